@@ -25,11 +25,11 @@ from coordinator_server.transactions.settings import TransactionSettings
 if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
     from coordinator_server.config.config import Config
-    from coordinator_server.coordinator.led_coordinator import LedCoordinator
     from coordinator_server.coordinator.share_partitions import SharePartitionManager
     from coordinator_server.coordinator.share_states import ShareCoordinator
     from coordinator_server.net.connection import Connection
     from coordinator_server.net.endpoint import Endpoint
+    from coordinator_server.runtime.coordinator import CoordinatorRuntime
     from coordinator_server.share.settings import ShareSettings
     from coordinator_server.share.state.settings import ShareStateSettings
     from coordinator_server.telemetry.instances import ClientInstances
@@ -169,7 +169,7 @@ class Broker:
             self._share_states = self._new_share_states()
         return self._share_states
 
-    def coordinator_of(self, topic_name: str) -> LedCoordinator[Any] | None:
+    def coordinator_of(self, topic_name: str) -> CoordinatorRuntime[Any, Any] | None:
         """Return what keeps its keys in this topic; None if it is no topic of a coordinator."""
         if topic_name == OFFSETS_TOPIC:
             return self.groups

@@ -18,7 +18,6 @@ from coordinator_server.config.config import ConfigError
 from coordinator_server.config.dynamic_configs import DynamicConfigs
 from coordinator_server.config.group_configs import GroupConfigs
 from coordinator_server.config.hosts import in_container
-from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
 from coordinator_server.coordinator.markers import Markers
 from coordinator_server.events.log import LOG
 from coordinator_server.maintenance import descriptors, ephemeral
@@ -32,6 +31,7 @@ from coordinator_server.net.metering import Metering
 from coordinator_server.net.networks import RoutingTable
 from coordinator_server.net.socket_server import SocketServer
 from coordinator_server.rebalances.journal import RebalanceJournal
+from coordinator_server.runtime.topic import CoordinatorTopic
 from coordinator_server.security.security import Security
 from coordinator_server.steps import run_all
 from coordinator_server.telemetry.telemetry import Telemetry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.share.state.coordinator_key import share_partition_key
+from coordinator_server.share.state.coordinator_key import coordinator_key, share_partition_key
 from protocol.apis.find_coordinator import Coordinator, FindCoordinatorResponse
 from protocol.errors import ErrorCode
 
@@ -64,7 +64,7 @@ def _find(broker: Broker, call: Call, key_type: int, key: str) -> Coordinator:
         else:
             error = broker.share_states.ensure_topic()
         if share_partition is not None and error is ErrorCode.NONE:
-            node_id = broker.share_states.coordinator_of(share_partition)
+            node_id = broker.share_states.coordinator_of(coordinator_key(share_partition))
     else:
         error = ErrorCode.INVALID_REQUEST
         message = error.message  # from version 4 on this is the only error that comes with one

@@ -235,9 +235,8 @@ async def _flushed(partitions: Sequence[Partition]) -> None:
     loop = asyncio.get_running_loop()
     waits: list[asyncio.Future[StorageError | None]] = []
     for partition in partitions:
-        if partition.flush_is_due:
-            waits.append(loop.create_future())
-            partition.when_flushed(_resolve(waits[-1]))
+        waits.append(loop.create_future())
+        partition.after_flush(_resolve(waits[-1]))
     for wait in waits:
         error = await wait
         if error is not None:

@@ -13,8 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from coordinator_server.coordinator.group_apis import row_of
-from coordinator_server.coordinator.led_coordinator import LedCoordinator
-from coordinator_server.coordinator.led_partitions import LedPartitions, PartitionState
 from coordinator_server.coordinator.offsets_partition import OffsetsPartition
 from coordinator_server.coordinator.operations import InternalOperation, PendingRequest
 from coordinator_server.coordinator.task import GroupTask
@@ -23,6 +21,8 @@ from coordinator_server.group.classic.metadata import GroupMetadata
 from coordinator_server.group.kinds import load_finished
 from coordinator_server.group.retention import expire_offsets, topics_deleted
 from coordinator_server.group.transactional_commit import TransactionalCommit
+from coordinator_server.runtime.coordinator import CoordinatorRuntime
+from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.topics.names import OFFSETS_TOPIC
 from protocol.errors import ErrorCode
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from coordinator_server.clock.broker_clock import BrokerClock
     from coordinator_server.clock.step_runner import StepRunner
-    from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
     from coordinator_server.coordinator.operations import GroupCall
     from coordinator_server.events.log import EventLog
     from coordinator_server.group.api import A, GroupApi, Q
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from coordinator_server.group.explain import Rebalance
     from coordinator_server.group.group import Group
     from coordinator_server.group.settings import GroupEnvironment, GroupSettings
+    from coordinator_server.runtime.topic import CoordinatorTopic
     from coordinator_server.share.persister import SharePersister
     from coordinator_server.steps import Steps
     from coordinator_server.topics.manager import TopicManager
@@ -49,14 +49,16 @@ if TYPE_CHECKING:
 _EXPIRED_PER_STEP = 100  # groups asked to expire offsets before others may go on
 
 
-class GroupCoordinator(LedCoordinator[OffsetsPartition]):
+class GroupCoordinator(CoordinatorRuntime[OffsetsPartition, "Group"]):
     """All groups of a broker, by id in `tasks`.
 
-    `node_id` is the broker's id; `topics` and `offsets_topic` are shared with the other brokers of
-    the process. `environment` is what groups are made with. `explain(group_id, rebalance)` gets the
-    accounts of rebalances. `persister()` leads to the share coordinator. `keeps_snapshots` says
-    whether a clean stop leaves snapshots of groups.
+    `topics` and `offsets_topic` are shared with the other brokers of the process. `environment` is
+    what groups are made with. `explain(group_id, rebalance)` gets the accounts of rebalances.
+    `persister()` leads to the share coordinator. `keeps_snapshots` says whether a clean stop leaves
+    snapshots of groups.
     """
+
+    keys = "groups"
 
     def __init__(
         self,
@@ -72,27 +74,13 @@ class GroupCoordinator(LedCoordinator[OffsetsPartition]):
         keeps_snapshots: bool = True,
         log: EventLog = LOG,
     ) -> None:
-        super().__init__(clock, topics)
+        super().__init__(clock, step_runner, topics, offsets_topic, node_id=node_id, log=log)
         self.tasks: dict[str, GroupTask] = {}
         self._settings = environment.settings
         self._environment = environment
-        self.step_runner = step_runner
-        self.log = log
         self.explain = explain
         self.persister = persister
-        self._offsets_topic = offsets_topic
         self._keeps_snapshots = keeps_snapshots
-        self._led = LedPartitions(
-            offsets_topic,
-            clock,
-            step_runner,
-            node_id=node_id,
-            keys="groups",
-            take_over=self._take_over,
-            load=self._load,
-            serve=self._serve,
-            log=log,
-        )
         # By partition and producer id: the groups that take part in its open transaction.
         self._in_transaction: dict[tuple[int, int], set[str]] = {}
         self._is_expiring = False
@@ -117,9 +105,9 @@ class GroupCoordinator(LedCoordinator[OffsetsPartition]):
         A partition with a group that could not be reloaded gets no snapshot: its log knows more.
         """
         groups: dict[OffsetsPartition, list[Group]] = {}
-        for led in closing:
-            if led.state is PartitionState.ACTIVE:
-                groups[led] = []
+        for partition in closing:
+            if partition.state is PartitionState.ACTIVE:
+                groups[partition] = []
         for group_id, task in tuple(self.tasks.items()):
             if task.partition in closing:
                 task.unload()
@@ -129,20 +117,17 @@ class GroupCoordinator(LedCoordinator[OffsetsPartition]):
                     groups[task.partition].append(task.group)
                 if self.tasks.get(group_id) is task:
                     del self.tasks[group_id]
-        for led in closing:
-            led.state = PartitionState.CLOSED
-        indexes_closed = {led.index for led in closing}
+        for partition in closing:
+            partition.state = PartitionState.CLOSED
+        indexes_closed = {partition.index for partition in closing}
         for key in [one for one in self._in_transaction if one[0] in indexes_closed]:
             del self._in_transaction[key]
         if self._keeps_snapshots and self._topics.partition_count(OFFSETS_TOPIC):
-            for led, groups_of_led in groups.items():
-                led.save_snapshot(groups_of_led)
+            for partition, of_partition in groups.items():
+                partition.save_snapshot(of_partition)
 
-    def _on_topics_deleted(self, topics: Mapping[str, Topic]) -> None:
-        """Delete the offsets of deleted topics; all groups end with the offsets topic itself."""
-        if OFFSETS_TOPIC in topics:
-            self.emigrate_all()
-            return
+    def _forget(self, topics: Mapping[str, Topic]) -> None:
+        """Delete the offsets of deleted topics."""
         topic_ids = {topic.topic_id for topic in topics.values()}
         for task in tuple(self.tasks.values()):
             offsets = task.group.offsets
@@ -153,25 +138,27 @@ class GroupCoordinator(LedCoordinator[OffsetsPartition]):
 
     # --- loading ----------------------------------------------------------------------------------
 
-    def _load(self, led: OffsetsPartition, groups: dict[str, Group]) -> Steps:
+    def _load(self, partition: OffsetsPartition, groups: dict[str, Group]) -> Steps:
         """Replay one partition."""
-        yield from led.load(self.new_group, groups)
+        yield from partition.load(self.new_group, groups)
 
-    def _serve(self, led: OffsetsPartition, groups: dict[str, Group], elapsed_ms: int) -> None:
+    def _serve(
+        self, partition: OffsetsPartition, groups: dict[str, Group], elapsed_ms: int
+    ) -> None:
         """Give each group that was replayed its task."""
         loaded = 0
         for group in groups.values():
             if group.is_blank:
                 continue
             loaded += 1
-            task = self._adopt(group, led)
+            task = self._adopt(group, partition)
             for producer_id in group.offsets.pending.producer_ids:
                 self._note_transaction(task, producer_id)
             task.post(LOAD_FINISHED)
         self.log.emit(
             "coordinator.loaded",
             topic=OFFSETS_TOPIC,
-            partition=led.index,
+            partition=partition.index,
             groups=loaded,
             elapsed_ms=elapsed_ms,
         )
@@ -198,8 +185,8 @@ class GroupCoordinator(LedCoordinator[OffsetsPartition]):
                 return
         task = self.tasks.get(request.group_id)
         if task is None:
-            error = self.unavailable(request.group_id)
-            if error is not ErrorCode.NONE:
+            partition, error = self.partition_of(request.group_id)
+            if partition is None or error is not ErrorCode.NONE:
                 if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                     error = api.error_while_loading
                 call.reply(api.refuse(request, call.caller, error))
@@ -207,22 +194,10 @@ class GroupCoordinator(LedCoordinator[OffsetsPartition]):
             if api.creates_group is None or not api.creates_group(request):
                 call.reply(api.missing(request, call.caller))
                 return
-            task = self._create(request.group_id)
+            task = self._create(request.group_id, partition)
         if isinstance(request, TransactionalCommit):
             self._note_transaction(task, request.producer.producer_id)
         task.post(PendingRequest(api, call, request))
-
-    def unavailable(self, group_id: str) -> ErrorCode:
-        """Why the group of this id cannot be served now; NONE if it can."""
-        return self._led.unavailable(group_id)
-
-    def partition_index(self, group_id: str) -> int:
-        """The partition of the offsets topic that a group lives in; the topic must exist."""
-        return self._offsets_topic.partition_of(group_id).index
-
-    def coordinator_of(self, group_id: str) -> int:
-        """The id of the broker that coordinates a group, -1 for none; the topic must exist."""
-        return self._offsets_topic.partition_of(group_id).leader_id
 
     def listed_groups(self) -> Iterator[ListedGroup]:
         """The entry of every group in ListGroups; of groups that end meanwhile too."""
@@ -241,17 +216,17 @@ class GroupCoordinator(LedCoordinator[OffsetsPartition]):
                     return f"group {group_id}"
         return ""
 
-    def _create(self, group_id: str) -> GroupTask:
+    def _create(self, group_id: str, partition: OffsetsPartition) -> GroupTask:
         """The task of a new group; its first request records the group."""
         assert group_id not in self.tasks, group_id
-        return self._adopt(self.new_group(group_id), self._led.of(group_id))
+        return self._adopt(self.new_group(group_id), partition)
 
     def new_group(self, group_id: str) -> Group:
         """A blank group: a classic one, until a record turns it into another kind."""
         return GroupMetadata(group_id, self._environment)
 
-    def _adopt(self, group: Group, led: OffsetsPartition) -> GroupTask:
-        task = self.tasks[group.group_id] = GroupTask(group, led, self)
+    def _adopt(self, group: Group, partition: OffsetsPartition) -> GroupTask:
+        task = self.tasks[group.group_id] = GroupTask(group, partition, self)
         return task
 
     def on_settled(self, task: GroupTask) -> None:
@@ -293,8 +268,8 @@ class GroupCoordinator(LedCoordinator[OffsetsPartition]):
         transaction before the marker. `done` is called when the marker survives what it has to;
         CONCURRENT_TRANSACTIONS says that a group is busy with something long.
         """
-        led, error = self._led.at(index)
-        if led is None or error is not ErrorCode.NONE:
+        partition, error = self.partition_at(index)
+        if partition is None or error is not ErrorCode.NONE:
             done(error)
             return
         group_ids = self._in_transaction.get((index, end.producer_id), ())
@@ -305,17 +280,14 @@ class GroupCoordinator(LedCoordinator[OffsetsPartition]):
             if not task.settle():
                 done(ErrorCode.CONCURRENT_TRANSACTIONS)
                 return
-        error = led.append_end(end)
+        error = partition.append_end(end)
         if error is not ErrorCode.NONE:
             done(error)
             return
         for group_id in self._in_transaction.pop((index, end.producer_id), ()):
             if group_id in self.tasks:
                 self.tasks[group_id].group.replay_end(end.producer_id, commits=end.commits)
-        if led.flush_is_due:
-            led.when_flushed(lambda error: done(ErrorCode.NONE if error is None else error.code))
-        else:
-            done(ErrorCode.NONE)
+        partition.after_flush(lambda error: done(ErrorCode.NONE if error is None else error.code))
 
     # --- expiry of offsets ------------------------------------------------------------------------
 

@@ -121,12 +121,7 @@ class Markers:
             )
             done(error.code)
             return
-        if partition.flush_is_due:
-            partition.when_flushed(
-                lambda error: done(ErrorCode.NONE if error is None else error.code)
-            )
-        else:
-            done(ErrorCode.NONE)
+        partition.after_flush(lambda error: done(ErrorCode.NONE if error is None else error.code))
 
 
 class _Ending:

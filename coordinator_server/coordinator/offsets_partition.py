@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.coordinator.led_partitions import LedPartition
 from coordinator_server.coordinator.records_builder import RecordsBuilder
 from coordinator_server.coordinator.replay import OffsetsReplay, Restoring
 from coordinator_server.coordinator.snapshot import VERSION as SNAPSHOT_VERSION
 from coordinator_server.coordinator.snapshot import Decoding, encode_groups
 from coordinator_server.events.log import LOG
+from coordinator_server.runtime.loader import SkippedRecords
+from coordinator_server.runtime.partition import CoordinatorPartition
 from coordinator_server.topics.names import OFFSETS_TOPIC
 from protocol.batch import batch_of_section
 from protocol.errors import ErrorCode
@@ -36,7 +37,7 @@ _NO_PRODUCER = (-1, -1)
 _FIRST_SEQUENCE = 0  # Kafka's coordinator writes it though there is no producer id
 
 
-class OffsetsPartition(LedPartition):
+class OffsetsPartition(CoordinatorPartition):
     """One partition of the offsets topic, and what its groups need of it."""
 
     __slots__ = ("_snapshot_at",)
@@ -117,14 +118,10 @@ class OffsetsPartition(LedPartition):
         yield from restoring.steps(replay.latest.items())
         yield from restoring.pending_steps(replay.pending())
         groups.update(restoring.groups)
-        if replay.damaged or restoring.skipped:
-            LOG.emit(
-                "records.skipped",
-                topic=OFFSETS_TOPIC,
-                partition=self.index,
-                records=replay.damaged + restoring.skipped,
-                reason=replay.last_reason or restoring.last_reason,
-            )
+        skipped = SkippedRecords()
+        skipped.add(restoring.last_reason, restoring.skipped)
+        skipped.add(replay.last_reason, replay.damaged)
+        skipped.log(self.topic, self.index)
 
     def save_snapshot(self, groups: Iterable[Group]) -> None:
         """Write a snapshot of `groups`, which are all; the next start then reads no log."""

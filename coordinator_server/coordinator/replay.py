@@ -12,6 +12,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.group.offsets import NO_EXPIRE_TIMESTAMP, CommittedOffset
+from coordinator_server.runtime.loader import LogReader
 from protocol.batch_header import (
     COMPRESSION_MASK,
     CONTROL,
@@ -75,14 +76,13 @@ class OffsetsReplay:
     not parse though their CRC is right.
     """
 
-    __slots__ = ("_counting", "_log", "_offset", "_open", "damaged", "last_reason", "latest")
+    __slots__ = ("_counting", "_open", "_reader", "damaged", "last_reason", "latest")
 
     def __init__(self, log: PartitionLog) -> None:
         self.latest: dict[bytes, bytes | None] = {}
         self.damaged = 0
         self.last_reason = ""
-        self._log = log
-        self._offset = log.log_start_offset
+        self._reader = LogReader(log)
         # By producer id and key: offset and value of what its open transaction has written so far.
         self._open: dict[int, dict[bytes, tuple[int, bytes | None]]] = {}
         # Where the record lies that counts for a key, as far as it came while one was open.
@@ -93,15 +93,8 @@ class OffsetsReplay:
 
         Raises StorageError when it cannot be read, ProtocolError where it holds no batch.
         """
-        log = self._log
-        while self._offset < log.log_end_offset:
-            offset = self._offset
-            data = log.read(offset, STEP_BYTES)
-            if not data:
-                return
+        for data in self._reader.chunks():
             self._take(data)
-            if self._offset == offset:
-                raise ProtocolError(f"no whole batch at offset {offset}")
             yield
 
     def _take(self, data: bytes) -> None:
@@ -125,7 +118,7 @@ class OffsetsReplay:
             except ProtocolError as error:
                 self.damaged += 1
                 self.last_reason = f"the batch at offset {base_offset}: {error}"
-            self._offset = base_offset + delta + 1
+            self._reader.offset = base_offset + delta + 1
 
     def _take_with_transactions(self, data: bytes, header: BatchHeader) -> None:
         """Take in a batch of a transaction, its marker, or any batch while one is open."""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from coordinator_server.clock.broker_clock import Scheduler, Timer
-    from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
     from coordinator_server.coordinator.share_states import ShareCoordinator
+    from coordinator_server.runtime.topic import CoordinatorTopic
     from coordinator_server.share.persister import SharePartitionKey, StateBatch
 
 _RETRIED = frozenset(

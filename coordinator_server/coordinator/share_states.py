@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from coordinator_server.coordinator.led_coordinator import LedCoordinator
-from coordinator_server.coordinator.led_partitions import LedPartitions, PartitionState
 from coordinator_server.coordinator.share_state_partition import ShareStatePartition
 from coordinator_server.events.log import LOG
-from coordinator_server.group.storage_errors import client_error
+from coordinator_server.runtime.coordinator import CoordinatorRuntime
+from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.share.persister import ShareState, ShareStateSummary
 from coordinator_server.share.state.coordinator_key import coordinator_key
 from coordinator_server.share.state.records import ShareSnapshot
@@ -28,15 +27,14 @@ if TYPE_CHECKING:
 
     from coordinator_server.clock.broker_clock import BrokerClock
     from coordinator_server.clock.step_runner import StepRunner
-    from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
     from coordinator_server.events.log import EventLog
+    from coordinator_server.runtime.topic import CoordinatorTopic
     from coordinator_server.share.persister import SharePartitionKey
     from coordinator_server.share.state.settings import ShareStateSettings
     from coordinator_server.share.state.shard import Decision, StateWrite
     from coordinator_server.steps import Steps
     from coordinator_server.topics.manager import TopicManager
     from coordinator_server.topics.topic import Partition, Topic
-    from storage.errors import StorageError
 
 _RECORDS_PER_BATCH = 20
 """Snapshots and tombstones that come together; each may have thousands of state batches."""
@@ -44,8 +42,10 @@ _RECORDS_PER_BATCH = 20
 R = TypeVar("R", Outcome, ShareState, ShareStateSummary)
 
 
-class ShareCoordinator(LedCoordinator[ShareStatePartition]):
-    """The share partitions of a broker. `node_id` is the broker's id."""
+class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
+    """The state of share partitions that a broker keeps."""
+
+    keys = "share partitions"
 
     def __init__(
         self,
@@ -58,22 +58,8 @@ class ShareCoordinator(LedCoordinator[ShareStatePartition]):
         node_id: int,
         log: EventLog = LOG,
     ) -> None:
-        super().__init__(clock, topics)
+        super().__init__(clock, step_runner, topics, share_state_topic, node_id=node_id, log=log)
         self.settings = settings
-        self._step_runner = step_runner
-        self._topic = share_state_topic
-        self._log = log
-        self._led = LedPartitions(
-            share_state_topic,
-            clock,
-            step_runner,
-            node_id=node_id,
-            keys="share partitions",
-            take_over=self._take_over,
-            load=lambda led, _: led.load(),  # into the partition, which has all of its keys
-            serve=self._serve,
-            log=log,
-        )
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -84,8 +70,8 @@ class ShareCoordinator(LedCoordinator[ShareStatePartition]):
         self._repeat(self.rewrite_cold, self.settings.cold_snapshot_interval_ms)
 
     def _unload(self, closing: set[ShareStatePartition]) -> None:
-        for led in closing:
-            led.state = PartitionState.CLOSED
+        for partition in closing:
+            partition.state = PartitionState.CLOSED
 
     def _take_over(self, partition: Partition) -> ShareStatePartition:
         shard = ShareCoordinatorShard(self.settings.updates_per_snapshot, self._partition_count)
@@ -95,20 +81,18 @@ class ShareCoordinator(LedCoordinator[ShareStatePartition]):
         topic = self._topics.topic_by_id(topic_id)
         return 0 if topic is None else len(topic.partitions)
 
-    def _serve(self, led: ShareStatePartition, _: Mapping[str, None], elapsed_ms: int) -> None:
-        self._log.emit(
+    def _load(self, partition: ShareStatePartition, _: dict[str, None]) -> Steps:
+        """Replay one partition; its shard has all of its keys."""
+        yield from partition.load()
+
+    def _serve(self, partition: ShareStatePartition, _: dict[str, None], elapsed_ms: int) -> None:
+        self.log.emit(
             "coordinator.loaded",
             topic=SHARE_STATE_TOPIC,
-            partition=led.index,
-            share_partitions=len(led.shard),
+            partition=partition.index,
+            share_partitions=len(partition.shard),
             elapsed_ms=elapsed_ms,
         )
-
-    # --- questions --------------------------------------------------------------------------------
-
-    def coordinator_of(self, key: SharePartitionKey) -> int:
-        """The id of the broker that keeps a share partition, -1 for none; the topic must exist."""
-        return self._topic.partition_of(coordinator_key(key)).leader_id
 
     # --- requests ---------------------------------------------------------------------------------
 
@@ -184,81 +168,60 @@ class ShareCoordinator(LedCoordinator[ShareStatePartition]):
         failed: Callable[[ErrorCode, str], R],
     ) -> None:
         """Have the core decide, write what it decides, and call `done` then."""
-        led, error = self._led_of(key)
-        if led is None or error is not ErrorCode.NONE:
+        partition, error = self.partition_of(coordinator_key(key))
+        if partition is None or error is not ErrorCode.NONE:
             done(failed(error, error.message))
             return
-        decision = decide(led.shard, self.clock.now_ms())
-        if decision.record is not None:
-            error = led.append([decision.record])
-            if error is not ErrorCode.NONE:
-                done(failed(client_error(error), error.message))
-                return
-        if not led.flush_is_due:
-            done(decision.answer)
-            return
 
-        def on_flushed(error: StorageError | None) -> None:
-            # It is in the log all the same, as with a request whose answer got lost.
-            done(decision.answer if error is None else failed(client_error(error.code), str(error)))
+        def written(decision: Decision[R], error: ErrorCode, reason: str) -> None:
+            done(decision.answer if error is ErrorCode.NONE else failed(error, reason))
 
-        led.when_flushed(on_flushed)
-
-    def _led_of(self, key: SharePartitionKey) -> tuple[ShareStatePartition | None, ErrorCode]:
-        """The partition that a share partition lives in, and why it cannot be served.
-
-        The topic is made when it is first needed; in Kafka FindCoordinator has to come before.
-        """
-        error = self._led.ensure_topic()
-        if error is not ErrorCode.NONE:
-            return None, error
-        return self._led.at(self._topic.partition_of(coordinator_key(key)).index)
+        decision = decide(partition.shard, self.clock.now_ms())
+        self.carry_out(partition, decision, lambda record: partition.append([record]), written)
 
     # --- what is done unasked ---------------------------------------------------------------------
 
-    def _on_topics_deleted(self, topics: Mapping[str, Topic]) -> None:
-        if SHARE_STATE_TOPIC in topics:
-            self.emigrate_all()
-        self._step_runner.run(self._forget_topics({topic.topic_id for topic in topics.values()}))
+    def _forget(self, topics: Mapping[str, Topic]) -> None:
+        self.step_runner.run(self._forget_topics({topic.topic_id for topic in topics.values()}))
 
     def _forget_topics(self, topic_ids: set[bytes]) -> Steps:
         """Write tombstones for the share partitions of topics that are deleted."""
-        for led in self._led.active():
-            keys = led.shard.keys_of(topic_ids)
+        for partition in self.active():
+            keys = partition.shard.keys_of(topic_ids)
             for start in range(0, len(keys), _RECORDS_PER_BATCH):
                 tombstones = keys[start : start + _RECORDS_PER_BATCH]
-                led.append([ShareSnapshot(key, None) for key in tombstones])
+                partition.append([ShareSnapshot(key, None) for key in tombstones])
                 yield
             yield
 
     def rewrite_cold(self) -> None:
         """Rewrite old snapshots, so that what lies before them can be deleted."""
-        self._step_runner.run(self._rewrite_cold())
+        self.step_runner.run(self._rewrite_cold())
 
     def _rewrite_cold(self) -> Iterator[None]:
         interval_ms = self.settings.cold_snapshot_interval_ms
-        for led in self._led.active():
-            keys = led.shard.cold_keys(self.clock.now_ms(), interval_ms)
+        for partition in self.active():
+            keys = partition.shard.cold_keys(self.clock.now_ms(), interval_ms)
             for start in range(0, len(keys), _RECORDS_PER_BATCH):
                 now_ms = self.clock.now_ms()
                 cold = keys[start : start + _RECORDS_PER_BATCH]
-                rewritten = [led.shard.rewritten(key, now_ms) for key in cold]
+                rewritten = [partition.shard.rewritten(key, now_ms) for key in cold]
                 records = [record for record in rewritten if record is not None]
                 if records:
-                    led.append(records)
+                    partition.append(records)
                 yield
             yield
 
     def prune(self) -> None:
         """Delete the records that are out of date."""
-        self._step_runner.run(self._prune())
+        self.step_runner.run(self._prune())
 
     def _prune(self) -> Iterator[None]:
         moved: list[Partition] = []
-        for led in self._led.active():
-            partition = led.prune()
-            if partition is not None:
-                moved.append(partition)
+        for partition in self.active():
+            pruned = partition.prune()
+            if pruned is not None:
+                moved.append(pruned)
             yield
         if moved:
             yield from self._topics.checkpoint_log_starts(moved)

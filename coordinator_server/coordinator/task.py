@@ -21,7 +21,7 @@ from coordinator_server.group.effects import Effects
 from coordinator_server.group.kinds import load_finished, unload
 from coordinator_server.group.records import OffsetRecords
 from coordinator_server.group.settings import GroupKind
-from coordinator_server.group.storage_errors import client_error
+from protocol.coordinator_errors import client_error
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

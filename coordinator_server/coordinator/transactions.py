@@ -11,12 +11,13 @@ TransactionStateManager.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from coordinator_server.coordinator.led_coordinator import LedCoordinator
-from coordinator_server.coordinator.led_partitions import LedPartitions, PartitionState
 from coordinator_server.coordinator.transactions_partition import TransactionsPartition
 from coordinator_server.events.log import LOG
+from coordinator_server.runtime.coordinator import CoordinatorRuntime
+from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.topics.names import TRANSACTIONS_TOPIC
 from coordinator_server.transactions.add_partitions import add_partitions, missing_partitions
 from coordinator_server.transactions.decision import Decision, refused
@@ -37,12 +38,13 @@ if TYPE_CHECKING:
 
     from coordinator_server.clock.broker_clock import BrokerClock
     from coordinator_server.clock.step_runner import StepRunner
-    from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
     from coordinator_server.coordinator.markers import Markers
     from coordinator_server.events.log import EventLog
+    from coordinator_server.runtime.topic import CoordinatorTopic
+    from coordinator_server.steps import Steps
     from coordinator_server.topics.manager import TopicManager
     from coordinator_server.topics.producer_ids import ProducerIdManager
-    from coordinator_server.topics.topic import Topic
+    from coordinator_server.topics.topic import Partition, Topic
     from coordinator_server.transactions.settings import TransactionSettings
 
     Decide = Callable[[TransactionMetadata | None, int], Decision]
@@ -53,14 +55,6 @@ _RETRY_MS = 100
 
 _IDS_PER_STEP = 500
 """Ids that a maintenance step looks at."""
-
-_CLIENT_ERRORS = {
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-"""What a client is answered when the log refuses a record (TransactionStateManager)."""
 
 
 class TransactionalId:
@@ -78,12 +72,13 @@ class TransactionalId:
         self.waiting: list[Callable[[ErrorCode], None]] = []
 
 
-class TransactionCoordinator(LedCoordinator[TransactionsPartition]):
+class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, TransactionMetadata]):
     """All transactional ids of a broker, by id in `ids`.
 
-    `node_id` is the broker's id. `peer(node_id)` is the coordinator of another broker of the
-    process, None if that does not run.
+    `peer(node_id)` is the coordinator of another broker of the process, None if that does not run.
     """
+
+    keys = "transactional ids"
 
     def __init__(
         self,
@@ -99,26 +94,12 @@ class TransactionCoordinator(LedCoordinator[TransactionsPartition]):
         peer: Callable[[int], TransactionCoordinator | None],
         log: EventLog = LOG,
     ) -> None:
-        super().__init__(clock, topics)
+        super().__init__(clock, step_runner, topics, transactions_topic, node_id=node_id, log=log)
         self.ids: dict[str, TransactionalId] = {}
         self.settings = settings
         self.producer_ids = producer_ids
-        self._step_runner = step_runner
-        self._topic = transactions_topic
         self._markers = markers
         self._peer = peer
-        self._log = log
-        self._led = LedPartitions(
-            transactions_topic,
-            clock,
-            step_runner,
-            node_id=node_id,
-            keys="transactional ids",
-            take_over=lambda partition: TransactionsPartition(partition, clock),
-            load=TransactionsPartition.load,
-            serve=self._serve,
-            log=log,
-        )
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -128,43 +109,45 @@ class TransactionCoordinator(LedCoordinator[TransactionsPartition]):
         self._repeat(self.abort_timed_out, self.settings.abort_interval_ms)
         self._repeat(self.remove_expired, self.settings.expiration_interval_ms)
 
+    def _take_over(self, partition: Partition) -> TransactionsPartition:
+        return TransactionsPartition(partition, self.clock)
+
+    def _load(
+        self, partition: TransactionsPartition, loaded: dict[str, TransactionMetadata]
+    ) -> Steps:
+        yield from partition.load(loaded)
+
     def _unload(self, closing: set[TransactionsPartition]) -> None:
-        for led in closing:
-            led.state = PartitionState.CLOSED
+        for partition in closing:
+            partition.state = PartitionState.CLOSED
         for transactional_id, entry in tuple(self.ids.items()):
             if entry.partition in closing:
                 del self.ids[transactional_id]
                 self._answer(entry, ErrorCode.NOT_COORDINATOR)
 
-    def _on_topics_deleted(self, topics: Mapping[str, Topic]) -> None:
-        if TRANSACTIONS_TOPIC in topics:
-            self.emigrate_all()
+    def _forget(self, topics: Mapping[str, Topic]) -> None:
+        """Markers of topics that are gone are not written; see `coordinator.markers`."""
 
     def _serve(
-        self, led: TransactionsPartition, loaded: dict[str, TransactionMetadata], elapsed_ms: int
+        self,
+        partition: TransactionsPartition,
+        loaded: dict[str, TransactionMetadata],
+        elapsed_ms: int,
     ) -> None:
         """Serve the ids of a partition that is loaded; ends that were under way go on."""
         for transactional_id, metadata in loaded.items():
-            entry = self.ids[transactional_id] = TransactionalId(metadata, led)
+            entry = self.ids[transactional_id] = TransactionalId(metadata, partition)
             if metadata.state.is_ending:
                 self._end(entry)
-        self._log.emit(
+        self.log.emit(
             "coordinator.loaded",
             topic=TRANSACTIONS_TOPIC,
-            partition=led.index,
+            partition=partition.index,
             transactional_ids=len(loaded),
             elapsed_ms=elapsed_ms,
         )
 
     # --- requests ---------------------------------------------------------------------------------
-
-    def coordinator_of(self, transactional_id: str) -> int:
-        """The id of the broker that coordinates an id, -1 for none; the topic must exist."""
-        return self._topic.partition_of(transactional_id).leader_id
-
-    def unavailable(self, transactional_id: str) -> ErrorCode:
-        """Why this id cannot be served here now; NONE if it can."""
-        return self._led.unavailable(transactional_id)
 
     def metadata(self, transactional_id: str) -> TransactionMetadata | None:
         """The state of an id that is loaded here; None for one that does not exist."""
@@ -191,48 +174,60 @@ class TransactionCoordinator(LedCoordinator[TransactionsPartition]):
 
         `waits_for_end`: a transaction that the decision ends has ended in all partitions by then.
         """
-        error = self.unavailable(transactional_id)
-        if error is not ErrorCode.NONE:
+        partition, error = self.partition_of(transactional_id)
+        if partition is None or error is not ErrorCode.NONE:
             done(refused(error))
             return
-        entry = self.ids.get(transactional_id)
         try:
-            decision = decide(None if entry is None else entry.metadata, self.clock.now_ms())
+            decision = decide(self.metadata(transactional_id), self.clock.now_ms())
         except StorageError:
             # No producer id could be kept; the client tries again.
-            done(refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
-            return
-        metadata = decision.next
-        if metadata is None:
-            done(decision)
-            return
-        if entry is None:
-            entry = TransactionalId(metadata, self._led.of(transactional_id))
-        error = entry.partition.append(transactional_id, metadata)
-        if error is not ErrorCode.NONE:
-            done(refused(_CLIENT_ERRORS.get(error, error)))
-            return
-        self.ids[transactional_id] = entry
-        entry.metadata = metadata
-        if metadata.state.is_ending and waits_for_end:
-            entry.waiting.append(
-                lambda error: done(decision if error is ErrorCode.NONE else refused(error))
-            )
-            self._when_written(entry, lambda _: self._end(entry))
-        else:
-            self._when_written(entry, lambda error: self._written(entry, decision, error, done))
+            decision = refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        self.carry_out(
+            partition,
+            decision,
+            partial(self._append, partition, transactional_id),
+            partial(self._written, transactional_id, done, waits_for_end=waits_for_end),
+        )
+
+    def _append(
+        self, partition: TransactionsPartition, transactional_id: str, metadata: TransactionMetadata
+    ) -> ErrorCode:
+        """Write the state of an id; it is what the coordinator goes on with."""
+        error = partition.append(transactional_id, metadata)
+        if error is ErrorCode.NONE:
+            entry = self.ids.get(transactional_id)
+            if entry is None:
+                self.ids[transactional_id] = TransactionalId(metadata, partition)
+            else:
+                entry.metadata = metadata
+        return error
 
     def _written(
         self,
-        entry: TransactionalId,
+        transactional_id: str,
+        done: Callable[[Decision], None],
         decision: Decision,
         error: ErrorCode,
-        done: Callable[[Decision], None],
+        _reason: str,
+        *,
+        waits_for_end: bool,
     ) -> None:
-        """The record of a decision is in the log."""
-        if entry.metadata is decision.next and entry.metadata.state.is_ending:
+        """Go on with a decision that is in the log, unless `error` prevents it; and answer."""
+        metadata, entry = decision.record, self.ids.get(transactional_id)
+        if metadata is None or not metadata.state.is_ending:
+            done(decision if error is ErrorCode.NONE else refused(error))
+        elif entry is None or entry.metadata is not metadata:
+            # Not appended; or the id has gone to another broker, which ends the transaction.
+            done(refused(ErrorCode.NOT_COORDINATOR if error is ErrorCode.NONE else error))
+        else:
+            if waits_for_end:
+                entry.waiting.append(
+                    lambda error: done(decision if error is ErrorCode.NONE else refused(error))
+                )
             self._end(entry)
-        done(decision if error is ErrorCode.NONE else refused(error))
+            if not waits_for_end:
+                done(decision if error is ErrorCode.NONE else refused(error))
 
     def verify(
         self,
@@ -297,19 +292,6 @@ class TransactionCoordinator(LedCoordinator[TransactionsPartition]):
 
     # --- the end of a transaction -----------------------------------------------------------------
 
-    def _when_written(self, entry: TransactionalId, done: Callable[[ErrorCode], None]) -> None:
-        """Call `done` once the last record of an id survives what it has to."""
-        led = entry.partition
-        if not led.flush_is_due:
-            done(ErrorCode.NONE)
-            return
-
-        def on_flushed(error: StorageError | None) -> None:
-            # It is in the log all the same, as with a request whose answer got lost.
-            done(ErrorCode.NONE if error is None else ErrorCode.NOT_COORDINATOR)
-
-        led.when_flushed(on_flushed)
-
     def _end(self, entry: TransactionalId) -> None:
         """Write the markers of a decided end, then the record that ends it."""
         metadata = entry.metadata
@@ -344,7 +326,7 @@ class TransactionCoordinator(LedCoordinator[TransactionsPartition]):
             self.clock.call_later(_RETRY_MS / 1000, lambda: self._complete(entry, metadata))
             return
         entry.metadata, entry.unmarked = ended, None
-        self._log.emit(
+        self.log.emit(
             "transaction.ended",
             transactional_id=metadata.transactional_id,
             producer_id=metadata.producer_id,
@@ -364,12 +346,12 @@ class TransactionCoordinator(LedCoordinator[TransactionsPartition]):
 
     def abort_timed_out(self) -> None:
         """Abort every transaction that is open for longer than its producer asked for."""
-        self._step_runner.run(self._abort_timed_out())
+        self.step_runner.run(self._abort_timed_out())
 
     def _abort_timed_out(self) -> Iterator[None]:
         for number, (transactional_id, entry) in enumerate(tuple(self.ids.items()), start=1):
             if entry.metadata.is_timed_out(self.clock.now_ms()):
-                self._log.emit(
+                self.log.emit(
                     "transaction.expired",
                     transactional_id=transactional_id,
                     producer_id=entry.metadata.producer_id,
@@ -388,7 +370,7 @@ class TransactionCoordinator(LedCoordinator[TransactionsPartition]):
 
     def remove_expired(self) -> None:
         """Forget ids that nobody has used for `transactional.id.expiration.ms`."""
-        self._step_runner.run(self._remove_expired())
+        self.step_runner.run(self._remove_expired())
 
     def _remove_expired(self) -> Iterator[None]:
         expiration_ms = self.settings.id_expiration_ms
@@ -397,7 +379,7 @@ class TransactionCoordinator(LedCoordinator[TransactionsPartition]):
                 error = entry.partition.append(transactional_id, None)
                 if error is ErrorCode.NONE and self.ids.get(transactional_id) is entry:
                     del self.ids[transactional_id]
-                    self._log.emit("transactional_id.expired", transactional_id=transactional_id)
+                    self.log.emit("transactional_id.expired", transactional_id=transactional_id)
                 yield
             if not number % _IDS_PER_STEP:
                 yield

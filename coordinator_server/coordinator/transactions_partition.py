@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.coordinator.led_partitions import LedPartition
-from coordinator_server.events.log import LOG
+from coordinator_server.runtime.loader import LogReader, SkippedRecords
+from coordinator_server.runtime.partition import CoordinatorPartition
 from coordinator_server.topics.names import TRANSACTIONS_TOPIC
 from coordinator_server.transactions.metadata import from_value
 from protocol.batch import Record, build_batch
-from protocol.batch_header import iterate_batches
-from protocol.errors import ErrorCode, ProtocolError
+from protocol.errors import ProtocolError
 from protocol.raw_records import batch_records
 from protocol.transaction_log import (
     decode_transaction_key,
@@ -25,12 +24,12 @@ from protocol.transaction_log import (
 if TYPE_CHECKING:
     from coordinator_server.steps import Steps
     from coordinator_server.transactions.metadata import TransactionMetadata
+    from protocol.errors import ErrorCode
 
-_STEP_BYTES = 128 * 1024
 _STEP_IDS = 200
 
 
-class TransactionsPartition(LedPartition):
+class TransactionsPartition(CoordinatorPartition):
     """One partition of the transactions topic, as its leader has it."""
 
     __slots__ = ()
@@ -47,8 +46,6 @@ class TransactionsPartition(LedPartition):
 
         NOT_LEADER_OR_FOLLOWER once another broker leads: its log must not get our records.
         """
-        if not self.is_writable:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         now_ms = self._clock.now_ms()
         value = None if metadata is None else encode_transaction_value(metadata.to_value())
         record = Record(0, now_ms, encode_transaction_key(transactional_id), value)
@@ -60,19 +57,12 @@ class TransactionsPartition(LedPartition):
         Raises StorageError when the log cannot be read, ProtocolError where it holds no batch.
         """
         latest: dict[bytes, bytes | None] = {}
-        log = self._partition.log
-        offset = log.log_start_offset
-        while offset < log.log_end_offset:
-            data = log.read(offset, _STEP_BYTES)
-            start = offset
-            for header in iterate_batches(data):
+        reader, skipped = LogReader(self._partition.log), SkippedRecords()
+        for data in reader.chunks():
+            for header in reader.batches(data):
                 for _, _, _, _, key, value, _ in batch_records(data, header):
                     latest[key or b""] = value
-                offset = header.last_offset + 1
-            if offset == start:
-                raise ProtocolError(f"no whole batch at offset {offset}")
             yield
-        skipped, reason = 0, ""
         for number, (key, value) in enumerate(latest.items()):
             if value is not None:
                 try:
@@ -80,14 +70,7 @@ class TransactionsPartition(LedPartition):
                     decoded, _ = decode_transaction_value(value)
                     loaded[transactional_id] = from_value(transactional_id, decoded)
                 except ProtocolError as error:
-                    skipped, reason = skipped + 1, str(error)
+                    skipped.add(str(error))
             if not number % _STEP_IDS:
                 yield
-        if skipped:
-            LOG.emit(
-                "records.skipped",
-                topic=TRANSACTIONS_TOPIC,
-                partition=self.index,
-                records=skipped,
-                reason=reason,
-            )
+        skipped.log(self.topic, self.index)

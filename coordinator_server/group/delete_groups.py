@@ -16,8 +16,8 @@ from coordinator_server.group.records import (
     offset_tombstone,
 )
 from coordinator_server.group.settings import GroupKind
-from coordinator_server.group.storage_errors import client_error
 from protocol.apis.delete_groups import DeletableGroupResult
+from protocol.coordinator_errors import client_error
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

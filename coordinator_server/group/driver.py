@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 from coordinator_server.group.modern import account
 from coordinator_server.group.records import OffsetRecords
 from coordinator_server.group.settings import GroupKind
-from coordinator_server.group.storage_errors import TOO_LARGE
 from coordinator_server.steps import run_all
+from protocol.coordinator_errors import TOO_LARGE
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

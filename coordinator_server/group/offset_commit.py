@@ -16,13 +16,13 @@ from coordinator_server.group.commit_layout import layout_of
 from coordinator_server.group.effects import STEP_ITEMS
 from coordinator_server.group.offsets import CommittedOffset
 from coordinator_server.group.records import OffsetRecords
-from coordinator_server.group.storage_errors import client_error
 from protocol.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from protocol.coordinator_errors import client_error
 from protocol.errors import ErrorCode
 from protocol.schema import ZERO_UUID, ReceivedColumns, is_frozen
 

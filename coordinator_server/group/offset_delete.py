@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from coordinator_server.group.api import GroupApi
 from coordinator_server.group.effects import STEP_ITEMS
 from coordinator_server.group.records import offset_tombstone
-from coordinator_server.group.storage_errors import client_error
 from protocol.apis.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from protocol.coordinator_errors import client_error
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

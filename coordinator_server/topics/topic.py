@@ -243,6 +243,16 @@ class Partition:
         assert flusher is not None, "the log was to sync it"
         flusher.when_flushed(self._log, done)
 
+    def after_flush(self, done: Done) -> None:
+        """Call `done(None or the error)` when the last append may be answered.
+
+        That is at once unless a sync is due.
+        """
+        if self.flush_is_due:
+            self.when_flushed(done)
+        else:
+            done(None)
+
     def leader_epoch_error(self, leader_epoch: int) -> ErrorCode:
         """What to tell a client that knows this leader epoch; -1 knows none (KIP-320)."""
         if leader_epoch == -1 or leader_epoch == self.log.leader_epoch:

@@ -19,7 +19,7 @@ class Decision(NamedTuple):
     """
 
     error: ErrorCode
-    next: TransactionMetadata | None = None
+    record: TransactionMetadata | None = None
     producer_id: int = -1
     producer_epoch: int = -1
 

@@ -20,7 +20,6 @@ from coordinator_server.clock.step_runner import StepRunner
 from coordinator_server.config.config import Config
 from coordinator_server.coordinator.fan_in import Part
 from coordinator_server.coordinator.groups import LOAD_FINISHED, GroupCoordinator
-from coordinator_server.coordinator.led_partitions import PartitionState
 from coordinator_server.coordinator.offsets_partition import OffsetsPartition
 from coordinator_server.coordinator.operations import EXPIRE_TIMERS, Operation, PendingRequest
 from coordinator_server.coordinator.task import GroupTask, TaskContext
@@ -40,7 +39,9 @@ from coordinator_server.group.kinds import in_place_of
 from coordinator_server.group.offsets import CommittedOffset, CommittedOffsets
 from coordinator_server.group.records import CoordinatorRecord, CoordinatorRecords, encode_record
 from coordinator_server.group.settings import GroupEnvironment, GroupKind, GroupSettings
+from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.topics.creation_errors import CreationErrors
+from coordinator_server.topics.names import OFFSETS_TOPIC
 from protocol.apis.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from protocol.apis.describe_groups import DescribeGroupsRequest
 from protocol.errors import ErrorCode
@@ -491,6 +492,7 @@ class _DeletedTopic(NamedTuple):
 class _OffsetsTopic:
     """An offsets topic of one partition."""
 
+    name = OFFSETS_TOPIC
     index = 0
     leader_id = _NODE_ID
 

@@ -213,7 +213,7 @@ ANSWERS = [
     ),
     Bug(
         "a failed append is told as another error",
-        "group.storage_errors",
+        "protocol.coordinator_errors",
         "ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE",
         "ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.NOT_COORDINATOR",
     ),

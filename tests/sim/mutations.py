@@ -26,7 +26,8 @@ from tests.sim.bugs import BUGS
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path("coordinator_server")
-LINKED = ("protocol", "storage", "tests", "docs", "pyproject.toml")
+COPIED = (PACKAGE, Path("protocol"))
+LINKED = ("storage", "tests", "docs", "pyproject.toml")
 KILLERS = Path(__file__).with_name("killers.txt")
 SEEDS = "0-39"
 UNIT_TESTS = (
@@ -66,12 +67,14 @@ class Result(NamedTuple):
 
 def module_path(bug: Bug) -> Path:
     """The module of a bug, below the root of a checkout."""
-    return PACKAGE / f"{bug.module.replace('.', '/')}.py"
+    module = Path(f"{bug.module.replace('.', '/')}.py")
+    return module if Path(module.parts[0]) in COPIED else PACKAGE / module
 
 
 def stage(directory: Path, bug: Bug | None) -> None:
-    """Copy the package into `directory` with the bug in it; everything else is linked."""
-    shutil.copytree(ROOT / PACKAGE, directory / PACKAGE)
+    """Copy the packages into `directory` with the bug in one; everything else is linked."""
+    for package in COPIED:
+        shutil.copytree(ROOT / package, directory / package)
     for name in LINKED:
         (directory / name).symlink_to(ROOT / name)
     if bug is None:

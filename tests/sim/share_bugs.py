@@ -89,10 +89,10 @@ SHARE_BUGS = [
     _bug(
         "acknowledgements are not written",
         "coordinator.share_states",
-        "        if decision.record is not None:\n"
-        "            error = led.append([decision.record])\n",
-        "        if decision.record is not None and led.shard.state(key) is None:\n"
-        "            error = led.append([decision.record])\n",
+        "        decision = decide(partition.shard, self.clock.now_ms())\n",
+        "        decision = decide(partition.shard, self.clock.now_ms())\n"
+        "        if partition.shard.state(key) is not None:\n"
+        "            decision = decision._replace(record=None)\n",
         is_quick=True,
     ),
     _bug(

@@ -72,15 +72,15 @@ TRANSACTION_BUGS = [
     _bug(
         "a decision is not written",
         "coordinator.transactions",
-        "error = entry.partition.append(transactional_id, metadata)",
+        "error = partition.append(transactional_id, metadata)",
         "error = ErrorCode.NONE",
         is_quick=True,
     ),
     _bug(
         "a decision does not become the state",
         "coordinator.transactions",
-        "        self.ids[transactional_id] = entry\n        entry.metadata = metadata\n",
-        "        self.ids[transactional_id] = entry\n",
+        "                entry.metadata = metadata\n",
+        "                pass\n",
     ),
     _bug(
         "time aborts nothing",

@@ -35,7 +35,7 @@ LINE_COLUMNS = 100
 ERROR_BOUNDARIES = {
     "coordinator_server/net/dispatch.py",
     "coordinator_server/coordinator/task.py",
-    "coordinator_server/coordinator/led_partitions.py",
+    "coordinator_server/runtime/coordinator.py",
     "coordinator_server/security/sasl/authenticator.py",
 }
 

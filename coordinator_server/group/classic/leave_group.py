@@ -12,13 +12,13 @@ from coordinator_server.group.classic.rebalance import members_lost, remove_memb
 from coordinator_server.group.effects import STEP_ITEMS
 from coordinator_server.group.explain import Cause, Trigger, caused_by
 from coordinator_server.group.settings import GroupKind
-from coordinator_server.group.storage_errors import client_error
 from protocol.apis.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
     MemberResponse,
 )
+from protocol.coordinator_errors import client_error
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

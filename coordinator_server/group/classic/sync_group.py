@@ -22,8 +22,8 @@ from coordinator_server.group.classic.state import (
 from coordinator_server.group.effects import STEP_ITEMS
 from coordinator_server.group.explain import Outcome, Trigger, caused_by
 from coordinator_server.group.settings import GroupKind
-from coordinator_server.group.storage_errors import client_error
 from protocol.apis.sync_group import SyncGroupRequest, SyncGroupResponse
+from protocol.coordinator_errors import client_error
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -32,9 +32,9 @@ from coordinator_server.group.consumer.steps import (
 from coordinator_server.group.consumer.subscriptions import regex_change
 from coordinator_server.group.consumer.target import last_target, target_of_member
 from coordinator_server.group.modern.refusal import RefusedError
-from coordinator_server.group.storage_errors import client_error
 from protocol.apis.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.consumer_protocol import decode_subscription
+from protocol.coordinator_errors import client_error
 from protocol.errors import ErrorCode, ProtocolError
 
 if TYPE_CHECKING:

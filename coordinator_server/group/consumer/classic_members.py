@@ -20,8 +20,8 @@ from coordinator_server.group.consumer.steps import known_member, static_member
 from coordinator_server.group.effects import STEP_ITEMS
 from coordinator_server.group.explain import Cause, Trigger, caused_by
 from coordinator_server.group.modern.refusal import RefusedError
-from coordinator_server.group.storage_errors import client_error
 from protocol.apis.sync_group import SyncGroupRequest, SyncGroupResponse
+from protocol.coordinator_errors import client_error
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -39,13 +39,13 @@ from coordinator_server.group.modern.refusal import RefusedError
 from coordinator_server.group.modern.text import is_blank
 from coordinator_server.group.modern.topic_names import topic_names
 from coordinator_server.group.settings import GroupKind
-from coordinator_server.group.storage_errors import client_error
 from protocol.apis.consumer_group_heartbeat import (
     AssignedPartitions,
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from protocol.coordinator_errors import client_error
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

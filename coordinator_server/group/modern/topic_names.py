@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from coordinator_server.group.effects import STEP_ITEMS
 from coordinator_server.group.modern.refusal import RefusedError
 from coordinator_server.group.pace import Pace
-from coordinator_server.group.storage_errors import client_error
+from protocol.coordinator_errors import client_error
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

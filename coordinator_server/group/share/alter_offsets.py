@@ -22,13 +22,13 @@ from coordinator_server.group.share.partitions import (
 )
 from coordinator_server.group.share.records import states_record
 from coordinator_server.group.share.share_group import ShareGroup
-from coordinator_server.group.storage_errors import client_error
 from protocol.apis.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsResponse,
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
 )
+from protocol.coordinator_errors import client_error
 from protocol.error_messages import MESSAGES
 from protocol.errors import ErrorCode
 from protocol.json_form import uuid_to_text

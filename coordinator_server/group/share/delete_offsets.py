@@ -20,12 +20,12 @@ from coordinator_server.group.share.partitions import (
     without_topics,
 )
 from coordinator_server.group.share.records import states_record
-from coordinator_server.group.storage_errors import client_error
 from protocol.apis.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsResponse,
     DeleteShareGroupOffsetsResponseTopic,
 )
+from protocol.coordinator_errors import client_error
 from protocol.error_messages import MESSAGES
 from protocol.errors import ErrorCode
 

@@ -12,7 +12,7 @@ from coordinator_server.group.delete_groups import delete, refuse
 from coordinator_server.group.effects import SharePartition, StateCall
 from coordinator_server.group.share.partitions import PartitionStates, SharedTopic, combined
 from coordinator_server.group.share.records import states_record
-from coordinator_server.group.storage_errors import client_error
+from protocol.coordinator_errors import client_error
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

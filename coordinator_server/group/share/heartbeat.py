@@ -32,13 +32,13 @@ from coordinator_server.group.share.records import (
 )
 from coordinator_server.group.share.share_group import ShareGroup
 from coordinator_server.group.share.target import target_of_member
-from coordinator_server.group.storage_errors import client_error
 from protocol.apis.share_group_heartbeat import (
     ShareAssignedPartitions,
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
 from protocol.apis.share_group_heartbeat import ShareAssignment as AssignmentField
+from protocol.coordinator_errors import client_error
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

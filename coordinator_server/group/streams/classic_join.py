@@ -13,7 +13,7 @@ from coordinator_server.group.classic import join_group
 from coordinator_server.group.classic.metadata import GroupMetadata
 from coordinator_server.group.classic.responses import join_error
 from coordinator_server.group.settings import GroupKind
-from coordinator_server.group.storage_errors import client_error
+from protocol.coordinator_errors import client_error
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from coordinator_server.group.classic.state import EMPTY
 from coordinator_server.group.modern.configs import config
 from coordinator_server.group.modern.refusal import RefusedError
 from coordinator_server.group.settings import GroupKind
-from coordinator_server.group.storage_errors import client_error
 from coordinator_server.group.streams import static_members, timers, validation
 from coordinator_server.group.streams.configs import HEARTBEAT_INTERVAL
 from coordinator_server.group.streams.member import (
@@ -28,6 +27,7 @@ from protocol.apis.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
 )
+from protocol.coordinator_errors import client_error
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -49,7 +49,7 @@ def test_the_table_names_every_module_that_keeps_time() -> None:
             found.add(name)
     assert {
         "coordinator.task",
-        "coordinator.led_coordinator",
+        "runtime.coordinator",
         "net.connections",
         "maintenance.scheduler",
     } <= found

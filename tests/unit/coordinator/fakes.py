@@ -9,12 +9,12 @@ from uuid import uuid4
 
 from coordinator_server.broker import group_settings
 from coordinator_server.clock.step_runner import StepRunner
-from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
 from coordinator_server.coordinator.groups import GroupCoordinator
 from coordinator_server.group.classic.metadata import GroupMetadata
 from coordinator_server.group.kinds import in_place_of
 from coordinator_server.group.settings import GroupEnvironment
 from coordinator_server.rebalances.journal import RebalanceJournal
+from coordinator_server.runtime.topic import CoordinatorTopic
 from coordinator_server.topics.names import OFFSETS_TOPIC
 from protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.apis.offset_commit import (

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from coordinator_server.broker import share_state_settings
-from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
 from coordinator_server.coordinator.share_persister import LocalSharePersister
 from coordinator_server.coordinator.share_state_partition import ShareStatePartition
 from coordinator_server.coordinator.share_states import ShareCoordinator
+from coordinator_server.runtime.topic import CoordinatorTopic
 from coordinator_server.share.persister import SharePartitionKey
 from coordinator_server.share.state.records import ShareRecord, decode_record
 from coordinator_server.share.state.shard import ShareCoordinatorShard
@@ -110,7 +110,7 @@ class ShareStateBroker(FakeBroker):
 
     def led(self, index: int = 0) -> ShareStatePartition:
         """What the coordinator has of a partition of the topic that it leads."""
-        (found,) = (one for one in self.share_states._led.active() if one.index == index)
+        (found,) = (one for one in self.share_states.active() if one.index == index)
         return found
 
     def is_replayed(self, index: int = 0) -> bool:

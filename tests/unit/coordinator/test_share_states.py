@@ -10,6 +10,7 @@ import pytest
 
 from coordinator_server.apis import write_share_group_state
 from coordinator_server.share.persister import ShareState, StateBatch
+from coordinator_server.share.state.coordinator_key import coordinator_key
 from coordinator_server.share.state.records import ShareRecord, ShareSnapshot, ShareUpdate
 from coordinator_server.share.state.shard import Outcome, StateWrite
 from coordinator_server.steps import run_all
@@ -242,7 +243,7 @@ def test_without_the_topic_nothing_is_known_any_more() -> None:
     topic = broker.topics.topic(SHARE_STATE_TOPIC)
     assert topic is not None
     run_all(broker.topics.delete([topic]))
-    assert len(broker.share_states._led.active()) == 0
+    assert len(broker.share_states.active()) == 0
     assert broker.read().error is E.INVALID_REQUEST
     assert broker.initialize().error is E.NONE
 
@@ -378,7 +379,7 @@ def test_share_partitions_spread_over_the_topic() -> None:
     assert len([home for home in homes.values() if home]) > 1
     again = restarted(broker, share_coordinator_state_topic_num_partitions="4")
     assert all(again.read(partition).error is E.NONE for partition in range(4))
-    assert broker.share_states.coordinator_of(broker.key()) == 1
+    assert broker.share_states.coordinator_of(coordinator_key(broker.key())) == 1
 
 
 def test_a_long_history_is_loaded_in_steps() -> None:

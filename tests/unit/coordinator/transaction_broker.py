@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from coordinator_server.broker import transaction_settings
-from coordinator_server.coordinator.coordinator_topic import CoordinatorTopic
 from coordinator_server.coordinator.markers import Markers
 from coordinator_server.coordinator.transactions import TransactionCoordinator
+from coordinator_server.runtime.topic import CoordinatorTopic
 from coordinator_server.topics.names import TRANSACTIONS_TOPIC
 from coordinator_server.transactions.metadata import TransactionMetadata
 from protocol.apis.add_offsets_to_txn import AddOffsetsToTxnRequest

@@ -91,8 +91,8 @@ class TransactionContext:
         self._become(completed(self.state, self.now_ms))
 
     def _apply(self, decision: Decision) -> Decision:
-        if decision.next is not None:
-            self._become(decision.next)
+        if decision.record is not None:
+            self._become(decision.record)
         return decision
 
     def _become(self, metadata: TransactionMetadata) -> None:

@@ -36,7 +36,7 @@ def test_an_open_transaction_ends(version: int, commits: bool) -> None:
     context, producer = in_state("ongoing", version)
     decision = context.end(producer, commits=commits, version=version)
     epoch = producer[1] + (version == V2)
-    assert decision == (E.NONE, decision.next, producer[0], epoch)
+    assert decision == (E.NONE, decision.record, producer[0], epoch)
     prepared = S.PREPARE_COMMIT if commits else S.PREPARE_ABORT
     assert context.state.state == prepared
     assert set(context.state.partitions) == {T0}
@@ -60,7 +60,7 @@ def test_without_an_open_transaction_v1(state: str, commit: E, abort: E) -> None
     for commits, error in ((True, commit), (False, abort)):
         context, producer = in_state(state, V1)
         decision = context.end(producer, commits=commits)
-        assert (decision.error, decision.next) == (error, None)
+        assert (decision.error, decision.record) == (error, None)
 
 
 @pytest.mark.parametrize(

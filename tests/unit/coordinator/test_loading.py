@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from coordinator_server.coordinator.led_partitions import LedPartition, LedPartitions
+from coordinator_server.runtime.coordinator import CoordinatorRuntime
+from coordinator_server.runtime.partition import CoordinatorPartition, PartitionState
 from coordinator_server.steps import Steps
+from coordinator_server.topics.topic import Partition, Topic
 from protocol.errors import ErrorCode, ProtocolError
 from storage.errors import StorageError
 
 REFUSED = ErrorCode.NOT_COORDINATOR
 
 
-class Led(LedPartition):
+class KeyPartition(CoordinatorPartition):
     """A partition with something to load."""
 
     topic = "keys"
@@ -32,8 +34,10 @@ class Led(LedPartition):
         return False
 
 
-class Broker:
+class Keeper(CoordinatorRuntime[KeyPartition, str]):
     """Three partitions; `to_raise` while 1 is loaded, and `to_raise_later` once it was loaded."""
+
+    keys = "keys"
 
     def __init__(
         self, to_raise: Exception | None = None, to_raise_later: Exception | None = None
@@ -43,31 +47,38 @@ class Broker:
         self.events: list[tuple[str, dict[str, Any]]] = []
         self.work: deque[Iterator[None]] = deque()
         partitions = tuple(SimpleNamespace(index=index, leader_id=1) for index in range(3))
-        clock = SimpleNamespace(now_ms=lambda: 0)
-        self.led: LedPartitions[Led, str] = LedPartitions(
-            cast("Any", SimpleNamespace(name="keys", partitions=partitions)),
-            cast("Any", clock),
+        super().__init__(
+            cast("Any", SimpleNamespace(now_ms=lambda: 0)),
             cast("Any", SimpleNamespace(run=self.work.append)),
+            cast("Any", SimpleNamespace(on_deleted=[])),
+            cast("Any", SimpleNamespace(name="keys", partitions=partitions)),
             node_id=1,
-            keys="keys",
-            take_over=lambda partition: Led(partition, clock),
-            load=self._load,
-            serve=self._serve,
             log=cast("Any", SimpleNamespace(emit=self._emit)),
         )
-        self.led.look()
+        self.start()
 
-    def _load(self, led: Led, loaded: dict[str, str]) -> Steps:
+    def _take_over(self, partition: Partition) -> KeyPartition:
+        return KeyPartition(partition, self.clock)
+
+    def _load(self, partition: KeyPartition, loaded: dict[str, str]) -> Steps:
         yield
-        if led.index == 1 and self.to_raise is not None:
+        if partition.index == 1 and self.to_raise is not None:
             raise self.to_raise
         loaded["key"] = "value"
 
-    def _serve(self, led: Led, loaded: dict[str, str], _: int) -> None:
-        if led.index == 1 and self.to_raise_later is not None:
+    def _serve(self, partition: KeyPartition, loaded: dict[str, str], elapsed_ms: int) -> None:
+        assert elapsed_ms == 0
+        if partition.index == 1 and self.to_raise_later is not None:
             raise self.to_raise_later
         assert loaded == {"key": "value"}
-        self.served.append(led.index)
+        self.served.append(partition.index)
+
+    def _unload(self, closing: set[KeyPartition]) -> None:
+        for partition in closing:
+            partition.state = PartitionState.CLOSED
+
+    def _forget(self, topics: Mapping[str, Topic]) -> None:
+        raise AssertionError(topics)
 
     def _emit(self, event: str, **fields: Any) -> None:
         self.events.append((event, fields))
@@ -80,20 +91,20 @@ class Broker:
 
 
 @pytest.mark.parametrize(
-    ("broker", "is_bug"),
+    ("keeper", "is_bug"),
     [
-        (Broker(StorageError("odd")), False),
-        (Broker(ProtocolError("odd")), False),
-        (Broker(ZeroDivisionError("odd")), True),
-        (Broker(to_raise_later=ZeroDivisionError("odd")), True),
+        (Keeper(StorageError("odd")), False),
+        (Keeper(ProtocolError("odd")), False),
+        (Keeper(ZeroDivisionError("odd")), True),
+        (Keeper(to_raise_later=ZeroDivisionError("odd")), True),
     ],
 )
-def test_one_that_cannot_be_loaded_is_refused(broker: Broker, *, is_bug: bool) -> None:
+def test_one_that_cannot_be_loaded_is_refused(keeper: Keeper, *, is_bug: bool) -> None:
     """It says why, a bug with its traceback; those before and after it are served."""
-    broker.work_on()
-    assert broker.served == [0, 2]
-    assert [broker.led.at(index)[1] for index in range(3)] == [ErrorCode.NONE, REFUSED, 0]
-    ((event, fields),) = broker.events
+    keeper.work_on()
+    assert keeper.served == [0, 2]
+    assert [keeper.partition_at(index)[1] for index in range(3)] == [ErrorCode.NONE, REFUSED, 0]
+    ((event, fields),) = keeper.events
     assert event == "log.failed"
     assert (fields["topic"], fields["partition"]) == ("keys", 1)
     assert fields["reason"] == "its keys cannot be loaded: odd"
@@ -102,21 +113,20 @@ def test_one_that_cannot_be_loaded_is_refused(broker: Broker, *, is_bug: bool) -
 
 def test_one_that_is_emigrated_meanwhile_is_not_served() -> None:
     """Whether that is noticed between two steps or after the last."""
-    broker = Broker()
-    assert broker.led.at(1)[1] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    for led in broker.led.release({1}):
-        led.state = type(led.state).CLOSED
-    broker.work_on()
-    assert broker.served == [0, 2]
-    assert not broker.led.is_loading
-    assert broker.events == []
+    keeper = Keeper()
+    assert keeper.partition_at(1)[1] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    keeper.emigrate(1)
+    keeper.work_on()
+    assert keeper.served == [0, 2]
+    assert not keeper.is_loading
+    assert keeper.events == []
 
 
 def test_what_comes_after_a_bug_is_loaded_as_well() -> None:
     """A partition that the broker becomes leader of later."""
-    broker = Broker(ZeroDivisionError("odd"))
-    broker.work_on()
-    assert broker.led.release({0})
-    broker.led.immigrate(cast("Any", SimpleNamespace(index=0, leader_id=1)))
-    broker.work_on()
-    assert broker.served == [0, 2, 0]
+    keeper = Keeper(ZeroDivisionError("odd"))
+    keeper.work_on()
+    keeper.emigrate(0)
+    keeper.immigrate(cast("Any", SimpleNamespace(index=0, leader_id=1)))
+    keeper.work_on()
+    assert keeper.served == [0, 2, 0]

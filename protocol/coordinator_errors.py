@@ -1,8 +1,8 @@
-"""How an error of the log looks to a client of the group coordinator.
+"""How an error of the log looks to a client of a coordinator.
 
-A client knows nothing of the offsets topic, so its errors are translated into errors that make a
-client look for the coordinator again, wait, or give up. Source: CoordinatorOperationExceptionHelper
-and GroupCoordinatorService.handleOperationException.
+A client knows nothing of a coordinator's topic, so the errors of its log are translated into errors
+that make a client look for the coordinator again, wait, or give up. Source:
+CoordinatorOperationExceptionHelper, TransactionStateManager.appendTransactionToLog.
 """
 
 from __future__ import annotations

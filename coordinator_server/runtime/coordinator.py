@@ -1,0 +1,287 @@
+"""CoordinatorRuntime: the base of the coordinators of groups, transactional ids and share state."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from coordinator_server.runtime.partition import CoordinatorPartition, PartitionState
+from protocol.coordinator_errors import client_error
+from protocol.errors import ErrorCode, ProtocolError
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from coordinator_server.clock.broker_clock import BrokerClock, Timer
+    from coordinator_server.clock.step_runner import StepRunner
+    from coordinator_server.events.log import EventLog
+    from coordinator_server.runtime.topic import CoordinatorTopic
+    from coordinator_server.steps import Steps
+    from coordinator_server.topics.manager import TopicManager
+    from coordinator_server.topics.topic import Partition, Topic
+
+_ERROR_IN = {
+    PartitionState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    PartitionState.ACTIVE: ErrorCode.NONE,
+    PartitionState.FAILED: ErrorCode.NOT_COORDINATOR,
+    PartitionState.CLOSED: ErrorCode.NOT_COORDINATOR,
+}
+
+P = TypeVar("P", bound=CoordinatorPartition)
+S = TypeVar("S")
+
+
+class Decision(Protocol):
+    """What a core decides: an answer, and the record to write before it is given."""
+
+    @property
+    def record(self) -> Any:
+        """None if nothing changes."""
+
+
+D = TypeVar("D", bound=Decision)
+
+
+class CoordinatorRuntime(ABC, Generic[P, S]):
+    """Keeps keys in the partitions of `topic` that the broker `node_id` leads.
+
+    `P` is what it has of a partition, `S` what loading gives for a key. A broker that becomes
+    leader of a partition loads it (immigration), one partition after the other; one that ceases to
+    lead it lets it go (emigration). Subclasses set `keys`, the name of their keys in the log.
+    """
+
+    keys: str
+
+    def __init__(
+        self,
+        clock: BrokerClock,
+        step_runner: StepRunner,
+        topics: TopicManager,
+        topic: CoordinatorTopic,
+        *,
+        node_id: int,
+        log: EventLog,
+    ) -> None:
+        self.clock = clock
+        self.step_runner = step_runner
+        self.log = log
+        self._topics = topics
+        self._topic = topic
+        self._node_id = node_id
+        self._timers: dict[Callable[[], None], Timer] = {}
+        self._partitions: dict[int, P] = {}
+        self._seen: tuple[Partition, ...] = ()
+        self._to_load: deque[P] = deque()
+        self._is_load_scheduled = self._is_stopped = False
+
+    # --- what a coordinator adds ------------------------------------------------------------------
+
+    @abstractmethod
+    def _take_over(self, partition: Partition) -> P:
+        """What the coordinator has of a partition that its broker leads from now on."""
+
+    @abstractmethod
+    def _load(self, partition: P, loaded: dict[str, S]) -> Steps:
+        """Read the log of a partition into `loaded`, by key. Raises StorageError, ProtocolError."""
+
+    @abstractmethod
+    def _serve(self, partition: P, loaded: dict[str, S], elapsed_ms: int) -> None:
+        """Serve the keys of a partition that is loaded."""
+
+    @abstractmethod
+    def _unload(self, closing: set[P]) -> None:
+        """Close partitions that were released, and let their keys go."""
+
+    @abstractmethod
+    def _forget(self, topics: Mapping[str, Topic]) -> None:
+        """Forget what is kept of topics that were deleted."""
+
+    # --- life -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to load what the log holds."""
+        self._topics.on_deleted.append(self._on_topics_deleted)
+        self._look()
+
+    def stop(self) -> None:
+        """Let everything go, as `emigrate` does, and begin nothing more."""
+        self._is_stopped = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._topics.on_deleted.remove(self._on_topics_deleted)
+        self.emigrate_all()
+
+    def immigrate(self, partition: Partition) -> None:
+        """Begin to load a partition that this broker leads from now on."""
+        if self._seen is not self._topic.partitions:
+            self._look()  # which takes this partition with the others
+            return
+        if partition.index >= len(self._seen) or partition.index in self._partitions:
+            return  # added later, so no key lives in it; or already taken by `_look`
+        assert partition.leader_id == self._node_id
+        taken = self._partitions[partition.index] = self._take_over(partition)
+        if taken.is_blank:
+            taken.state = PartitionState.ACTIVE
+            return
+        self._to_load.append(taken)
+        if not self._is_load_scheduled:
+            self._is_load_scheduled = True
+            self.step_runner.run(self._load_all())
+
+    def renew(self, partition: Partition) -> None:
+        """Go on with a partition whose leader epoch has risen while this broker leads it."""
+        taken = self._partitions.get(partition.index)
+        if taken is not None:
+            taken.renew()
+
+    def emigrate(self, index: int) -> None:
+        """Let the keys of a partition go: another broker goes on with them.
+
+        Whoever waits for one of them is answered NOT_COORDINATOR.
+        """
+        self._release((index,))
+
+    def emigrate_all(self) -> None:
+        """Let every partition go, as `emigrate` does."""
+        self._release(tuple(self._partitions))
+
+    def _release(self, indexes: Iterable[int]) -> None:
+        partitions = self._partitions
+        self._unload({partitions.pop(index) for index in indexes if index in partitions})
+
+    def _on_topics_deleted(self, topics: Mapping[str, Topic]) -> None:
+        if self._topic.name in topics:
+            self.emigrate_all()
+        self._forget(topics)
+
+    def _repeat(self, work: Callable[[], None], interval_ms: int) -> None:
+        """Do maintenance each time that the interval has passed."""
+        due = partial(self._do_and_repeat, work, interval_ms)
+        self._timers[work] = self.clock.call_maintenance(interval_ms / 1000, due)
+
+    def _do_and_repeat(self, work: Callable[[], None], interval_ms: int) -> None:
+        work()
+        self._repeat(work, interval_ms)
+
+    # --- loading ----------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Take what this broker leads of a topic that was not seen yet."""
+        if self._seen is not self._topic.partitions:
+            self._seen = self._topic.partitions
+            for partition in self._seen:
+                if partition.leader_id == self._node_id:
+                    self.immigrate(partition)
+
+    def _load_all(self) -> Iterator[None]:
+        while self._to_load:
+            yield from self._load_one(self._to_load.popleft())
+        self._is_load_scheduled = False
+
+    def _load_one(self, partition: P) -> Iterator[None]:
+        """Load one partition; its keys are served from then on, or refused if that fails."""
+        started_ms = self.clock.now_ms()
+        loaded: dict[str, S] = {}
+        try:
+            for _ in self._load(partition, loaded):
+                yield
+                if partition.state is PartitionState.CLOSED:
+                    return  # emigrated meanwhile
+            if partition.state is PartitionState.CLOSED:
+                return
+            partition.state = PartitionState.ACTIVE
+            self._serve(partition, loaded, self.clock.now_ms() - started_ms)
+        except (StorageError, ProtocolError) as error:
+            self._cannot_load(partition, error)
+        except Exception as error:  # error boundary: a bug costs this partition, not those after it
+            self._cannot_load(partition, error, is_bug=True)
+
+    def _cannot_load(self, partition: P, error: Exception, *, is_bug: bool = False) -> None:
+        partition.state = PartitionState.FAILED
+        self.log.emit(
+            "log.failed",
+            topic=self._topic.name,
+            partition=partition.index,
+            reason=f"its {self.keys} cannot be loaded: {error}",
+            exc_info=is_bug,
+        )
+
+    # --- questions --------------------------------------------------------------------------------
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether some keys are not known yet because their partition is being loaded."""
+        return any(one.state is PartitionState.LOADING for one in self._partitions.values())
+
+    def active(self) -> list[P]:
+        """The partitions that are served."""
+        return [one for one in self._partitions.values() if one.state is PartitionState.ACTIVE]
+
+    def ensure_topic(self) -> ErrorCode:
+        """Create the topic if it does not exist. NONE, or why it cannot be created."""
+        if self._is_stopped:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        error = self._topic.ensure()
+        self._look()
+        return error
+
+    def partition_index(self, key: str) -> int:
+        """The partition of the topic that a key lives in; the topic must exist."""
+        return self._topic.partition_of(key).index
+
+    def coordinator_of(self, key: str) -> int:
+        """The id of the broker that keeps a key, -1 for none; the topic must exist."""
+        return self._topic.partition_of(key).leader_id
+
+    def partition_of(self, key: str) -> tuple[P | None, ErrorCode]:
+        """The partition of a key, and why it cannot be served here now.
+
+        The topic is created if it does not exist; in Kafka FindCoordinator has to come before.
+        """
+        error = self.ensure_topic()
+        if error is not ErrorCode.NONE:
+            return None, error
+        return self.partition_at(self.partition_index(key))
+
+    def partition_at(self, index: int) -> tuple[P | None, ErrorCode]:
+        """The partition at `index`, and why it cannot be served here now."""
+        partition = self._partitions.get(index)
+        if partition is None:
+            return None, ErrorCode.NOT_COORDINATOR
+        return partition, _ERROR_IN[partition.state]
+
+    def unavailable(self, key: str) -> ErrorCode:
+        """Why a key cannot be served here now; NONE if it can."""
+        return self.partition_of(key)[1]
+
+    # --- requests ---------------------------------------------------------------------------------
+
+    def carry_out(
+        self,
+        partition: P,
+        decision: D,
+        append: Callable[[Any], ErrorCode],
+        done: Callable[[D, ErrorCode, str], None],
+    ) -> None:
+        """Append what was decided, and call `done(decision, error, reason)` once it is durable.
+
+        `append` writes the record and makes it the state. The error is what the client is to see;
+        with an error of the flush the record is in the log all the same, as with a request whose
+        answer got lost.
+        """
+        if decision.record is not None:
+            error = append(decision.record)
+            if error is not ErrorCode.NONE:
+                done(decision, client_error(error), error.message)
+                return
+
+        def on_flushed(error: StorageError | None) -> None:
+            if error is None:
+                done(decision, ErrorCode.NONE, "")
+            else:
+                done(decision, client_error(error.code), str(error))
+
+        partition.after_flush(on_flushed)

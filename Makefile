@@ -42,7 +42,7 @@ nightly: .venv/.installed-dev
 # Without what uses no library: the group core, and the rules about our text and our imports.
 test-lowest: .venv-lowest/.installed
 	.venv-lowest/bin/python -m pytest -q -n $(WORKERS) -m "not slow" -p no:cacheprovider \
-		--ignore=tests/unit/group \
+		--ignore=tests/unit/core/groups \
 		--ignore=tests/unit/test_tidy.py --ignore=tests/unit/test_import_circles.py \
 		tests/unit tests/codec tests/e2e/test_migration.py tests/testing/test_plugin.py \
 		$(addprefix tests/clients/test_,aiokafka.py codecs.py confluent_kafka.py kafka_python.py) \
@@ -72,8 +72,8 @@ lint: .venv/.installed-dev
 	done
 	$(BIN)/lint-imports
 
-# Every branch of the cores is taken by their unit tests and those of their runtime.
-COVERED := $(addprefix tests/unit/,group transactions share coordinator security)
+# Every branch of the cores is taken by their unit tests and those of their coordinators.
+COVERED := $(addprefix tests/unit/,core coordinator security)
 coverage: .venv/.installed-dev
 	$(BIN)/python -m coverage run -m pytest -q $(COVERED)
 	$(BIN)/python -m coverage report

@@ -65,7 +65,9 @@ BORDERS = (
     Border("handler", "coordinator_server.apis.heartbeat", "handle"),
     Border("handler", "coordinator_server.apis.offset_commit", "handle"),
     Border("handler", "coordinator_server.apis.fetch", "handle"),
-    Border("mailbox", "coordinator_server.coordinator.groups", "GroupCoordinator.submit"),
+    Border(
+        "mailbox", "coordinator_server.coordinator.group_coordinator", "GroupCoordinator.submit"
+    ),
     Border("mailbox", "coordinator_server.clock.broker_clock", "SystemClock.call_soon"),
     Border("group", "coordinator_server.coordinator.operations", "PendingRequest.apply"),
     Border(

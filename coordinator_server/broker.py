@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from coordinator_server.config.group_settings import CONSUMER_ASSIGNOR_CLASSES
-from coordinator_server.coordinator.groups import GroupCoordinator
-from coordinator_server.coordinator.transactions import TransactionCoordinator
-from coordinator_server.group.kinds import in_place_of
-from coordinator_server.group.settings import GroupEnvironment, GroupKind, GroupSettings
+from coordinator_server.coordinator.group_coordinator import GroupCoordinator
+from coordinator_server.coordinator.transaction_coordinator import TransactionCoordinator
+from coordinator_server.core.groups.kinds import in_place_of
+from coordinator_server.core.groups.settings import GroupEnvironment, GroupKind, GroupSettings
+from coordinator_server.core.transactions.settings import TransactionSettings
 from coordinator_server.topics.creation_errors import CreationErrors
 from coordinator_server.topics.fetch_session import FetchSessionCache
 from coordinator_server.topics.manager import new_topic_id
 from coordinator_server.topics.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
-from coordinator_server.transactions.settings import TransactionSettings
 
 if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
     from coordinator_server.config.config import Config
-    from coordinator_server.coordinator.share_partitions import SharePartitionManager
-    from coordinator_server.coordinator.share_states import ShareCoordinator
+    from coordinator_server.coordinator.share_coordinator import ShareCoordinator
+    from coordinator_server.coordinator.share_partition_manager import SharePartitionManager
+    from coordinator_server.core.share_partitions.settings import ShareSettings
+    from coordinator_server.core.share_state.settings import ShareStateSettings
     from coordinator_server.net.connection import Connection
     from coordinator_server.net.endpoint import Endpoint
     from coordinator_server.runtime.coordinator import CoordinatorRuntime
-    from coordinator_server.share.settings import ShareSettings
-    from coordinator_server.share.state.settings import ShareStateSettings
     from coordinator_server.telemetry.instances import ClientInstances
 
 
@@ -179,7 +179,7 @@ class Broker:
 
     def _new_share_partitions(self) -> SharePartitionManager:
         from coordinator_server.coordinator.dead_letters import DeadLetterQueues
-        from coordinator_server.coordinator.share_partitions import SharePartitionManager
+        from coordinator_server.coordinator.share_partition_manager import SharePartitionManager
 
         cluster = self._cluster
         made = SharePartitionManager(
@@ -206,7 +206,7 @@ class Broker:
         return made
 
     def _new_share_states(self) -> ShareCoordinator:
-        from coordinator_server.coordinator.share_states import ShareCoordinator
+        from coordinator_server.coordinator.share_coordinator import ShareCoordinator
 
         cluster = self._cluster
         made = ShareCoordinator(
@@ -305,7 +305,7 @@ def group_settings(config: Config) -> GroupSettings:
 
 def share_settings(config: Config) -> ShareSettings:
     """What share partitions read of the broker's settings."""
-    from coordinator_server.share.settings import ShareSettings
+    from coordinator_server.core.share_partitions.settings import ShareSettings
 
     return ShareSettings(
         record_lock_duration_ms=config.integer("group.share.record.lock.duration.ms"),
@@ -332,7 +332,7 @@ def transaction_settings(config: Config) -> TransactionSettings:
 
 def share_state_settings(config: Config) -> ShareStateSettings:
     """What the share coordinator reads of the broker's settings."""
-    from coordinator_server.share.state.settings import ShareStateSettings
+    from coordinator_server.core.share_state.settings import ShareStateSettings
 
     return ShareStateSettings(
         updates_per_snapshot=config.integer(

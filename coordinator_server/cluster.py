@@ -9,7 +9,6 @@ broker is the same thing with N = 1.
 from __future__ import annotations
 
 import asyncio
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from coordinator_server.broker import Broker
@@ -46,20 +45,25 @@ from storage.local_disk import LocalDisk
 from storage.log_manager import LogManager
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from coordinator_server.clock.broker_clock import BrokerClock, Timer
     from coordinator_server.config.config import Config, Listener
-    from coordinator_server.coordinator.groups import GroupCoordinator
+    from coordinator_server.coordinator.group_coordinator import GroupCoordinator
+    from coordinator_server.coordinator.share_coordinator import ShareCoordinator
     from coordinator_server.coordinator.share_persister import LocalSharePersister
-    from coordinator_server.coordinator.share_states import ShareCoordinator
-    from coordinator_server.coordinator.transactions import TransactionCoordinator
+    from coordinator_server.coordinator.transaction_coordinator import TransactionCoordinator
+    from coordinator_server.core.share_partitions.in_flight import GivenUpRecords
+    from coordinator_server.core.share_partitions.share_partition import SharePartition
     from coordinator_server.net.connection import Connection
-    from coordinator_server.net.dispatch import Guard
-    from coordinator_server.share.in_flight import GivenUpRecords
-    from coordinator_server.share.share_partition import SharePartition
+    from coordinator_server.net.dispatch import Handler
+    from coordinator_server.security.authorizer import Authorizer
     from coordinator_server.steps import Steps
     from coordinator_server.topics.topic import Partition, Topic
+    from protocol.registry import ApiSpec
     from storage.disk import Disk
 
+    HandlerOf = Callable[[ApiSpec, Authorizer | None], Handler[Broker]]
 
 FAILED_MAINTENANCE_DELAY_MS = 1000
 """When maintenance goes on after an error that no log accounts for."""
@@ -71,8 +75,8 @@ class Cluster:
     `brokers` are those that run, by id; `node_ids` are all. What is declared here is there once
     the cluster is started. `clock` is the broker's time, `client_clock` the time that clients wait,
     `machine_clock` that of sockets: one and the same unless `has_virtual_clock` (see
-    `control.advance`). Whoever changes the cluster or its time holds the lock `changing`. `disk` is
-    for tests.
+    `control.advance`). Whoever changes the cluster or its time holds the lock `changing`.
+    `handler_of` finds what serves an API; `disk` is for tests.
     """
 
     topics: TopicManager
@@ -93,6 +97,7 @@ class Cluster:
         self,
         config: Config,
         clock: BrokerClock,
+        handler_of: HandlerOf,
         disk: Disk | None = None,
         *,
         has_virtual_clock: bool = False,
@@ -115,6 +120,7 @@ class Cluster:
         self.step_runner = StepRunner(self.machine_clock)
         routes, is_inside = RoutingTable.read(), in_container()
         self._address_book = AddressBook(self._configs, routes, in_container=is_inside)
+        self._handler_of = handler_of
         self._disk = disk
         self.changing = asyncio.Lock()
         self._own_directory: ephemeral.OwnDirectory | None = None
@@ -461,21 +467,14 @@ class Cluster:
 
     def _socket_server(self, broker: Broker) -> SocketServer:
         metering = Metering(self.security, self.machine_clock)
-        dispatch = Dispatcher(broker, self.step_runner, self._guards(), metering).dispatch
+        dispatch = Dispatcher(broker, self.step_runner, self._find_handler, metering).dispatch
         gate = ConnectionGate(broker.config, self.security, self.machine_clock)
         server = SocketServer(broker.config, self.machine_clock, dispatch, self.security, gate)
         server.connections.on_lost.append(broker.disconnected)
         return server
 
-    def _guards(self) -> list[Guard[Broker]]:
-        """What is asked before the handlers: nothing without an authorizer."""
-        authorizer = self.security.authorizer
-        if authorizer is None:
-            return []
-        # Imported by name, as the handlers are: this package lies above.
-        module = import_module("coordinator_server.apis.checks.guard")
-        guard: Guard[Broker] = module.authorizer_guard(authorizer)
-        return [guard]
+    def _find_handler(self, spec: ApiSpec) -> Handler[Broker]:
+        return self._handler_of(spec, self.security.authorizer)
 
     def _data_directory(self) -> str:
         if not self.config.ephemeral:

@@ -69,9 +69,10 @@ async def _serve(
     watch_stdin: bool,
     ready_message: str | None,
 ) -> None:
+    from coordinator_server.apis.handlers import handler_of
     from coordinator_server.cluster import Cluster
 
-    cluster = Cluster(config, SystemClock(), has_virtual_clock=control is not None)
+    cluster = Cluster(config, SystemClock(), handler_of, has_virtual_clock=control is not None)
     try:
         await cluster.start()
     except (StorageError, OSError) as error:

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coordinator_server.core.transactions.add_partitions import add_partitions
+from coordinator_server.core.transactions.decision import refused
+from coordinator_server.core.transactions.metadata import TRANSACTIONS_V1
 from coordinator_server.topics.names import OFFSETS_TOPIC
-from coordinator_server.transactions.add_partitions import add_partitions
-from coordinator_server.transactions.decision import refused
-from coordinator_server.transactions.metadata import TRANSACTIONS_V1
 from protocol.apis.add_offsets_to_txn import AddOffsetsToTxnResponse
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
+    from coordinator_server.core.transactions.decision import Decision
+    from coordinator_server.core.transactions.metadata import TransactionMetadata
     from coordinator_server.net.call import Call
-    from coordinator_server.transactions.decision import Decision
-    from coordinator_server.transactions.metadata import TransactionMetadata
     from protocol.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
 
 PRODUCER_FENCED_SINCE = 2

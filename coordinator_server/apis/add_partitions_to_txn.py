@@ -10,11 +10,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from coordinator_server.core.transactions.add_partitions import add_partitions, missing_partitions
+from coordinator_server.core.transactions.decision import Decision, refused
+from coordinator_server.core.transactions.metadata import TRANSACTIONS_V1, TRANSACTIONS_V2
 from coordinator_server.security.acl import Operation
 from coordinator_server.topics.names import is_internal
-from coordinator_server.transactions.add_partitions import add_partitions, missing_partitions
-from coordinator_server.transactions.decision import Decision, refused
-from coordinator_server.transactions.metadata import TRANSACTIONS_V1, TRANSACTIONS_V2
 from protocol.apis.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from coordinator_server.broker import Broker
+    from coordinator_server.core.transactions.metadata import TopicPartition, TransactionMetadata
     from coordinator_server.net.call import Call
     from coordinator_server.steps import Steps
-    from coordinator_server.transactions.metadata import TopicPartition, TransactionMetadata
 
 PRODUCER_FENCED_SINCE = 2
 BATCHED_SINCE = 4

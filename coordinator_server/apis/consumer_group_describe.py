@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_server.coordinator.fan_in import FanIn
-from coordinator_server.group.consumer.describe import DescribeConsumerGroup
+from coordinator_server.core.groups.consumer.describe import DescribeConsumerGroup
 from protocol.apis.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
     DescribedConsumerGroup,

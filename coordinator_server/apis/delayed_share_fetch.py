@@ -12,8 +12,8 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.share.acquire import AcquireMode, acquire
-from coordinator_server.share.fetched import FetchedBatches
+from coordinator_server.core.share_partitions.acquire import AcquireMode, acquire
+from coordinator_server.core.share_partitions.fetched import FetchedBatches
 from coordinator_server.steps import run_all
 from coordinator_server.topics.keyed_purgatory import KeyedOperation
 from protocol.apis.share_fetch import AcquiredRecords, ShareFetchRequest, SharePartitionData
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Hashable, Iterator
 
     from coordinator_server.broker import Broker
+    from coordinator_server.core.share_partitions.session import PartitionKey
+    from coordinator_server.core.share_partitions.settings import ShareSettings
+    from coordinator_server.core.share_partitions.share_partition import SharePartition
     from coordinator_server.net.call import Call
-    from coordinator_server.share.session import PartitionKey
-    from coordinator_server.share.settings import ShareSettings
-    from coordinator_server.share.share_partition import SharePartition
     from coordinator_server.steps import Steps
     from coordinator_server.topics.topic import Partition
     from storage.partition_log import PartitionLog

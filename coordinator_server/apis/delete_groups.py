@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_server.coordinator.fan_in import FanIn
-from coordinator_server.group.delete_groups import DeleteGroup
+from coordinator_server.core.groups.delete_groups import DeleteGroup
 from protocol.apis.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 
 if TYPE_CHECKING:

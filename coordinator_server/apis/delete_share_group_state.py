@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from coordinator_server.apis.share_group_state import Answers, names_partitions
-from coordinator_server.share.persister import SharePartitionKey
+from coordinator_server.core.share_partitions.persister import SharePartitionKey
 from protocol.apis.delete_share_group_state import (
     DeletedPartition,
     DeleteShareGroupStateRequest,

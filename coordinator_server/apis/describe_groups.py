@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_server.coordinator.fan_in import FanIn
-from coordinator_server.group.classic.describe_groups import DescribeGroup
+from coordinator_server.core.groups.classic.describe_groups import DescribeGroup
 from protocol.apis.describe_groups import DescribedGroup, DescribeGroupsResponse
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.coordinator.fan_in import FanIn
-from coordinator_server.group.share.initialized import FetchInitialized
-from coordinator_server.share.persister import (
+from coordinator_server.core.groups.share.initialized import FetchInitialized
+from coordinator_server.core.share_partitions.persister import (
     UNINITIALIZED_DELIVERY_COMPLETE_COUNT,
     UNINITIALIZED_START_OFFSET,
     SharePartitionKey,
@@ -31,10 +31,10 @@ from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.group.effects import Caller
-    from coordinator_server.group.share.initialized import InitializedPartitions
+    from coordinator_server.core.caller import Caller
+    from coordinator_server.core.groups.share.initialized import InitializedPartitions
+    from coordinator_server.core.share_partitions.persister import ShareStateSummary
     from coordinator_server.net.call import Call
-    from coordinator_server.share.persister import ShareStateSummary
     from coordinator_server.steps import Steps
     from protocol.apis.describe_share_group_offsets import (
         DescribeShareGroupOffsetsRequest,

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.transactions.decision import refused
-from coordinator_server.transactions.end_transaction import end_transaction
-from coordinator_server.transactions.metadata import TRANSACTIONS_V1, TRANSACTIONS_V2
+from coordinator_server.core.transactions.decision import refused
+from coordinator_server.core.transactions.end_transaction import end_transaction
+from coordinator_server.core.transactions.metadata import TRANSACTIONS_V1, TRANSACTIONS_V2
 from protocol.apis.end_txn import EndTxnResponse
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
+    from coordinator_server.core.transactions.decision import Decision
+    from coordinator_server.core.transactions.metadata import TransactionMetadata
     from coordinator_server.net.call import Call
-    from coordinator_server.transactions.decision import Decision
-    from coordinator_server.transactions.metadata import TransactionMetadata
     from protocol.apis.end_txn import EndTxnRequest
 
 PRODUCER_FENCED_SINCE = 2

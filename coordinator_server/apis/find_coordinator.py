@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.share.state.coordinator_key import coordinator_key, share_partition_key
+from coordinator_server.core.share_state.coordinator_key import coordinator_key, share_partition_key
 from protocol.apis.find_coordinator import Coordinator, FindCoordinatorResponse
 from protocol.errors import ErrorCode
 

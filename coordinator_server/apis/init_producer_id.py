@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.transactions.init_producer_id import (
+from coordinator_server.core.transactions.init_producer_id import (
     ProducerIdAndEpoch,
     init_producer_id,
 )
-from coordinator_server.transactions.metadata import NO_PRODUCER_ID, TransactionMetadata
+from coordinator_server.core.transactions.metadata import NO_PRODUCER_ID, TransactionMetadata
 from protocol.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from protocol.errors import ErrorCode
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
+    from coordinator_server.core.transactions.decision import Decision
     from coordinator_server.net.call import Call
-    from coordinator_server.transactions.decision import Decision
 
 PRODUCER_FENCED_SINCE = 4
 

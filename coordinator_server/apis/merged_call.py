@@ -14,7 +14,7 @@ from protocol.apis.offset_commit import OffsetCommitResponse, OffsetCommitRespon
 from protocol.apis.offset_delete import OffsetDeleteResponse, OffsetDeleteResponseTopic
 
 if TYPE_CHECKING:
-    from coordinator_server.group.effects import Caller
+    from coordinator_server.core.caller import Caller
     from coordinator_server.steps import Steps
 
 Response = TypeVar("Response", OffsetCommitResponse, OffsetDeleteResponse)

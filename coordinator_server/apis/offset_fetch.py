@@ -10,8 +10,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
 from coordinator_server.coordinator.fan_in import FanIn
-from coordinator_server.group.offset_fetch import FetchedOffsets, FetchOffsets
-from coordinator_server.group.offsets import CommittedOffset
+from coordinator_server.core.groups.offset_fetch import FetchedOffsets, FetchOffsets
+from coordinator_server.core.groups.offsets import CommittedOffset
 from protocol.apis.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,

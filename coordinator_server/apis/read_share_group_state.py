@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from coordinator_server.apis.share_group_state import Answers, names_partitions
-from coordinator_server.share.persister import SharePartitionKey
+from coordinator_server.core.share_partitions.persister import SharePartitionKey
 from protocol.apis.read_share_group_state import (
     ReadPartitionResult,
     ReadShareGroupStateRequest,
@@ -18,8 +18,8 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
+    from coordinator_server.core.share_partitions.persister import ShareState, StateBatch
     from coordinator_server.net.call import Call
-    from coordinator_server.share.persister import ShareState, StateBatch
     from coordinator_server.steps import Steps
 
 

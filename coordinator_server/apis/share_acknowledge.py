@@ -11,7 +11,7 @@ from coordinator_server.apis.share_acknowledgements import (
     leader_of,
     member_id_is_valid,
 )
-from coordinator_server.share.session import (
+from coordinator_server.core.share_partitions.session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     ShareSessionKey,

@@ -9,19 +9,19 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from coordinator_server.core.share_partitions.persister import SharePartitionKey
+from coordinator_server.core.share_partitions.record_state import AcknowledgeType
 from coordinator_server.security.acl import Operation
-from coordinator_server.share.persister import SharePartitionKey
-from coordinator_server.share.record_state import AcknowledgeType
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     from coordinator_server.broker import Broker
+    from coordinator_server.core.share_partitions.acknowledge import Acknowledgement
+    from coordinator_server.core.share_partitions.refusal import Refusal
+    from coordinator_server.core.share_partitions.session import PartitionKey
     from coordinator_server.net.call import Call
-    from coordinator_server.share.acknowledge import Acknowledgement
-    from coordinator_server.share.refusal import Refusal
-    from coordinator_server.share.session import PartitionKey
     from coordinator_server.steps import Steps
 
 MEMBER_ID_MAX_LENGTH = 36

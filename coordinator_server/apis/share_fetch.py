@@ -22,10 +22,9 @@ from coordinator_server.apis.share_acknowledgements import (
     leader_of,
     member_id_is_valid,
 )
-from coordinator_server.security.acl import Operation
-from coordinator_server.share.acquire import AcquireMode
-from coordinator_server.share.persister import SharePartitionKey
-from coordinator_server.share.session import (
+from coordinator_server.core.share_partitions.acquire import AcquireMode
+from coordinator_server.core.share_partitions.persister import SharePartitionKey
+from coordinator_server.core.share_partitions.session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     PartitionKey,
@@ -33,6 +32,7 @@ from coordinator_server.share.session import (
     ShareSessionKey,
     next_epoch,
 )
+from coordinator_server.security.acl import Operation
 from coordinator_server.topics.keyed_purgatory import KeyedOperation
 from protocol.apis.share_fetch import (
     FetchedLeader,

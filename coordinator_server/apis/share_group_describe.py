@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_server.coordinator.fan_in import FanIn
-from coordinator_server.group.share.describe import DescribeShareGroup
+from coordinator_server.core.groups.share.describe import DescribeShareGroup
 from protocol.apis.share_group_describe import DescribedShareGroup, ShareGroupDescribeResponse
 
 if TYPE_CHECKING:

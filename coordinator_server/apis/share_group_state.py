@@ -13,9 +13,9 @@ from coordinator_server.topics.counts import ShardedDict
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from coordinator_server.core.share_partitions.persister import ShareState, ShareStateSummary
+    from coordinator_server.core.share_state.shard import Outcome
     from coordinator_server.net.call import Call
-    from coordinator_server.share.persister import ShareState, ShareStateSummary
-    from coordinator_server.share.state.shard import Outcome
     from coordinator_server.steps import Steps
     from protocol.schema import Message
 

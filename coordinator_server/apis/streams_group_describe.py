@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_server.coordinator.fan_in import FanIn
-from coordinator_server.group.streams.describe import DescribeStreamsGroup
+from coordinator_server.core.groups.streams.describe import DescribeStreamsGroup
 from protocol.apis.streams_group_describe import (
     DescribedStreamsGroup,
     StreamsGroupDescribeResponse,

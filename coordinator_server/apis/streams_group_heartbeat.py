@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_server.apis.create_topics import create
-from coordinator_server.group.streams.status import StatusCode
-from coordinator_server.group.streams.validation import is_too_large
+from coordinator_server.core.groups.streams.status import StatusCode
+from coordinator_server.core.groups.streams.validation import is_too_large
 from coordinator_server.security.acl import Operation
 from coordinator_server.topics.counts import Counts
 from coordinator_server.topics.names import is_internal, name_error
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from coordinator_server.broker import Broker
-    from coordinator_server.group.effects import Caller
-    from coordinator_server.group.streams.configure import InternalTopic
-    from coordinator_server.group.streams.heartbeat import HeartbeatResult
+    from coordinator_server.core.caller import Caller
+    from coordinator_server.core.groups.streams.configure import InternalTopic
+    from coordinator_server.core.groups.streams.heartbeat import HeartbeatResult
     from coordinator_server.net.call import Call
     from coordinator_server.steps import Steps
     from coordinator_server.topics.manager import CreationError

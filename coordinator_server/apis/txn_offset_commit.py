@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from coordinator_server.apis.merged_call import MergedCall
 from coordinator_server.apis.offset_commit import split
 from coordinator_server.apis.verification import TransactionSupport, commit_error
-from coordinator_server.group.effects import ProducerIdAndEpoch
-from coordinator_server.group.transactional_commit import TransactionalCommit, refuse
+from coordinator_server.core.groups.effects import ProducerIdAndEpoch
+from coordinator_server.core.groups.transactional_commit import TransactionalCommit, refuse
 from coordinator_server.topics.names import OFFSETS_TOPIC
 from protocol.apis.offset_commit import (
     OffsetCommitRequest,

@@ -24,8 +24,8 @@ from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
+    from coordinator_server.core.transactions.metadata import TopicPartition
     from coordinator_server.topics.topic import Partition
-    from coordinator_server.transactions.metadata import TopicPartition
     from storage.disk import Buffer
 
 

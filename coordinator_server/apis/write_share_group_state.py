@@ -6,9 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from coordinator_server.apis.share_group_state import Answers, names_partitions
-from coordinator_server.share.persister import SharePartitionKey
-from coordinator_server.share.state.batches import combine_in_steps
-from coordinator_server.share.state.shard import MOST_BATCHES, StateWrite
+from coordinator_server.core.share_partitions.persister import SharePartitionKey
+from coordinator_server.core.share_state.batches import combine_in_steps
+from coordinator_server.core.share_state.shard import MOST_BATCHES, StateWrite
 from protocol.apis.write_share_group_state import (
     WriteShareGroupStateRequest,
     WriteShareGroupStateResponse,

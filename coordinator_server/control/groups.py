@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.control.request import ControlError, ControlRequest
-from coordinator_server.group.classic.metadata import GroupMetadata
+from coordinator_server.core.groups.classic.metadata import GroupMetadata
 from coordinator_server.rebalances.ownership import assigned
 from protocol.consumer_protocol import decode_subscription
 from protocol.errors import ProtocolError
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from coordinator_server.broker import Broker
     from coordinator_server.cluster import Cluster
-    from coordinator_server.group.classic.member import MemberMetadata
-    from coordinator_server.group.group import Group
+    from coordinator_server.core.groups.classic.member import MemberMetadata
+    from coordinator_server.core.groups.group import Group
 
 
 async def groups(request: ControlRequest) -> dict[str, Any]:

@@ -10,8 +10,13 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.group.modern.account import EpochChange, has_reached, holders, owner_of
-from coordinator_server.group.modern.snapshot import (
+from coordinator_server.core.groups.modern.account import (
+    EpochChange,
+    has_reached,
+    holders,
+    owner_of,
+)
+from coordinator_server.core.groups.modern.snapshot import (
     assignor,
     by_name,
     instance_id,
@@ -19,7 +24,7 @@ from coordinator_server.group.modern.snapshot import (
     subscription,
     wanted,
 )
-from coordinator_server.group.settings import GroupKind
+from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.rebalances.record import encode_record, record_of
 from coordinator_server.rebalances.story import ms, ranges, tell
 
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from coordinator_server.cluster import Cluster
-    from coordinator_server.share.share_partition import SharePartition
+    from coordinator_server.core.share_partitions.share_partition import SharePartition
 
 
 def described(cluster: Cluster, group: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
     from coordinator_server.control.request import ControlRequest
-    from coordinator_server.transactions.metadata import TransactionMetadata
+    from coordinator_server.core.transactions.metadata import TransactionMetadata
     from storage.partition_log import PartitionLog
 
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from coordinator_server.events.log import LOG
-from coordinator_server.share.dead_letters import (
+from coordinator_server.core.share_partitions.dead_letters import (
     Copies,
     Headers,
     Outcome,
@@ -21,7 +20,8 @@ from coordinator_server.share.dead_letters import (
     read_copies,
     with_offset,
 )
-from coordinator_server.share.settings import DEAD_LETTER_TOPIC
+from coordinator_server.core.share_partitions.settings import DEAD_LETTER_TOPIC
+from coordinator_server.events.log import LOG
 from protocol.batch import batch_of_section, record_bytes
 from protocol.batch_header import HEADER_BYTES
 from protocol.errors import ErrorCode, ProtocolError
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from coordinator_server.clock.broker_clock import BrokerClock, Timer
     from coordinator_server.clock.step_runner import StepRunner
     from coordinator_server.config.config import Config
-    from coordinator_server.share.dead_letters import Done
-    from coordinator_server.share.in_flight import DeadLetters
+    from coordinator_server.core.share_partitions.dead_letters import Done
+    from coordinator_server.core.share_partitions.in_flight import DeadLetters
     from coordinator_server.steps import Computation, Steps
     from coordinator_server.topics.manager import TopicManager
     from coordinator_server.topics.topic import BatchCheck, Partition, Topic

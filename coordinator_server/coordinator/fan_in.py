@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from coordinator_server.group.effects import Caller
+    from coordinator_server.core.caller import Caller
 
 Response = TypeVar("Response")
 

@@ -6,34 +6,79 @@ same by hand for each API.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from importlib import import_module
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from coordinator_server.group.api import A, GroupApi, GroupRequest, Q
-from coordinator_server.group.classic.describe_groups import DESCRIBE_GROUPS
-from coordinator_server.group.classic.heartbeat import HEARTBEAT
-from coordinator_server.group.classic.join_group import JOIN_GROUP
-from coordinator_server.group.classic.leave_group import LEAVE_GROUP
-from coordinator_server.group.classic.sync_group import SYNC_GROUP
-from coordinator_server.group.delete_groups import DELETE_GROUPS
-from coordinator_server.group.offset_commit import OFFSET_COMMIT
-from coordinator_server.group.offset_delete import OFFSET_DELETE
-from coordinator_server.group.offset_fetch import OFFSET_FETCH
-from coordinator_server.group.transactional_commit import TRANSACTIONAL_COMMIT
+from coordinator_server.core.groups.api import A, GroupApi, GroupRequest, Q, Serve
+from coordinator_server.core.groups.classic.describe_groups import DESCRIBE_GROUPS
+from coordinator_server.core.groups.classic.heartbeat import HEARTBEAT
+from coordinator_server.core.groups.classic.join_group import JOIN_GROUP
+from coordinator_server.core.groups.classic.leave_group import LEAVE_GROUP
+from coordinator_server.core.groups.classic.sync_group import SYNC_GROUP
+from coordinator_server.core.groups.delete_groups import DELETE_GROUPS
+from coordinator_server.core.groups.offset_commit import OFFSET_COMMIT
+from coordinator_server.core.groups.offset_delete import OFFSET_DELETE
+from coordinator_server.core.groups.offset_fetch import OFFSET_FETCH
+from coordinator_server.core.groups.settings import GroupKind
+from coordinator_server.core.groups.transactional_commit import TRANSACTIONAL_COMMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from coordinator_server.core.groups.effects import Effects, Reply, Steps
+
+CORE = "coordinator_server.core.groups"
+
+
+def _also(api: GroupApi[Q, A], kinds: Mapping[GroupKind, tuple[str, str]]) -> GroupApi[Q, A]:
+    """A row with functions of other kinds: the module in CORE, and the name of the function.
+
+    The module is imported with the first request: a broker that has classic groups alone does
+    without it.
+    """
+    return replace(
+        api,
+        serve_kind={
+            **api.serve_kind,
+            **{kind: partial(_serve_late, *where) for kind, where in kinds.items()},
+        },
+    )
+
+
+def _serve_late(  # no closure: the small worlds of the simulation pickle the rows
+    module: str,
+    name: str,
+    group: Any,
+    request: Any,
+    reply: Reply[Any],
+    now_ms: int,
+    effects: Effects,
+) -> Steps | None:
+    serve: Serve[Any, Any] = getattr(import_module(f"{CORE}.{module}"), name)
+    return serve(group, request, reply, now_ms, effects)
+
 
 GROUP_APIS: dict[type[GroupRequest], object] = {
     api.request_type: api
     for api in (
-        JOIN_GROUP,
-        SYNC_GROUP,
-        HEARTBEAT,
-        LEAVE_GROUP,
+        _also(
+            JOIN_GROUP,
+            {
+                GroupKind.CONSUMER: ("consumer.classic_join", "join"),
+                GroupKind.STREAMS: ("streams.classic_join", "join"),
+            },
+        ),
+        _also(SYNC_GROUP, {GroupKind.CONSUMER: ("consumer.classic_members", "sync")}),
+        _also(HEARTBEAT, {GroupKind.CONSUMER: ("consumer.classic_members", "heartbeat")}),
+        _also(LEAVE_GROUP, {GroupKind.CONSUMER: ("consumer.classic_members", "leave")}),
         OFFSET_COMMIT,
         OFFSET_FETCH,
         OFFSET_DELETE,
         TRANSACTIONAL_COMMIT,
         DESCRIBE_GROUPS,
-        DELETE_GROUPS,
+        _also(DELETE_GROUPS, {GroupKind.SHARE: ("share.deletion", "delete_share_group")}),
     )
 }
 """Request type -> its GroupApi, of the requests that every broker gets."""
@@ -49,8 +94,8 @@ _LATE_ROWS = {
     "StreamsGroupHeartbeatRequest": ("streams.heartbeat", "STREAMS_GROUP_HEARTBEAT"),
     "DescribeStreamsGroup": ("streams.describe", "STREAMS_GROUP_DESCRIBE"),
 }
-"""Name of a request type -> module in `coordinator_server.group` and name of its row. A broker that
-has classic groups alone does without these modules."""
+"""Name of a request type -> module in CORE and name of its row. A broker that has classic
+groups alone does without these modules."""
 
 
 class _Rows(dict[type[GroupRequest], object]):
@@ -58,7 +103,7 @@ class _Rows(dict[type[GroupRequest], object]):
 
     def __missing__(self, request_type: type[GroupRequest]) -> object:
         module, name = _LATE_ROWS[request_type.__name__]
-        row = getattr(import_module(f"coordinator_server.group.{module}"), name)
+        row = getattr(import_module(f"{CORE}.{module}"), name)
         self[request_type] = row
         return row
 

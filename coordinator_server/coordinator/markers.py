@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from coordinator_server.clock.broker_clock import Clock, Scheduler
     from coordinator_server.clock.step_runner import StepRunner
+    from coordinator_server.core.transactions.metadata import TopicPartition
     from coordinator_server.events.log import EventLog
     from coordinator_server.topics.manager import TopicManager
     from coordinator_server.topics.topic import Partition
-    from coordinator_server.transactions.metadata import TopicPartition
     from protocol.control_record import EndTransaction
 
 _RETRY_MS = 100

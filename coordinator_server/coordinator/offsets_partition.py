@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from coordinator_server.clock.broker_clock import Clock
-    from coordinator_server.group.effects import ProducerIdAndEpoch, Steps
-    from coordinator_server.group.group import Group
-    from coordinator_server.group.records import CoordinatorRecords
+    from coordinator_server.core.groups.effects import ProducerIdAndEpoch, Steps
+    from coordinator_server.core.groups.group import Group
+    from coordinator_server.core.groups.records import CoordinatorRecords
     from coordinator_server.topics.topic import Partition
     from protocol.control_record import EndTransaction
 
@@ -57,8 +57,6 @@ class OffsetsPartition(CoordinatorPartition):
 
         NOT_LEADER_OR_FOLLOWER once another broker leads: its log must not get our records.
         """
-        if not self.is_writable:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         now_ms = self._clock.now_ms()
         try:
             builder = RecordsBuilder(self._partition.log.config.max_message_bytes)
@@ -66,7 +64,7 @@ class OffsetsPartition(CoordinatorPartition):
             return self.failed(error)
         for records in writes:
             builder.add(records)
-        if builder.is_full:
+        if builder.is_full and self.is_writable:
             return ErrorCode.MESSAGE_TOO_LARGE
         producer_id, producer_epoch = producer or _NO_PRODUCER
         batch = batch_of_section(

@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
-from coordinator_server.group.api import A, Q
-from coordinator_server.group.effects import Reply
-from coordinator_server.group.kinds import unload
-from coordinator_server.group.settings import GroupKind
+from coordinator_server.core.groups.api import A, Q
+from coordinator_server.core.groups.effects import Reply
+from coordinator_server.core.groups.kinds import unload
+from coordinator_server.core.groups.settings import GroupKind
 
 if TYPE_CHECKING:
-    from coordinator_server.group.api import GroupApi, Serve
-    from coordinator_server.group.effects import Caller, Effects, Steps
-    from coordinator_server.group.group import Group
+    from coordinator_server.core.caller import Caller
+    from coordinator_server.core.groups.api import GroupApi, Serve
+    from coordinator_server.core.groups.effects import Effects, Steps
+    from coordinator_server.core.groups.group import Group
     from protocol.errors import ErrorCode
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from coordinator_server.group.offsets import CommittedOffset
-from coordinator_server.group.records import OffsetRecords, encode_record, value_version
+from coordinator_server.core.groups.offsets import CommittedOffset
+from coordinator_server.core.groups.records import OffsetRecords, encode_record, value_version
 from protocol.batch import record_bytes
 from protocol.offsets_log import OffsetCommitKey, encode_key, encode_value
 from protocol.varint import encode_varint
@@ -19,8 +19,8 @@ from protocol.varint import encode_varint
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from coordinator_server.group.commit_layout import CommitLayout
-    from coordinator_server.group.records import CoordinatorRecord, CoordinatorRecords
+    from coordinator_server.core.groups.commit_layout import CommitLayout
+    from coordinator_server.core.groups.records import CoordinatorRecord, CoordinatorRecords
 
 LEAST_KEY_SET = 16
 """Of batches with fewer records the keys are soon read, and there may be very many of them."""

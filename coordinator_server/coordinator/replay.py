@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.group.offsets import NO_EXPIRE_TIMESTAMP, CommittedOffset
+from coordinator_server.core.groups.offsets import NO_EXPIRE_TIMESTAMP, CommittedOffset
 from coordinator_server.runtime.loader import LogReader
 from protocol.batch_header import (
     COMPRESSION_MASK,
@@ -37,7 +37,7 @@ from protocol.raw_records import batch_records, raw_records
 from protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
-    from coordinator_server.group.group import Group
+    from coordinator_server.core.groups.group import Group
     from protocol.schema import Message
     from storage.partition_log import PartitionLog
 

@@ -11,18 +11,18 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from coordinator_server.share.persister import ShareState, ShareStateSummary
-from coordinator_server.share.state.coordinator_key import coordinator_key
-from coordinator_server.share.state.shard import Outcome, StateWrite
+from coordinator_server.core.share_partitions.persister import ShareState, ShareStateSummary
+from coordinator_server.core.share_state.coordinator_key import coordinator_key
+from coordinator_server.core.share_state.shard import Outcome, StateWrite
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from coordinator_server.clock.broker_clock import Scheduler, Timer
-    from coordinator_server.coordinator.share_states import ShareCoordinator
+    from coordinator_server.coordinator.share_coordinator import ShareCoordinator
+    from coordinator_server.core.share_partitions.persister import SharePartitionKey, StateBatch
     from coordinator_server.runtime.topic import CoordinatorTopic
-    from coordinator_server.share.persister import SharePartitionKey, StateBatch
 
 _RETRIED = frozenset(
     (

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coordinator_server.core.share_state.records import decode_record, encode_record
 from coordinator_server.runtime.loader import LogReader, SkippedRecords
 from coordinator_server.runtime.partition import CoordinatorPartition
-from coordinator_server.share.state.records import decode_record, encode_record
 from coordinator_server.topics.names import SHARE_STATE_TOPIC
 from protocol.batch import batch_of_section, record_bytes
 from protocol.errors import ProtocolError
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from coordinator_server.clock.broker_clock import Clock
-    from coordinator_server.share.state.records import ShareRecord
-    from coordinator_server.share.state.shard import ShareCoordinatorShard
+    from coordinator_server.core.share_state.records import ShareRecord
+    from coordinator_server.core.share_state.shard import ShareCoordinatorShard
     from coordinator_server.steps import Steps
     from coordinator_server.topics.topic import Partition
     from protocol.errors import ErrorCode

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from struct import Struct, calcsize, pack, unpack_from
 from typing import TYPE_CHECKING, cast
 
-from coordinator_server.group.offsets import CommittedOffset
-from coordinator_server.group.records import encode_record, value_version
+from coordinator_server.core.groups.offsets import CommittedOffset
+from coordinator_server.core.groups.records import encode_record, value_version
 from protocol.offsets_log import (
     OffsetCommitKey,
     decode_key,
@@ -22,8 +22,8 @@ from protocol.offsets_log import (
 from protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
-    from coordinator_server.group.group import Group
-    from coordinator_server.group.pending_offsets import PendingOffsets
+    from coordinator_server.core.groups.group import Group
+    from coordinator_server.core.groups.pending_offsets import PendingOffsets
     from protocol.schema import Message
 
 VERSION = 3

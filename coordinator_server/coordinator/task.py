@@ -16,11 +16,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from coordinator_server.coordinator.operations import EXPIRE_TIMERS, UNLOAD, LargeOperation
-from coordinator_server.group.driver import settle, settle_large
-from coordinator_server.group.effects import Effects
-from coordinator_server.group.kinds import load_finished, unload
-from coordinator_server.group.records import OffsetRecords
-from coordinator_server.group.settings import GroupKind
+from coordinator_server.core.groups.driver import settle, settle_large
+from coordinator_server.core.groups.effects import Effects
+from coordinator_server.core.groups.kinds import load_finished, unload
+from coordinator_server.core.groups.records import OffsetRecords
+from coordinator_server.core.groups.settings import GroupKind
 from protocol.coordinator_errors import client_error
 from protocol.errors import ErrorCode
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from coordinator_server.clock.step_runner import StepRunner
     from coordinator_server.coordinator.offsets_partition import OffsetsPartition
     from coordinator_server.coordinator.operations import GroupCall, Operation
+    from coordinator_server.core.groups.api import A, Q
+    from coordinator_server.core.groups.effects import Answered, StateCall, Steps
+    from coordinator_server.core.groups.explain import Rebalance
+    from coordinator_server.core.groups.group import Group
     from coordinator_server.events.log import EventLog
-    from coordinator_server.group.api import A, Q
-    from coordinator_server.group.effects import Answered, StateCall, Steps
-    from coordinator_server.group.explain import Rebalance
-    from coordinator_server.group.group import Group
     from storage.errors import StorageError
 
 

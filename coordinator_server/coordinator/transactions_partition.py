@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coordinator_server.core.transactions.metadata import from_value
 from coordinator_server.runtime.loader import LogReader, SkippedRecords
 from coordinator_server.runtime.partition import CoordinatorPartition
 from coordinator_server.topics.names import TRANSACTIONS_TOPIC
-from coordinator_server.transactions.metadata import from_value
 from protocol.batch import Record, build_batch
 from protocol.errors import ProtocolError
 from protocol.raw_records import batch_records
@@ -22,8 +22,8 @@ from protocol.transaction_log import (
 )
 
 if TYPE_CHECKING:
+    from coordinator_server.core.transactions.metadata import TransactionMetadata
     from coordinator_server.steps import Steps
-    from coordinator_server.transactions.metadata import TransactionMetadata
     from protocol.errors import ErrorCode
 
 _STEP_IDS = 200

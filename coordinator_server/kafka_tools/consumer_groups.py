@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from coordinator_server.client import Client, ClientError, ClientSettings
-from coordinator_server.group.consumer.regex import InvalidRegexError, check_regex
+from coordinator_server.core.groups.consumer.regex import InvalidRegexError, check_regex
 from coordinator_server.kafka_tools.frame import (
     COMMAND_CONFIG,
     EXECUTION,

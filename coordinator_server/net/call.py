@@ -12,7 +12,7 @@ from protocol.schema import Message, dispose
 from storage.config_def import INT_MAX
 
 if TYPE_CHECKING:
-    from coordinator_server.group.effects import Caller
+    from coordinator_server.core.caller import Caller
     from coordinator_server.net.connection import Connection
     from coordinator_server.steps import Steps
     from protocol.registry import ApiSpec

@@ -22,7 +22,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Protocol, cast
 
 from coordinator_server.config.hosts import as_java, without_mapping
-from coordinator_server.group.effects import Caller
+from coordinator_server.core.caller import Caller
 from coordinator_server.security.client_software import UNKNOWN_SOFTWARE
 from coordinator_server.security.principal import ANONYMOUS
 

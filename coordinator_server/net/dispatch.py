@@ -11,13 +11,12 @@ reason returns it as steps, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from importlib import import_module
+from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Generic
 
+from coordinator_server.core.caller import Caller
 from coordinator_server.events.log import LOG
-from coordinator_server.group.effects import Caller
 from coordinator_server.net.call import APIS_WITH_RECORDS, ApiBinding, B, Call
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.headers import decode_request_header, response_prefix
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from protocol.registry import ApiSpec
 
 Handler = Callable[[B, Call, Any], "Steps | None"]
-Guard = Callable[["ApiSpec", Handler[B]], Handler[B]]
+FindHandler = Callable[["ApiSpec"], Handler[B]]
 
 LARGE_REQUEST_BYTES = 64 * 1024
 _FRAME_LENGTH_BYTES = 4
@@ -42,20 +41,19 @@ _API_VERSIONS_V0 = Struct(">hihhh")
 class Dispatcher(Generic[B]):
     """Handles the frames of all connections of one broker, which the handlers get.
 
-    `guards` wrap the handler of each API when it is bound, the last one outermost: what they return
-    is what serves it. `metering` has the clients' quotas.
+    `find_handler(spec)` is asked when an API is bound. `metering` has the clients' quotas.
     """
 
-    __slots__ = ("_bindings", "_broker", "_guards", "_metering", "_step_runner")
+    __slots__ = ("_bindings", "_broker", "_find_handler", "_metering", "_step_runner")
 
     def __init__(
         self,
         broker: B,
         step_runner: StepRunner,
-        guards: Sequence[Guard[B]] = (),
+        find_handler: FindHandler[B],
         metering: Metering | None = None,
     ) -> None:
-        self._guards = guards
+        self._find_handler = find_handler
         self._metering = metering
         if metering is not None:
             metering.on_changed = self._bind_anew
@@ -182,9 +180,7 @@ class Dispatcher(Generic[B]):
             return None
         from protocol.codec import decoder, encoder, parts_encoder
 
-        handle = import_module(f"coordinator_server.apis.{spec.stem}").handle
-        for guard in self._guards:
-            handle = guard(spec, handle)
+        handle = self._find_handler(spec)
         new_call: Callable[..., Call] = Call
         is_metered = self._metering is not None and self._metering.meters(spec)
         if self._metering is not None and is_metered:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coordinator_server.group.explain import Cause, Outcome, Rebalance, Trigger
-from coordinator_server.group.modern.account import cause_of
-from coordinator_server.group.settings import GroupKind
+from coordinator_server.core.groups.explain import Cause, Outcome, Rebalance, Trigger
+from coordinator_server.core.groups.modern.account import cause_of
+from coordinator_server.core.groups.settings import GroupKind
 
 if TYPE_CHECKING:
-    from coordinator_server.share.in_flight import GivenUpRecords
+    from coordinator_server.core.share_partitions.in_flight import GivenUpRecords
 
 
 class RecordsOfTopic(NamedTuple):

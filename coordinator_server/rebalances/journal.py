@@ -12,8 +12,8 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
+from coordinator_server.core.groups.explain import WITHOUT_REBALANCE, Outcome
 from coordinator_server.events.log import LOG
-from coordinator_server.group.explain import WITHOUT_REBALANCE, Outcome
 from coordinator_server.rebalances.history import RebalanceHistory
 from coordinator_server.steps import run_all
 from coordinator_server.topics.names import GROUP_EVENTS_TOPIC
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from coordinator_server.clock.broker_clock import Clock, Scheduler, Timer
     from coordinator_server.clock.step_runner import StepRunner
     from coordinator_server.config.config import Config
-    from coordinator_server.group.explain import Rebalance
+    from coordinator_server.core.groups.explain import Rebalance
     from coordinator_server.rebalances.schema import RebalanceRecord
     from coordinator_server.steps import Steps
     from coordinator_server.topics.manager import TopicManager

@@ -14,14 +14,14 @@ from functools import lru_cache
 from itertools import chain, product
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.group.effects import STEP_ITEMS
-from coordinator_server.group.modern.snapshot import Snapshot
-from coordinator_server.group.pace import Pace
+from coordinator_server.core.groups.effects import STEP_ITEMS
+from coordinator_server.core.groups.modern.snapshot import Snapshot
+from coordinator_server.core.groups.pace import Pace
 from protocol.consumer_protocol import decode_assignment, decode_subscription
 from protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from coordinator_server.group.modern.snapshot import MemberThen
+    from coordinator_server.core.groups.modern.snapshot import MemberThen
     from coordinator_server.steps import Computation
     from protocol.offsets_log import GroupMetadataValue, RecordedMember
 

@@ -11,11 +11,11 @@ import json
 from json.encoder import encode_basestring_ascii as quoted
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.group.explain import WITHOUT_REBALANCE, Outcome
-from coordinator_server.group.modern.account import EpochChange
-from coordinator_server.group.modern.snapshot import by_name
-from coordinator_server.group.pace import Pace
-from coordinator_server.group.settings import GroupKind
+from coordinator_server.core.groups.explain import WITHOUT_REBALANCE, Outcome
+from coordinator_server.core.groups.modern.account import EpochChange
+from coordinator_server.core.groups.modern.snapshot import by_name
+from coordinator_server.core.groups.pace import Pace
+from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.rebalances.given_up import GivenUp
 from coordinator_server.rebalances.ownership import (
     Identity,
@@ -32,7 +32,7 @@ from coordinator_server.steps import run_all
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from coordinator_server.group.explain import Cause, Dropped, Rebalance
+    from coordinator_server.core.groups.explain import Cause, Dropped, Rebalance
     from coordinator_server.rebalances.schema import RebalanceRecord
     from coordinator_server.steps import Computation
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from coordinator_server.group.explain import Absence, Outcome, Trigger
-from coordinator_server.group.settings import GroupKind
+from coordinator_server.core.groups.explain import Absence, Outcome, Trigger
+from coordinator_server.core.groups.settings import GroupKind
 
 SCHEMA_VERSION = 1
 

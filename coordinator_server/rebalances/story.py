@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from coordinator_server.group.explain import Absence, Outcome, Trigger
-from coordinator_server.group.settings import GroupKind
+from coordinator_server.core.groups.explain import Absence, Outcome, Trigger
+from coordinator_server.core.groups.settings import GroupKind
 
 if TYPE_CHECKING:
     from coordinator_server.rebalances.schema import RebalanceRecord

@@ -84,9 +84,14 @@ def use_classic_group(broker: Serve) -> None:
 
 def test_new_kinds_of_groups_cost_nothing_without_a_group_of_them() -> None:
     """Their modules are imported with the first group of their kind, not for classic groups."""
-    group = "coordinator_server.group"
+    group = "coordinator_server.core.groups"
     kinds = (f"{group}.consumer", f"{group}.share", f"{group}.streams", f"{group}.modern")
-    others = ("coordinator_server.share", "coordinator_server.coordinator.share_", "xxhash", "re2")
+    others = (
+        "coordinator_server.core.share_",
+        "coordinator_server.coordinator.share_",
+        "xxhash",
+        "re2",
+    )
     modules = imported("--set", "group.initial.rebalance.delay.ms=0", use=use_classic_group)
     assert f"{group}.classic.join_group" in modules
     # What explains rebalances is loaded for every kind.

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from coordinator_server.group.consumer.assignors.spec import Assignment, GroupSpec
-from coordinator_server.group.consumer.member import Partitions
+from coordinator_server.core.groups.modern.assignor_spec import Assignment, GroupSpec, Partitions
 from tests.oracle.kafka_process import SECONDS, java
-from tests.unit.group.consumer.assignors.evolving import Case, assigned, evolving
+from tests.unit.core.groups.consumer.assignors.evolving import Case, assigned, evolving
 
 PROGRAM = Path(__file__).with_name("Assign.java")
 

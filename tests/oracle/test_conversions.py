@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from coordinator_server.group.records import encode_record
+from coordinator_server.core.groups.records import encode_record
 from protocol.apis.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

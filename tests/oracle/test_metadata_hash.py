@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.oracle.kafka_process import SECONDS, java
-from tests.unit.group.consumer.hashed_topics import CASES, Hashed
+from tests.unit.core.groups.consumer.hashed_topics import CASES, Hashed
 
 PROGRAM = Path(__file__).with_name("MetadataHash.java")
 

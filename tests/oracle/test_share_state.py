@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from coordinator_server.share.persister import StateBatch
-from coordinator_server.share.state.batches import combine_batches
+from coordinator_server.core.share_partitions.persister import StateBatch
+from coordinator_server.core.share_state.batches import combine_batches
 from protocol.apis.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.apis.find_coordinator import FindCoordinatorRequest
 from protocol.apis.list_offsets import (

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.group.streams.assignors.spec import (
+from coordinator_server.core.groups.streams.assignors.spec import (
     Assignment,
     GroupSpec,
     MemberTasks,
     Tasks,
 )
 from tests.oracle.kafka_process import SECONDS, java
-from tests.unit.group.streams.assignors.evolving import assigned, evolving
+from tests.unit.core.groups.streams.assignors.evolving import assigned, evolving
 
 PROGRAM = Path(__file__).with_name("AssignTasks.java")
 

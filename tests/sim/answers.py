@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from coordinator_server.group.classic.metadata import GroupMetadata
-from coordinator_server.group.classic.state import COMPLETING_REBALANCE, DEAD, STABLE, GroupState
+from coordinator_server.core.groups.classic.metadata import GroupMetadata
+from coordinator_server.core.groups.classic.state import (
+    COMPLETING_REBALANCE,
+    DEAD,
+    STABLE,
+    GroupState,
+)
 from protocol.apis.join_group import JoinGroupRequest
 from protocol.apis.leave_group import LeaveGroupRequest
 from protocol.apis.offset_commit import OffsetCommitRequest

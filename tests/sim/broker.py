@@ -12,33 +12,37 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from importlib import import_module
 from itertools import chain
 from typing import Any, NamedTuple, cast
 
+from coordinator_server.apis.handlers import handler_of
 from coordinator_server.clock.step_runner import StepRunner
 from coordinator_server.config.config import Config
 from coordinator_server.coordinator.fan_in import Part
-from coordinator_server.coordinator.groups import LOAD_FINISHED, GroupCoordinator
+from coordinator_server.coordinator.group_coordinator import LOAD_FINISHED, GroupCoordinator
 from coordinator_server.coordinator.offsets_partition import OffsetsPartition
 from coordinator_server.coordinator.operations import EXPIRE_TIMERS, Operation, PendingRequest
 from coordinator_server.coordinator.task import GroupTask, TaskContext
-from coordinator_server.group.classic.metadata import GroupMetadata
-from coordinator_server.group.classic.state import EMPTY, STABLE, GroupState
-from coordinator_server.group.effects import (
-    Caller,
+from coordinator_server.core.caller import Caller
+from coordinator_server.core.groups.classic.metadata import GroupMetadata
+from coordinator_server.core.groups.classic.state import EMPTY, STABLE, GroupState
+from coordinator_server.core.groups.effects import (
     Effects,
     ProducerIdAndEpoch,
     Reply,
     Response,
     Steps,
 )
-from coordinator_server.group.explain import Rebalance
-from coordinator_server.group.group import Group
-from coordinator_server.group.kinds import in_place_of
-from coordinator_server.group.offsets import CommittedOffset, CommittedOffsets
-from coordinator_server.group.records import CoordinatorRecord, CoordinatorRecords, encode_record
-from coordinator_server.group.settings import GroupEnvironment, GroupKind, GroupSettings
+from coordinator_server.core.groups.explain import Rebalance
+from coordinator_server.core.groups.group import Group
+from coordinator_server.core.groups.kinds import in_place_of
+from coordinator_server.core.groups.offsets import CommittedOffset, CommittedOffsets
+from coordinator_server.core.groups.records import (
+    CoordinatorRecord,
+    CoordinatorRecords,
+    encode_record,
+)
+from coordinator_server.core.groups.settings import GroupEnvironment, GroupKind, GroupSettings
 from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.topics.creation_errors import CreationErrors
 from coordinator_server.topics.names import OFFSETS_TOPIC
@@ -60,7 +64,7 @@ from tests.unit.topics.fakes import OpenSecurity
 GROUP = "g"
 TOPICS = {"one": 1, "three": 3, "many": 100}
 _NODE_ID = 1
-_HANDLERS = {spec.request_type: f"coordinator_server.apis.{spec.stem}" for spec in SPECS}
+_SPECS = {spec.request_type: spec for spec in SPECS}
 
 
 class KilledError(BaseException):
@@ -670,7 +674,7 @@ class OneGroupBroker:
         answer.arrived = self._answered
         if answer.on_answer is None:
             answer.on_answer = self.on_answer
-        handle = import_module(_HANDLERS[type(answer.request)]).handle
+        handle: Any = handler_of(_SPECS[type(answer.request)])
         steps = handle(self, answer, answer.request)
         if steps is not None:
             answer.run(steps)

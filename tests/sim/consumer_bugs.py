@@ -9,7 +9,7 @@ WORLD = "tests.sim --kind consumer"
 
 def _bug(name: str, module: str, fragment: str, replacement: str, *, is_quick: bool = False) -> Bug:
     where = module if "." in module else f"consumer.{module}"
-    return Bug(name, f"group.{where}", fragment, replacement, is_quick, WORLD)
+    return Bug(name, f"core.groups.{where}", fragment, replacement, is_quick, WORLD)
 
 
 CONSUMER_BUGS = [

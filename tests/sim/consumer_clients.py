@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from coordinator_server.group.consumer.consumer_group import ConsumerGroup
+from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
 from protocol.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     OwnedTopicPartitions,

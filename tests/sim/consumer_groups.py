@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import NamedTuple
 
-from coordinator_server.group.classic.metadata import GroupMetadata
-from coordinator_server.group.consumer.consumer_group import STABLE, ConsumerGroup
-from coordinator_server.group.consumer.member import STATIC_LEAVING_EPOCH, CurrentAssignment
-from coordinator_server.group.consumer.state import MemberState
-from coordinator_server.group.group import Group
-from coordinator_server.group.settings import GroupSettings
+from coordinator_server.core.groups.classic.metadata import GroupMetadata
+from coordinator_server.core.groups.consumer.consumer_group import STABLE, ConsumerGroup
+from coordinator_server.core.groups.consumer.member import STATIC_LEAVING_EPOCH, CurrentAssignment
+from coordinator_server.core.groups.consumer.state import MemberState
+from coordinator_server.core.groups.group import Group
+from coordinator_server.core.groups.settings import GroupSettings
 from protocol.apis.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.apis.offset_commit import OffsetCommitRequest

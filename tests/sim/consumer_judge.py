@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from coordinator_server.group.classic.metadata import GroupMetadata
-from coordinator_server.group.consumer.consumer_group import ConsumerGroup
-from coordinator_server.group.group import Group
+from coordinator_server.core.groups.classic.metadata import GroupMetadata
+from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
+from coordinator_server.core.groups.group import Group
 from protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.apis.offset_commit import OffsetCommitRequest
 from protocol.errors import ErrorCode

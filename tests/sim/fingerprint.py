@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING
 
-from coordinator_server.group.classic.rebalance import InitialDelayedJoin
+from coordinator_server.core.groups.classic.rebalance import InitialDelayedJoin
 
 if TYPE_CHECKING:
-    from coordinator_server.group.classic.metadata import GroupMetadata
+    from coordinator_server.core.groups.classic.metadata import GroupMetadata
     from protocol.offsets_log import GroupMetadataValue
     from tests.sim.players import Player
     from tests.sim.small_worlds import SmallWorld

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from coordinator_server.group.classic.metadata import GroupMetadata
-from coordinator_server.group.effects import Caller
-from coordinator_server.group.settings import GroupKind
+from coordinator_server.core.caller import Caller
+from coordinator_server.core.groups.classic.metadata import GroupMetadata
+from coordinator_server.core.groups.settings import GroupKind
 from protocol.errors import ErrorCode
 from tests.sim.broker import Answer, KilledError, OneGroupBroker, Watcher
 from tests.sim.invariants import check_group, next_deadline_ms
@@ -23,10 +23,10 @@ from tests.sim.ledger import Ledger
 from tests.sim.trace import show
 
 if TYPE_CHECKING:
-    from coordinator_server.group.group import Group
-    from coordinator_server.group.modern.modern_group import ModernGroup
-    from coordinator_server.group.records import CoordinatorRecord
-    from coordinator_server.group.settings import GroupSettings
+    from coordinator_server.core.groups.group import Group
+    from coordinator_server.core.groups.modern.modern_group import ModernGroup
+    from coordinator_server.core.groups.records import CoordinatorRecord
+    from coordinator_server.core.groups.settings import GroupSettings
     from protocol.schema import Message
 
 E = ErrorCode

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coordinator_server.group.classic.metadata import GroupMetadata
-from coordinator_server.group.classic.state import (
+from coordinator_server.core.groups.classic.metadata import GroupMetadata
+from coordinator_server.core.groups.classic.state import (
     COMPLETING_REBALANCE,
     EMPTY,
     PREPARING_REBALANCE,
     STABLE,
 )
-from coordinator_server.group.purgatory import Purgatory
+from coordinator_server.core.groups.purgatory import Purgatory
 from tests.sim.broker import Answer, answer_of
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coordinator_server.group.classic.state import (
+from coordinator_server.core.groups.classic.state import (
     COMPLETING_REBALANCE,
     DEAD,
     EMPTY,
@@ -28,9 +28,9 @@ from protocol.apis.sync_group import SyncGroupRequest
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from coordinator_server.group.classic.member import MemberMetadata
-    from coordinator_server.group.classic.metadata import GroupMetadata
-    from coordinator_server.group.settings import GroupSettings
+    from coordinator_server.core.groups.classic.member import MemberMetadata
+    from coordinator_server.core.groups.classic.metadata import GroupMetadata
+    from coordinator_server.core.groups.settings import GroupSettings
 
 E = ErrorCode
 

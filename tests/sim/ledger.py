@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator_server.group.classic.metadata import GroupMetadata
-from coordinator_server.group.classic.state import EMPTY, STABLE
-from coordinator_server.group.group import Group
+from coordinator_server.core.groups.classic.metadata import GroupMetadata
+from coordinator_server.core.groups.classic.state import EMPTY, STABLE
+from coordinator_server.core.groups.group import Group
 from protocol.apis.offset_commit import OffsetCommitRequest
 from protocol.apis.offset_fetch import OffsetFetchRequest
 from protocol.errors import ErrorCode

@@ -31,10 +31,10 @@ LINKED = ("storage", "tests", "docs", "pyproject.toml")
 KILLERS = Path(__file__).with_name("killers.txt")
 SEEDS = "0-39"
 UNIT_TESTS = (
-    "tests/unit/group",
-    "tests/unit/transactions",
+    "tests/unit/core/groups",
+    "tests/unit/core/transactions",
     "tests/unit/coordinator",
-    "tests/unit/share",
+    "tests/unit/core/share_partitions",
 )
 CLASSIC_GROUPS = "tests.sim"
 STEPS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from coordinator_server.group.effects import Caller
+from coordinator_server.core.caller import Caller
 from protocol.apis.heartbeat import HeartbeatRequest
 from protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coordinator_server.group.classic.state import (
+from coordinator_server.core.groups.classic.state import (
     COMPLETING_REBALANCE,
     DEAD,
     EMPTY,
@@ -34,10 +34,10 @@ from tests.sim.votes import elected, readable_topics
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coordinator_server.group.classic.member import MemberMetadata
-    from coordinator_server.group.classic.metadata import GroupMetadata
-    from coordinator_server.group.effects import Caller
-    from coordinator_server.group.records import CoordinatorRecord
+    from coordinator_server.core.caller import Caller
+    from coordinator_server.core.groups.classic.member import MemberMetadata
+    from coordinator_server.core.groups.classic.metadata import GroupMetadata
+    from coordinator_server.core.groups.records import CoordinatorRecord
     from protocol.schema import Message
 
 E = ErrorCode

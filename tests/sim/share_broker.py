@@ -11,11 +11,11 @@ from typing import Any
 
 from coordinator_server.broker import share_settings
 from coordinator_server.coordinator.dead_letters import DeadLetterQueues
-from coordinator_server.coordinator.share_partitions import SharePartitionManager
+from coordinator_server.coordinator.share_partition_manager import SharePartitionManager
 from coordinator_server.coordinator.share_persister import LocalSharePersister
-from coordinator_server.share.in_flight import GivenUpRecords
-from coordinator_server.share.persister import SharePartitionKey, StateBatch
-from coordinator_server.share.share_partition import SharePartition
+from coordinator_server.core.share_partitions.in_flight import GivenUpRecords
+from coordinator_server.core.share_partitions.persister import SharePartitionKey, StateBatch
+from coordinator_server.core.share_partitions.share_partition import SharePartition
 from protocol.batch import iterate_records
 from protocol.batch_header import iterate_batches
 from protocol.errors import ErrorCode
@@ -23,7 +23,7 @@ from protocol.schema import Message
 from storage.errors import StorageError
 from storage.memory_disk import MemoryDisk
 from tests.unit.coordinator.share_state_broker import ShareStateBroker
-from tests.unit.share.broker import ShareRequests
+from tests.unit.core.share_partitions.broker import ShareRequests
 from tests.unit.topics.fakes import FakeCall, FakeClock, FakeConnection
 
 E = ErrorCode

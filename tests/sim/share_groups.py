@@ -20,13 +20,13 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple
 
-from coordinator_server.share.in_flight import GivenUpRecords
-from coordinator_server.share.settings import DEAD_LETTER_TOPIC
-from coordinator_server.share.share_partition import SharePartition
+from coordinator_server.core.share_partitions.in_flight import GivenUpRecords
+from coordinator_server.core.share_partitions.settings import DEAD_LETTER_TOPIC
+from coordinator_server.core.share_partitions.share_partition import SharePartition
 from protocol.errors import ErrorCode
 from storage.memory_disk import Crash, MemoryDisk
 from tests.sim.share_broker import QUEUE, TOPIC, DurableShareBroker
-from tests.unit.share.broker import Said
+from tests.unit.core.share_partitions.broker import Said
 from tests.unit.topics.fakes import FakeCall, FakeConnection
 
 E = ErrorCode

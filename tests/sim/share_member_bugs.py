@@ -8,7 +8,7 @@ WORLD = "tests.sim --kind share-members"
 
 
 def _bug(name: str, module: str, fragment: str, replacement: str, *, is_quick: bool = False) -> Bug:
-    return Bug(name, f"group.share.{module}", fragment, replacement, is_quick, WORLD)
+    return Bug(name, f"core.groups.share.{module}", fragment, replacement, is_quick, WORLD)
 
 
 SHARE_MEMBER_BUGS = [

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, NamedTuple
 
-from coordinator_server.group.group import Group
-from coordinator_server.group.settings import GroupSettings
-from coordinator_server.group.share.share_group import ShareGroup
+from coordinator_server.core.groups.group import Group
+from coordinator_server.core.groups.settings import GroupSettings
+from coordinator_server.core.groups.share.share_group import ShareGroup
 from protocol.apis.share_group_describe import ShareGroupDescribeRequest
 from protocol.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
 from protocol.errors import ErrorCode

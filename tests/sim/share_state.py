@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from coordinator_server.share.persister import SharePartitionKey, ShareStateSummary
+from coordinator_server.core.share_partitions.persister import SharePartitionKey, ShareStateSummary
 from protocol.errors import ErrorCode
 
 

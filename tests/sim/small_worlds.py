@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from coordinator_server.group.settings import GroupSettings
+from coordinator_server.core.groups.settings import GroupSettings
 from protocol.errors import ErrorCode
 from tests.sim.broker import Answer, KilledError, OneGroupBroker
 from tests.sim.fingerprint import fingerprint

@@ -8,7 +8,7 @@ WORLD = "tests.sim --kind streams"
 
 
 def _bug(name: str, module: str, fragment: str, replacement: str, *, is_quick: bool = False) -> Bug:
-    return Bug(name, f"group.streams.{module}", fragment, replacement, is_quick, WORLD)
+    return Bug(name, f"core.groups.streams.{module}", fragment, replacement, is_quick, WORLD)
 
 
 STREAMS_BUGS = [

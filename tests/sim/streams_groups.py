@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, NamedTuple
 
-from coordinator_server.group.group import Group
-from coordinator_server.group.settings import GroupSettings
-from coordinator_server.group.streams.member import CurrentTasks
-from coordinator_server.group.streams.state import MemberState, StreamsGroupState
-from coordinator_server.group.streams.streams_group import StreamsGroup
+from coordinator_server.core.groups.group import Group
+from coordinator_server.core.groups.settings import GroupSettings
+from coordinator_server.core.groups.streams.member import CurrentTasks
+from coordinator_server.core.groups.streams.state import MemberState, StreamsGroupState
+from coordinator_server.core.groups.streams.streams_group import StreamsGroup
 from protocol.apis.streams_group_describe import StreamsGroupDescribeRequest
 from protocol.apis.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
@@ -27,7 +27,7 @@ from protocol.apis.streams_group_heartbeat import (
 from protocol.errors import ErrorCode
 from tests.sim.broker import GROUP, Answer
 from tests.sim.group_world import RETRY_ERRORS, SHOWN_ERRORS, EpochMember, GroupWorld, play
-from tests.unit.group.streams.context import subtopology, topology
+from tests.unit.core.groups.streams.context import subtopology, topology
 
 E = ErrorCode
 TOPICS = {"one": 1, "two": 2, "three": 4}

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from coordinator_server.group.classic.metadata import GroupMetadata
-from coordinator_server.group.classic.state import EMPTY, STABLE
-from coordinator_server.group.effects import Caller
-from coordinator_server.group.settings import GroupSettings
+from coordinator_server.core.caller import Caller
+from coordinator_server.core.groups.classic.metadata import GroupMetadata
+from coordinator_server.core.groups.classic.state import EMPTY, STABLE
+from coordinator_server.core.groups.settings import GroupSettings
 from protocol.apis.heartbeat import HeartbeatRequest
 from protocol.apis.join_group import JoinGroupRequest
 from protocol.apis.offset_commit import OffsetCommitRequest

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from importlib import import_module
 from typing import Any
 
+from coordinator_server.apis.handlers import handler_of
 from coordinator_server.cluster import Cluster
 from coordinator_server.config.config import Config
 from coordinator_server.topics.names import OFFSETS_TOPIC
@@ -49,7 +49,7 @@ class Nodes:
             overrides={name.replace("_", "."): value for name, value in settings.items()}
         )
         self.cluster = Cluster(
-            config, self.clock, self.disk, has_virtual_clock=self.has_virtual_clock
+            config, self.clock, handler_of, self.disk, has_virtual_clock=self.has_virtual_clock
         )
 
     async def start(self) -> Nodes:
@@ -66,8 +66,7 @@ class Nodes:
         version = newest_with_names(spec) if version is None else version
         call = FakeCall(version, "test", FakeConnection())
         call.connection.local_address = ("127.0.0.1", 9091 + node_id)
-        handle = import_module(f"coordinator_server.apis.{spec.stem}").handle
-        call.serve(handle, self.cluster.brokers[node_id], request)
+        call.serve(handler_of(spec), self.cluster.brokers[node_id], request)
         return call
 
     async def loaded(self) -> None:

@@ -25,6 +25,7 @@ import pytest
 
 from benchmarks import load
 from benchmarks.load import Member
+from coordinator_server.apis.handlers import handler_of
 from coordinator_server.clock.step_runner import StepRunner
 from coordinator_server.cluster import Cluster
 from coordinator_server.config.config import Config
@@ -96,12 +97,12 @@ class Counted:
             }
         )
         clock = TimelessClock()
-        self.cluster = Cluster(config, clock, LocalDisk())
+        self.cluster = Cluster(config, clock, handler_of, LocalDisk())
         # However long the machine takes: nothing is cut into slices.
         self.cluster.step_runner = StepRunner(clock, timer_s=lambda: 0.0)
         await self.cluster.start()
         (broker,) = self.cluster.brokers.values()
-        dispatcher = Dispatcher(broker, self.cluster.step_runner)
+        dispatcher = Dispatcher(broker, self.cluster.step_runner, handler_of)
         shared = Connections(config, clock, dispatcher.dispatch)
         self.connection = Connection(shared, "PLAINTEXT")
         self.transport = FakeTransport()

@@ -21,18 +21,14 @@ if TYPE_CHECKING:
     Handler = Callable[[Broker, Call, Any], Steps | None]
 
 
-def authorizer_guard(authorizer: Authorizer) -> Callable[[ApiSpec, Handler], Handler]:
-    """The guard of an authorizer, for `Dispatcher`."""
-
-    def guard(spec: ApiSpec, handle: Handler) -> Handler:
-        row = TABLE[spec.name]
-        if row.serve is not None:
-            handle = _with_entries(authorizer, row.serve, handle)
-        for whole in reversed(row.wholes):
-            handle = _with_whole(authorizer, row, whole, handle)
-        return handle
-
-    return guard
+def guarded(authorizer: Authorizer, spec: ApiSpec, handle: Handler) -> Handler:
+    """Return the handler of an API, which asks the authorizer what the table says first."""
+    row = TABLE[spec.name]
+    if row.serve is not None:
+        handle = _with_entries(authorizer, row.serve, handle)
+    for whole in reversed(row.wholes):
+        handle = _with_whole(authorizer, row, whole, handle)
+    return handle
 
 
 def _with_whole(authorizer: Authorizer, row: Row, whole: Whole, handle: Handler) -> Handler:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from coordinator_server.group.classic.lifecycle import load_finished
-from coordinator_server.group.effects import Effects
-from coordinator_server.group.retention import expire_offsets
-from coordinator_server.group.settings import GroupSettings
+from coordinator_server.core.groups.classic.lifecycle import load_finished
+from coordinator_server.core.groups.effects import Effects
+from coordinator_server.core.groups.retention import expire_offsets
+from coordinator_server.core.groups.settings import GroupSettings
 from pipeline import schema
 from pipeline.inputs import Questions
 from pipeline.tables import offset_expiry_forecast

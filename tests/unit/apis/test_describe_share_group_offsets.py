@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from coordinator_server.share.persister import SharePartitionKey
+from coordinator_server.core.share_partitions.persister import SharePartitionKey
 from coordinator_server.steps import run_all
 from protocol.apis.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.group.offsets import CommittedOffset
+from coordinator_server.core.groups.offsets import CommittedOffset
 from protocol.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

@@ -7,7 +7,7 @@ import pytest
 from coordinator_server.apis.share_acknowledgements import TYPES_PER_STEP, leader_of
 from protocol.apis.share_acknowledge import AcknowledgementBatch
 from protocol.errors import ErrorCode
-from tests.unit.share.broker import UNKNOWN_TOPIC, ShareBroker
+from tests.unit.core.share_partitions.broker import UNKNOWN_TOPIC, ShareBroker
 
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 T0, T1 = ("t", 0), ("t", 1)

@@ -19,7 +19,7 @@ from protocol.control_record import EndTransaction
 from protocol.errors import ErrorCode
 from storage.errors import StorageError
 from storage.partition_log import PartitionLog
-from tests.unit.share.broker import ShareBroker
+from tests.unit.core.share_partitions.broker import ShareBroker
 from tests.unit.topics.fakes import FakeConnection, batch
 
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4

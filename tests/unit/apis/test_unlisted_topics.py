@@ -10,7 +10,7 @@ from coordinator_server.apis import (
     list_config_resources,
     metadata,
 )
-from coordinator_server.group.consumer.regex import resolve
+from coordinator_server.core.groups.consumer.regex import resolve
 from coordinator_server.steps import run_all
 from coordinator_server.topics.names import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC
 from protocol.apis.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest

@@ -29,7 +29,7 @@ from coordinator_server.config.settings import (
     describe,
 )
 from coordinator_server.config.typos import describe_unknown
-from coordinator_server.group.settings import GroupKind
+from coordinator_server.core.groups.settings import GroupKind
 from protocol import REFERENCE_VERSION
 from storage.config_def import Kind, Setting, parse, render
 from storage.topic_settings import TOPIC_SETTINGS

@@ -10,9 +10,9 @@ import pytest
 from coordinator_server.clock.broker_clock import BrokerClock
 from coordinator_server.control import advance
 from coordinator_server.control.advance import MAINTENANCE_ROUNDS, ClockController, ClockError
+from coordinator_server.core.groups.classic.metadata import GroupMetadata
+from coordinator_server.core.groups.classic.state import EMPTY, PREPARING_REBALANCE
 from coordinator_server.events.log import LOG
-from coordinator_server.group.classic.metadata import GroupMetadata
-from coordinator_server.group.classic.state import EMPTY, PREPARING_REBALANCE
 from coordinator_server.maintenance.scheduler import MaintenanceScheduler
 from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.apis.join_group import JoinGroupRequest

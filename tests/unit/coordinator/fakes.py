@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from importlib import import_module
 from typing import Any, cast
 from uuid import uuid4
 
+from coordinator_server.apis.handlers import handler_of
 from coordinator_server.broker import group_settings
 from coordinator_server.clock.step_runner import StepRunner
-from coordinator_server.coordinator.groups import GroupCoordinator
-from coordinator_server.group.classic.metadata import GroupMetadata
-from coordinator_server.group.kinds import in_place_of
-from coordinator_server.group.settings import GroupEnvironment
+from coordinator_server.coordinator.group_coordinator import GroupCoordinator
+from coordinator_server.core.groups.classic.metadata import GroupMetadata
+from coordinator_server.core.groups.kinds import in_place_of
+from coordinator_server.core.groups.settings import GroupEnvironment
 from coordinator_server.rebalances.journal import RebalanceJournal
 from coordinator_server.runtime.topic import CoordinatorTopic
 from coordinator_server.topics.names import OFFSETS_TOPIC
@@ -77,8 +77,7 @@ class GroupBroker(FakeBroker):
         spec = SPEC_BY_NAME[api]
         version = newest_with_names(spec) if version is None else version
         call = FakeCall(version, "test", FakeConnection())
-        handle = import_module(f"coordinator_server.apis.{spec.stem}").handle
-        call.serve(handle, self, request)
+        call.serve(handler_of(spec), self, request)
         return call
 
     async def answer(self, api: str, request: Message, version: int | None = None) -> Any:

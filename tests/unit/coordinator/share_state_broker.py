@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from coordinator_server.broker import share_state_settings
+from coordinator_server.coordinator.share_coordinator import ShareCoordinator
 from coordinator_server.coordinator.share_persister import LocalSharePersister
 from coordinator_server.coordinator.share_state_partition import ShareStatePartition
-from coordinator_server.coordinator.share_states import ShareCoordinator
+from coordinator_server.core.share_partitions.persister import SharePartitionKey
+from coordinator_server.core.share_state.records import ShareRecord, decode_record
+from coordinator_server.core.share_state.shard import ShareCoordinatorShard
 from coordinator_server.runtime.topic import CoordinatorTopic
-from coordinator_server.share.persister import SharePartitionKey
-from coordinator_server.share.state.records import ShareRecord, decode_record
-from coordinator_server.share.state.shard import ShareCoordinatorShard
 from coordinator_server.topics.names import SHARE_STATE_TOPIC
 from protocol.apis.delete_share_group_state import (
     DeletePartition,

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from coordinator_server.coordinator import dead_letters
-from coordinator_server.share.dead_letters import Outcome
-from coordinator_server.share.in_flight import DeadLetters
-from coordinator_server.share.settings import DEAD_LETTER_TOPIC
+from coordinator_server.core.share_partitions.dead_letters import Outcome
+from coordinator_server.core.share_partitions.in_flight import DeadLetters
+from coordinator_server.core.share_partitions.settings import DEAD_LETTER_TOPIC
 from coordinator_server.steps import Steps
 from protocol.batch import Record, build_batch, iterate_records
 from protocol.batch_header import iterate_batches
 from protocol.compression import Compression
-from tests.unit.share.broker import ShareBroker
+from tests.unit.core.share_partitions.broker import ShareBroker
 from tests.unit.topics.fakes import FakeTimer, batch
 
 REJECT, RELEASE = 3, 2

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator_server.coordinator.records_builder import LEAST_OFFSET_BYTES, RecordsBuilder
-from coordinator_server.group.commit_layout import LARGEST_KEPT, CommitLayout, layout_of
-from coordinator_server.group.offsets import CommittedOffset
-from coordinator_server.group.records import OffsetRecords, encode_record
+from coordinator_server.core.groups.commit_layout import LARGEST_KEPT, CommitLayout, layout_of
+from coordinator_server.core.groups.offsets import CommittedOffset
+from coordinator_server.core.groups.records import OffsetRecords, encode_record
 from protocol.offsets_log import GroupMetadataKey
 from protocol.raw_records import raw_keys
 from protocol.uniform_records import LEAST_RECORDS, uniform_keys

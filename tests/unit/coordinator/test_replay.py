@@ -10,9 +10,9 @@ import pytest
 
 from coordinator_server.coordinator.replay import OffsetsReplay, Restoring
 from coordinator_server.coordinator.snapshot import Decoding, encode_groups
-from coordinator_server.group.classic.metadata import GroupMetadata
-from coordinator_server.group.group import Group
-from coordinator_server.group.records import (
+from coordinator_server.core.groups.classic.metadata import GroupMetadata
+from coordinator_server.core.groups.group import Group
+from coordinator_server.core.groups.records import (
     CoordinatorRecord,
     encode_record,
     offset_tombstone,

@@ -9,14 +9,14 @@ from collections.abc import Callable
 import pytest
 
 from coordinator_server.coordinator.share_persister import PATIENCE_MS, LocalSharePersister
-from coordinator_server.share.persister import (
+from coordinator_server.core.share_partitions.persister import (
     SharePartitionKey,
     SharePersister,
     ShareState,
     ShareStateSummary,
     StateBatch,
 )
-from coordinator_server.share.state.coordinator_key import coordinator_key
+from coordinator_server.core.share_state.coordinator_key import coordinator_key
 from coordinator_server.topics.names import SHARE_STATE_TOPIC
 from coordinator_server.topics.topic import Topic
 from protocol.errors import ErrorCode as E

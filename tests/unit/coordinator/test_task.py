@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.group.classic.metadata import GroupMetadata
-from coordinator_server.group.consumer.member import Member as ConsumerMember
-from coordinator_server.group.consumer.records import member_record
-from coordinator_server.group.effects import STEP_ITEMS
+from coordinator_server.core.groups.classic.metadata import GroupMetadata
+from coordinator_server.core.groups.consumer.member import Member as ConsumerMember
+from coordinator_server.core.groups.consumer.records import member_record
+from coordinator_server.core.groups.effects import STEP_ITEMS
 from protocol.apis.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
@@ -30,8 +30,8 @@ from protocol.errors import ErrorCode
 from protocol.schema import Message, ReceivedColumns
 from storage.errors import StorageError
 from tests.sim.broker import GROUP, Answer, OneGroupBroker
-from tests.unit.group.consumer.context import ConsumerContext
-from tests.unit.group.context import GroupContext, Member, commit, commit_answer, offsets
+from tests.unit.core.groups.consumer.context import ConsumerContext
+from tests.unit.core.groups.context import GroupContext, Member, commit, commit_answer, offsets
 
 E = ErrorCode
 MANY = 1_600

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from coordinator_server.coordinator.snapshot import Decoding, encode_groups
-from coordinator_server.group.classic.metadata import GroupMetadata
-from coordinator_server.group.classic.state import DEAD
+from coordinator_server.core.groups.classic.metadata import GroupMetadata
+from coordinator_server.core.groups.classic.state import DEAD
 from protocol.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.apis.delete_groups import DeleteGroupsRequest
 from protocol.apis.offset_commit import OffsetCommitRequest

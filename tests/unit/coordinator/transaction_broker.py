@@ -6,10 +6,10 @@ from typing import Any
 
 from coordinator_server.broker import transaction_settings
 from coordinator_server.coordinator.markers import Markers
-from coordinator_server.coordinator.transactions import TransactionCoordinator
+from coordinator_server.coordinator.transaction_coordinator import TransactionCoordinator
+from coordinator_server.core.transactions.metadata import TransactionMetadata
 from coordinator_server.runtime.topic import CoordinatorTopic
 from coordinator_server.topics.names import TRANSACTIONS_TOPIC
-from coordinator_server.transactions.metadata import TransactionMetadata
 from protocol.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.apis.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from coordinator_server.apis import produce
-from coordinator_server.group.classic.metadata import GroupMetadata
+from coordinator_server.core.groups.classic.metadata import GroupMetadata
 from coordinator_server.maintenance.flusher import Flusher
 from coordinator_server.steps import run_all
 from protocol.apis.offset_commit import OffsetCommitRequest

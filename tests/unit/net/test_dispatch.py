@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from coordinator_server.apis.handlers import handler_of
 from coordinator_server.clock.broker_clock import SystemClock
 from coordinator_server.clock.step_runner import StepRunner
 from coordinator_server.events.log import LOG
@@ -54,7 +55,9 @@ def heartbeats(monkeypatch: pytest.MonkeyPatch) -> Callable[[Handler], None]:
 
 def send(*frames: bytes) -> FakeTransport:
     """A new connection that sends frames; returns its transport."""
-    network = FakeNetwork(dispatch=Dispatcher(no_broker(), StepRunner(SystemClock())).dispatch)
+    network = FakeNetwork(
+        dispatch=Dispatcher(no_broker(), StepRunner(SystemClock()), handler_of).dispatch
+    )
     connection, transport = network.connect()
     for one in frames:
         connection.data_received(one)
@@ -250,7 +253,9 @@ async def test_long_work_lets_other_connections_go_on(
         call.reply(HeartbeatResponse())
 
     heartbeats(handle)
-    network = FakeNetwork(dispatch=Dispatcher(no_broker(), StepRunner(SystemClock())).dispatch)
+    network = FakeNetwork(
+        dispatch=Dispatcher(no_broker(), StepRunner(SystemClock()), handler_of).dispatch
+    )
     slow, slow_transport = network.connect()
     other, other_transport = network.connect()
     slow.data_received(request(HEARTBEAT, 0, HEARTBEAT_V0))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
+from coordinator_server.core.share_partitions.in_flight import GivenUpRecords
 from coordinator_server.rebalances.given_up import given_up
 from coordinator_server.rebalances.record import encode_record, record_of
 from coordinator_server.rebalances.story import sentence
-from coordinator_server.share.in_flight import GivenUpRecords
-from tests.unit.group.share.context import ShareContext
+from tests.unit.core.groups.share.context import ShareContext
 from tests.unit.rebalances.schema import faults
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from coordinator_server.rebalances.history import RebalanceHistory
 from coordinator_server.rebalances.record import encode_record
-from tests.unit.group.classic.explained import ExplainedGroup
+from tests.unit.core.groups.classic.explained import ExplainedGroup
 
 
 def record(names: list[str]) -> bytes:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from coordinator_server.core.groups.explain import Cause, Outcome, Rebalance, Trigger
 from coordinator_server.events.log import LOG
-from coordinator_server.group.explain import Cause, Outcome, Rebalance, Trigger
 from coordinator_server.rebalances import journal as journal_module
 from coordinator_server.rebalances.journal import GATHER_MS, RebalanceJournal
 from coordinator_server.steps import run_all

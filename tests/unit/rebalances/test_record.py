@@ -22,7 +22,7 @@ from protocol.consumer_protocol import (
     encode_assignment,
 )
 from protocol.offsets_log import GroupMetadataValue, RecordedMember
-from tests.unit.group.classic.explained import ExplainedGroup, assignment
+from tests.unit.core.groups.classic.explained import ExplainedGroup, assignment
 from tests.unit.rebalances.schema import faults
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from coordinator_server.rebalances.schema import OBJECTS, SCHEMA_VERSION, describe
 from tests.generated_parts import with_part
-from tests.unit.group.classic.explained import ExplainedGroup
+from tests.unit.core.groups.classic.explained import ExplainedGroup
 from tests.unit.rebalances.schema import faults
 
 PAGE = Path(__file__).parents[3] / "docs" / "rebalances.md"

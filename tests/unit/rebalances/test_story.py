@@ -8,7 +8,7 @@ import pytest
 
 from coordinator_server.rebalances.schema import RebalanceRecord
 from coordinator_server.rebalances.story import details, ranges, sentence, tell, time_of
-from tests.unit.group.classic.explained import EMPTY_RECORD
+from tests.unit.core.groups.classic.explained import EMPTY_RECORD
 
 UUID = "01234567-89ab-cdef-0123-456789abcdef"
 

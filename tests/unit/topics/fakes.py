@@ -14,7 +14,7 @@ from coordinator_server.clock.step_runner import StepRunner
 from coordinator_server.config.config import Config
 from coordinator_server.config.dynamic_configs import DynamicConfigs
 from coordinator_server.config.group_configs import GroupConfigs
-from coordinator_server.group.effects import Caller
+from coordinator_server.core.caller import Caller
 from coordinator_server.net.endpoint import Endpoint
 from coordinator_server.telemetry.telemetry import Telemetry
 from coordinator_server.topics.fetch_session import FetchSessionCache

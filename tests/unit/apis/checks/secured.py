@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from typing import Any
 
-from coordinator_server.group.effects import Caller
+from coordinator_server.apis.handlers import handler_of
+from coordinator_server.core.caller import Caller
 from coordinator_server.net.connection import NO_CALLER
 from coordinator_server.net.dispatch import Dispatcher
 from coordinator_server.security.acl import (
@@ -63,8 +65,8 @@ class Secured:
         await self._nodes.start()
         self.cluster = self._nodes.cluster
         self.broker = self.cluster.brokers[1]
-        guards = self.cluster._guards()
-        self._dispatcher = Dispatcher(self.broker, self.cluster.step_runner, guards)
+        find_handler = partial(handler_of, authorizer=self.cluster.security.authorizer)
+        self._dispatcher = Dispatcher(self.broker, self.cluster.step_runner, find_handler)
         return self
 
     async def stop(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.group.consumer.consumer_group import ConsumerGroup
+from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
 from coordinator_server.security.acl import Operation
 from protocol.apis.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from protocol.apis.alter_configs import (

@@ -1,0 +1,231 @@
+"""ShareCoordinator: the state of share partitions that a broker keeps, and the one way to it.
+
+A share partition belongs to the partition of `__share_group_state` that its key hashes to, and is
+kept by the broker that leads that partition, once it is loaded. Each request is decided by the core
+(`core.share_state`); the record that it asks for is appended, and becomes the state, before it is
+answered. Nothing waits in between: there is no lock, no mailbox, no linger. Source:
+ShareCoordinatorService.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from coordinator_server.coordinator.share_state_partition import ShareStatePartition
+from coordinator_server.core.share_partitions.persister import ShareState, ShareStateSummary
+from coordinator_server.core.share_state.coordinator_key import coordinator_key
+from coordinator_server.core.share_state.records import ShareSnapshot
+from coordinator_server.core.share_state.shard import Outcome, ShareCoordinatorShard
+from coordinator_server.events.log import LOG
+from coordinator_server.runtime.coordinator import CoordinatorRuntime
+from coordinator_server.runtime.partition import PartitionState
+from coordinator_server.topics.names import SHARE_STATE_TOPIC
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from coordinator_server.clock.broker_clock import BrokerClock
+    from coordinator_server.clock.step_runner import StepRunner
+    from coordinator_server.core.share_partitions.persister import SharePartitionKey
+    from coordinator_server.core.share_state.settings import ShareStateSettings
+    from coordinator_server.core.share_state.shard import Decision, StateWrite
+    from coordinator_server.events.log import EventLog
+    from coordinator_server.runtime.topic import CoordinatorTopic
+    from coordinator_server.steps import Steps
+    from coordinator_server.topics.manager import TopicManager
+    from coordinator_server.topics.topic import Partition, Topic
+
+_RECORDS_PER_BATCH = 20
+"""Snapshots and tombstones that come together; each may have thousands of state batches."""
+
+R = TypeVar("R", Outcome, ShareState, ShareStateSummary)
+
+
+class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
+    """The state of share partitions that a broker keeps."""
+
+    keys = "share partitions"
+
+    def __init__(
+        self,
+        settings: ShareStateSettings,
+        clock: BrokerClock,
+        step_runner: StepRunner,
+        topics: TopicManager,
+        share_state_topic: CoordinatorTopic,
+        *,
+        node_id: int,
+        log: EventLog = LOG,
+    ) -> None:
+        super().__init__(clock, step_runner, topics, share_state_topic, node_id=node_id, log=log)
+        self.settings = settings
+
+    # --- life -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to load what the log holds, and to look after the log."""
+        super().start()
+        self._repeat(self.prune, self.settings.prune_interval_ms)
+        self._repeat(self.rewrite_cold, self.settings.cold_snapshot_interval_ms)
+
+    def _unload(self, closing: set[ShareStatePartition]) -> None:
+        for partition in closing:
+            partition.state = PartitionState.CLOSED
+
+    def _take_over(self, partition: Partition) -> ShareStatePartition:
+        shard = ShareCoordinatorShard(self.settings.updates_per_snapshot, self._partition_count)
+        return ShareStatePartition(partition, self.clock, shard)
+
+    def _partition_count(self, topic_id: bytes) -> int:
+        topic = self._topics.topic_by_id(topic_id)
+        return 0 if topic is None else len(topic.partitions)
+
+    def _load(self, partition: ShareStatePartition, _: dict[str, None]) -> Steps:
+        """Replay one partition; its shard has all of its keys."""
+        yield from partition.load()
+
+    def _serve(self, partition: ShareStatePartition, _: dict[str, None], elapsed_ms: int) -> None:
+        self.log.emit(
+            "coordinator.loaded",
+            topic=SHARE_STATE_TOPIC,
+            partition=partition.index,
+            share_partitions=len(partition.shard),
+            elapsed_ms=elapsed_ms,
+        )
+
+    # --- requests ---------------------------------------------------------------------------------
+
+    def initialize(
+        self,
+        key: SharePartitionKey,
+        state_epoch: int,
+        start_offset: int,
+        done: Callable[[Outcome], None],
+    ) -> None:
+        """As `SharePersister.initialize`, of a share partition that is kept here; no retry."""
+        self._submit(
+            key,
+            lambda shard, now_ms: shard.initialize(key, state_epoch, start_offset, now_ms),
+            done,
+            _failed("initialize"),
+        )
+
+    def read(
+        self, key: SharePartitionKey, leader_epoch: int, done: Callable[[ShareState], None]
+    ) -> None:
+        """As `SharePersister.read`, of a share partition that is kept here; no retry."""
+        self._submit(
+            key,
+            lambda shard, now_ms: shard.read(key, leader_epoch, now_ms),
+            done,
+            lambda error, reason: ShareState(
+                error, message=f"Unable to read share group state: {reason}"
+            ),
+        )
+
+    def write(
+        self, key: SharePartitionKey, write: StateWrite, done: Callable[[Outcome], None]
+    ) -> None:
+        """As `SharePersister.write`, of a share partition that is kept here; no retry."""
+        self._submit(
+            key,
+            lambda shard, now_ms: shard.write(key, write, now_ms),
+            done,
+            _failed("write"),
+        )
+
+    def delete(self, key: SharePartitionKey, done: Callable[[Outcome], None]) -> None:
+        """As `SharePersister.delete`, of a share partition that is kept here; no retry."""
+        self._submit(
+            key,
+            lambda shard, _: shard.delete(key),
+            done,
+            _failed("delete"),
+        )
+
+    def read_summary(
+        self, key: SharePartitionKey, done: Callable[[ShareStateSummary], None]
+    ) -> None:
+        """As `SharePersister.read_summary`, of a share partition that is kept here; no retry.
+
+        The leader epoch of the request says nothing: Kafka does not look at it.
+        """
+        self._submit(
+            key,
+            lambda shard, _: shard.read_summary(key),
+            done,
+            lambda error, reason: ShareStateSummary(
+                error, message=f"Unable to read share group state summary: {reason}"
+            ),
+        )
+
+    def _submit(
+        self,
+        key: SharePartitionKey,
+        decide: Callable[[ShareCoordinatorShard, int], Decision[R]],
+        done: Callable[[R], None],
+        failed: Callable[[ErrorCode, str], R],
+    ) -> None:
+        """Have the core decide, write what it decides, and call `done` then."""
+        partition, error = self.partition_of(coordinator_key(key))
+        if partition is None or error is not ErrorCode.NONE:
+            done(failed(error, error.message))
+            return
+
+        def written(decision: Decision[R], error: ErrorCode, reason: str) -> None:
+            done(decision.answer if error is ErrorCode.NONE else failed(error, reason))
+
+        decision = decide(partition.shard, self.clock.now_ms())
+        self.carry_out(partition, decision, lambda record: partition.append([record]), written)
+
+    # --- what is done unasked ---------------------------------------------------------------------
+
+    def _forget(self, topics: Mapping[str, Topic]) -> None:
+        self.step_runner.run(self._forget_topics({topic.topic_id for topic in topics.values()}))
+
+    def _forget_topics(self, topic_ids: set[bytes]) -> Steps:
+        """Write tombstones for the share partitions of topics that are deleted."""
+        for partition in self.active():
+            keys = partition.shard.keys_of(topic_ids)
+            for start in range(0, len(keys), _RECORDS_PER_BATCH):
+                tombstones = keys[start : start + _RECORDS_PER_BATCH]
+                partition.append([ShareSnapshot(key, None) for key in tombstones])
+                yield
+            yield
+
+    def rewrite_cold(self) -> None:
+        """Rewrite old snapshots, so that what lies before them can be deleted."""
+        self.step_runner.run(self._rewrite_cold())
+
+    def _rewrite_cold(self) -> Iterator[None]:
+        interval_ms = self.settings.cold_snapshot_interval_ms
+        for partition in self.active():
+            keys = partition.shard.cold_keys(self.clock.now_ms(), interval_ms)
+            for start in range(0, len(keys), _RECORDS_PER_BATCH):
+                now_ms = self.clock.now_ms()
+                cold = keys[start : start + _RECORDS_PER_BATCH]
+                rewritten = [partition.shard.rewritten(key, now_ms) for key in cold]
+                records = [record for record in rewritten if record is not None]
+                if records:
+                    partition.append(records)
+                yield
+            yield
+
+    def prune(self) -> None:
+        """Delete the records that are out of date."""
+        self.step_runner.run(self._prune())
+
+    def _prune(self) -> Iterator[None]:
+        moved: list[Partition] = []
+        for partition in self.active():
+            pruned = partition.prune()
+            if pruned is not None:
+                moved.append(pruned)
+            yield
+        if moved:
+            yield from self._topics.checkpoint_log_starts(moved)
+
+
+def _failed(verb: str) -> Callable[[ErrorCode, str], Outcome]:
+    return lambda error, reason: Outcome(error, f"Unable to {verb} share group state: {reason}")

@@ -1,0 +1,361 @@
+"""The share partitions that a broker leads, and the share sessions of its clients.
+
+Kafka's SharePartitionManager. A share partition is made when it is first fetched, and forgotten
+when the broker leads the partition no more, the topic is deleted, the last client of its group that
+had a session here has gone, or the share coordinator says that another broker leads it. It knows
+nothing of groups and members: whoever names a group fetches for it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from coordinator_server.core.share_partitions.acknowledge import acknowledge
+from coordinator_server.core.share_partitions.persister import SharePartitionKey
+from coordinator_server.core.share_partitions.refusal import Refusal
+from coordinator_server.core.share_partitions.session import ShareSessionCache
+from coordinator_server.core.share_partitions.settings import BY_DURATION, EARLIEST, LATEST
+from coordinator_server.core.share_partitions.share_partition import SharePartition
+from protocol.durations import read_duration_ms
+from protocol.errors import ErrorCode
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+
+    from coordinator_server.clock.broker_clock import BrokerClock, Timer
+    from coordinator_server.clock.step_runner import StepRunner
+    from coordinator_server.coordinator.dead_letters import DeadLetterQueues
+    from coordinator_server.core.share_partitions.acknowledge import Acknowledgement
+    from coordinator_server.core.share_partitions.dead_letters import Done
+    from coordinator_server.core.share_partitions.in_flight import DeadLetters, GivenUpRecords
+    from coordinator_server.core.share_partitions.persister import SharePersister
+    from coordinator_server.core.share_partitions.session import (
+        Disconnected,
+        ShareSession,
+        ShareSessionKey,
+    )
+    from coordinator_server.core.share_partitions.settings import ShareSettings
+    from coordinator_server.steps import Steps
+    from coordinator_server.topics.keyed_purgatory import KeyedPurgatory
+    from coordinator_server.topics.manager import TopicManager
+    from coordinator_server.topics.topic import Partition, Topic
+
+K = TypeVar("K")
+
+_NOT_HERE = Refusal(
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+)
+_FENCED = frozenset(
+    (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    )
+)
+"""What the share coordinator says of a share partition that is to be read again."""
+
+
+class SharePartitionManager:
+    """All share partitions of one broker. `start` before use, `stop` at the end.
+
+    `clock` is the broker's time, by which locks expire. Fetches wait in `purgatory`, under the
+    share partition as well as under the partition. `configs_of(group_id)` are the configs that a
+    group has of its own. `gave_up` is called with records that are not delivered again, and
+    `queues` writes those of groups with a dead letter queue.
+    """
+
+    def __init__(
+        self,
+        settings: ShareSettings,
+        clock: BrokerClock,
+        step_runner: StepRunner,
+        topics: TopicManager,
+        purgatory: KeyedPurgatory,
+        persister: SharePersister,
+        configs_of: Callable[[str], Mapping[str, str]],
+        *,
+        node_id: int,
+        gave_up: Callable[[SharePartition, GivenUpRecords], None],
+        queues: DeadLetterQueues,
+    ) -> None:
+        self._gave_up = gave_up
+        self._queues = queues
+        self.sessions = ShareSessionCache(settings.max_share_sessions)
+        self._settings = settings
+        self._clock = clock
+        self._step_runner = step_runner
+        self._topics = topics
+        self._purgatory = purgatory
+        self._persister = persister
+        self._configs_of = configs_of
+        self._node_id = node_id
+        self._partitions: dict[SharePartitionKey, tuple[SharePartition, Partition]] = {}
+        self._by_partition: dict[Partition, set[SharePartitionKey]] = {}
+        self._by_group: dict[str, set[SharePartitionKey]] = {}
+        self._timers: dict[SharePartition, tuple[int, Timer]] = {}
+
+    def __len__(self) -> int:
+        """How many share partitions there are."""
+        return len(self._partitions)
+
+    def start(self) -> None:
+        """Follow what happens to the topics."""
+        self._topics.on_deleted.append(self._on_topics_deleted)
+        self._topics.leadership.on_moved.append(self._on_moved)
+
+    def stop(self) -> None:
+        """Forget everything; whoever leads the partitions then goes on with what was written."""
+        self._topics.on_deleted.remove(self._on_topics_deleted)
+        self._topics.leadership.on_moved.remove(self._on_moved)
+        self._queues.stop()
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget all sessions and share partitions; what comes makes new ones."""
+        self.sessions.clear()
+        self._queues.forget()
+        for key in tuple(self._partitions):
+            self.remove(key)
+
+    # --- share partitions -------------------------------------------------------------------------
+
+    def settings_of(self, group_id: str) -> ShareSettings:
+        """The settings of a group as they are now."""
+        return self._settings.of_group(self._configs_of(group_id))
+
+    def get(self, key: SharePartitionKey) -> SharePartition | None:
+        """A share partition that was made before."""
+        entry = self._partitions.get(key)
+        return None if entry is None else entry[0]
+
+    def all_partitions(self) -> list[SharePartition]:
+        """All share partitions."""
+        return [share_partition for share_partition, _ in self._partitions.values()]
+
+    def find(self, key: SharePartitionKey, partition: Partition) -> SharePartition | ErrorCode:
+        """The share partition of a partition, perhaps a new one; or why there is none."""
+        entry = self._partitions.get(key)
+        if entry is not None:
+            return entry[0]
+        if partition.leader_id != self._node_id:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        try:
+            leader_epoch = partition.leader_epoch
+        except StorageError as error:
+            return error.code
+        settings = partial(self.settings_of, key.group_id)
+        found = SharePartition(
+            key,
+            leader_epoch,
+            settings,
+            self._persister,
+            self._purgatory.notify,
+            self._gave_up,
+            partial(self._send_dead_letters, partition),
+        )
+        self._partitions[key] = found, partition
+        self._by_partition.setdefault(partition, set()).add(key)
+        self._by_group.setdefault(key.group_id, set()).add(key)
+        return found
+
+    def load(
+        self,
+        share_partition: SharePartition,
+        partition: Partition,
+        failed: Callable[[ErrorCode], None],
+    ) -> None:
+        """Read its state if that was not done yet. Who waits for it is told when it is there.
+
+        When it cannot be read it is forgotten, so that the next fetch tries again.
+        """
+        is_over = False
+
+        def loaded(error: ErrorCode) -> None:
+            nonlocal is_over
+            if error is ErrorCode.LEADER_NOT_AVAILABLE:
+                return  # it is being read
+            if error is not ErrorCode.NONE:
+                self._remove(share_partition)
+                failed(error)
+            if is_over:
+                self._purgatory.notify(share_partition)
+
+        share_partition.load(partial(self._initial_offset, partition), loaded)
+        is_over = True
+
+    def remove(self, key: SharePartitionKey) -> None:
+        """Forget a share partition: its state is read again when somebody fetches."""
+        entry = self._partitions.pop(key, None)
+        if entry is None:
+            return
+        share_partition, partition = entry
+        _discard(self._by_partition, partition, key)
+        _discard(self._by_group, key.group_id, key)
+        share_partition.fence()
+        timer = self._timers.pop(share_partition, None)
+        if timer is not None:
+            timer[1].cancel()
+        self._purgatory.notify(share_partition)
+
+    def _remove(self, share_partition: SharePartition) -> None:
+        """Forget this one, not another that has taken its place."""
+        if self.get(share_partition.key) is share_partition:
+            self.remove(share_partition.key)
+
+    def _initial_offset(self, partition: Partition, strategy: str) -> tuple[ErrorCode, int]:
+        """Where a group begins that has read nothing (share.auto.offset.reset)."""
+        try:
+            log = partition.log
+            if strategy == LATEST:
+                return ErrorCode.NONE, log.high_watermark
+            if strategy == EARLIEST:
+                return ErrorCode.NONE, log.log_start_offset
+            age_ms = read_duration_ms(strategy.removeprefix(BY_DURATION))
+            assert age_ms is not None, strategy
+            found = log.offset_for_timestamp(self._clock.now_ms() - age_ms)
+        except StorageError as error:
+            return error.code, 0
+        if found is None:
+            return ErrorCode.OFFSET_NOT_AVAILABLE, 0
+        return ErrorCode.NONE, found.offset
+
+    def _send_dead_letters(
+        self,
+        partition: Partition,
+        share_partition: SharePartition,
+        letters: Sequence[DeadLetters],
+        done: Done,
+    ) -> None:
+        self._queues.write(share_partition.key.group_id, partition, letters, done)
+
+    # --- locks ------------------------------------------------------------------------------------
+
+    def now_ms(self) -> int:
+        """The time that locks count by."""
+        return self._clock.now_ms()
+
+    def arm(self, share_partition: SharePartition) -> None:
+        """Have a timer ring when the first lock expires, if there are new ones.
+
+        One that was forgotten meanwhile has no timer: what it knows may be out of date.
+        """
+        if share_partition.locks.has_new_deadline and share_partition.is_active:
+            share_partition.locks.has_new_deadline = False
+            self._set_timer(share_partition)
+
+    def _set_timer(self, share_partition: SharePartition) -> None:
+        due_ms = share_partition.locks.next_deadline_ms()
+        if due_ms is None:
+            return
+        known = self._timers.get(share_partition)
+        if known is not None:
+            if known[0] <= due_ms:
+                return  # it may ring too early, which does no harm
+            known[1].cancel()
+        delay_ms = max(due_ms - self._clock.now_ms(), 0)
+        timer = self._clock.call_later(delay_ms / 1000, partial(self._expire, share_partition))
+        self._timers[share_partition] = due_ms, timer
+
+    def _expire(self, share_partition: SharePartition) -> None:
+        del self._timers[share_partition]
+        share_partition.expire(self._clock.now_ms())
+        self._set_timer(share_partition)
+
+    # --- what members do --------------------------------------------------------------------------
+
+    def acknowledge(
+        self,
+        key: SharePartitionKey,
+        member_id: str,
+        acknowledgements: Sequence[Acknowledgement],
+        done: Callable[[Refusal | None], None],
+    ) -> Generator[None, None, Callable[[], None]]:
+        """Take what a member says of records of one share partition.
+
+        Returns what writes it, to be called in any case; then `done` gets why not.
+        """
+        share_partition = self.get(key)
+        if share_partition is None:
+            return partial(done, _NOT_HERE)
+        now_ms = self._clock.now_ms()
+        taken = yield from acknowledge(share_partition, member_id, acknowledgements, now_ms)
+        self.arm(share_partition)
+        if isinstance(taken, Refusal):
+            return partial(done, taken)
+        return partial(
+            share_partition.persist, taken, partial(self._settled, share_partition, done)
+        )
+
+    def _settled(
+        self,
+        share_partition: SharePartition,
+        done: Callable[[Refusal | None], None],
+        refusal: Refusal | None,
+    ) -> None:
+        if refusal is not None and refusal.error in _FENCED:
+            self._remove(share_partition)
+        done(refusal)
+
+    def close_session(self, session_key: ShareSessionKey) -> Steps:
+        """End a share session: what its member has is given back."""
+        session = self.sessions.remove(session_key)
+        if session is not None:
+            yield from self._release(session)
+
+    def disconnected(self, connection: Hashable) -> None:
+        """A connection has ended, and so has its share session.
+
+        With the last one of a group all that is known of it is forgotten.
+        """
+        ended = self.sessions.disconnected(connection)
+        if ended.session is not None or ended.empty_group_id is not None:
+            self._step_runner.run_now(self._after_disconnect(ended))
+
+    def _after_disconnect(self, ended: Disconnected) -> Steps:
+        if ended.session is not None:
+            yield from self._release(ended.session)
+        group_id = ended.empty_group_id
+        if group_id is not None and not self.sessions.has_group(group_id):
+            for key in tuple(self._by_group.get(group_id, ())):
+                self.remove(key)
+                yield
+
+    def _release(self, session: ShareSession) -> Steps:
+        """Give back what a session's member has; the session is over."""
+        group_id, member_id = session.key
+        while session.partitions:
+            (topic_id, index), _ = session.partitions.popitem()
+            share_partition = self.get(SharePartitionKey(group_id, topic_id, index))
+            if share_partition is not None:
+                settled = partial(self._settled, share_partition, _ignore)
+                share_partition.release(member_id, settled)
+            yield
+
+    # --- what happens to partitions ---------------------------------------------------------------
+
+    def _on_moved(self, partition: Partition, before: int) -> None:
+        if before == self._node_id != partition.leader_id:
+            self._forget_partition(partition)
+
+    def _on_topics_deleted(self, topics: Mapping[str, Topic]) -> None:
+        if self._by_partition:
+            for topic in topics.values():
+                for partition in topic.partitions:
+                    self._forget_partition(partition)
+
+    def _forget_partition(self, partition: Partition) -> None:
+        for key in tuple(self._by_partition.get(partition, ())):
+            self.remove(key)
+
+
+def _ignore(_: Refusal | None) -> None:
+    """Nobody waits for the outcome."""
+
+
+def _discard(keys: dict[K, set[SharePartitionKey]], index: K, key: SharePartitionKey) -> None:
+    """Take a key out of an index, and its entry with the last one."""
+    keys[index].discard(key)
+    if not keys[index]:
+        del keys[index]

@@ -1,0 +1,117 @@
+"""DescribeGroups: what a group of the classic protocol shows of itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from coordinator_server.core.groups.api import GroupApi
+from coordinator_server.core.groups.authorized_operations import authorized_operations
+from coordinator_server.core.groups.classic.state import DEAD, STABLE
+from coordinator_server.core.groups.effects import STEP_ITEMS
+from coordinator_server.core.groups.settings import GroupKind
+from protocol.apis.describe_groups import DescribedGroup, DescribedGroupMember
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinator_server.core.caller import Caller
+    from coordinator_server.core.groups.classic.metadata import GroupMetadata
+    from coordinator_server.core.groups.effects import Effects, Reply, Steps
+    from coordinator_server.core.groups.group import Group
+
+NOT_FOUND_SINCE = 6
+
+
+class DescribeGroup(NamedTuple):
+    """One group of a DescribeGroups request."""
+
+    group_id: str
+    include_authorized_operations: bool = False
+
+
+def refuse(request: DescribeGroup, _: Caller, error: ErrorCode) -> DescribedGroup:
+    """A group that cannot be described now."""
+    return DescribedGroup(group_id=request.group_id, error_code=error)
+
+
+def missing(request: DescribeGroup, caller: Caller) -> DescribedGroup:
+    """A group that does not exist is Dead; since v6 that is an error with a message (KIP-1043)."""
+    return _dead(request, caller, f"Group {request.group_id} not found.")
+
+
+def _dead(request: DescribeGroup, caller: Caller, message: str) -> DescribedGroup:
+    if caller.api_version < NOT_FOUND_SINCE:
+        return DescribedGroup(
+            group_id=request.group_id,
+            group_state=DEAD.value,
+            authorized_operations=authorized_operations(
+                are_requested=request.include_authorized_operations
+            ),
+        )
+    return DescribedGroup(
+        group_id=request.group_id,
+        group_state=DEAD.value,
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+        error_message=message,
+    )
+
+
+def describe_other_kind(
+    group: Group,
+    request: DescribeGroup,
+    reply: Reply[DescribedGroup],
+    now_ms: int,
+    effects: Effects,
+) -> None:
+    """A group of another kind: there are other requests for it."""
+    message = f"Group {group.group_id} is not a classic group."
+    effects.reply(reply, _dead(request, reply.caller, message))
+
+
+def describe(
+    group: GroupMetadata,
+    request: DescribeGroup,
+    reply: Reply[DescribedGroup],
+    now_ms: int,
+    effects: Effects,
+) -> Steps:
+    """Answer with a DescribedGroup.
+
+    Protocol and metadata show in Stable only; the last assignments show in every state.
+    """
+    is_stable = group.state is STABLE
+    members: list[DescribedGroupMember] = []
+    for member in group.membership.members.values():
+        members.append(
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata_for(group.protocol_name) if is_stable else b"",
+                member_assignment=member.assignment,
+            )
+        )
+        if not len(members) % STEP_ITEMS:
+            yield
+    response = DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol_name or "") if is_stable else "",
+        members=members,
+        authorized_operations=authorized_operations(
+            are_requested=request.include_authorized_operations
+        ),
+    )
+    effects.reply(reply, response)
+
+
+DESCRIBE_GROUPS = GroupApi(
+    request_type=DescribeGroup,
+    serve=describe,
+    serve_kind=dict.fromkeys(GroupKind, describe_other_kind),
+    refuse=refuse,
+    missing=missing,
+    at_once=True,
+    sees_deadlines=True,
+)

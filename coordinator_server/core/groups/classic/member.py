@@ -1,0 +1,121 @@
+"""A member of a classic group, and the delayed operations that belong to one member id."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Protocol
+
+from coordinator_server.core.groups.purgatory import DelayedOperation
+
+if TYPE_CHECKING:
+    from coordinator_server.core.groups.effects import Effects, Reply
+    from protocol.apis.join_group import JoinGroupResponse
+    from protocol.apis.sync_group import SyncGroupResponse
+
+Protocols = tuple[tuple[str, bytes], ...]
+"""(protocol name, the member's metadata for it), in the member's order of preference."""
+
+
+LISTS_SHARED, SHARED_LENGTH, SHARED_BYTES = 1024, 8, 4096
+"""How many different lists of protocols are remembered, and how long they may be."""
+
+
+def shared_protocols(protocols: Protocols) -> Protocols:
+    """An equal list that an earlier member had, if there was one: most have the same."""
+    if len(protocols) > SHARED_LENGTH:
+        return protocols
+    size_bytes = sum([len(name) + len(metadata) for name, metadata in protocols])
+    return _shared(protocols) if size_bytes <= SHARED_BYTES else protocols
+
+
+@lru_cache(LISTS_SHARED)
+def _shared(protocols: Protocols) -> Protocols:
+    return protocols
+
+
+class MemberMetadata:
+    """One member of a classic group (Kafka's ClassicGroupMember); soft state.
+
+    `awaiting_join` and `awaiting_sync` are the replies to its parked requests. `is_new` until its
+    first JoinGroup is answered: it does not know its id before and cannot send heartbeats.
+    """
+
+    __slots__ = (
+        "assignment",
+        "awaiting_join",
+        "awaiting_sync",
+        "client_host",
+        "client_id",
+        "group_instance_id",
+        "is_new",
+        "member_id",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session",
+        "session_timeout_ms",
+    )
+
+    def __init__(
+        self,
+        member_id: str,
+        *,
+        group_instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        protocols: Protocols,
+        assignment: bytes = b"",
+    ) -> None:
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.protocols = protocols
+        self.assignment = assignment
+        self.awaiting_join: Reply[JoinGroupResponse] | None = None
+        self.awaiting_sync: Reply[SyncGroupResponse] | None = None
+        self.is_new = False
+        self.session = DelayedHeartbeat(member_id)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it has a group instance id (KIP-345)."""
+        return self.group_instance_id is not None
+
+    @property
+    def cannot_expire(self) -> bool:
+        """Whether a parked request keeps its session alive; not that of a new member."""
+        return not self.is_new and (
+            self.awaiting_join is not None or self.awaiting_sync is not None
+        )
+
+    def metadata_for(self, protocol: str | None) -> bytes:
+        """Its metadata for `protocol` (the first, when it named the protocol twice)."""
+        for name, metadata in self.protocols:
+            if name == protocol:
+                return metadata
+        return b""
+
+
+class HasSessions(Protocol):
+    """A group whose members have sessions."""
+
+    def session_expired(self, member_id: str, now_ms: int, effects: Effects) -> None:
+        """The session of a member has ended, or the time to use a pending member id."""
+
+
+class DelayedHeartbeat(DelayedOperation[HasSessions]):
+    """Ends the session of a member, or drops a pending member id that was never used."""
+
+    __slots__ = ("member_id",)
+
+    def __init__(self, member_id: str) -> None:
+        super().__init__()
+        self.member_id = member_id
+
+    def on_expiration(self, group: HasSessions, now_ms: int, effects: Effects) -> None:
+        """Source: GroupMetadataManager.expireClassicGroupMemberHeartbeat."""
+        group.session_expired(self.member_id, now_ms, effects)

@@ -1,0 +1,304 @@
+"""GroupMetadata: one group of the classic protocol.
+
+It joins the durable state (committed offsets and the last GroupMetadata record, made by records)
+with the soft state of the current round: membership, parked requests, timers. The requests of the
+API have a module each; they take the group first and return nothing or steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from coordinator_server.core.groups.classic import rebalance
+from coordinator_server.core.groups.classic.membership import Membership
+from coordinator_server.core.groups.classic.rebalance import DelayedJoin, DelayedSync
+from coordinator_server.core.groups.classic.state import (
+    COMMIT_ANSWER,
+    DEAD,
+    EMPTY,
+    PREPARING_REBALANCE,
+    STABLE,
+    TRANSITIONS,
+    GroupState,
+)
+from coordinator_server.core.groups.classic.subscription import subscribed_topics
+from coordinator_server.core.groups.explain import Cause, Outcome, Rebalance
+from coordinator_server.core.groups.group import Group
+from coordinator_server.core.groups.records import kind_of
+from coordinator_server.core.groups.settings import GroupKind
+from protocol.apis.list_groups import ListedGroup
+from protocol.errors import ErrorCode
+from protocol.offsets_log import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LegacyOffsetCommitKey,
+    OffsetCommitKey,
+    RecordedMember,
+)
+
+if TYPE_CHECKING:
+    from coordinator_server.core.groups.classic.member import MemberMetadata
+    from coordinator_server.core.groups.effects import Effects
+    from coordinator_server.core.groups.explain import Trigger
+    from coordinator_server.core.groups.offsets import CommittedOffset
+    from coordinator_server.core.groups.records import CoordinatorRecord
+    from coordinator_server.core.groups.settings import GroupEnvironment
+    from protocol.apis.offset_commit import OffsetCommitRequest
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+
+
+class GroupMetadata(Group):
+    """A consumer group of the classic protocol."""
+
+    kind = GroupKind.CLASSIC
+
+    def __init__(self, group_id: str, environment: GroupEnvironment) -> None:
+        super().__init__(group_id, environment)
+        self.recorded: GroupMetadataValue | None = None
+        """The last GroupMetadata record; durable, like the offsets."""
+
+        self.state: GroupState = EMPTY
+        self.state_timestamp_ms: int | None = None
+        self.generation_id = 0
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.membership = Membership()
+        self.subscribed_topics: frozenset[str] | None = None
+        """Topics of the last completed join phase; None if unknown (see `subscription`)."""
+
+        self.join_operation: DelayedJoin | None = None
+        self.sync_operation = DelayedSync()
+        self.awaited_syncs: set[str] | None = None
+        """Members of this generation that have not sent SyncGroup yet; None when all have."""
+        self.assignment_in_flight: int | None = None
+        """The generation whose assignment is being written."""
+
+    session_expired = rebalance.session_expired
+
+    def __repr__(self) -> str:
+        return f"<GroupMetadata {self.group_id!r} {self.state} generation {self.generation_id}>"
+
+    # Durable state
+
+    def replay(self, record: CoordinatorRecord) -> Group:
+        """Apply a record of this group, live or while the log is loaded."""
+        self.is_new = False
+        key, value = record
+        if isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
+            self.offsets.replay(key, value)
+        elif isinstance(key, GroupMetadataKey):
+            assert value is None or isinstance(value, GroupMetadataValue)
+            self.recorded = value
+        elif value is not None:
+            kind = kind_of(key)
+            group: Group = self.environment.in_place_of(kind, self)
+            return group.replay(record)
+        return self
+
+    def state_records(self) -> list[CoordinatorRecord]:
+        """The last GroupMetadata record."""
+        if self.recorded is None:
+            return []
+        return [(GroupMetadataKey(group=self.group_id), self.recorded)]
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """The record that ends the group."""
+        return [(GroupMetadataKey(group=self.group_id), None)]
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether the log holds nothing (any more) of the group."""
+        return self.recorded is None and not self.offsets
+
+    def record(self, assignments: Mapping[str, bytes] | None = None) -> CoordinatorRecord:
+        """The GroupMetadata record of the current state, with the given or current assignments."""
+        members = [
+            RecordedMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout=member.rebalance_timeout_ms,
+                session_timeout=member.session_timeout_ms,
+                subscription=member.metadata_for(self.protocol_name),
+                assignment=(
+                    member.assignment
+                    if assignments is None
+                    else assignments.get(member.member_id, b"")
+                ),
+            )
+            for member in self.membership.members.values()
+        ]
+        timestamp_ms = self.state_timestamp_ms
+        value = GroupMetadataValue(
+            protocol_type=self.protocol_type or "",
+            generation=self.generation_id,
+            protocol=self.protocol_name,
+            leader=self.membership.leader_id,
+            current_state_timestamp=-1 if timestamp_ms is None else timestamp_ms,
+            members=members,
+        )
+        return GroupMetadataKey(group=self.group_id), value
+
+    # Soft state
+
+    @property
+    def new_member_id(self) -> Callable[[str], str]:
+        """`new_member_id(prefix)` makes member ids."""
+        return self.environment.new_member_id
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the group has ended: deleted, expired or unloaded."""
+        return self.state is DEAD
+
+    @property
+    def is_vacant(self) -> bool:
+        """Whether the group may be forgotten: it has ended or was never created."""
+        return self.is_new or self.state is DEAD
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the group exists and has no members."""
+        return self.state is EMPTY
+
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        """Whether its members' metadata are subscriptions of the consumer protocol."""
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+
+    def transition_to(self, state: GroupState, now_ms: int) -> None:
+        """Move to `state`; an illegal transition is a bug."""
+        assert (self.state, state) in TRANSITIONS, f"{self.group_id}: {self.state} -> {state}"
+        self.state = state
+        self.state_timestamp_ms = now_ms
+
+    def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
+        """Whether the caller is a member: NONE, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
+        if group_instance_id is not None:
+            owner = self.membership.static_ids.get(group_instance_id)
+            if owner is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if owner != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        if member_id not in self.membership.members:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE
+
+    def await_no_sync(self, member_id: str) -> None:
+        """A member has synced, or is gone."""
+        if self.awaited_syncs is not None:
+            self.awaited_syncs.discard(member_id)
+            if not self.awaited_syncs:
+                self.awaited_syncs = None
+
+    def renew_session(self, member: MemberMetadata, now_ms: int) -> None:
+        """Start a member's session again."""
+        self.purgatory.schedule(member.session, now_ms + member.session_timeout_ms)
+
+    def refresh_subscriptions(self) -> None:
+        """Compute `subscribed_topics`; done when a join phase ends and after loading."""
+        if self.uses_consumer_protocol:
+            self.subscribed_topics = subscribed_topics(
+                member.metadata_for(self.protocol_name)
+                for member in self.membership.members.values()
+            )
+        else:
+            self.subscribed_topics = None
+
+    @property
+    def member_count(self) -> int:
+        """How many members the group has."""
+        return len(self.membership.members)
+
+    def listed(self) -> ListedGroup:
+        """The group's entry in ListGroups."""
+        return ListedGroup(
+            group_id=self.group_id,
+            protocol_type=self.protocol_type or "",
+            group_state=self.state.value,
+            group_type=self.kind.value,
+        )
+
+    def end(self, trigger: Trigger, now_ms: int, effects: Effects) -> None:
+        """The group is deleted or has expired: pending member ids are void.
+
+        A group that never had a generation has no account, so its end is not explained either.
+        """
+        if self.generation_id:
+            ended = Rebalance(Cause(trigger), self.generation_id, None, now_ms)
+            effects.explain(ended.end(Outcome.DEAD, self.protocol_type, now_ms))
+        self.purgatory.clear()
+        self.membership.pending.clear()
+        self.transition_to(DEAD, now_ms)
+
+    # Offsets
+
+    def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
+        """Members of this generation may commit, and anybody while the group is Empty."""
+        state = self.state
+        generation_id = request.generation_id_or_member_epoch
+        if state is EMPTY and generation_id < 0:
+            return COMMIT_ANSWER[EMPTY]
+        if generation_id < 0 and not request.member_id and request.group_instance_id is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        error = self.check_member(request.member_id, request.group_instance_id)
+        if error is not ErrorCode.NONE:
+            return error
+        if generation_id != self.generation_id:
+            return ErrorCode.ILLEGAL_GENERATION
+        return COMMIT_ANSWER[state]
+
+    def check_transactional_commit(self, request: OffsetCommitRequest) -> ErrorCode:
+        """A member has to be one of this generation. Who names no member may commit at any time.
+
+        Before version 3 a request cannot name one.
+        """
+        if self.state is DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        generation_id = request.generation_id_or_member_epoch
+        if generation_id < 0:
+            is_stranger = not request.member_id and request.group_instance_id is None
+            if is_stranger or self.state is EMPTY:
+                return ErrorCode.NONE
+        error = self.check_member(request.member_id, request.group_instance_id)
+        if error is ErrorCode.NONE and generation_id != self.generation_id:
+            return ErrorCode.ILLEGAL_GENERATION
+        return error
+
+    def committed_by(self, member_id: str, now_ms: int) -> None:
+        """A commit renews the session of a member, except while the group is completing."""
+        if self.state is STABLE or self.state is PREPARING_REBALANCE:
+            self.renew_session(self.membership.members[member_id], now_ms)
+
+    def check_offset_delete(self) -> ErrorCode:
+        """Only of the consumer protocol it is known which topics the members read."""
+        if self.membership.members and not self.uses_consumer_protocol:
+            return ErrorCode.NON_EMPTY_GROUP
+        return ErrorCode.NONE
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether a member reads `topic`; True for every topic where that cannot be known."""
+        if self.subscribed_topics is None:
+            return self.uses_consumer_protocol
+        return topic in self.subscribed_topics
+
+    @property
+    def offsets_may_expire(self) -> bool:
+        """Whether offsets expire in this state at all: see the table in docs/coordinator.md."""
+        if self.protocol_type is None or self.state is EMPTY:
+            return True
+        return (
+            self.uses_consumer_protocol
+            and self.state is STABLE
+            and self.subscribed_topics is not None
+        )
+
+    def expiry_starts_ms(self, stored: CommittedOffset) -> int:
+        """An Empty group counts from when it became empty, any other from the commit."""
+        is_former = self.protocol_type is not None and self.state is EMPTY
+        if is_former and self.state_timestamp_ms is not None:
+            return self.state_timestamp_ms
+        return stored.commit_timestamp

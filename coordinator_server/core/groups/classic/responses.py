@@ -1,0 +1,70 @@
+"""Responses of JoinGroup and SyncGroup that more than one module of the classic protocol makes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.apis.join_group import JoinGroupResponse, JoinGroupResponseMember
+from protocol.apis.sync_group import SyncGroupResponse
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinator_server.core.groups.classic.member import MemberMetadata
+    from coordinator_server.core.groups.classic.metadata import GroupMetadata
+
+NULL_PROTOCOL_NAME_SINCE = 7
+
+
+def join_error(member_id: str, error: ErrorCode, api_version: int) -> JoinGroupResponse:
+    """A refused JoinGroup; the protocol name is null from v7 on, "" before (KIP-559)."""
+    return JoinGroupResponse(
+        error_code=error,
+        member_id=member_id,
+        protocol_name=None if api_version >= NULL_PROTOCOL_NAME_SINCE else "",
+    )
+
+
+def join_response(
+    group: GroupMetadata,
+    member: MemberMetadata,
+    members: list[JoinGroupResponseMember],
+    *,
+    leader_id: str | None = None,
+    skip_assignment: bool = False,
+) -> JoinGroupResponse:
+    """A successful JoinGroup of the current generation; `leader_id` if not its leader."""
+    return JoinGroupResponse(
+        generation_id=group.generation_id,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        leader=(group.membership.leader_id if leader_id is None else leader_id) or "",
+        skip_assignment=skip_assignment,
+        member_id=member.member_id,
+        members=members,
+    )
+
+
+def members_for_leader(group: GroupMetadata) -> list[JoinGroupResponseMember]:
+    """All members with their metadata of the chosen protocol: what the leader assigns from."""
+    return [
+        JoinGroupResponseMember(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            metadata=member.metadata_for(group.protocol_name),
+        )
+        for member in group.membership.members.values()
+    ]
+
+
+def sync_error(error: ErrorCode) -> SyncGroupResponse:
+    """A refused SyncGroup: no protocol, no assignment."""
+    return SyncGroupResponse(error_code=error)
+
+
+def sync_response(group: GroupMetadata, member: MemberMetadata) -> SyncGroupResponse:
+    """A successful SyncGroup: the member's assignment."""
+    return SyncGroupResponse(
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        assignment=member.assignment,
+    )

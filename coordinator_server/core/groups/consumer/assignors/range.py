@@ -1,0 +1,53 @@
+"""The range assignor: each member gets a run of neighbouring partitions of each topic it reads.
+
+So members that read the same topics, with the same number of partitions, get the same numbers of
+each, which joins need. Static members come first, by their instance ids: who comes back under a new
+member id finds what it had. Source: RangeAssignor.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from coordinator_server.core.groups.modern.assignor_spec import Assignment, GroupSpec, MemberSpec
+from coordinator_server.core.groups.pace import Pace
+
+if TYPE_CHECKING:
+    from coordinator_server.steps import Computation
+
+
+def assign(spec: GroupSpec) -> Computation[Assignment]:
+    """Who shall own what; nothing depends on what members had before."""
+    pace = Pace()
+    readers: Counter[bytes] = Counter()
+    for member in spec.members.values():
+        readers.update(member.topic_ids)
+        if pace.is_due(len(member.topic_ids)):
+            yield
+    quotas = {one: divmod(spec.partition_counts[one], count) for one, count in readers.items()}
+    starts = dict.fromkeys(quotas, 0)
+    served = dict.fromkeys(quotas, 0)
+    assignment = {}
+    for member_id, member in sorted(spec.members.items(), key=_order):
+        partitions = {}
+        for topic_id in member.topic_ids:
+            quota, extra = quotas[topic_id]
+            start = starts[topic_id]
+            end = start + quota + (served[topic_id] < extra)
+            starts[topic_id] = end
+            served[topic_id] += 1
+            if start < end:
+                partitions[topic_id] = frozenset(range(start, end))
+            if pace.is_due():
+                yield
+        assignment[member_id] = partitions
+    return assignment
+
+
+def _order(entry: tuple[str, MemberSpec]) -> tuple[bool, bytes]:
+    """Static members by instance id, then the others by member id, as Java compares strings."""
+    member_id, member = entry
+    instance_id = member.instance_id
+    name = member_id if instance_id is None else instance_id
+    return instance_id is None, name.encode("utf-16-be", "surrogatepass")

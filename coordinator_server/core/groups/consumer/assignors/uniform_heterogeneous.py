@@ -1,0 +1,159 @@
+"""The uniform assignor where members read different topics.
+
+Members keep what they had of what they still read; what is free goes to whom has least among the
+readers of its topic; then, topic by topic, partitions move from whom has most to whom has least,
+until a round over all topics moves none. Source: UniformHeterogeneousAssignmentBuilder.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.core.groups.consumer.assignors.loads import Loads
+from coordinator_server.core.groups.modern.assignor_spec import Assignment, GroupSpec, uuid_order
+from coordinator_server.core.groups.pace import Pace
+
+if TYPE_CHECKING:
+    from coordinator_server.core.groups.modern.assignor_spec import Partitions
+    from coordinator_server.steps import Computation
+
+ROUNDS_MAX = 16
+"""Where subscriptions overlap it may take long until nothing moves; each round is said to halve
+the imbalance."""
+
+UNASSIGNED = -1
+
+
+def assign(spec: GroupSpec) -> Computation[Assignment]:
+    """Who shall own what; there are members, and topics."""
+    return (yield from _Builder(spec).build())
+
+
+class _Builder:
+    """Members are known by their place among the members.
+
+    `_owners` says by topic id who owns each partition, `_sizes` how many each member owns.
+    """
+
+    def __init__(self, spec: GroupSpec) -> None:
+        self._members = list(spec.members.items())
+        self._counts = spec.partition_counts
+        self._sizes = [0] * len(self._members)
+        self._readers: dict[bytes, list[int]] = {}
+        self._topic_ids: list[bytes] = []
+        self._owners: dict[bytes, list[int]] = {}
+        self._pace = Pace()
+
+    def build(self) -> Computation[Assignment]:
+        """Who shall own what."""
+        yield from self._order()
+        yield from self._keep()
+        for topic_id in self._topic_ids:
+            self._assign_rest(topic_id)
+            if self._pace.is_due(self._work_on(topic_id)):
+                yield
+        yield from self._balance()
+        return (yield from self._assignment())
+
+    def _work_on(self, topic_id: bytes) -> int:
+        """How much there is to do for a topic."""
+        return self._counts[topic_id] + len(self._readers[topic_id])
+
+    def _order(self) -> Computation[None]:
+        """Who reads which topic, and in which order topics are assigned."""
+        for index, (_, member) in enumerate(self._members):
+            for topic_id in member.topic_ids:
+                self._readers.setdefault(topic_id, []).append(index)
+            if self._pace.is_due(len(member.topic_ids)):
+                yield
+        counts = self._counts
+        # The topics that leave least choice come first.
+        self._topic_ids = sorted(
+            self._readers,
+            key=lambda one: (
+                -counts[one] / len(self._readers[one]),
+                len(self._readers[one]),
+                uuid_order(one),
+            ),
+        )
+        self._owners |= {one: [UNASSIGNED] * counts[one] for one in self._topic_ids}
+
+    def _keep(self) -> Computation[None]:
+        """Members own what they had of what they still read."""
+        for index, (_, member) in enumerate(self._members):
+            for topic_id, partitions in member.partitions.items():
+                if topic_id in member.topic_ids:
+                    self._sizes[index] += len(partitions)
+                    owners = self._owners[topic_id]
+                    for partition in partitions:
+                        owners[partition] = index
+                if self._pace.is_due(len(partitions)):
+                    yield
+
+    def _assign_rest(self, topic_id: bytes) -> None:
+        """What nobody has of a topic goes to whom has least."""
+        owners = self._owners[topic_id]
+        if UNASSIGNED not in owners:
+            return
+        loads = Loads(self._readers[topic_id], self._sizes)
+        for partition, owner in enumerate(owners):
+            if owner == UNASSIGNED:
+                index = loads.next_least()
+                owners[partition] = index
+                self._sizes[index] += 1
+
+    def _balance(self) -> Computation[None]:
+        """Rounds over the topics that have a choice, until one whole round has moved nothing."""
+        topic_ids = [one for one in self._topic_ids if len(self._readers[one]) > 1]
+        last_moved: bytes | None = None
+        for _ in range(ROUNDS_MAX):
+            for topic_id in topic_ids:
+                if topic_id == last_moved:
+                    return
+                if self._has_moved(topic_id) or last_moved is None:
+                    last_moved = topic_id
+                if self._pace.is_due(self._work_on(topic_id)):
+                    yield
+
+    def _has_moved(self, topic_id: bytes) -> bool:
+        """Move partitions of a topic from whom has most to whom has least; whether any moved."""
+        readers, sizes, owners = self._readers[topic_id], self._sizes, self._owners[topic_id]
+        of_readers = [sizes[index] for index in readers]
+        if max(of_readers) - min(of_readers) <= 1:
+            return False
+        owned: dict[int, list[int]] = {}
+        for partition, owner in enumerate(owners):
+            owned.setdefault(owner, []).append(partition)
+        has_moved = False
+        loads = Loads(readers, sizes)
+        while True:
+            giver = loads.next_most()
+            while giver is not None and not owned.get(giver):
+                loads.exclude_most()
+                giver = loads.next_most()
+            if giver is None:
+                return has_moved
+            partition = owned[giver].pop()
+            taker = loads.next_least()
+            if loads.are_even:
+                return has_moved
+            owners[partition] = taker
+            sizes[giver] -= 1
+            sizes[taker] += 1
+            has_moved = True
+
+    def _assignment(self) -> Computation[Assignment]:
+        owned: list[dict[bytes, set[int]]] = [{} for _ in self._members]
+        for topic_id, owners in self._owners.items():
+            for partition, index in enumerate(owners):
+                owned[index].setdefault(topic_id, set()).add(partition)
+            if self._pace.is_due(len(owners)):
+                yield
+        assignment: dict[str, Partitions] = {}
+        for (member_id, _), partitions in zip(self._members, owned, strict=True):
+            assignment[member_id] = {
+                topic_id: frozenset(of_topic) for topic_id, of_topic in partitions.items()
+            }
+            if self._pace.is_due(len(partitions)):
+                yield
+        return assignment

@@ -1,0 +1,262 @@
+"""JoinGroup of a member of the classic protocol to a consumer group.
+
+It is answered at once with the member epoch as the generation, as nobody waits for a leader; what
+the member owns comes with SyncGroup. One that comes to an Empty group makes it a classic group
+again. Source: GroupMetadataManager.classicGroupJoinToConsumerGroup and
+maybeDeleteEmptyConsumerGroup.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from coordinator_server.core.groups.classic import join_group
+from coordinator_server.core.groups.classic.metadata import GroupMetadata
+from coordinator_server.core.groups.classic.responses import NULL_PROTOCOL_NAME_SINCE, join_error
+from coordinator_server.core.groups.consumer import downgrade, timers
+from coordinator_server.core.groups.consumer.classic_protocol import (
+    classic_metadata,
+    owned_partitions,
+)
+from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
+from coordinator_server.core.groups.consumer.member import NOTHING_OWNED, Member
+from coordinator_server.core.groups.consumer.reconcile import Target
+from coordinator_server.core.groups.consumer.records import current_record, member_record
+from coordinator_server.core.groups.consumer.steps import (
+    check_size,
+    next_epoch,
+    reconciled,
+    replace_static,
+    static_member,
+)
+from coordinator_server.core.groups.consumer.subscriptions import regex_change
+from coordinator_server.core.groups.consumer.target import last_target, target_of_member
+from coordinator_server.core.groups.modern.refusal import RefusedError
+from protocol.apis.join_group import JoinGroupRequest, JoinGroupResponse
+from protocol.consumer_protocol import decode_subscription
+from protocol.coordinator_errors import client_error
+from protocol.errors import ErrorCode, ProtocolError
+
+if TYPE_CHECKING:
+    from coordinator_server.core.groups.classic.join_group import Join
+    from coordinator_server.core.groups.consumer.downgrade import Downgrade
+    from coordinator_server.core.groups.consumer.member import CurrentAssignment
+    from coordinator_server.core.groups.effects import Effects, Reply, Steps
+    from coordinator_server.core.groups.records import CoordinatorRecord
+    from coordinator_server.steps import Computation
+    from protocol.consumer_protocol import ConsumerProtocolSubscription
+
+PROTOCOL_TYPE = "consumer"
+DISABLED = "disabled"
+"""The value of `group.consumer.migration.policy` that lets no member of the classic protocol in."""
+
+UNSET_TIMEOUT = -1
+
+
+def join(
+    group: ConsumerGroup,
+    request: JoinGroupRequest,
+    reply: Reply[JoinGroupResponse],
+    now_ms: int,
+    effects: Effects,
+) -> Steps:
+    """Handle a JoinGroup that passed `validate`."""
+    one_join = join_group.Join(request, reply, (yield from join_group.listed_protocols(request)))
+    if group.is_empty:
+        _join_empty(group, one_join, effects)
+        return
+    try:
+        if not _may_enter(group, one_join, effects):
+            return
+        plan = yield from _Joining(group, one_join, now_ms).plan()
+    except RefusedError as refused:
+        effects.reply(reply, join_error("", refused.error, one_join.api_version))
+        return
+
+    def done(error: ErrorCode, now_ms: int, effects: Effects) -> None:
+        if error is not ErrorCode.NONE:
+            effects.reply(reply, join_error("", client_error(error), one_join.api_version))
+            return
+        if plan.downgrade is not None:
+            plan.downgrade.finish(effects.group, now_ms, effects)
+        else:
+            assert isinstance(effects.group, ConsumerGroup)
+            _finish(effects.group, one_join, plan, now_ms)
+        effects.reply(reply, plan.response)
+
+    if plan.records:
+        effects.write(plan.records, done)
+    else:
+        _finish(group, one_join, plan, now_ms)
+        effects.reply(reply, plan.response)
+
+
+def _join_empty(group: ConsumerGroup, one_join: Join, effects: Effects) -> None:
+    """An Empty group becomes a classic one, even if the member is refused then.
+
+    For one that brings a member id the group is as good as missing. Kafka forgets it in memory at
+    that, but writes no record, so that it is there again after a restart; here it just stays.
+    """
+    request, reply = one_join.request, one_join.reply
+    if request.member_id:
+        effects.reply(reply, join_group.missing(request, reply.caller))
+        return
+
+    def done(error: ErrorCode, now_ms: int, effects: Effects) -> None:
+        if error is not ErrorCode.NONE:
+            effects.reply(reply, join_error("", client_error(error), one_join.api_version))
+            return
+        assert isinstance(effects.group, GroupMetadata)
+        join_group.serve(effects.group, one_join, now_ms, effects)
+
+    blank = GroupMetadata(group.group_id, group.environment)
+    effects.write([*group.tombstones(), blank.record()], done)
+
+
+def _may_enter(group: ConsumerGroup, one_join: Join, effects: Effects) -> bool:
+    """Whether the member may go on, or is given a member id to come back with (KIP-394).
+
+    Unlike in a classic group, nobody remembers that id. Raises RefusedError.
+    """
+    request = one_join.request
+    if group.settings.consumer_migration_policy == DISABLED:
+        message = f"The migration of group {group.group_id} is disabled."
+        raise RefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
+    check_size(group, request.member_id, request.group_instance_id)
+    if request.protocol_type != PROTOCOL_TYPE or not any(
+        group.classic_protocols.get(name, 0) == group.classic_count
+        for name, _ in one_join.protocols
+    ):
+        message = f"The protocols of member {request.member_id} are not supported."
+        raise RefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
+    if not join_group.requires_known_id(request, one_join.api_version):
+        return True
+    member_id = group.environment.new_uuid()
+    refused = join_error(member_id, ErrorCode.MEMBER_ID_REQUIRED, one_join.api_version)
+    effects.reply(one_join.reply, refused)
+    return False
+
+
+class Plan(NamedTuple):
+    """What a JoinGroup comes to: records, the answer, and what follows once they are written."""
+
+    records: list[CoordinatorRecord]
+    response: JoinGroupResponse
+    revision: int | None
+    has_to_resolve: bool
+    downgrade: Downgrade | None
+
+
+def _finish(group: ConsumerGroup, one_join: Join, plan: Plan, now_ms: int) -> None:
+    """The records are written: timers. The member has to sync now."""
+    member_id = plan.response.member_id
+    timers.renew_session(group, member_id, now_ms, one_join.request.session_timeout_ms)
+    timers.await_sync(group, member_id, now_ms, one_join.rebalance_timeout_ms)
+    if plan.revision is not None:
+        group.hashed_revision = plan.revision
+    if plan.has_to_resolve:
+        timers.resolve_soon(group, one_join.reply.caller.may_describe, now_ms)
+
+
+class _Joining:
+    """A JoinGroup on its way to a plan."""
+
+    def __init__(self, group: ConsumerGroup, one_join: Join, now_ms: int) -> None:
+        self._group = group
+        self._join = one_join
+        self._request = one_join.request
+        self._now_ms = now_ms
+        self._records: list[CoordinatorRecord] = []
+
+    def plan(self) -> Computation[Plan]:
+        """What it comes to. Raises RefusedError."""
+        group, records = self._group, self._records
+        member_id = self._request.member_id or group.environment.new_uuid()
+        before, current = self._member(member_id)
+        subscription = self._subscription()
+        after = self._updated(before, subscription)
+        if after != before:
+            records.append(member_record(group.group_id, after))
+        regex = regex_change(group, before, after, self._now_ms, records)
+        has_new_subscription = after.topics != before.topics or regex.is_new
+        epoch, revision = yield from next_epoch(
+            group, before, after, records, bumps=has_new_subscription
+        )
+        replaced = self._downgraded_by()
+        has_to_rebalance = replaced is not None and group.assignment_epoch < epoch
+        moved = current
+        if not has_to_rebalance:
+            if replaced is None:
+                target = yield from target_of_member(group, epoch, after, self._now_ms, records)
+            else:
+                target = Target(group.assignment_epoch, last_target(group, after))
+            owned = owned_partitions(subscription, group.environment.topics)
+            moved = yield from reconciled(
+                group, after, current, target, owned, has_new_subscription=has_new_subscription
+            )
+            if moved != current:
+                records.append(current_record(group.group_id, member_id, moved))
+        back = None
+        if replaced is not None:
+            back = yield from downgrade.with_replaced(
+                group, replaced, after, self._now_ms, has_to_rebalance=has_to_rebalance
+            )
+            records += back.records
+        response = JoinGroupResponse(
+            generation_id=moved.epoch,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=self._protocol_name(),
+            member_id=member_id,
+        )
+        return Plan(records, response, revision, regex.has_to_resolve, back)
+
+    def _protocol_name(self) -> str | None:
+        """The first protocol; one without a name is null since v7 (JoinGroupResponse)."""
+        name = self._join.protocols[0][0]
+        return name or (None if self._join.api_version >= NULL_PROTOCOL_NAME_SINCE else name)
+
+    def _member(self, member_id: str) -> tuple[Member, CurrentAssignment]:
+        """The member as it was before, and what it owns; a blank one that joins."""
+        group, instance_id = self._group, self._request.group_instance_id
+        if instance_id is not None:
+            if self._request.member_id:
+                return static_member(group, member_id, instance_id), group.current(member_id)
+            owner = group.static_ids.get(instance_id)
+            if owner is not None:
+                return replace_static(group, group.members[owner], member_id, self._records)
+        member = group.members.get(member_id, Member(member_id))
+        return member, group.currents.get(member_id, NOTHING_OWNED)
+
+    def _downgraded_by(self) -> Member | None:
+        """The static member by whose return with the classic protocol the group is downgraded."""
+        group = self._group
+        member_id = group.static_ids.get(self._request.group_instance_id or "")
+        if member_id is not None and downgrade.is_due_with(group, group.members[member_id]):
+            return group.members[member_id]
+        return None
+
+    def _subscription(self) -> ConsumerProtocolSubscription:
+        """Return the subscription of the first protocol, the only one read. Raises RefusedError."""
+        try:
+            return decode_subscription(self._join.protocols[0][1])
+        except ProtocolError as error:
+            raise RefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(error)) from None
+
+    def _updated(self, member: Member, subscription: ConsumerProtocolSubscription) -> Member:
+        """The member with what the request says of it. It subscribes to names alone."""
+        join, caller = self._join, self._join.caller
+        changes: dict[str, Any] = {}
+        if self._request.group_instance_id is not None:
+            changes["instance_id"] = self._request.group_instance_id
+        if subscription.rack_id:
+            changes["rack_id"] = subscription.rack_id
+        if join.rebalance_timeout_ms != UNSET_TIMEOUT:
+            changes["rebalance_timeout_ms"] = join.rebalance_timeout_ms
+        return member._replace(
+            client_id=caller.client_id or "",
+            client_host=caller.client_host,
+            topics=tuple(sorted(set(subscription.topics))),
+            regex="",
+            classic=classic_metadata(self._request.session_timeout_ms, join.protocols),
+            **changes,
+        )

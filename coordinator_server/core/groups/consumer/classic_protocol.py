@@ -1,0 +1,83 @@
+"""What members of the classic protocol say and hear in bytes, translated for a consumer group.
+
+Their JoinGroup metadata are subscriptions of the class ConsumerProtocol, and so is the assignment
+that SyncGroup gives them. A consumer group knows topics by id, these bytes by name; a topic that
+does not exist (any more) is left out. Source: Utils and ConsumerGroupMember.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from protocol.consumer_group_records import ClassicMemberMetadata, ClassicProtocol
+from protocol.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    TopicPartition,
+    encode_assignment,
+    version_of,
+)
+from protocol.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from coordinator_server.core.groups.classic.member import Protocols
+    from coordinator_server.core.groups.consumer.reconcile import Listed
+    from coordinator_server.core.groups.settings import TopicsView
+    from protocol.consumer_protocol import ConsumerProtocolSubscription
+
+
+def classic_metadata(session_timeout_ms: int, protocols: Protocols) -> ClassicMemberMetadata:
+    """What a consumer group keeps of a member of the classic protocol; each protocol once."""
+    by_name: dict[str, bytes] = {}
+    for name, metadata in protocols:
+        by_name.setdefault(name, metadata)
+    return ClassicMemberMetadata(
+        session_timeout_ms=session_timeout_ms,
+        supported_protocols=[
+            ClassicProtocol(name=name, metadata=metadata) for name, metadata in by_name.items()
+        ],
+    )
+
+
+def protocols_of(classic: ClassicMemberMetadata) -> Protocols:
+    """The protocols of such a member, in its order of preference."""
+    return tuple((one.name, bytes(one.metadata)) for one in classic.supported_protocols)
+
+
+def owned_partitions(subscription: ConsumerProtocolSubscription, topics: TopicsView) -> Listed:
+    """What the member says it owns, by topic id."""
+    return _by_id(subscription.owned_partitions, topics)
+
+
+def assigned_partitions(
+    assignment: ConsumerProtocolAssignment, topics: TopicsView
+) -> Mapping[bytes, frozenset[int]]:
+    """What its leader has assigned to a member, by topic id."""
+    by_id = _by_id(assignment.assigned_partitions, topics)
+    return {topic_id: frozenset(partitions) for topic_id, partitions in by_id}
+
+
+def _by_id(named: Iterable[TopicPartition], topics: TopicsView) -> list[tuple[bytes, list[int]]]:
+    known = [(topics.topic(one.topic), one.partitions) for one in named]
+    return [(topic.topic_id, partitions) for topic, partitions in known if topic is not None]
+
+
+def assignment_bytes(
+    assigned: Mapping[bytes, Iterable[int]], metadata: bytes, topics: TopicsView
+) -> bytes:
+    """The assignment for a member, in the version of its `metadata`.
+
+    Kafka throws if the metadata have no version, which can only be those of a protocol that the
+    member has not listed first; they count as version 0 here.
+    """
+    try:
+        version = version_of(metadata)
+    except ProtocolError:
+        version = 0
+    known = [(topics.topic_by_id(topic_id), numbers) for topic_id, numbers in assigned.items()]
+    named = [
+        TopicPartition(topic=topic.name, partitions=sorted(numbers))
+        for topic, numbers in known
+        if topic is not None
+    ]
+    return encode_assignment(ConsumerProtocolAssignment(assigned_partitions=named), version)

@@ -1,0 +1,367 @@
+"""ConsumerGroup: one group of the consumer protocol (KIP-848).
+
+All of its state is made by records; requests and timers only compute them. What follows from the
+members (who reads which topic, who owns which partition) is kept up to date with every record.
+Source: Kafka's ConsumerGroup and ModernGroup.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from coordinator_server.core.groups.consumer.member import NOTHING_OWNED, holds_at
+from coordinator_server.core.groups.consumer.records import (
+    current_of,
+    current_record,
+    epoch_record,
+    group_tombstones,
+    member_of,
+    member_record,
+    regex_of,
+    regex_record,
+    target_epoch_record,
+    target_of,
+    target_record,
+)
+from coordinator_server.core.groups.consumer.regex import NEVER_RESOLVED
+from coordinator_server.core.groups.consumer.state import ConsumerGroupState
+from coordinator_server.core.groups.modern.modern_group import MEMBER_EPOCHS_SINCE, ModernGroup
+from coordinator_server.core.groups.settings import GroupKind
+from protocol.consumer_group_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+from protocol.errors import ErrorCode
+from protocol.offsets_log import LegacyOffsetCommitKey, OffsetCommitKey
+
+if TYPE_CHECKING:
+    from coordinator_server.core.caller import MayDescribe
+    from coordinator_server.core.groups.consumer.member import CurrentAssignment, Member
+    from coordinator_server.core.groups.consumer.regex import ResolvedRegex
+    from coordinator_server.core.groups.group import Group
+    from coordinator_server.core.groups.modern.assignor_spec import Partitions
+    from coordinator_server.core.groups.purgatory import DelayedOperation
+    from coordinator_server.core.groups.records import CoordinatorRecord
+    from coordinator_server.core.groups.settings import GroupEnvironment
+    from protocol.apis.offset_commit import OffsetCommitRequest
+
+EMPTY, ASSIGNING, RECONCILING, STABLE, DEAD = ConsumerGroupState
+
+
+class ConsumerGroup(ModernGroup):
+    """A group whose partitions the coordinator assigns.
+
+    `members`, `targets` and `currents` are by member id: what each member asks for, shall own and
+    owns. `owners` says by topic id and partition which member owns it, or has still to give it up.
+    """
+
+    kind = GroupKind.CONSUMER
+
+    def __init__(self, group_id: str, environment: GroupEnvironment) -> None:
+        super().__init__(group_id, environment)
+        self.members: dict[str, Member] = {}
+        self.targets: dict[str, Partitions] = {}
+        self.currents: dict[str, CurrentAssignment] = {}
+        self.resolved: dict[str, ResolvedRegex] = {}
+        """The expressions that members subscribe to, as far as they are resolved."""
+        self.has_legacy_record = False
+        """Whether the log holds a record of Kafka before 4.1, which is to be deleted."""
+
+        self.static_ids: dict[str, str] = {}
+        """The member id of each instance id."""
+        self.owners: dict[bytes, dict[int, str]] = {}
+        self.readers: Counter[str] = Counter()
+        """How many members name a topic."""
+        self.regex_members: dict[str, int] = {}
+        """How many members subscribe to an expression."""
+
+        self.classic_count = 0
+        """How many members speak the classic protocol."""
+        self.classic_protocols: dict[str, int] = {}
+        """How many of those list a protocol."""
+
+        self.resolved_revision = -1
+        """The revision of the topics that expressions were resolved of; soft."""
+        # By member id: what `timers` has wait in the purgatory.
+        self.revocations: dict[str, DelayedOperation[ConsumerGroup]] = {}
+        self.rejoins: dict[str, DelayedOperation[ConsumerGroup]] = {}
+        self.syncs: dict[str, DelayedOperation[ConsumerGroup]] = {}
+        self.resolution: DelayedOperation[ConsumerGroup] | None = None
+        self.may_describe: MayDescribe | None = None
+        """Which topics the member may see whose heartbeat has expressions resolved."""
+
+    # Durable state
+
+    def replay(self, record: CoordinatorRecord) -> Group:
+        """Apply a record of this group, live or while the log is loaded."""
+        self.is_new = False
+        key, value = record
+        match key:
+            case OffsetCommitKey() | LegacyOffsetCommitKey():
+                self.offsets.replay(key, value)
+            case ConsumerGroupCurrentMemberAssignmentKey(member_id=member_id):
+                assert value is None or isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
+                self._set_current(member_id, None if value is None else current_of(value))
+            case ConsumerGroupMemberMetadataKey(member_id=member_id):
+                assert value is None or isinstance(value, ConsumerGroupMemberMetadataValue)
+                self._set_member(member_id, None if value is None else member_of(member_id, value))
+            case ConsumerGroupTargetAssignmentMemberKey(member_id=member_id):
+                assert value is None or isinstance(value, ConsumerGroupTargetAssignmentMemberValue)
+                self.targets.pop(member_id, None)
+                if value is not None:
+                    self.targets[member_id] = target_of(value)
+            case ConsumerGroupTargetAssignmentMetadataKey():
+                if isinstance(value, ConsumerGroupTargetAssignmentMetadataValue):
+                    self.assignment_epoch = value.assignment_epoch
+                    self.assigned_at_ms = value.assignment_timestamp
+            case ConsumerGroupRegularExpressionKey(regular_expression=expression):
+                assert value is None or isinstance(value, ConsumerGroupRegularExpressionValue)
+                self.resolved.pop(expression, None)
+                if value is not None:
+                    self.resolved[expression] = regex_of(value)
+            case ConsumerGroupPartitionMetadataKey():
+                self.has_legacy_record = value is not None
+            case ConsumerGroupMetadataKey():
+                if value is None:
+                    classic: Group = self.environment.in_place_of(GroupKind.CLASSIC, self)
+                    return classic
+                assert isinstance(value, ConsumerGroupMetadataValue)
+                self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
+        return self
+
+    def _set_member(self, member_id: str, member: Member | None) -> None:
+        before = self.members.pop(member_id, None)
+        if before is not None:
+            self._discount(before)
+            if self.static_ids.get(before.instance_id or "") == member_id:
+                del self.static_ids[before.instance_id or ""]
+        if member is None:
+            for waiting in (self.sessions, self.revocations, self.rejoins, self.syncs):
+                if member_id in waiting:
+                    self.purgatory.cancel(waiting.pop(member_id))
+            return
+        self.members[member_id] = member
+        self._count(member)
+        if member.instance_id is not None:
+            self.static_ids[member.instance_id] = member_id
+
+    def _count(self, member: Member) -> None:
+        self.readers.update(member.topics)
+        self._count_the_rest(member, 1)
+
+    def _discount(self, member: Member) -> None:
+        readers = self.readers
+        for topic in member.topics:
+            if readers[topic] > 1:
+                readers[topic] -= 1
+            else:
+                del readers[topic]
+        self._count_the_rest(member, -1)
+
+    def _count_the_rest(self, member: Member, one: int) -> None:
+        if member.regex:
+            count(self.regex_members, member.regex, one)
+        if member.classic is not None:
+            self.classic_count += one
+            for protocol in member.classic.supported_protocols:
+                count(self.classic_protocols, protocol.name, one)
+
+    def _set_current(self, member_id: str, current: CurrentAssignment | None) -> None:
+        """What a member owns, and has still to give up."""
+        before = self.currents.pop(member_id, NOTHING_OWNED)
+        after = NOTHING_OWNED if current is None else current
+        for topic_id, partitions in before.held_beyond(after):
+            of_topic = self.owners.get(topic_id, {})
+            for partition in partitions:
+                if of_topic.get(partition) == member_id:
+                    del of_topic[partition]
+            if not of_topic:
+                self.owners.pop(topic_id, None)
+        if current is None:
+            return
+        self.currents[member_id] = current
+        for topic_id, partitions in current.held_beyond(before):
+            self.owners.setdefault(topic_id, {}).update(dict.fromkeys(partitions, member_id))
+
+    def state_records(self) -> list[CoordinatorRecord]:
+        """The records that make this state again."""
+        group_id = self.group_id
+        records = [member_record(group_id, member) for member in self.members.values()]
+        records.append(epoch_record(group_id, self.epoch, self.metadata_hash))
+        records += [target_record(group_id, one, target) for one, target in self.targets.items()]
+        records.append(target_epoch_record(group_id, self.assignment_epoch, self.assigned_at_ms))
+        records += [current_record(group_id, one, owned) for one, owned in self.currents.items()]
+        records += [regex_record(group_id, one, found) for one, found in self.resolved.items()]
+        if self.has_legacy_record:
+            key = ConsumerGroupPartitionMetadataKey(group_id=group_id)
+            records.append((key, ConsumerGroupPartitionMetadataValue()))
+        return records
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """The records that end the group."""
+        return group_tombstones(self.group_id, self.members, self.resolved)
+
+    # What follows from it
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        """Source: ConsumerGroup.maybeUpdateGroupState."""
+        if self.is_unloaded:
+            return DEAD
+        if not self.members:
+            return EMPTY
+        if self.epoch > self.assignment_epoch:
+            return ASSIGNING
+        epoch = self.assignment_epoch
+        if all(self.current(member_id).is_reconciled_to(epoch) for member_id in self.members):
+            return STABLE
+        return RECONCILING
+
+    def current(self, member_id: str) -> CurrentAssignment:
+        """What a member owns."""
+        return self.currents.get(member_id, NOTHING_OWNED)
+
+    def is_owned(self, topic_id: bytes, partition: int) -> bool:
+        """Whether a member owns a partition, or has still to give it up."""
+        return partition in self.owners.get(topic_id, ())
+
+    def topics_of(self, member: Member) -> Iterator[str]:
+        """The names of the topics that a member reads, some maybe twice; not all need exist."""
+        yield from member.topics
+        if member.regex:
+            yield from self.resolved.get(member.regex, NEVER_RESOLVED).topics
+
+    def subscribed_topics(
+        self, came: Iterable[Member] = (), gone: Iterable[Member] = ()
+    ) -> set[str]:
+        """The names of all topics that members read, as if some had come and others gone."""
+        expressions, lost = dict(self.regex_members), Counter[str]()
+        for member in gone:
+            lost.update(member.topics)
+            if member.regex:
+                count(expressions, member.regex, -1)
+        names = set(self.readers)
+        names.difference_update(one for one, by in lost.items() if self.readers[one] == by)
+        for member in came:
+            names.update(member.topics)
+            if member.regex:
+                count(expressions, member.regex, 1)
+        for expression in expressions:
+            names |= self.resolved.get(expression, NEVER_RESOLVED).topics
+        return names
+
+    def members_with(self, member: Member) -> dict[str, Member]:
+        """Return the members with `member` as it is after a request, in place of its old entry."""
+        members = self.members | {member.member_id: member}
+        previous_id = self.static_ids.get(member.instance_id or "")
+        if previous_id is not None and previous_id != member.member_id:
+            del members[previous_id]
+        return members
+
+    def changes_assignor(self, before: Member, after: Member) -> bool:
+        """Whether another assignor is preferred once a member is `after` (Kafka's
+        hasPreferredServerAssignorChanged)."""
+        if before.assignor == after.assignor:
+            return False
+        chosen = self.preferred_assignor(self.members)
+        return chosen != self.preferred_assignor(self.members_with(after))
+
+    def preferred_assignor(self, members: Mapping[str, Member]) -> str:
+        """The assignor that most members name; the broker's first if none does.
+
+        Of those that as many name it is the last by name, as Kafka's tables happen to have it.
+        """
+        votes: dict[str, int] = {}
+        for member in members.values():
+            if member.assignor:
+                count(votes, member.assignor, 1)
+        if not votes:
+            return self.settings.consumer_assignors[0]
+        return max((votes[name], name) for name in votes)[1]
+
+    # Offsets
+
+    def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
+        """Members commit with their epoch; with an older one only what they have had since then."""
+        received = request.generation_id_or_member_epoch
+        if received < 0 and not self.members:
+            return ErrorCode.NONE
+        member = self.members.get(request.member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if member.classic is None and api_version < MEMBER_EPOCHS_SINCE:
+            return ErrorCode.UNSUPPORTED_VERSION
+        return self._check_epoch(request, member)
+
+    def check_transactional_commit(self, request: OffsetCommitRequest) -> ErrorCode:
+        """As a plain commit, but that one without a member is taken."""
+        received = request.generation_id_or_member_epoch
+        if received < 0 and not self.members:
+            return ErrorCode.NONE
+        if received == -1 and not request.member_id and request.group_instance_id is None:
+            return ErrorCode.NONE
+        member = self.members.get(request.member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return self._check_epoch(request, member)
+
+    def _check_epoch(self, request: OffsetCommitRequest, member: Member) -> ErrorCode:
+        current = self.current(member.member_id)
+        received = request.generation_id_or_member_epoch
+        if received == current.epoch:
+            return ErrorCode.NONE
+        stale = ErrorCode.STALE_MEMBER_EPOCH
+        if member.classic is not None:
+            stale = ErrorCode.ILLEGAL_GENERATION
+        if received > current.epoch:
+            return stale
+        for topic in request.topics:
+            known = self.environment.topics.topic(topic.name)
+            topic_id = topic.topic_id if known is None else known.topic_id
+            for one in topic.partitions:
+                if not holds_at(current, topic_id, one.partition_index, received):
+                    return stale
+        return ErrorCode.NONE
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
+        """A member has to know its epoch; who is no member asks without one.
+
+        Kafka's code stumbles over an epoch of nobody.
+        """
+        if member_id is None:
+            return ErrorCode.NONE if member_epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR
+        member = self.members.get(member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if member_epoch == self.current(member.member_id).epoch:
+            return ErrorCode.NONE
+        if member.classic is not None:
+            return ErrorCode.ILLEGAL_GENERATION
+        return ErrorCode.STALE_MEMBER_EPOCH
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether a member reads `topic`."""
+        if topic in self.readers:
+            return True
+        return any(topic in found.topics for found in self.resolved.values())
+
+
+def count(counts: dict[str, int], name: str, by: int) -> None:
+    """Count `name` up or down; a count of 0 has no entry."""
+    counts[name] = counts.get(name, 0) + by
+    if not counts[name]:
+        del counts[name]

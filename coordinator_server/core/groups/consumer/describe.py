@@ -1,0 +1,165 @@
+"""ConsumerGroupDescribe: what a consumer group shows of itself.
+
+Source: ConsumerGroup.asDescribedGroup, ConsumerGroupMember.asConsumerGroupDescribeMember.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from coordinator_server.core.groups.api import GroupApi
+from coordinator_server.core.groups.authorized_operations import authorized_operations
+from coordinator_server.core.groups.pace import Pace
+from coordinator_server.core.groups.settings import GroupKind
+from protocol.apis.consumer_group_describe import (
+    CLASSIC_MEMBER,
+    CONSUMER_MEMBER,
+    AssignedTopicPartitions,
+    DescribedConsumerGroup,
+    DescribedConsumerMember,
+    MemberAssignment,
+)
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinator_server.core.caller import Caller
+    from coordinator_server.core.groups.classic.metadata import GroupMetadata
+    from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
+    from coordinator_server.core.groups.consumer.member import Member
+    from coordinator_server.core.groups.effects import Effects, Reply, Steps
+    from coordinator_server.core.groups.settings import GroupSettings, TopicsView
+    from coordinator_server.steps import Computation
+
+
+class DescribeConsumerGroup(NamedTuple):
+    """One group of a ConsumerGroupDescribe request."""
+
+    group_id: str
+    include_authorized_operations: bool = False
+
+
+def validate(request: DescribeConsumerGroup, _: Caller, __: GroupSettings) -> ErrorCode:
+    """No group has an empty id."""
+    return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
+
+
+def refuse(request: DescribeConsumerGroup, _: Caller, error: ErrorCode) -> DescribedConsumerGroup:
+    """A group that cannot be described now."""
+    return DescribedConsumerGroup(group_id=request.group_id, error_code=error)
+
+
+def missing(request: DescribeConsumerGroup, _: Caller) -> DescribedConsumerGroup:
+    """A group that does not exist; clients then ask DescribeGroups."""
+    return _not_found(request, f"Group {request.group_id} not found.")
+
+
+def wrong_kind(request: DescribeConsumerGroup, _: Caller) -> DescribedConsumerGroup:
+    """A group of another kind. Java's client shows this message when DescribeGroups fails, too."""
+    return _not_found(request, f"Group {request.group_id} is not a consumer group.")
+
+
+def _not_found(request: DescribeConsumerGroup, message: str) -> DescribedConsumerGroup:
+    return DescribedConsumerGroup(
+        group_id=request.group_id,
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+        error_message=message,
+    )
+
+
+def describe_classic(
+    _: GroupMetadata,
+    request: DescribeConsumerGroup,
+    reply: Reply[DescribedConsumerGroup],
+    now_ms: int,
+    effects: Effects,
+) -> None:
+    """A group of the classic protocol is none of these."""
+    effects.reply(reply, wrong_kind(request, reply.caller))
+
+
+def describe(
+    group: ConsumerGroup,
+    request: DescribeConsumerGroup,
+    reply: Reply[DescribedConsumerGroup],
+    now_ms: int,
+    effects: Effects,
+) -> Steps:
+    """Answer with a DescribedConsumerGroup."""
+    members: list[DescribedConsumerMember] = []
+    pace = Pace()
+    for member in group.members.values():
+        members.append((yield from _described(group, member, pace)))
+        if pace.is_due():
+            yield
+    response = DescribedConsumerGroup(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.preferred_assignor(group.members),
+        members=members,
+        authorized_operations=authorized_operations(
+            are_requested=request.include_authorized_operations
+        ),
+    )
+    effects.reply(reply, response)
+
+
+def _described(
+    group: ConsumerGroup, member: Member, pace: Pace
+) -> Computation[DescribedConsumerMember]:
+    """A member. What it has still to give up counts as its own."""
+    current = group.current(member.member_id)
+    topics = group.environment.topics
+    is_classic = member.classic is not None
+    owned: dict[bytes, list[int]] = {}
+    for topic_id, partition in current.held():
+        owned.setdefault(topic_id, []).append(partition)
+    assignment = yield from _assignment(owned, topics, pace)
+    target = yield from _assignment(group.targets.get(member.member_id, {}), topics, pace)
+    return DescribedConsumerMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=current.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=list(member.topics),
+        subscribed_topic_regex=member.regex,
+        assignment=assignment,
+        target_assignment=target,
+        member_type=CLASSIC_MEMBER if is_classic else CONSUMER_MEMBER,
+    )
+
+
+def _assignment(
+    assigned: Mapping[bytes, Iterable[int]], topics: TopicsView, pace: Pace
+) -> Computation[MemberAssignment]:
+    """Partitions of topics that still exist."""
+    listed: list[AssignedTopicPartitions] = []
+    for topic_id, partitions in assigned.items():
+        topic = topics.topic_by_id(topic_id)
+        if topic is not None:
+            listed.append(
+                AssignedTopicPartitions(
+                    topic_id=topic_id, topic_name=topic.name, partitions=sorted(partitions)
+                )
+            )
+        if pace.is_due():
+            yield
+    return MemberAssignment(topic_partitions=listed)
+
+
+CONSUMER_GROUP_DESCRIBE = GroupApi(
+    request_type=DescribeConsumerGroup,
+    serve=describe_classic,
+    serve_kind={GroupKind.CONSUMER: describe},
+    refuse=refuse,
+    missing=missing,
+    wrong_kind=wrong_kind,
+    protocol=GroupKind.CONSUMER,
+    validate=validate,
+    at_once=True,
+    sees_deadlines=True,
+)

@@ -1,0 +1,151 @@
+"""A consumer group goes back to the classic protocol: the online downgrade of KIP-848.
+
+It does when only members of the classic protocol are left: the last other one has left, was fenced,
+or is a static member that came back with the classic protocol. The members keep their ids, and have
+the target assignment until they rejoin. Source: validateOnlineDowngradeWithFencedMembers and
+convertToClassicGroup of GroupMetadataManager, and ClassicGroup.fromConsumerGroup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from coordinator_server.core.groups.classic import lifecycle
+from coordinator_server.core.groups.classic.member import MemberMetadata, shared_protocols
+from coordinator_server.core.groups.classic.metadata import GroupMetadata
+from coordinator_server.core.groups.classic.rebalance import prepare_rebalance
+from coordinator_server.core.groups.classic.state import STABLE
+from coordinator_server.core.groups.consumer.classic_protocol import assignment_bytes, protocols_of
+from coordinator_server.core.groups.consumer.records import group_tombstones
+from coordinator_server.core.groups.explain import Cause, Trigger, caused_by
+from coordinator_server.core.groups.pace import PER_MEMBER, Pace
+
+if TYPE_CHECKING:
+    from coordinator_server.core.groups.classic.member import Protocols
+    from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
+    from coordinator_server.core.groups.consumer.member import Member
+    from coordinator_server.core.groups.effects import Effects
+    from coordinator_server.core.groups.group import Group
+    from coordinator_server.core.groups.modern.assignor_spec import Partitions
+    from coordinator_server.core.groups.records import CoordinatorRecord
+    from coordinator_server.steps import Computation
+
+POLICIES = frozenset({"bidirectional", "downgrade"})
+"""The values of `group.consumer.migration.policy` that allow it."""
+
+PROTOCOL_TYPE = "consumer"
+
+
+class Downgrade(NamedTuple):
+    """A downgrade on its way: the records, and what is to be done once they are written.
+
+    `protocols` are those of each member, of which the record has only the one that was chosen.
+    `cause` is that of the rebalance; None if there is none.
+    """
+
+    records: list[CoordinatorRecord]
+    protocols: Mapping[str, Protocols]
+    cause: Cause | None
+
+    def finish(self, group: Group | None, now_ms: int, effects: Effects) -> None:
+        """The records are written: the members have new sessions, and rejoin if they have to."""
+        assert isinstance(group, GroupMetadata)
+        assert group.recorded is not None
+        lifecycle.restore(group, group.recorded)
+        group.refresh_subscriptions()
+        for member in group.membership.members.values():
+            group.membership.set_protocols(member, self.protocols[member.member_id])
+            group.renew_session(member, now_ms)
+        effects.event(
+            "group.downgraded",
+            group=group.group_id,
+            generation=group.generation_id,
+            members=group.member_count,
+        )
+        if self.cause is not None:
+            prepare_rebalance(group, self.cause, now_ms, effects)
+
+
+def without(
+    group: ConsumerGroup, gone: Collection[Member], now_ms: int
+) -> Computation[Downgrade | None]:
+    """The downgrade that follows when these members go; None if the group stays what it is."""
+    if not _is_allowed(group, gone, group.member_count - len(gone)):
+        return None
+    gone_ids = {member.member_id for member in gone}
+    left = [member for member in group.members.values() if member.member_id not in gone_ids]
+    cause = caused_by(Trigger.GROUP_DOWNGRADED, next(iter(gone)))
+    tombstones = group.tombstones()
+    return (yield from _downgrade(group, left, group.targets, tombstones, cause, now_ms))
+
+
+def is_due_with(group: ConsumerGroup, replaced: Member) -> bool:
+    """Whether the group is downgraded when a static member comes back with the classic protocol."""
+    return replaced.classic is None and _is_allowed(group, (replaced,), group.member_count)
+
+
+def with_replaced(
+    group: ConsumerGroup, replaced: Member, joining: Member, now_ms: int, *, has_to_rebalance: bool
+) -> Computation[Downgrade]:
+    """The downgrade by a static member that has come back as `joining`, of the classic protocol."""
+    ids = [
+        joining.member_id if member_id == replaced.member_id else member_id
+        for member_id in group.members
+    ]
+    others = [one for one in group.members.values() if one.member_id != replaced.member_id]
+    targets = {**group.targets, joining.member_id: group.targets.get(replaced.member_id, {})}
+    cause = caused_by(Trigger.GROUP_DOWNGRADED, replaced) if has_to_rebalance else None
+    tombstones = group_tombstones(group.group_id, ids, group.resolved)
+    return (yield from _downgrade(group, [*others, joining], targets, tombstones, cause, now_ms))
+
+
+def _is_allowed(group: ConsumerGroup, gone: Collection[Member], size: int) -> bool:
+    """Whether nobody of the consumer protocol is left without these members, and the settings let
+    a group of so many members go back."""
+    consumers = group.member_count - group.classic_count
+    return (
+        consumers == sum(1 for member in gone if member.classic is None)
+        and group.settings.consumer_migration_policy in POLICIES
+        and 0 < size <= group.settings.max_size
+    )
+
+
+def _downgrade(
+    group: ConsumerGroup,
+    members: Iterable[Member],
+    targets: Mapping[str, Partitions],
+    tombstones: list[CoordinatorRecord],
+    cause: Cause | None,
+    now_ms: int,
+) -> Computation[Downgrade]:
+    classic = GroupMetadata(group.group_id, group.environment)
+    classic.state, classic.state_timestamp_ms = STABLE, now_ms
+    classic.generation_id, classic.protocol_type = group.epoch, PROTOCOL_TYPE
+    protocols: dict[str, Protocols] = {}
+    pace = Pace()
+    for member in members:
+        if pace.is_due(PER_MEMBER):
+            yield
+        assert member.classic is not None
+        protocols[member.member_id] = shared_protocols(protocols_of(member.classic))
+        classic.membership.add(
+            MemberMetadata(
+                member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout_ms=member.rebalance_timeout_ms,
+                session_timeout_ms=member.classic.session_timeout_ms,
+                protocols=protocols[member.member_id],
+            )
+        )
+    classic.protocol_name = classic.membership.selected_protocol()
+    assignments: dict[str, bytes] = {}
+    for member_id, classic_member in classic.membership.members.items():
+        target = targets.get(member_id, {})
+        metadata = classic_member.metadata_for(classic.protocol_name)
+        assignments[member_id] = assignment_bytes(target, metadata, group.environment.topics)
+        if pace.is_due(PER_MEMBER + len(target)):
+            yield
+    return Downgrade([*tombstones, classic.record(assignments)], protocols, cause)

@@ -1,0 +1,468 @@
+"""ConsumerGroupHeartbeat: the one request of members of consumer groups (KIP-848).
+
+A heartbeat may join, change the subscription, say what the member owns, and leave. From it and the
+group follow records, at once written and replayed, and the answer. Source:
+GroupMetadataManager.consumerGroupHeartbeat.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from coordinator_server.core.groups.api import GroupApi
+from coordinator_server.core.groups.classic.state import EMPTY
+from coordinator_server.core.groups.consumer import leaving, timers, upgrade
+from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
+from coordinator_server.core.groups.consumer.member import (
+    JOINING_EPOCH,
+    LEAVING_EPOCH,
+    NOTHING_OWNED,
+    STATIC_LEAVING_EPOCH,
+    CurrentAssignment,
+    Member,
+    holds_all,
+)
+from coordinator_server.core.groups.consumer.records import current_record, member_record
+from coordinator_server.core.groups.consumer.steps import (
+    check_size,
+    known_member,
+    next_epoch,
+    reconciled,
+    replace_static,
+    static_member,
+)
+from coordinator_server.core.groups.consumer.subscriptions import regex_change
+from coordinator_server.core.groups.consumer.target import target_of_member
+from coordinator_server.core.groups.effects import STEP_ITEMS
+from coordinator_server.core.groups.modern.configs import config
+from coordinator_server.core.groups.modern.refusal import RefusedError
+from coordinator_server.core.groups.modern.text import is_blank
+from coordinator_server.core.groups.modern.topic_names import topic_names
+from coordinator_server.core.groups.settings import GroupKind
+from protocol.apis.consumer_group_heartbeat import (
+    AssignedPartitions,
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from protocol.coordinator_errors import client_error
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinator_server.core.caller import Caller, MayDescribe
+    from coordinator_server.core.groups.classic.metadata import GroupMetadata
+    from coordinator_server.core.groups.consumer.downgrade import Downgrade
+    from coordinator_server.core.groups.consumer.member import OwnedPartitions
+    from coordinator_server.core.groups.consumer.reconcile import Listed
+    from coordinator_server.core.groups.effects import Effects, Reply, Steps, Write
+    from coordinator_server.core.groups.records import CoordinatorRecord
+    from coordinator_server.core.groups.settings import GroupSettings
+    from coordinator_server.steps import Computation
+
+CLIENT_MEMBER_IDS_SINCE = 1
+UNSET_TIMEOUT = -1
+
+
+# --- requests without their group -------------------------------------------------------------
+
+
+def validate(
+    request: ConsumerGroupHeartbeatRequest, caller: Caller, settings: GroupSettings
+) -> ErrorCode:
+    """What is wrong with a request whatever the group."""
+    if _malformed(request, caller.api_version) is not None:
+        return ErrorCode.INVALID_REQUEST
+    if request.server_assignor not in (None, *settings.consumer_assignors):
+        return ErrorCode.UNSUPPORTED_ASSIGNOR
+    return ErrorCode.NONE
+
+
+def _malformed(request: ConsumerGroupHeartbeatRequest, api_version: int) -> str | None:
+    """Kafka's text on what is wrong with a request, None for a good one."""
+    epoch = request.member_epoch
+    has_id = api_version >= CLIENT_MEMBER_IDS_SINCE or epoch > 0 or epoch == LEAVING_EPOCH
+    if has_id and is_blank(request.member_id):
+        return "MemberId can't be empty."
+    if is_blank(request.group_id):
+        return "GroupId can't be empty."
+    if request.instance_id is not None and is_blank(request.instance_id):
+        return "InstanceId can't be empty."
+    if request.rack_id is not None and is_blank(request.rack_id):
+        return "RackId can't be empty."
+    if epoch == JOINING_EPOCH:
+        return _malformed_join(request)
+    if epoch == STATIC_LEAVING_EPOCH and request.instance_id is None:
+        return "InstanceId can't be null."
+    return "MemberEpoch is invalid." if epoch < STATIC_LEAVING_EPOCH else None
+
+
+def _malformed_join(request: ConsumerGroupHeartbeatRequest) -> str | None:
+    if request.rebalance_timeout_ms == UNSET_TIMEOUT:
+        return "RebalanceTimeoutMs must be provided in first request."
+    if request.topic_partitions is None or request.topic_partitions:
+        return "TopicPartitions must be empty when (re-)joining."
+    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+        return (
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when "
+            "(re-)joining."
+        )
+    return None
+
+
+def _error(error: ErrorCode, message: str | None = None) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=error, error_message=message)
+
+
+def refuse(
+    request: ConsumerGroupHeartbeatRequest, caller: Caller, error: ErrorCode
+) -> ConsumerGroupHeartbeatResponse:
+    """A heartbeat answered without its group."""
+    is_malformed = error is ErrorCode.INVALID_REQUEST
+    return _error(error, _malformed(request, caller.api_version) if is_malformed else None)
+
+
+def refuse_invalid(
+    request: ConsumerGroupHeartbeatRequest,
+    caller: Caller,
+    error: ErrorCode,
+    settings: GroupSettings,
+) -> ConsumerGroupHeartbeatResponse:
+    """Refuse what `validate` found, with Kafka's text."""
+    if error is not ErrorCode.UNSUPPORTED_ASSIGNOR:
+        return refuse(request, caller, error)
+    message = (
+        f"ServerAssignor {request.server_assignor} is not supported. "
+        f"Supported assignors: {', '.join(settings.consumer_assignors)}."
+    )
+    return _error(error, message)
+
+
+def missing(request: ConsumerGroupHeartbeatRequest, _: Caller) -> ConsumerGroupHeartbeatResponse:
+    """Only who joins makes a group."""
+    is_leaving = request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH)
+    kind = "Group" if is_leaving else "Consumer group"
+    return _error(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {request.group_id} not found.")
+
+
+def wrong_kind(request: ConsumerGroupHeartbeatRequest, _: Caller) -> ConsumerGroupHeartbeatResponse:
+    """A group of another kind."""
+    message = f"Group {request.group_id} is not a consumer group."
+    return _error(ErrorCode.GROUP_ID_NOT_FOUND, message)
+
+
+def creates_group(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether the member joins."""
+    return request.member_epoch == JOINING_EPOCH
+
+
+# --- with a group -----------------------------------------------------------------------------
+
+
+class Plan(NamedTuple):
+    """What a heartbeat comes to: records, the answer, and what is to be done once they are written.
+
+    `member_id` is None if the member leaves for good; `revision` that of the topics, if the
+    metadata hash was computed. `has_moved` if what the member owns changes. `downgrade` if the
+    group is a classic one afterwards. `may_describe` is that of the caller.
+    """
+
+    records: list[CoordinatorRecord]
+    response: ConsumerGroupHeartbeatResponse
+    member_id: str | None = None
+    has_moved: bool = False
+    has_to_resolve: bool = False
+    revision: int | None = None
+    downgrade: Downgrade | None = None
+    may_describe: MayDescribe | None = None
+
+
+def heartbeat(
+    group: ConsumerGroup,
+    request: ConsumerGroupHeartbeatRequest,
+    reply: Reply[ConsumerGroupHeartbeatResponse],
+    now_ms: int,
+    effects: Effects,
+) -> Steps:
+    """Serve a heartbeat to a consumer group. Exclusive: it sees what all before it have made."""
+    return _serve(group, [], request, reply, now_ms, effects)
+
+
+def first_heartbeat(
+    group: GroupMetadata,
+    request: ConsumerGroupHeartbeatRequest,
+    reply: Reply[ConsumerGroupHeartbeatResponse],
+    now_ms: int,
+    effects: Effects,
+) -> Steps:
+    """A heartbeat to a classic group: who joins turns it into a consumer group."""
+    if request.member_epoch != JOINING_EPOCH:
+        effects.reply(reply, wrong_kind(request, reply.caller))
+        return
+    if group.state is EMPTY:
+        tombstones = [] if group.is_new else group.tombstones()
+        blank: ConsumerGroup = group.environment.in_place_of(GroupKind.CONSUMER, group)
+        yield from _serve(blank, tombstones, request, reply, now_ms, effects)
+        return
+    try:
+        converted, records = yield from upgrade.convert(group, effects)
+    except RefusedError as refused:
+        effects.reply(reply, _error(refused.error, refused.message))
+        return
+
+    def upgraded(error: ErrorCode, now_ms: int, effects: Effects) -> None:
+        if error is ErrorCode.NONE:
+            upgrade.finish(effects, now_ms)
+
+    write = yield from _serve(converted, records, request, reply, now_ms, effects)
+    if write is not None:
+        write.then(upgraded)
+
+
+def _serve(
+    group: ConsumerGroup,
+    records: list[CoordinatorRecord],
+    request: ConsumerGroupHeartbeatRequest,
+    reply: Reply[ConsumerGroupHeartbeatResponse],
+    now_ms: int,
+    effects: Effects,
+) -> Computation[Write | None]:
+    """Serve a heartbeat, after the records that make the group; returns what it writes."""
+    try:
+        if request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH):
+            plan = yield from _leave(group, request, now_ms)
+        else:
+            plan = yield from _Heartbeat(group, records, request, reply.caller, now_ms).plan()
+    except RefusedError as refused:
+        effects.reply(reply, _error(refused.error, refused.message))
+        return None
+
+    def done(error: ErrorCode, now_ms: int, effects: Effects) -> None:
+        if error is not ErrorCode.NONE:
+            effects.reply(reply, _error(client_error(error)))
+            return
+        if plan.downgrade is not None:
+            plan.downgrade.finish(effects.group, now_ms, effects)
+        else:
+            assert isinstance(effects.group, ConsumerGroup)
+            _finish(effects.group, plan, now_ms)
+        effects.reply(reply, plan.response)
+
+    if plan.records:
+        return effects.write(plan.records, done)
+    _finish(group, plan, now_ms)
+    effects.reply(reply, plan.response)
+    return None
+
+
+def _finish(group: ConsumerGroup, plan: Plan, now_ms: int) -> None:
+    """The records are written: timers."""
+    if plan.revision is not None:
+        group.hashed_revision = plan.revision
+    if plan.member_id is not None:
+        timers.renew_session(group, plan.member_id, now_ms)
+        if plan.has_moved:
+            timers.watch_revocation(group, plan.member_id, now_ms)
+    if plan.has_to_resolve:
+        timers.resolve_soon(group, plan.may_describe, now_ms)
+
+
+def _leave(
+    group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now_ms: int
+) -> Computation[Plan]:
+    """A member leaves, for good or for a while."""
+    member_id, epoch = request.member_id, request.member_epoch
+    if request.instance_id is None:
+        member = known_member(group, member_id)
+    else:
+        member = static_member(group, member_id, request.instance_id)
+    response = ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=epoch)
+    if epoch == STATIC_LEAVING_EPOCH:
+        return Plan(leaving.leave_for_a_while(group, member), response)
+    removal = yield from leaving.removal(group, (member,), now_ms)
+    return Plan(removal.records, response, downgrade=removal.downgrade)
+
+
+class _Heartbeat:
+    """A heartbeat that does not leave, on its way to a plan."""
+
+    def __init__(
+        self,
+        group: ConsumerGroup,
+        records: list[CoordinatorRecord],
+        request: ConsumerGroupHeartbeatRequest,
+        caller: Caller,
+        now_ms: int,
+    ) -> None:
+        self._group = group
+        self._request = request
+        self._caller = caller
+        self._now_ms = now_ms
+        self._records = records
+        self._is_joining = request.member_epoch == JOINING_EPOCH
+
+    def plan(self) -> Computation[Plan]:
+        """What it comes to. Raises RefusedError."""
+        group, request, records = self._group, self._request, self._records
+        check_size(group, request.member_id, request.instance_id)
+        member_id = request.member_id or group.environment.new_uuid()
+        before, current = self._member(member_id)
+        after = self._updated(before)
+        if request.subscribed_topic_names is not None:
+            topics = yield from topic_names(group, request.subscribed_topic_names)
+            after = after._replace(topics=topics)
+        if after != before:
+            records.append(member_record(group.group_id, after))
+        regex = regex_change(group, before, after, self._now_ms, records)
+        bumps = (
+            after.topics != before.topics
+            or regex.is_resolved
+            or group.changes_assignor(before, after)
+        )
+        epoch, revision = yield from next_epoch(group, before, after, records, bumps=bumps)
+        target = yield from target_of_member(group, epoch, after, self._now_ms, records)
+        has_new_subscription = after.topics != before.topics or regex.is_new
+        moved = yield from reconciled(
+            group,
+            after,
+            current,
+            target,
+            self._listed,
+            has_new_subscription=has_new_subscription,
+        )
+        is_large = len(moved.assigned) + len(moved.revoking) > STEP_ITEMS
+        if is_large:
+            yield
+        if moved != current:
+            records.append(current_record(group.group_id, member_id, moved))
+        if is_large:
+            yield
+        response = ConsumerGroupHeartbeatResponse(
+            member_id=member_id,
+            member_epoch=moved.epoch,
+            heartbeat_interval_ms=config(group, timers.HEARTBEAT_INTERVAL),
+        )
+        if self._is_joining or self._is_full or moved.assigned != current.assigned:
+            response.assignment = _assignment(moved.assigned)
+        if is_large:
+            yield
+        return Plan(
+            records,
+            response,
+            member_id,
+            has_moved=moved != current,
+            has_to_resolve=regex.has_to_resolve,
+            revision=revision,
+            may_describe=self._caller.may_describe,
+        )
+
+    def _member(self, member_id: str) -> tuple[Member, CurrentAssignment]:
+        """The member as it was before, and what it owns; a blank one that joins."""
+        group, instance_id = self._group, self._request.instance_id
+        if instance_id is not None:
+            if not self._is_joining:
+                member = static_member(group, member_id, instance_id)
+                return member, self._checked_epoch(member_id)
+            owner = group.static_ids.get(instance_id)
+            if owner is not None:
+                return self._replaced(member_id, group.members[owner])
+        if self._is_joining:
+            member = group.members.get(member_id, Member(member_id))
+            return member, group.currents.get(member_id, NOTHING_OWNED)
+        return known_member(group, member_id), self._checked_epoch(member_id)
+
+    def _replaced(self, member_id: str, owner: Member) -> tuple[Member, CurrentAssignment]:
+        """A static member is back; one that speaks this protocol has to have left before."""
+        is_away = self._group.current(owner.member_id).epoch == STATIC_LEAVING_EPOCH
+        if owner.classic is None and not is_away:
+            message = (
+                f"Static member {member_id} with instance id {owner.instance_id} cannot join the "
+                f"group because the instance id is owned by {owner.member_id} member."
+            )
+            raise RefusedError(ErrorCode.UNRELEASED_INSTANCE_ID, message)
+        return replace_static(self._group, owner, member_id, self._records)
+
+    def _checked_epoch(self, member_id: str) -> CurrentAssignment:
+        """What a member owns; its epoch has to be right.
+
+        The one before is right too if the member owns nothing else than what it has got since: the
+        answer that told it so was lost.
+        """
+        current, received = self._group.current(member_id), self._request.member_epoch
+        listed = self._listed
+        is_larger = received > current.epoch
+        is_lost_answer = (
+            received == current.previous_epoch
+            and listed is not None
+            and holds_all(current.assigned, listed)
+        )
+        if is_larger or (received < current.epoch and not is_lost_answer):
+            message = (
+                f"The consumer group member has a {'greater' if is_larger else 'smaller'} member "
+                f"epoch ({received}) than the one known by the group coordinator ({current.epoch})."
+                " The member must abandon all its partitions and rejoin."
+            )
+            raise RefusedError(ErrorCode.FENCED_MEMBER_EPOCH, message)
+        return current
+
+    @property
+    def _listed(self) -> Listed | None:
+        """What the member says it owns; None if it does not say."""
+        owned = self._request.topic_partitions
+        return None if owned is None else [(one.topic_id, one.partitions) for one in owned]
+
+    def _updated(self, member: Member) -> Member:
+        """The member with what the request says of it beside the names of topics; null leaves a
+        field as it was."""
+        request = self._request
+        changes: dict[str, Any] = {
+            "instance_id": request.instance_id,
+            "rack_id": request.rack_id,
+            "assignor": request.server_assignor,
+            "regex": request.subscribed_topic_regex,
+        }
+        if request.rebalance_timeout_ms != UNSET_TIMEOUT:
+            changes["rebalance_timeout_ms"] = request.rebalance_timeout_ms
+        said = {name: value for name, value in changes.items() if value is not None}
+        return member._replace(
+            client_id=self._caller.client_id or "",
+            client_host=self._caller.client_host,
+            classic=None,
+            **said,
+        )
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether the request has all fields, as after an error: the answer is whole then, too."""
+        request = self._request
+        return (
+            request.rebalance_timeout_ms != UNSET_TIMEOUT
+            and not (
+                request.subscribed_topic_names is None and request.subscribed_topic_regex is None
+            )
+            and request.topic_partitions is not None
+        )
+
+
+def _assignment(assigned: OwnedPartitions) -> Assignment:
+    return Assignment(
+        topic_partitions=[
+            AssignedPartitions(topic_id=topic_id, partitions=sorted(partitions))
+            for topic_id, partitions in assigned.items()
+        ]
+    )
+
+
+CONSUMER_GROUP_HEARTBEAT = GroupApi(
+    request_type=ConsumerGroupHeartbeatRequest,
+    serve=first_heartbeat,
+    serve_kind={GroupKind.CONSUMER: heartbeat},
+    refuse=refuse,
+    missing=missing,
+    wrong_kind=wrong_kind,
+    protocol=GroupKind.CONSUMER,
+    validate=validate,
+    refuse_invalid=refuse_invalid,
+    creates_group=creates_group,
+    exclusive=True,
+    at_once=True,
+)

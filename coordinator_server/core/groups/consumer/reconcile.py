@@ -1,0 +1,145 @@
+"""One step of a member towards its target: what it owns after this heartbeat.
+
+A member first gives up what it shall not own any more, and says so by listing what it owns. Only
+then it moves to the epoch of the target, and gets what is free by then; what others have still to
+give up comes with later heartbeats. Source: CurrentAssignmentBuilder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from coordinator_server.core.groups.consumer.member import CurrentAssignment, holds_any
+from coordinator_server.core.groups.consumer.state import MemberState
+from coordinator_server.core.groups.pace import Pace
+
+if TYPE_CHECKING:
+    from coordinator_server.core.groups.consumer.member import OwnedPartitions
+    from coordinator_server.core.groups.modern.assignor_spec import Partitions
+    from coordinator_server.steps import Computation
+
+Listed = Collection[tuple[bytes, Collection[int]]]
+"""What a member says it owns, by topic id."""
+
+
+class Target(NamedTuple):
+    """The epoch of the target assignment, and the partitions of one member in it."""
+
+    epoch: int
+    partitions: Partitions
+
+
+class UnknownStateError(Exception):
+    """The member is in a state that is not known here: it has to give up all and rejoin."""
+
+
+class Reconciliation(NamedTuple):
+    """One step. `is_owned(topic id, partition)` says whether any member owns it.
+
+    `subscribed` are the ids of the topics that the member reads. `listed` is None when the
+    heartbeat does not say what the member owns. `has_new_subscription` when it has just changed.
+    """
+
+    current: CurrentAssignment
+    target: Target
+    subscribed: Collection[bytes]
+    is_owned: Callable[[bytes, int], bool]
+    listed: Listed | None
+    has_new_subscription: bool
+
+    def next(self) -> Computation[CurrentAssignment]:
+        """What the member owns from now on. Raises UnknownStateError."""
+        current = self.current
+        state = current.state
+        if state is MemberState.UNKNOWN:
+            if self.listed is None or self.listed:
+                raise UnknownStateError
+            return (yield from self._advance(self.target.epoch))
+        if state is MemberState.UNRELEASED_PARTITIONS:
+            return (yield from self._advance(current.epoch))
+        if state is MemberState.UNREVOKED_PARTITIONS:
+            if self._still_owns(current.revoking):
+                return self._without_unsubscribed() if self.has_new_subscription else current
+            return (yield from self._advance(current.epoch))
+        if current.epoch != self.target.epoch:
+            return (yield from self._advance(current.epoch))
+        return self._without_unsubscribed() if self.has_new_subscription else current
+
+    def _still_owns(self, revoking: OwnedPartitions) -> bool:
+        """Whether the member has to be taken to own some of `revoking` still."""
+        return self.listed is None or holds_any(revoking, self.listed)
+
+    def _without_unsubscribed(self) -> CurrentAssignment:
+        """Have the member give up the topics that it does not read any more, at its epoch.
+
+        One that reads no topic moves on from the epoch before even if it has nothing to give up.
+        """
+        current = self.current
+        gone = current.assigned.keys() - set(self.subscribed)
+        if not gone and (self.subscribed or current.revoking):
+            return current
+        kept = {topic: owned for topic, owned in current.assigned.items() if topic not in gone}
+        revoking: dict[bytes, Mapping[int, int]] = dict(current.revoking)
+        for topic_id in gone:
+            revoking[topic_id] = {**revoking.get(topic_id, {}), **current.assigned[topic_id]}
+        return self._revoking_or(kept, revoking, current.epoch, current._replace(assigned=kept))
+
+    def _revoking_or(
+        self,
+        kept: OwnedPartitions,
+        revoking: OwnedPartitions,
+        epoch: int,
+        otherwise: CurrentAssignment,
+    ) -> CurrentAssignment:
+        """What remains while the member owns some of `revoking`; `otherwise` if it does not."""
+        if revoking and self._still_owns(revoking):
+            moved = self.current.moved_to(epoch)
+            return moved._replace(
+                state=MemberState.UNREVOKED_PARTITIONS, assigned=kept, revoking=revoking
+            )
+        return otherwise.moved_to(epoch)
+
+    def _advance(self, epoch: int) -> Computation[CurrentAssignment]:
+        """Towards the target: give up first, at `epoch`; get what is free, at the target's."""
+        current, target = self.current, self.target
+        kept: dict[bytes, dict[int, int]] = {}
+        revoking: dict[bytes, dict[int, int]] = {}
+        new: dict[bytes, list[int]] = {}
+        has_to_wait = False
+        subscribed = self.subscribed
+        pace = Pace()
+        for topic_id in {**target.partitions, **current.assigned}:
+            wanted = target.partitions.get(topic_id, frozenset())
+            owned = current.assigned.get(topic_id, {})
+            readable = wanted if topic_id in subscribed else frozenset()
+            keeps = {one: at for one, at in owned.items() if one in readable}
+            gives_up = {one: at for one, at in owned.items() if one not in readable}
+            free: list[int] = []
+            for partition in sorted(readable - owned.keys()):
+                if self._is_held(topic_id, partition):
+                    has_to_wait = True
+                else:
+                    free.append(partition)
+            if keeps:
+                kept[topic_id] = keeps
+            if gives_up:
+                revoking[topic_id] = gives_up
+            if free:
+                new[topic_id] = free
+            if pace.is_due():
+                yield
+        if revoking and self._still_owns(revoking):
+            return current.moved_to(epoch)._replace(
+                state=MemberState.UNREVOKED_PARTITIONS, assigned=kept, revoking=revoking
+            )
+        for topic_id, partitions in new.items():
+            kept.setdefault(topic_id, {}).update(dict.fromkeys(partitions, target.epoch))
+        state = MemberState.UNRELEASED_PARTITIONS if has_to_wait else MemberState.STABLE
+        return current.moved_to(target.epoch)._replace(state=state, assigned=kept, revoking={})
+
+    def _is_held(self, topic_id: bytes, partition: int) -> bool:
+        """Whether another member owns a partition; what this one has just given up is free."""
+        return self.is_owned(topic_id, partition) and partition not in self.current.revoking.get(
+            topic_id, ()
+        )

@@ -1,0 +1,147 @@
+"""The steps of a request of a member that joins or stays, whichever of the two protocols it speaks.
+
+Who is the member, what becomes of the group epoch, what it owns afterwards: each step adds records.
+Source: the parts that consumerGroupHeartbeat and classicGroupJoinToConsumerGroup of
+GroupMetadataManager share.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.core.groups.consumer.member import JOINING_EPOCH
+from coordinator_server.core.groups.consumer.reconcile import Reconciliation, UnknownStateError
+from coordinator_server.core.groups.consumer.records import (
+    current_record,
+    epoch_record,
+    legacy_tombstone,
+    member_record,
+    member_tombstones,
+    target_record,
+)
+from coordinator_server.core.groups.modern.metadata_hash import metadata_hash
+from coordinator_server.core.groups.modern.refusal import RefusedError
+from coordinator_server.core.groups.pace import Pace
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
+    from coordinator_server.core.groups.consumer.member import CurrentAssignment, Member
+    from coordinator_server.core.groups.consumer.reconcile import Listed, Target
+    from coordinator_server.core.groups.records import CoordinatorRecord
+    from coordinator_server.steps import Computation
+
+
+def check_size(group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
+    """Raise RefusedError if the group is full and has neither the member nor its instance id."""
+    limit = group.settings.consumer_max_size
+    is_known = member_id in group.members or instance_id in group.static_ids
+    if len(group.members) >= limit and not is_known:
+        message = f"The consumer group has reached its maximum capacity of {limit} members."
+        raise RefusedError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
+
+
+def known_member(group: ConsumerGroup, member_id: str) -> Member:
+    """The member of this id. Raises RefusedError."""
+    member = group.members.get(member_id)
+    if member is None:
+        message = f"Member {member_id} is not a member of group {group.group_id}."
+        raise RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, message)
+    return member
+
+
+def static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> Member:
+    """The member of an instance id, which has to be the caller. Raises RefusedError."""
+    owner = group.static_ids.get(instance_id)
+    if owner is None:
+        message = f"Instance id {instance_id} is unknown."
+        raise RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, message)
+    if owner != member_id:
+        message = (
+            f"Static member {member_id} with instance id {instance_id} was fenced by member "
+            f"{owner}."
+        )
+        raise RefusedError(ErrorCode.FENCED_INSTANCE_ID, message)
+    return group.members[owner]
+
+
+def replace_static(
+    group: ConsumerGroup, owner: Member, member_id: str, records: list[CoordinatorRecord]
+) -> tuple[Member, CurrentAssignment]:
+    """A static member is back and takes what it had, under another id maybe."""
+    group_id = group.group_id
+    member = owner._replace(member_id=member_id)
+    current = group.current(owner.member_id)._replace(
+        epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH
+    )
+    target = group.targets.get(owner.member_id, {})
+    records += member_tombstones(group_id, owner.member_id)
+    records.append(member_record(group_id, member))
+    records.append(target_record(group_id, member_id, target))
+    records.append(current_record(group_id, member_id, current))
+    return member, current
+
+
+def next_epoch(
+    group: ConsumerGroup,
+    before: Member,
+    after: Member,
+    records: list[CoordinatorRecord],
+    *,
+    bumps: bool,
+) -> Computation[tuple[int, int | None]]:
+    """The group epoch, one more if `bumps` or if the topics that are read have changed.
+
+    With the revision of the topics, if these were looked at.
+    """
+    revision = group.environment.topics.revision
+    if not bumps and revision == group.hashed_revision:
+        return group.epoch, None
+    names = group.subscribed_topics(came=(after,), gone=(before,))
+    hashed = yield from metadata_hash(names, group.environment.topics)
+    epoch = group.epoch
+    if bumps or hashed != group.metadata_hash:
+        epoch += 1
+        records.append(epoch_record(group.group_id, epoch, hashed))
+    if group.has_legacy_record:
+        records.append(legacy_tombstone(group.group_id))
+    return epoch, revision
+
+
+def reconciled(
+    group: ConsumerGroup,
+    member: Member,
+    current: CurrentAssignment,
+    target: Target,
+    listed: Listed | None,
+    *,
+    has_new_subscription: bool,
+) -> Computation[CurrentAssignment]:
+    """One step towards the target; `listed` is what the member owns. Raises RefusedError."""
+    if not has_new_subscription and current.is_reconciled_to(target.epoch):
+        return current
+    topics = group.environment.topics
+    subscribed: set[bytes] = set()
+    pace = Pace()
+    for name in group.topics_of(member):
+        known = topics.topic(name)
+        if known is not None:
+            subscribed.add(known.topic_id)
+        if pace.is_due():
+            yield
+    step = Reconciliation(
+        current,
+        target,
+        subscribed,
+        group.is_owned,
+        listed,
+        has_new_subscription,
+    )
+    try:
+        return (yield from step.next())
+    except UnknownStateError:
+        message = (
+            f"Member {member.member_id} is in a state that this broker does not know: "
+            "it must abandon all its partitions and rejoin."
+        )
+        raise RefusedError(ErrorCode.FENCED_MEMBER_EPOCH, message) from None

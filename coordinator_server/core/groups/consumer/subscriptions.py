@@ -1,0 +1,138 @@
+"""What the members of a consumer group read, and when that raises the group epoch.
+
+Source: hasMemberSubscriptionChanged, maybeUpdateRegularExpressions, updateSubscriptionMetadata and
+handleRegularExpressionsResult of GroupMetadataManager.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from coordinator_server.core.groups.consumer.records import (
+    epoch_record,
+    regex_record,
+    regex_tombstone,
+)
+from coordinator_server.core.groups.consumer.regex import (
+    NEVER_RESOLVED,
+    REFRESH_INTERVAL_MIN_MS,
+    InvalidRegexError,
+    check_regex,
+    resolve,
+)
+from coordinator_server.core.groups.modern.metadata_hash import metadata_hash
+from coordinator_server.core.groups.modern.refusal import RefusedError
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
+    from coordinator_server.core.groups.consumer.member import Member
+    from coordinator_server.core.groups.effects import Effects, Steps
+    from coordinator_server.core.groups.records import CoordinatorRecord
+
+
+class RegexChange(NamedTuple):
+    """What a heartbeat means for the expressions of a group.
+
+    `is_new` for this member; `is_resolved` if it is known already what that comes to;
+    `has_to_resolve` if expressions have to be resolved after the heartbeat.
+    """
+
+    is_new: bool
+    is_resolved: bool
+    has_to_resolve: bool
+
+
+_NO_REGEX = RegexChange(is_new=False, is_resolved=False, has_to_resolve=False)
+
+
+def regex_change(
+    group: ConsumerGroup,
+    before: Member,
+    after: Member,
+    now_ms: int,
+    records: list[CoordinatorRecord],
+) -> RegexChange:
+    """Take a member's expression in. Raises RefusedError for one that RE2 does not accept."""
+    old, new = before.regex, after.regex
+    is_new = old != new
+    if not is_new and not group.regex_members:
+        return _NO_REGEX
+    is_resolved = has_to_resolve = False
+    if is_new:
+        if old and group.regex_members.get(old) == 1:
+            records.append(regex_tombstone(group.group_id, old))
+        if not new:
+            is_resolved = bool(old)
+        elif new in group.regex_members:
+            is_resolved = new in group.resolved
+        else:
+            _check(new)
+            has_to_resolve = True
+    has_to_resolve = _is_due(group, old, new, now_ms, is_required=has_to_resolve)
+    return RegexChange(is_new, is_resolved, has_to_resolve)
+
+
+def _check(expression: str) -> None:
+    try:
+        check_regex(expression)
+    except InvalidRegexError as error:
+        message = f"SubscribedTopicRegex `{expression}` is not a valid regular expression: {error}."
+        raise RefusedError(ErrorCode.INVALID_REGULAR_EXPRESSION, message) from None
+
+
+def _is_due(
+    group: ConsumerGroup, old: str | None, new: str | None, now_ms: int, *, is_required: bool
+) -> bool:
+    """Whether the expressions have to be resolved, and may be so soon after the last time."""
+    last = next(iter(group.resolved.values()), NEVER_RESOLVED)  # all are resolved together
+    age_ms = now_ms - last.timestamp_ms
+    if age_ms <= REFRESH_INTERVAL_MIN_MS:
+        return False
+    subscribed = set(group.regex_members)
+    if old and old != new and group.regex_members.get(old) == 1:
+        subscribed.discard(old)
+    if new:
+        subscribed.add(new)
+    if not subscribed:
+        return False
+    return (
+        is_required
+        or len(subscribed) != len(group.resolved)
+        or group.resolved_revision < group.environment.topics.created_revision
+        or age_ms > group.settings.consumer_regex_refresh_interval_ms
+    )
+
+
+def resolve_expressions(group: ConsumerGroup, now_ms: int, effects: Effects) -> Steps:
+    """Record what the expressions match; the group epoch rises if that changes what is read.
+
+    Those that were resolved since topics last changed match what they did. What a member may not
+    describe matches nothing: of the member whose heartbeat asks for it, as in Kafka.
+    """
+    topics, may_describe = group.environment.topics, group.may_describe
+    revision = topics.revision
+    is_same = revision == group.resolved_revision and may_describe is None
+    known = group.resolved if is_same else {}
+    new = yield from resolve(group.regex_members.keys() - known, topics, now_ms, may_describe)
+    resolved = {
+        one: new[one] if one in new else known[one]._replace(timestamp_ms=now_ms)
+        for one in group.regex_members
+    }
+    if not resolved:
+        return
+    records = [regex_record(group.group_id, one, found) for one, found in resolved.items()]
+    names = set(group.readers).union(*(found.topics for found in resolved.values()))
+    hashed = yield from metadata_hash(names, group.environment.topics)
+    is_other = any(
+        found.topics != group.resolved.get(one, NEVER_RESOLVED).topics
+        for one, found in resolved.items()
+    )
+    if is_other or hashed != group.metadata_hash:
+        records.append(epoch_record(group.group_id, group.epoch + 1, hashed))
+
+    def done(error: ErrorCode, now_ms: int, effects: Effects) -> None:
+        if error is ErrorCode.NONE:
+            group.resolved_revision = revision
+
+    effects.write(records, done)

@@ -1,0 +1,92 @@
+"""The target assignment of a consumer group: who shall own what.
+
+Computed by an assignor when the group epoch has risen, but at most once per
+`group.consumer.assignment.interval.ms`. Source: maybeUpdateTargetAssignment of
+GroupMetadataManager, and TargetAssignmentBuilder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from coordinator_server.core.groups.consumer.assignors.table import ASSIGNORS
+from coordinator_server.core.groups.consumer.reconcile import Target
+from coordinator_server.core.groups.consumer.records import target_epoch_record, target_record
+from coordinator_server.core.groups.consumer.timers import ASSIGNMENT_INTERVAL
+from coordinator_server.core.groups.modern.assignor_spec import GroupSpec, MemberSpec
+from coordinator_server.core.groups.pace import Pace
+
+if TYPE_CHECKING:
+    from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
+    from coordinator_server.core.groups.consumer.member import Member
+    from coordinator_server.core.groups.modern.assignor_spec import Partitions
+    from coordinator_server.core.groups.records import CoordinatorRecord
+    from coordinator_server.steps import Computation
+
+
+def target_of_member(
+    group: ConsumerGroup,
+    epoch: int,
+    member: Member,
+    now_ms: int,
+    records: list[CoordinatorRecord],
+) -> Computation[Target]:
+    """What `member` shall own at group epoch `epoch`; computes the assignment if it may.
+
+    `member` is as it is after the heartbeat at hand, which the group does not know yet.
+    """
+    if epoch <= group.assignment_epoch or not group.may_assign(ASSIGNMENT_INTERVAL, now_ms):
+        return Target(group.assignment_epoch, last_target(group, member))
+    members = group.members_with(member)
+    spec = yield from _group_spec(group, members)
+    targets = yield from ASSIGNORS[group.preferred_assignor(members)](spec)
+    pace = Pace()
+    for member_id in members:
+        target = targets.get(member_id, {})
+        if target != group.targets.get(member_id):
+            records.append(target_record(group.group_id, member_id, target))
+        if pace.is_due(1 + len(target)):
+            yield
+    records.append(target_epoch_record(group.group_id, epoch, now_ms))
+    return Target(epoch, targets.get(member.member_id, {}))
+
+
+def last_target(group: ConsumerGroup, member: Member) -> Partitions:
+    """The target so far; a static member has that of the one it replaces."""
+    owner = group.static_ids.get(member.instance_id or "", member.member_id)
+    return group.targets.get(owner, {})
+
+
+def _group_spec(group: ConsumerGroup, members: Mapping[str, Member]) -> Computation[GroupSpec]:
+    """The group as an assignor sees it. Members with the same subscription share its topics."""
+    topics = group.environment.topics
+    counts: dict[bytes, int] = {}
+    shared: dict[object, frozenset[bytes]] = {}
+    subscriptions: set[tuple[frozenset[str], str | None]] = set()
+    specs: dict[str, MemberSpec] = {}
+    pace = Pace()
+    for member_id, member in members.items():
+        subscription = member.topics, member.regex
+        topic_ids = shared.get(subscription)
+        if topic_ids is None:
+            known: set[bytes] = set()
+            for name in group.topics_of(member):
+                topic = topics.topic(name)
+                if topic is not None:
+                    known.add(topic.topic_id)
+                    counts[topic.topic_id] = len(topic.partitions)
+                if pace.is_due():
+                    yield
+            topic_ids = shared[subscription] = frozenset(known)
+            subscriptions.add((frozenset(member.topics), member.regex or None))
+        specs[member_id] = MemberSpec(topic_ids, last_target(group, member), member.instance_id)
+    return GroupSpec(specs, counts, is_homogeneous=_is_homogeneous(subscriptions))
+
+
+def _is_homogeneous(subscriptions: Collection[tuple[frozenset[str], str | None]]) -> bool:
+    """Whether all members name the same topics, or the same expression and no topic.
+
+    Source: ConsumerGroup.subscriptionType.
+    """
+    return len(subscriptions) == 1 and not any(names and regex for names, regex in subscriptions)

@@ -1,0 +1,80 @@
+"""The kinds of groups: how one becomes another, and how a group of each begins and ends here.
+
+The modules of a kind are imported when the first group of it comes: a broker that has classic
+groups alone does without the others. No module of a kind imports this: groups reach it through
+their environment.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from coordinator_server.core.groups.modern import account
+from coordinator_server.core.groups.settings import GroupKind
+
+if TYPE_CHECKING:
+    from coordinator_server.core.groups.classic.metadata import GroupMetadata
+    from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
+    from coordinator_server.core.groups.effects import Effects
+    from coordinator_server.core.groups.group import Group
+    from coordinator_server.core.groups.share.share_group import ShareGroup
+    from coordinator_server.core.groups.streams.streams_group import StreamsGroup
+
+
+def in_place_of(kind: GroupKind, group: Group) -> Group:
+    """A blank group of a kind with the offsets of `group`."""
+    blank: Group
+    if kind is GroupKind.CONSUMER:
+        from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
+
+        blank = ConsumerGroup(group.group_id, group.environment)
+    elif kind is GroupKind.SHARE:
+        from coordinator_server.core.groups.share.share_group import ShareGroup
+
+        blank = ShareGroup(group.group_id, group.environment)
+    elif kind is GroupKind.STREAMS:
+        from coordinator_server.core.groups.streams.streams_group import StreamsGroup
+
+        blank = StreamsGroup(group.group_id, group.environment)
+    else:
+        from coordinator_server.core.groups.classic.metadata import GroupMetadata
+
+        blank = GroupMetadata(group.group_id, group.environment)
+    blank.offsets = group.offsets
+    blank.is_new = group.is_new
+    return blank
+
+
+def load_finished(group: Group, now_ms: int, effects: Effects) -> None:
+    """The log has been replayed: go on from what it says."""
+    if group.kind is GroupKind.CONSUMER:
+        from coordinator_server.core.groups.consumer import timers
+
+        timers.load_finished(cast("ConsumerGroup", group), now_ms, effects)
+    elif group.kind is GroupKind.SHARE:
+        from coordinator_server.core.groups.share import timers as share_timers
+
+        share_timers.load_finished(cast("ShareGroup", group), now_ms)
+    elif group.kind is GroupKind.STREAMS:
+        from coordinator_server.core.groups.streams import timers as streams_timers
+
+        streams_timers.load_finished(cast("StreamsGroup", group), now_ms)
+    else:
+        from coordinator_server.core.groups.classic import lifecycle
+
+        lifecycle.load_finished(cast("GroupMetadata", group), now_ms, effects)
+    if group.kind is not GroupKind.CLASSIC:
+        account.loaded(group, now_ms, effects)
+
+
+def unload(group: Group, now_ms: int, effects: Effects) -> None:
+    """The partition moves, or the broker stops: answer what is parked, and end."""
+    if group.kind is GroupKind.CLASSIC:
+        from coordinator_server.core.groups.classic import lifecycle
+
+        lifecycle.unload(cast("GroupMetadata", group), now_ms, effects)
+    elif not group.is_dead:
+        account.unloaded(group, now_ms, effects)
+        group.purgatory.clear()
+        group.is_unloaded = True
+        effects.event("group.unloaded", group=group.group_id)

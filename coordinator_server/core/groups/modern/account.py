@@ -1,0 +1,379 @@
+"""Why the epoch of a group rose, and how its members came to their targets.
+
+An account is that of one target assignment: it begins when the group epoch rises, and ends when all
+members have reached the target, when nobody is left, or when the next target overtakes it. Epochs
+that rise before the target is computed belong to the same account. It is made from outside, by
+looking at what each write changes (`before_write`, `after_write`), so that the requests and timers
+of a group know nothing of it. Only why a member had to go is theirs to say (`Write.causes`).
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from coordinator_server.core.groups.explain import (
+    Cause,
+    LateCause,
+    Outcome,
+    Rebalance,
+    Rejoin,
+    Trigger,
+)
+from coordinator_server.core.groups.modern.snapshot import (
+    Snapshot,
+    held,
+    instance_id,
+    pairs,
+    sides,
+    subscription,
+    wanted,
+)
+from coordinator_server.core.groups.records import kind_of
+from coordinator_server.core.groups.settings import GroupKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from coordinator_server.core.groups.effects import Effects
+    from coordinator_server.core.groups.group import Group
+    from coordinator_server.core.groups.modern.snapshot import Indexes, ModernGroup, Partition
+    from coordinator_server.core.groups.records import CoordinatorRecord
+
+    OwnerOf = Callable[[Partition], str | None]
+
+UNREVOKED, UNRELEASED = "UNREVOKED", "UNRELEASED"
+"""How the names of those states of members begin that have to give something up, or wait for others
+to do so. Kinds number them differently; in a share group nobody does either."""
+
+
+class Wait:
+    """A member that waits for partitions: since when, and which of them others have, by member."""
+
+    __slots__ = ("ended_ms", "holders", "since_ms")
+
+    def __init__(self, now_ms: int) -> None:
+        self.since_ms = now_ms
+        self.ended_ms: int | None = None
+        self.holders: dict[str, Indexes] = {}
+
+    def lasted_ms(self, now_ms: int) -> int:
+        """How long it has lasted, by now if it is not over."""
+        return (now_ms if self.ended_ms is None else self.ended_ms) - self.since_ms
+
+
+class EpochChange(Rebalance):
+    """The account of one target assignment of a group whose members have epochs.
+
+    `generation` is the group epoch. `rejoined` are the members that have reached the target,
+    `pending` those that have not. `revocations` and `waits` are by member id; for whom a member
+    that gives partitions up does so is not recorded.
+    """
+
+    __slots__ = ("assigned_ms", "environment", "kind", "pending", "revocations", "waits")
+
+    before: Snapshot | None
+    after: Snapshot | None
+
+    def __init__(
+        self, group: ModernGroup, cause: Cause, epoch_before: int, before: Snapshot, now_ms: int
+    ) -> None:
+        super().__init__(cause, epoch_before, None, now_ms)
+        self.rejoined.clear()
+        self.kind = group.kind
+        self.environment = group.environment
+        self.before = before
+        self.generation = group.epoch
+        self.assigned_ms: int | None = None
+        self.pending: set[str] = set()
+        self.revocations: dict[str, Wait] = {}
+        self.waits: dict[str, Wait] = {}
+
+    def overtake(self, last: EpochChange, members: Mapping[str, object]) -> None:
+        """Those of the members that give something up, or wait, go on doing so."""
+        for mine, theirs in ((self.revocations, last.revocations), (self.waits, last.waits)):
+            for member_id, wait in theirs.items():
+                if wait.ended_ms is None and member_id in members:
+                    mine[member_id] = Wait(wait.since_ms)
+                    mine[member_id].holders.update(wait.holders)
+
+    def follow(self, group: ModernGroup, touched: Mapping[str, object], now_ms: int) -> None:
+        """Take note of where these members are now."""
+        members: Iterable[str] = touched.keys() & group.members.keys()
+        if self.assigned_ms is None and group.assignment_epoch >= self.generation:
+            self.assigned_ms = now_ms
+            members = group.members.keys()
+        gone = (self.revocations.keys() | self.waits.keys()) - group.members.keys()
+        for member_id in gone:
+            self._wait(self.revocations, member_id, now_ms, is_waiting=False)
+            self._wait(self.waits, member_id, now_ms, is_waiting=False)
+        owner: OwnerOf | None = None
+        for member_id in members:
+            state = getattr(getattr(group.currents.get(member_id), "state", None), "name", "")
+            is_revoking, is_waiting = state.startswith(UNREVOKED), state.startswith(UNRELEASED)
+            self._wait(self.revocations, member_id, now_ms, is_waiting=is_revoking)
+            wait = self._wait(self.waits, member_id, now_ms, is_waiting=is_waiting)
+            if wait is not None:
+                owner = owner or owner_of(group)
+                for holder, partitions in holders(group, member_id, owner).items():
+                    wait.holders.setdefault(holder, partitions)
+            if self.assigned_ms is not None:
+                self._arrive(group, member_id, now_ms)
+
+    def _wait(
+        self, waits: dict[str, Wait], member_id: str, now_ms: int, *, is_waiting: bool
+    ) -> Wait | None:
+        wait = waits.get(member_id)
+        if is_waiting:
+            if wait is None:
+                wait = waits[member_id] = Wait(now_ms)
+            wait.ended_ms = None
+            return wait
+        if wait is not None and wait.ended_ms is None:
+            wait.ended_ms = now_ms
+        return None
+
+    def _arrive(self, group: ModernGroup, member_id: str, now_ms: int) -> None:
+        if not has_reached(group, member_id):
+            self.pending.add(member_id)
+            self.rejoined.pop(member_id, None)
+            return
+        self.pending.discard(member_id)
+        member = group.members[member_id]
+        arrival = Rejoin(now_ms - self.started_ms, instance_id(member), member.client_id)
+        self.rejoined.setdefault(member_id, arrival)
+
+    def so_far(self, group: ModernGroup, now_ms: int) -> EpochChange:
+        """The account as it would be if it ended now."""
+        return copy(self).close(Outcome.UNDER_WAY, Snapshot(group), now_ms)
+
+    def close(self, outcome: Outcome, after: Snapshot | None, now_ms: int) -> EpochChange:
+        """The account has ended, with the group as it was `after` it."""
+        self.end(outcome, None, now_ms)
+        self.after = after
+        return self
+
+
+def has_reached(group: ModernGroup, member_id: str) -> bool:
+    """Whether a member has reached the target assignment."""
+    current = group.currents.get(member_id)
+    if current is None:
+        return False
+    if group.kind is GroupKind.SHARE:
+        return bool(current.epoch == group.assignment_epoch)
+    return bool(current.is_reconciled_to(group.assignment_epoch))
+
+
+def holders(group: Any, member_id: str, owner: OwnerOf) -> dict[str, Indexes]:
+    """Which partitions a member shall have and others still have, by the member that has them."""
+    kind = group.kind
+    assigned, revoking = sides(kind, group.currents.get(member_id))
+    by_holder: dict[str, dict[Any, list[int]]] = {}
+    for topic, index in pairs(wanted(kind, group.targets.get(member_id))):
+        if index not in assigned.get(topic, ()) and index not in revoking.get(topic, ()):
+            holder = owner((topic, index))
+            if holder is not None:
+                by_holder.setdefault(holder, {}).setdefault(topic, []).append(index)
+    return dict(by_holder)
+
+
+def owner_of(group: Any) -> OwnerOf:
+    """Looks up which member has a partition, for `holders` of many members."""
+    if group.kind is GroupKind.CONSUMER:
+        return lambda partition: group.owners.get(partition[0], {}).get(partition[1])
+    owners = {
+        partition: member_id
+        for member_id, current in group.currents.items()
+        for partition in held(group.kind, current)
+    }
+    return owners.get
+
+
+# --- what a write changes -----------------------------------------------------------------------
+
+
+class Before(NamedTuple):
+    """A group before a write: `touched` are the members that it is about, as they were.
+
+    `snapshot` is None where no epoch can rise, or the group was a classic one.
+    """
+
+    group: Any
+    epoch: int
+    metadata_hash: int
+    touched: dict[str, Any]
+    snapshot: Snapshot | None
+
+
+def before_write(group: Group, records: Sequence[CoordinatorRecord]) -> Before | None:
+    """What to know of a group before records are replayed; None if it is a matter of offsets, or
+    of the classic protocol alone."""
+    modern: Any = group
+    is_classic = group.kind is GroupKind.CLASSIC
+    if not records or (is_classic and kind_of(records[-1][0]) is GroupKind.CLASSIC):
+        return None
+    if is_classic:
+        touched = dict.fromkeys(_member_ids(records))
+        return Before(modern, modern.generation_id, 0, touched, None)
+    members = modern.members
+    touched = {member_id: members.get(member_id) for member_id in _member_ids(records)}
+    may_rise = len(records) > 1 or hasattr(records[0][1], "epoch")
+    snapshot = Snapshot(modern) if may_rise else None
+    return Before(modern, modern.epoch, modern.metadata_hash, touched, snapshot)
+
+
+def _member_ids(records: Sequence[CoordinatorRecord]) -> list[str]:
+    return [key.member_id for key, _ in records if hasattr(key, "member_id")]
+
+
+def after_write(
+    before: Before,
+    group: Group,
+    causes: Sequence[Cause],
+    now_ms: int,
+    effects: Effects,
+) -> None:
+    """Begin, go on with or end the account of a group, of which records were replayed."""
+    account = before.group.rebalance
+    if account is not None and not isinstance(account, EpochChange):  # the group is upgraded
+        last = account.end(Outcome.SUPERSEDED, before.group.protocol_type, now_ms)
+        effects.explain(last)
+        before.group.rebalance = account = None
+    if group.kind is GroupKind.CLASSIC:
+        if account is not None:
+            effects.explain(account.close(Outcome.SUPERSEDED, before.snapshot, now_ms))
+            before.group.rebalance = None
+        return
+    modern: Any = group
+    if group is not before.group or before.snapshot is not None:
+        account = _risen(before, modern, causes, account, now_ms, effects)
+        group.rebalance = account
+    if account is not None:
+        account.follow(modern, before.touched, now_ms)
+        _end_if_reached(modern, account, now_ms, effects)
+
+
+def _risen(
+    before: Before,
+    group: Any,
+    causes: Sequence[Cause],
+    account: EpochChange | None,
+    now_ms: int,
+    effects: Effects,
+) -> EpochChange | None:
+    """The account after a write by which the epoch may have risen."""
+    is_new = group is not before.group
+    causes = causes or _causes(before, group, is_new=is_new)
+    is_replaced = causes[0].trigger is Trigger.MEMBER_REPLACED
+    if not is_new and group.epoch == before.epoch and not is_replaced:
+        return account
+    snapshot = before.snapshot
+    if snapshot is None:  # classic members go on with what they have had
+        snapshot = Snapshot(group).without(
+            {one.member_id for one in group.members.values() if _classic(one) is None}
+        )
+    if account is not None and account.assigned_ms is None:
+        after_ms = now_ms - account.started_ms
+        account.also += [LateCause(cause, after_ms) for cause in causes]
+        account.generation = group.epoch
+        return account
+    begun = EpochChange(group, causes[0], before.epoch, snapshot, now_ms)
+    begun.also += [LateCause(cause, 0) for cause in causes[1:]]
+    if account is not None:
+        begun.overtake(account, group.members)
+        effects.explain(account.close(Outcome.SUPERSEDED, snapshot, now_ms))
+    return begun
+
+
+def _classic(member: Any) -> object:
+    return getattr(member, "classic", None)
+
+
+def _causes(before: Before, group: Any, *, is_new: bool) -> list[Cause]:
+    """Why the epoch rose, as far as the members show it."""
+    touched, members = before.touched, group.members
+    gone = [was for member_id, was in touched.items() if was and member_id not in members]
+    came = [members[one] for one, was in touched.items() if was is None and one in members]
+    static = {instance_id(member) for member in gone} - {None}
+    if is_new and any(_classic(one) is not None for one in came):
+        return [cause_of(Trigger.GROUP_UPGRADED, one) for one in came if _classic(one) is None]
+    causes = [
+        cause_of(
+            Trigger.MEMBER_REPLACED if instance_id(member) in static else Trigger.MEMBER_JOINED,
+            member,
+        )
+        for member in came
+    ]
+    back = {instance_id(member) for member in came}
+    causes += [
+        cause_of(Trigger.MEMBER_LEFT, member)
+        for member in gone
+        if instance_id(member) is None or instance_id(member) not in back
+    ]
+    if not causes:
+        causes = [
+            cause_of(Trigger.METADATA_CHANGED, members[one])
+            for one, was in touched.items()
+            if one in members and _asks_for(was) != _asks_for(members[one])
+        ]
+    if not causes:
+        is_same = group.metadata_hash == before.metadata_hash and group.kind is GroupKind.STREAMS
+        causes = [Cause(Trigger.SETTINGS_CHANGED if is_same else Trigger.TOPICS_CHANGED)]
+    return causes
+
+
+def _asks_for(member: Any) -> object:
+    """What of a member raises the epoch when it changes; all of it in a streams group."""
+    return subscription(member) if hasattr(member, "topics") else member
+
+
+def cause_of(trigger: Trigger, member: Any, *, timeout_ms: int | None = None) -> Cause:
+    """The cause of a change that a member of any kind set off."""
+    return Cause(
+        trigger,
+        member.member_id,
+        instance_id(member),
+        member.client_id,
+        member.client_host,
+        timeout_ms=timeout_ms,
+    )
+
+
+def _end_if_reached(group: Any, account: EpochChange, now_ms: int, effects: Effects) -> None:
+    if not group.members:
+        outcome = Outcome.EMPTY
+    elif account.assigned_ms is not None and not account.pending:
+        outcome = Outcome.STABLE
+    else:
+        return
+    effects.explain(account.close(outcome, Snapshot(group), now_ms))
+    group.rebalance = None
+
+
+# --- what changes a group without a write -------------------------------------------------------
+
+
+def loaded(group: Any, now_ms: int, effects: Effects) -> None:
+    """The coordinator has loaded a group: its account goes on from here, if it has members."""
+    if not group.members:
+        return
+    cause = Cause(Trigger.COORDINATOR_LOADED)
+    account = EpochChange(group, cause, group.epoch, Snapshot(group), now_ms)
+    account.follow(group, group.members, now_ms)
+    group.rebalance = account
+    _end_if_reached(group, account, now_ms, effects)
+
+
+def unloaded(group: Any, now_ms: int, effects: Effects) -> None:
+    """The coordinator lets go of a group."""
+    if group.rebalance is not None:
+        effects.explain(group.rebalance.close(Outcome.UNLOADED, Snapshot(group), now_ms))
+        group.rebalance = None
+
+
+def ended(group: Any, trigger: Trigger, now_ms: int, effects: Effects) -> None:
+    """A group is deleted or has expired. The end of a classic one is explained by itself."""
+    if group.kind is not GroupKind.CLASSIC:
+        nothing = Snapshot(group)
+        change = EpochChange(group, Cause(trigger), group.epoch, nothing, now_ms)
+        effects.explain(change.close(Outcome.DEAD, None, now_ms))

@@ -1,0 +1,52 @@
+"""The timers of members, as far as they are the same in all kinds of groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.core.groups.purgatory import DelayedOperation, G_contra
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from coordinator_server.core.groups.effects import Effects
+    from coordinator_server.core.groups.modern.modern_group import ModernGroup
+
+
+class MemberTimer(DelayedOperation[G_contra]):
+    """A timer of one member."""
+
+    __slots__ = ("member_id",)
+
+    def __init__(self, member_id: str) -> None:
+        super().__init__()
+        self.member_id = member_id
+
+
+def renew(
+    group: ModernGroup, new_session: type[MemberTimer[Any]], member_id: str, deadline_ms: int
+) -> None:
+    """Start a member's session again."""
+    session = group.sessions.get(member_id)
+    if session is None:
+        session = group.sessions[member_id] = new_session(member_id)
+    group.purgatory.schedule(session, deadline_ms)
+
+
+def session_expired(group: ModernGroup, member_id: str, timeout_ms: int, effects: Effects) -> None:
+    """Log that a member has not been heard of for as long as its session lasts."""
+    effects.event(
+        "member.expired", group=group.group_id, member=member_id, session_timeout_ms=timeout_ms
+    )
+
+
+def revocation_expired(
+    group: ModernGroup, member_id: str, timeout_ms: int, effects: Effects
+) -> None:
+    """Log that a member has not given up in time what it has to."""
+    effects.event(
+        "revocation.expired",
+        group=group.group_id,
+        member=member_id,
+        rebalance_timeout_ms=timeout_ms,
+    )

@@ -1,0 +1,132 @@
+"""Delayed operations of one group on a lazy heap.
+
+A purgatory holds what waits for a condition or a deadline (Kafka's DelayedOperationPurgatory).
+Moving a deadline further away, which every heartbeat does, only sets a number: the heap entry stays
+where it is, and is pushed again when its time has come too early. So a heartbeat costs no heap
+operation, nor does a rebalance for each member that it gives a new session. Dead entries are swept
+out before they outnumber the others.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from coordinator_server.core.groups.effects import Effects, Steps
+
+G = TypeVar("G")
+"""The kind of group."""
+
+G_contra = TypeVar("G_contra", contravariant=True)
+
+SMALLEST_SWEEP = 16
+"""A heap with fewer entries is not swept."""
+
+
+class DelayedOperation(ABC, Generic[G_contra]):
+    """Something that happens at `deadline_ms` unless it is completed or cancelled before.
+
+    `queued_ms` is the time of its live heap entry, never later than the deadline.
+    """
+
+    __slots__ = ("deadline_ms", "queued_ms")
+
+    def __init__(self) -> None:
+        self.deadline_ms: int | None = None
+        self.queued_ms: int | None = None
+
+    @abstractmethod
+    def on_expiration(self, group: G_contra, now_ms: int, effects: Effects) -> Steps | None:
+        """What happens when the deadline passes; steps where that may be long."""
+
+
+class Purgatory(Generic[G]):
+    """The delayed operations of one group, by deadline."""
+
+    __slots__ = ("_heap", "_pushed", "_sweep_size", "has_new_deadline")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, DelayedOperation[G]]] = []
+        self._pushed = 0
+        self._sweep_size = SMALLEST_SWEEP
+        self.has_new_deadline = False
+        """Set when an entry is pushed; unset by the task, once its timer counts with it."""
+
+    def schedule(self, operation: DelayedOperation[G], deadline_ms: int) -> None:
+        """Arm `operation`, or move its deadline."""
+        operation.deadline_ms = deadline_ms
+        queued_ms = operation.queued_ms
+        if queued_ms is None or deadline_ms < queued_ms:
+            self._push(operation, deadline_ms)
+
+    def cancel(self, operation: DelayedOperation[G]) -> None:
+        """Disarm `operation`; its heap entry is dropped when it reaches the top."""
+        operation.deadline_ms = None
+
+    def clear(self) -> None:
+        """Disarm everything."""
+        for _, _, operation in self._heap:
+            operation.deadline_ms = operation.queued_ms = None
+        self._heap.clear()
+
+    def next_look_ms(self) -> int | None:
+        """When to look for expired operations; None when nothing waits.
+
+        That is the earliest deadline, or where it was before it moved further away: who looks too
+        early finds nothing, and asks again.
+        """
+        heap = self._heap
+        while heap:
+            queued_ms, _, operation = heap[0]
+            if operation.queued_ms == queued_ms:
+                if operation.deadline_ms is not None:
+                    return queued_ms
+                operation.queued_ms = None
+            heappop(heap)
+        return None
+
+    def expired(self, now_ms: int) -> Iterator[DelayedOperation[G]]:
+        """Take out the operations whose deadline has come, earliest first.
+
+        What an operation schedules while it runs counts as well.
+        """
+        heap = self._heap
+        while heap and heap[0][0] <= now_ms:
+            queued_ms, _, operation = heappop(heap)
+            if operation.queued_ms != queued_ms:
+                continue  # another, earlier entry has taken its place
+            deadline_ms, operation.queued_ms = operation.deadline_ms, None
+            if deadline_ms is None:
+                continue
+            if deadline_ms > queued_ms:
+                self._push(operation, deadline_ms)
+                continue
+            operation.deadline_ms = None
+            yield operation
+
+    def _push(self, operation: DelayedOperation[G], deadline_ms: int) -> None:
+        operation.queued_ms = deadline_ms
+        self.has_new_deadline = True
+        self._pushed += 1
+        heappush(self._heap, (deadline_ms, self._pushed, operation))
+        if len(self._heap) > self._sweep_size:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Drop all dead entries; the next time is when the heap has doubled."""
+        live: list[tuple[int, int, DelayedOperation[G]]] = []
+        for entry in self._heap:
+            queued_ms, _, operation = entry
+            if operation.queued_ms != queued_ms:
+                continue
+            if operation.deadline_ms is None:
+                operation.queued_ms = None
+            else:
+                live.append(entry)
+        heapify(live)
+        self._heap[:] = live  # in place: `expired` may be at work
+        self._sweep_size = max(SMALLEST_SWEEP, 2 * len(live))

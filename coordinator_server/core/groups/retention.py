@@ -1,0 +1,103 @@
+"""Offsets that are no longer needed: expired ones, and those of deleted topics.
+
+Source: OffsetMetadataManager.cleanupExpiredOffsets, GroupMetadataManager.maybeDeleteGroup, KIP-211.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from coordinator_server.core.groups.effects import STEP_ITEMS
+from coordinator_server.core.groups.explain import Trigger
+from coordinator_server.core.groups.modern import account
+from coordinator_server.core.groups.offsets import NO_EXPIRE_TIMESTAMP
+from coordinator_server.core.groups.records import (
+    CoordinatorRecord,
+    offset_tombstone,
+)
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinator_server.core.groups.effects import Effects, Steps
+    from coordinator_server.core.groups.group import Group
+    from coordinator_server.core.groups.offsets import CommittedOffset
+
+WRITE_RECORDS = 1000
+"""Tombstones of one write: if all of them make a batch too large, each write is a batch."""
+
+
+def expire_offsets(group: Group, now_ms: int, effects: Effects) -> Steps:
+    """Delete expired offsets; an Empty group without offsets ends with them.
+
+    Called every `offsets.retention.check.interval.ms`.
+    """
+    if not group.offsets_may_expire:
+        return
+    records: list[CoordinatorRecord] = []
+    kept = seen = 0
+    for topic, partitions in group.offsets.by_topic.items():
+        if group.is_subscribed(topic):
+            kept += len(partitions)
+            continue
+        for partition, stored in partitions.items():
+            if group.offsets.pending.has(topic, partition):
+                kept += 1
+            elif _is_expired(group, stored, now_ms):
+                records.append(offset_tombstone(group.group_id, topic, partition))
+            else:
+                kept += 1
+            seen += 1
+            if not seen % STEP_ITEMS:
+                yield
+    expired = len(records)
+    ends = not kept and group.is_empty and not group.offsets.pending
+    if ends:
+        records += group.tombstones()
+    if not records:
+        return
+
+    def done(error: ErrorCode, now_ms: int, effects: Effects) -> None:
+        if error is not ErrorCode.NONE:
+            return  # the next check tries again
+        effects.event("offsets.expired", group=group.group_id, partitions=expired)
+        if ends and not group.offsets:
+            assert effects.group is not None
+            account.ended(group, Trigger.GROUP_EXPIRED, now_ms, effects)
+            effects.group.end(Trigger.GROUP_EXPIRED, now_ms, effects)
+            effects.event("group.expired", group=group.group_id)
+
+    for start in range(0, len(records), WRITE_RECORDS):
+        write = effects.write(records[start : start + WRITE_RECORDS])
+    write.then(done)
+
+
+def _is_expired(group: Group, stored: CommittedOffset, now_ms: int) -> bool:
+    if stored.expire_timestamp != NO_EXPIRE_TIMESTAMP:
+        return now_ms >= stored.expire_timestamp  # asked for by a commit of v2..4
+    return now_ms - group.expiry_starts_ms(stored) >= group.settings.offsets_retention_ms
+
+
+def topics_deleted(
+    group: Group,
+    now_ms: int,
+    effects: Effects,
+    *,
+    topics: Collection[str],
+    topic_ids: Collection[bytes],
+) -> Steps:
+    """Delete the offsets of deleted topics, and what else the group has of them; it stays.
+
+    `topics` are those that it has offsets of.
+    """
+    records: list[CoordinatorRecord] = []
+    for topic in topics:
+        for partition in group.offsets.partitions_of(topic):
+            records.append(offset_tombstone(group.group_id, topic, partition))
+            if not len(records) % STEP_ITEMS:
+                yield
+    if records:
+        effects.event("offsets.deleted", group=group.group_id, partitions=len(records))
+    records += group.forgetting_topics(topic_ids)
+    for start in range(0, len(records), WRITE_RECORDS):
+        effects.write(records[start : start + WRITE_RECORDS])

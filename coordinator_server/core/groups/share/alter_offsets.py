@@ -1,0 +1,228 @@
+"""AlterShareGroupOffsets: an administrator says from where an empty share group reads on.
+
+The state of the partitions is begun anew at the share coordinator; a group that does not exist is
+made. Source: GroupMetadataManager.alterShareGroupOffsets, persisterInitialize of
+GroupCoordinatorService, KafkaApis.handleAlterShareGroupOffsetsRequest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.core.groups.api import GroupApi
+from coordinator_server.core.groups.effects import STEP_ITEMS, SharePartition, StateCall
+from coordinator_server.core.groups.modern.refusal import RefusedError
+from coordinator_server.core.groups.settings import GroupKind
+from coordinator_server.core.groups.share.initialize import write_initialized
+from coordinator_server.core.groups.share.partitions import (
+    NO_STATES,
+    SharedTopic,
+    by_topic,
+    with_initializing,
+)
+from coordinator_server.core.groups.share.records import states_record
+from coordinator_server.core.groups.share.share_group import ShareGroup
+from protocol.apis.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
+from protocol.coordinator_errors import client_error
+from protocol.error_messages import MESSAGES
+from protocol.errors import ErrorCode
+from protocol.json_form import uuid_to_text
+from protocol.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from coordinator_server.core.caller import Caller
+    from coordinator_server.core.groups.classic.metadata import GroupMetadata
+    from coordinator_server.core.groups.effects import Effects, Reply, StateErrors, Steps
+    from coordinator_server.core.groups.settings import GroupSettings, KnownTopic, TopicsView
+
+
+def validate(request: AlterShareGroupOffsetsRequest, _: Caller, __: GroupSettings) -> ErrorCode:
+    """No group has an empty id."""
+    return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
+
+
+def refuse(
+    _: AlterShareGroupOffsetsRequest, __: Caller, error: ErrorCode
+) -> AlterShareGroupOffsetsResponse:
+    """A request refused as a whole."""
+    return AlterShareGroupOffsetsResponse(error_code=error, error_message=MESSAGES[error])
+
+
+def wrong_kind(request: AlterShareGroupOffsetsRequest, _: Caller) -> AlterShareGroupOffsetsResponse:
+    """A group of another kind, even if it is empty."""
+    return AlterShareGroupOffsetsResponse(
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+        error_message=f"Group {request.group_id} is not a share group.",
+    )
+
+
+def creates_group(_: AlterShareGroupOffsetsRequest) -> bool:
+    """Always."""
+    return True
+
+
+class _Changes:
+    """The partitions of a request, looked up: the answer so far, and the offsets to be."""
+
+    def __init__(self, group_id: str, topics: TopicsView) -> None:
+        self._group_id = group_id
+        self._topics = topics
+        self._answers: dict[str, AlterShareGroupOffsetsResponseTopic] = {}
+        self.offsets: dict[SharePartition, int] = {}
+        self.initializing: dict[bytes, SharedTopic] = {}
+
+    @property
+    def response(self) -> AlterShareGroupOffsetsResponse:
+        """The answer."""
+        return AlterShareGroupOffsetsResponse(responses=list(self._answers.values()))
+
+    def take(self, request: AlterShareGroupOffsetsRequest) -> Steps:
+        """Look at all partitions; those of unknown topics stand first in the answer.
+
+        Raises RefusedError for a negative partition.
+        """
+        seen = 0
+        for is_known in (False, True):
+            for topic in request.topics:
+                known = self._topics.topic(topic.topic_name)
+                if (known is not None) is not is_known or not (is_known or topic.partitions):
+                    continue
+                answer = self._answer(topic.topic_name, known)
+                for one in topic.partitions:
+                    answer.partitions.append(
+                        self._partition(known, one.partition_index, one.start_offset)
+                    )
+                    seen += 1
+                    if not seen % STEP_ITEMS:
+                        yield
+        for topic_id, partitions in by_topic(self.offsets).items():
+            name = self.initializing[topic_id].name
+            self.initializing[topic_id] = SharedTopic(name, partitions)
+
+    def _answer(self, name: str, known: KnownTopic | None) -> AlterShareGroupOffsetsResponseTopic:
+        topic_id = ZERO_UUID
+        if known is not None:
+            topic_id = known.topic_id
+            self.initializing.setdefault(topic_id, SharedTopic(name, frozenset()))
+        answer = self._answers.get(name)
+        if answer is None:
+            answer = AlterShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic_id)
+            self._answers[name] = answer
+        return answer
+
+    def _partition(
+        self, known: KnownTopic | None, index: int, start_offset: int
+    ) -> AlterShareGroupOffsetsResponsePartition:
+        if known is None or index >= len(known.partitions):
+            return _failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if index < 0:
+            message = (
+                "Initialize share group parameters has invalid partitionId - "
+                f"{self._group_id} {uuid_to_text(known.topic_id)} {index}"
+            )
+            raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+        self.offsets[SharePartition(known.topic_id, index)] = start_offset
+        return AlterShareGroupOffsetsResponsePartition(partition_index=index)
+
+
+def _failed(index: int, error: ErrorCode) -> AlterShareGroupOffsetsResponsePartition:
+    return AlterShareGroupOffsetsResponsePartition(
+        partition_index=index, error_code=error, error_message=MESSAGES[error]
+    )
+
+
+def alter_first(
+    group: GroupMetadata,
+    request: AlterShareGroupOffsetsRequest,
+    reply: Reply[AlterShareGroupOffsetsResponse],
+    now_ms: int,
+    effects: Effects,
+) -> Steps | None:
+    """To a classic group: one that was just made for it becomes a share group."""
+    if not group.is_new:
+        effects.reply(reply, wrong_kind(request, reply.caller))
+        return None
+    blank: ShareGroup = group.environment.in_place_of(GroupKind.SHARE, group)
+    return alter(blank, request, reply, now_ms, effects)
+
+
+def alter(
+    group: ShareGroup,
+    request: AlterShareGroupOffsetsRequest,
+    reply: Reply[AlterShareGroupOffsetsResponse],
+    now_ms: int,
+    effects: Effects,
+) -> Steps:
+    """Record what begins anew, then ask the share coordinator. Exclusive."""
+    if group.members:
+        effects.reply(reply, refuse(request, reply.caller, ErrorCode.NON_EMPTY_GROUP))
+        return
+    topics = group.environment.topics
+    changes = _Changes(group.group_id, topics)
+    try:
+        yield from changes.take(request)
+    except RefusedError as refused:
+        response = AlterShareGroupOffsetsResponse(
+            error_code=refused.error, error_message=refused.message
+        )
+        effects.reply(reply, response)
+        return
+    response = changes.response
+    if not changes.initializing:
+        effects.reply(reply, response)
+        return
+
+    def written(error: ErrorCode, now_ms: int, effects: Effects) -> None:
+        if error is not ErrorCode.NONE:
+            effects.reply(reply, refuse(request, reply.caller, client_error(error)))
+            return
+        assert isinstance(effects.group, ShareGroup)
+        effects.group.asked_at_ms = now_ms
+        if changes.offsets:
+            call = StateCall(changes.offsets, effects.group.epoch, answered, reply)
+            effects.ask(call)
+        else:
+            effects.reply(reply, response)
+
+    def answered(group: ShareGroup, errors: StateErrors, now_ms: int, effects: Effects) -> None:
+        if errors:
+            effects.reply(reply, _with_errors(response, errors))
+        else:
+            write_initialized(group, changes.offsets, effects)
+            effects.reply(reply, response)
+
+    states = with_initializing(group.states or NO_STATES, changes.initializing, topics)
+    effects.write([states_record(group.group_id, states)], written)
+
+
+def _with_errors(
+    response: AlterShareGroupOffsetsResponse, errors: StateErrors
+) -> AlterShareGroupOffsetsResponse:
+    """The answer with what the share coordinator says. The partitions stay initializing."""
+    for topic in response.responses:
+        topic.partitions = [
+            _failed(one.partition_index, errors[place])
+            if (place := SharePartition(topic.topic_id, one.partition_index)) in errors
+            else one
+            for one in topic.partitions
+        ]
+    return response
+
+
+ALTER_SHARE_GROUP_OFFSETS = GroupApi(
+    request_type=AlterShareGroupOffsetsRequest,
+    serve=alter_first,
+    serve_kind={GroupKind.SHARE: alter},
+    refuse=refuse,
+    missing=wrong_kind,
+    wrong_kind=wrong_kind,
+    validate=validate,
+    creates_group=creates_group,
+    exclusive=True,
+    sees_deadlines=True,
+)

@@ -1,0 +1,166 @@
+"""The simple assignor: each partition goes to as many members as it takes to give all the same.
+
+With more members than partitions a partition is read by several; with fewer, by one alone. Members
+keep what they had, as far as they are to have so much. Where they read different topics, each topic
+is a matter of its own. Source: SimpleAssignor, SimpleHomogeneousAssignmentBuilder and
+SimpleHeterogeneousAssignmentBuilder (KIP-932).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from math import ceil
+from typing import TYPE_CHECKING
+
+from coordinator_server.core.groups.modern.assignor_spec import (
+    Assignment,
+    GroupSpec,
+    MemberSpec,
+    with_added,
+)
+from coordinator_server.core.groups.pace import Pace
+
+if TYPE_CHECKING:
+    from coordinator_server.core.groups.modern.assignor_spec import Partitions
+    from coordinator_server.steps import Computation
+
+TopicPartition = tuple[bytes, int]
+"""Topic id and partition."""
+
+
+def simple(spec: GroupSpec) -> Computation[Assignment]:
+    """Who shall read what; `spec.assignable` says what there is to hand out."""
+    pace = Pace()
+    members = list(spec.members.values())
+    readers: dict[bytes, list[int]] = {}
+    for index, member in enumerate(members):
+        for topic_id in member.topic_ids:
+            readers.setdefault(topic_id, []).append(index)
+        if pace.is_due(len(member.topic_ids)):
+            yield
+    if not readers:
+        return {}
+    scopes = [list(readers)] if spec.is_homogeneous else [[topic_id] for topic_id in readers]
+    taken: list[list[TopicPartition]] = [[] for _ in members]
+    for topic_ids in scopes:
+        of_scope = readers[topic_ids[0]]
+        held: dict[int, set[TopicPartition]] = {index: set() for index in of_scope}
+        for index, (_, partitions, _) in enumerate(members):
+            for topic_id in topic_ids:
+                if topic_id in partitions:
+                    had = ((topic_id, partition) for partition in partitions[topic_id])
+                    held.setdefault(index, set()).update(had)
+            if pace.is_due(len(topic_ids)):
+                yield
+        targets = list(_assignable(spec, topic_ids))
+        yield from _share_out(targets, of_scope, held, pace)
+        for index, of_member in held.items():
+            taken[index] += of_member
+            if pace.is_due(len(of_member)):
+                yield
+    assignment: dict[str, Partitions] = {}
+    for (member_id, member), to_read in zip(spec.members.items(), taken, strict=True):
+        assignment[member_id] = with_added(_topics_kept(spec, member, readers), to_read)
+        if pace.is_due(len(to_read)):
+            yield
+    return assignment
+
+
+def _topics_kept(
+    spec: GroupSpec, member: MemberSpec, readers: Container[bytes]
+) -> dict[bytes, frozenset[int]]:
+    """Topics that a member had something of stay in its assignment, be it without partitions.
+
+    What it has of topics that nobody reads any more, Kafka takes away only where all members read
+    the same.
+    """
+    return {
+        one: frozenset() if one in readers else had
+        for one, had in member.partitions.items()
+        if one in readers or not spec.is_homogeneous
+    }
+
+
+def _assignable(spec: GroupSpec, topic_ids: Iterable[bytes]) -> Iterable[TopicPartition]:
+    for topic_id in topic_ids:
+        for partition in range(spec.partition_counts[topic_id]):
+            if spec.assignable is None or partition in spec.assignable.get(topic_id, ()):
+                yield topic_id, partition
+
+
+def _share_out(
+    targets: Sequence[TopicPartition],
+    readers: Sequence[int],
+    held: dict[int, set[TopicPartition]],
+    pace: Pace,
+) -> Computation[None]:
+    """Change `held`, what each member has, so that all readers share the targets evenly."""
+    sharing = -(-len(readers) // len(targets)) if targets else 0
+    quotas = _quotas(sharing * len(targets), readers)
+    holders: dict[TopicPartition, set[int]] = {one: set() for one in targets}
+    for index, of_member in held.items():
+        for one in of_member:
+            holders.setdefault(one, set()).add(index)
+        if pace.is_due(len(of_member)):
+            yield
+    for index, of_member in held.items():
+        surplus = len(of_member) - quotas.get(index, 0)
+        if surplus > 0:
+            for one in sorted(of_member)[:surplus]:
+                of_member.remove(one)
+                holders[one].remove(index)
+        if pace.is_due(len(of_member)):
+            yield
+    for one, of_one in holders.items():
+        surplus = len(of_one) - sharing
+        if surplus > 0:
+            for index in sorted(of_one)[:surplus]:
+                of_one.remove(index)
+                held[index].remove(one)
+        if pace.is_due(len(of_one)):
+            yield
+    yield from _fill(holders, sharing, quotas, held, pace)
+
+
+def _quotas(total: int, readers: Sequence[int]) -> dict[int, int]:
+    """How many partitions each reader shall have, of `total` in all."""
+    each = total / len(readers)
+    return {
+        index: ceil(each * (place + 1)) - ceil(each * place) for place, index in enumerate(readers)
+    }
+
+
+def _fill(
+    holders: dict[TopicPartition, set[int]],
+    sharing: int,
+    quotas: dict[int, int],
+    held: dict[int, set[TopicPartition]],
+    pace: Pace,
+) -> Computation[None]:
+    """Members that have too little take turns at the partitions that too few have.
+
+    As in Kafka, it ends with a partition that all of them had before: with another order of turns
+    one more might find its place. And who takes a partition twice in its turns has it once.
+    """
+    unfilled = [index for index, quota in quotas.items() if len(held[index]) < quota]
+    turn, has_given = 0, False
+    for one in sorted(holders):
+        missing = sharing - len(holders[one])
+        if pace.is_due(1 + missing):
+            yield
+        while missing > 0 and unfilled:
+            if turn == len(unfilled):
+                if not has_given:
+                    return
+                turn, has_given = 0, False
+            index = unfilled[turn]
+            if index in holders[one]:
+                turn += 1
+                continue
+            held[index].add(one)
+            missing -= 1
+            has_given = True
+            if len(held[index]) >= quotas[index]:
+                del unfilled[turn]
+            else:
+                turn += 1

@@ -1,0 +1,145 @@
+"""ShareGroupDescribe: what a share group shows of itself.
+
+Source: ShareGroup.asDescribedGroup, ShareGroupMember.asShareGroupDescribeMember.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from coordinator_server.core.groups.api import GroupApi
+from coordinator_server.core.groups.authorized_operations import authorized_operations
+from coordinator_server.core.groups.pace import Pace
+from coordinator_server.core.groups.settings import GroupKind
+from protocol.apis.share_group_describe import (
+    DescribedShareAssignment,
+    DescribedShareGroup,
+    DescribedShareMember,
+    DescribedShareTopicPartitions,
+)
+from protocol.error_messages import MESSAGES
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinator_server.core.caller import Caller
+    from coordinator_server.core.groups.classic.metadata import GroupMetadata
+    from coordinator_server.core.groups.effects import Effects, Reply, Steps
+    from coordinator_server.core.groups.settings import GroupSettings
+    from coordinator_server.core.groups.share.member import ShareMember
+    from coordinator_server.core.groups.share.share_group import ShareGroup
+
+ASSIGNOR = "simple"
+
+
+class DescribeShareGroup(NamedTuple):
+    """One group of a ShareGroupDescribe request."""
+
+    group_id: str
+    include_authorized_operations: bool = False
+
+
+def validate(request: DescribeShareGroup, _: Caller, __: GroupSettings) -> ErrorCode:
+    """No group has an empty id."""
+    return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
+
+
+def refuse(request: DescribeShareGroup, _: Caller, error: ErrorCode) -> DescribedShareGroup:
+    """A group that cannot be described now."""
+    return DescribedShareGroup(
+        group_id=request.group_id,
+        error_code=error,
+        error_message=None if error is ErrorCode.INVALID_GROUP_ID else MESSAGES[error],
+    )
+
+
+def missing(request: DescribeShareGroup, _: Caller) -> DescribedShareGroup:
+    """A group that does not exist."""
+    return _not_found(request, f"Group {request.group_id} not found.")
+
+
+def wrong_kind(request: DescribeShareGroup, _: Caller) -> DescribedShareGroup:
+    """A group of another kind."""
+    return _not_found(request, f"Group {request.group_id} is not a share group.")
+
+
+def _not_found(request: DescribeShareGroup, message: str) -> DescribedShareGroup:
+    return DescribedShareGroup(
+        group_id=request.group_id,
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+        error_message=message,
+    )
+
+
+def describe_classic(
+    _: GroupMetadata,
+    request: DescribeShareGroup,
+    reply: Reply[DescribedShareGroup],
+    now_ms: int,
+    effects: Effects,
+) -> None:
+    """A group of the classic protocol is none of these."""
+    effects.reply(reply, wrong_kind(request, reply.caller))
+
+
+def describe(
+    group: ShareGroup,
+    request: DescribeShareGroup,
+    reply: Reply[DescribedShareGroup],
+    now_ms: int,
+    effects: Effects,
+) -> Steps:
+    """Answer with a DescribedShareGroup."""
+    members: list[DescribedShareMember] = []
+    pace = Pace()
+    for member in group.members.values():
+        members.append(_described(group, member))
+        if pace.is_due(1 + len(member.topics)):
+            yield
+    response = DescribedShareGroup(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=ASSIGNOR,
+        members=members,
+        authorized_operations=authorized_operations(
+            are_requested=request.include_authorized_operations
+        ),
+    )
+    effects.reply(reply, response)
+
+
+def _described(group: ShareGroup, member: ShareMember) -> DescribedShareMember:
+    """A member; of what it reads the topics that still exist."""
+    current = group.current(member.member_id)
+    topics = group.environment.topics
+    return DescribedShareMember(
+        member_id=member.member_id,
+        rack_id=member.rack_id,
+        member_epoch=current.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=list(member.topics),
+        assignment=DescribedShareAssignment(
+            topic_partitions=[
+                DescribedShareTopicPartitions(
+                    topic_id=topic_id, topic_name=topic.name, partitions=sorted(partitions)
+                )
+                for topic_id, partitions in current.assigned.items()
+                if (topic := topics.topic_by_id(topic_id)) is not None
+            ]
+        ),
+    )
+
+
+SHARE_GROUP_DESCRIBE = GroupApi(
+    request_type=DescribeShareGroup,
+    serve=describe_classic,
+    serve_kind={GroupKind.SHARE: describe},
+    refuse=refuse,
+    missing=missing,
+    wrong_kind=wrong_kind,
+    validate=validate,
+    at_once=True,
+    sees_deadlines=True,
+)

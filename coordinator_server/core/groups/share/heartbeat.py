@@ -1,0 +1,350 @@
+"""ShareGroupHeartbeat: the one request of members of share groups (KIP-932).
+
+A heartbeat may join, change the subscription, and leave. From it and the group follow records, at
+once written and replayed, the answer, and which partitions the share coordinator is asked to begin.
+Source: GroupMetadataManager.shareGroupHeartbeat.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from coordinator_server.core.groups.api import GroupApi
+from coordinator_server.core.groups.modern.configs import config
+from coordinator_server.core.groups.modern.metadata_hash import metadata_hash
+from coordinator_server.core.groups.modern.refusal import RefusedError
+from coordinator_server.core.groups.modern.text import is_blank
+from coordinator_server.core.groups.modern.topic_names import topic_names
+from coordinator_server.core.groups.settings import GroupKind
+from coordinator_server.core.groups.share import timers
+from coordinator_server.core.groups.share.initialize import Initialization, initialization_due
+from coordinator_server.core.groups.share.leaving import removal, topics_with
+from coordinator_server.core.groups.share.member import (
+    JOINING_EPOCH,
+    LEAVING_EPOCH,
+    ShareAssignment,
+    ShareMember,
+)
+from coordinator_server.core.groups.share.records import (
+    current_record,
+    epoch_record,
+    member_record,
+)
+from coordinator_server.core.groups.share.share_group import ShareGroup
+from coordinator_server.core.groups.share.target import target_of_member
+from protocol.apis.share_group_heartbeat import (
+    ShareAssignedPartitions,
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+from protocol.apis.share_group_heartbeat import ShareAssignment as AssignmentField
+from protocol.coordinator_errors import client_error
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinator_server.core.caller import Caller
+    from coordinator_server.core.groups.classic.metadata import GroupMetadata
+    from coordinator_server.core.groups.effects import Effects, Reply, Steps
+    from coordinator_server.core.groups.modern.assignor_spec import Partitions
+    from coordinator_server.core.groups.records import CoordinatorRecord
+    from coordinator_server.core.groups.settings import GroupSettings
+    from coordinator_server.core.groups.share.target import ShareTarget
+    from coordinator_server.steps import Computation
+
+LONGEST_MEMBER_ID = 36
+"""Source: KafkaApis.isMemberIdValid."""
+
+
+# --- requests without their group -------------------------------------------------------------
+
+
+def validate(request: ShareGroupHeartbeatRequest, _: Caller, __: GroupSettings) -> ErrorCode:
+    """What is wrong with a request whatever the group."""
+    if not _is_id(request.member_id) or _malformed(request) is not None:
+        return ErrorCode.INVALID_REQUEST
+    return ErrorCode.NONE
+
+
+def _is_id(member_id: str) -> bool:
+    return 0 < len(member_id) <= LONGEST_MEMBER_ID
+
+
+def _malformed(request: ShareGroupHeartbeatRequest) -> str | None:
+    """Kafka's text on what is wrong with a request, None for a good one."""
+    if is_blank(request.member_id):
+        return "MemberId can't be empty."
+    if is_blank(request.group_id):
+        return "GroupId can't be empty."
+    if request.rack_id is not None and is_blank(request.rack_id):
+        return "RackId can't be empty."
+    if request.member_epoch == JOINING_EPOCH and not request.subscribed_topic_names:
+        return "SubscribedTopicNames must be set in first request."
+    return "MemberEpoch is invalid." if request.member_epoch < LEAVING_EPOCH else None
+
+
+def _error(error: ErrorCode, message: str | None = None) -> ShareGroupHeartbeatResponse:
+    return ShareGroupHeartbeatResponse(error_code=error, error_message=message)
+
+
+def refuse(
+    request: ShareGroupHeartbeatRequest, _: Caller, error: ErrorCode
+) -> ShareGroupHeartbeatResponse:
+    """A heartbeat answered without its group."""
+    if error is ErrorCode.INVALID_REQUEST and _is_id(request.member_id):
+        return _error(error, _malformed(request))
+    return _error(error)
+
+
+def missing(request: ShareGroupHeartbeatRequest, _: Caller) -> ShareGroupHeartbeatResponse:
+    """Only who joins makes a group."""
+    kind = "Group" if request.member_epoch == LEAVING_EPOCH else "Share group"
+    return _error(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {request.group_id} not found.")
+
+
+def wrong_kind(request: ShareGroupHeartbeatRequest, _: Caller) -> ShareGroupHeartbeatResponse:
+    """No group of another kind becomes a share group, even if it is empty."""
+    message = f"Group {request.group_id} is not a share group."
+    return _error(ErrorCode.GROUP_ID_NOT_FOUND, message)
+
+
+def creates_group(request: ShareGroupHeartbeatRequest) -> bool:
+    """Whether the member joins."""
+    return request.member_epoch == JOINING_EPOCH
+
+
+# --- with a group -----------------------------------------------------------------------------
+
+
+class Plan(NamedTuple):
+    """What a heartbeat comes to: records, the answer, and what is to be done once they are written.
+
+    `member_id` is None if the member leaves; `revision` that of the topics, if the metadata hash
+    was computed; `initialization` what the share coordinator is asked.
+    """
+
+    records: list[CoordinatorRecord]
+    response: ShareGroupHeartbeatResponse
+    member_id: str | None = None
+    revision: int | None = None
+    initialization: Initialization | None = None
+
+
+def heartbeat(
+    group: ShareGroup,
+    request: ShareGroupHeartbeatRequest,
+    reply: Reply[ShareGroupHeartbeatResponse],
+    now_ms: int,
+    effects: Effects,
+) -> Steps:
+    """Serve a heartbeat to a share group. Exclusive: it sees what all before it have made."""
+    try:
+        if request.member_epoch == LEAVING_EPOCH:
+            plan = yield from _leave(group, request)
+        else:
+            plan = yield from _Heartbeat(group, request, reply.caller, now_ms).plan()
+    except RefusedError as refused:
+        effects.reply(reply, _error(refused.error, refused.message))
+        return
+
+    def done(error: ErrorCode, now_ms: int, effects: Effects) -> None:
+        if error is not ErrorCode.NONE:
+            effects.reply(reply, _error(client_error(error)))
+            return
+        assert isinstance(effects.group, ShareGroup)
+        _finish(effects.group, plan, now_ms, effects)
+        effects.reply(reply, plan.response)
+
+    if plan.records:
+        effects.write(plan.records, done)
+    else:
+        _finish(group, plan, now_ms, effects)
+        effects.reply(reply, plan.response)
+
+
+def first_heartbeat(
+    group: GroupMetadata,
+    request: ShareGroupHeartbeatRequest,
+    reply: Reply[ShareGroupHeartbeatResponse],
+    now_ms: int,
+    effects: Effects,
+) -> Steps:
+    """A heartbeat to a classic group: one that was just made for it becomes a share group."""
+    if not group.is_new:
+        effects.reply(reply, wrong_kind(request, reply.caller))
+        return
+    blank: ShareGroup = group.environment.in_place_of(GroupKind.SHARE, group)
+    yield from heartbeat(blank, request, reply, now_ms, effects)
+
+
+def _finish(group: ShareGroup, plan: Plan, now_ms: int, effects: Effects) -> None:
+    """The records are written: the session, and the call to the share coordinator."""
+    if plan.revision is not None:
+        group.hashed_revision = plan.revision
+    if plan.member_id is not None:
+        timers.renew_session(group, plan.member_id, now_ms)
+    if plan.initialization is not None:
+        plan.initialization.begin(group, now_ms, effects)
+
+
+def _leave(group: ShareGroup, request: ShareGroupHeartbeatRequest) -> Computation[Plan]:
+    member_id = request.member_id
+    response = ShareGroupHeartbeatResponse(member_id=member_id, member_epoch=LEAVING_EPOCH)
+    records = yield from removal(group, _known_member(group, member_id))
+    return Plan(records, response)
+
+
+def _known_member(group: ShareGroup, member_id: str) -> ShareMember:
+    member = group.members.get(member_id)
+    if member is None:
+        message = f"Member {member_id} is not a member of group {group.group_id}."
+        raise RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, message)
+    return member
+
+
+class _Heartbeat:
+    """A heartbeat that does not leave, on its way to a plan."""
+
+    def __init__(
+        self,
+        group: ShareGroup,
+        request: ShareGroupHeartbeatRequest,
+        caller: Caller,
+        now_ms: int,
+    ) -> None:
+        self._group = group
+        self._request = request
+        self._caller = caller
+        self._now_ms = now_ms
+        self._records: list[CoordinatorRecord] = []
+        self._is_joining = request.member_epoch == JOINING_EPOCH
+
+    def plan(self) -> Computation[Plan]:
+        """What it comes to. Raises RefusedError."""
+        group, records = self._group, self._records
+        self._check_size()
+        before = self._member()
+        after, current = self._updated(before), group.current(before.member_id)
+        if self._request.subscribed_topic_names is not None:
+            topics = yield from topic_names(group, self._request.subscribed_topic_names)
+            after = after._replace(topics=topics)
+        if after != before:
+            records.append(member_record(group.group_id, after))
+        epoch, revision = yield from self._epoch(before, after)
+        target = yield from target_of_member(group, epoch, after, self._now_ms, records)
+        moved = self._reconciled(after, current, target, has_changed=epoch != group.epoch)
+        if moved != current:
+            records.append(current_record(group.group_id, after.member_id, moved))
+        response = ShareGroupHeartbeatResponse(
+            member_id=after.member_id,
+            member_epoch=moved.epoch,
+            heartbeat_interval_ms=config(group, timers.HEARTBEAT_INTERVAL),
+        )
+        is_full = self._is_joining or self._request.subscribed_topic_names is not None
+        if is_full or moved.assigned != current.assigned:
+            response.assignment = _field(moved.assigned)
+        initialization = yield from initialization_due(group, epoch, after, self._now_ms, records)
+        return Plan(records, response, after.member_id, revision, initialization)
+
+    def _check_size(self) -> None:
+        group = self._group
+        limit = group.settings.share_max_size
+        if len(group.members) >= limit and self._request.member_id not in group.members:
+            message = f"The share group has reached its maximum capacity of {limit} members."
+            raise RefusedError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
+
+    def _member(self) -> ShareMember:
+        """The member as it was before, a blank one that joins."""
+        member_id = self._request.member_id
+        if self._is_joining:
+            return self._group.members.get(member_id, ShareMember(member_id))
+        member = _known_member(self._group, member_id)
+        self._check_epoch(self._group.current(member_id))
+        return member
+
+    def _check_epoch(self, current: ShareAssignment) -> None:
+        """The epoch before is right too: the answer that told the new one may be lost."""
+        received = self._request.member_epoch
+        if received in (current.epoch, current.previous_epoch):
+            return
+        known = f"epoch ({received}) than the one known by the group coordinator ({current.epoch})"
+        rejoin = "The member must abandon all its partitions and rejoin."
+        if received > current.epoch:
+            message = f"The share group member has a greater member {known}. {rejoin}"
+        else:
+            message = (
+                f"The share group member has a smaller member {known}, and it does not match the "
+                f"previous member epoch ({current.previous_epoch}). {rejoin}"
+            )
+        raise RefusedError(ErrorCode.FENCED_MEMBER_EPOCH, message)
+
+    def _updated(self, member: ShareMember) -> ShareMember:
+        """The member with what the request says of it beside the names of topics; null leaves a
+        field as it was."""
+        request = self._request
+        return member._replace(
+            rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+            client_id=self._caller.client_id or "",
+            client_host=self._caller.client_host,
+        )
+
+    def _epoch(
+        self, before: ShareMember, after: ShareMember
+    ) -> Computation[tuple[int, int | None]]:
+        """The group epoch: one more if a subscription or the topics that are read have changed, or
+        if partitions were initialized since the last assignment.
+
+        With the revision of the topics, if these were looked at.
+        """
+        group = self._group
+        revision = group.environment.topics.revision
+        bumps = after.topics != before.topics
+        if group.assignment_epoch >= group.epoch:
+            bumps = bumps or group.has_unassigned
+        if not bumps and revision == group.hashed_revision:
+            return group.epoch, None
+        names = yield from topics_with(group, before, after)
+        hashed = yield from metadata_hash(names, group.environment.topics)
+        if not bumps and hashed == group.metadata_hash:
+            return group.epoch, revision
+        self._records.append(epoch_record(group.group_id, group.epoch + 1, hashed))
+        return group.epoch + 1, revision
+
+    def _reconciled(
+        self,
+        member: ShareMember,
+        current: ShareAssignment,
+        target: ShareTarget,
+        *,
+        has_changed: bool,
+    ) -> ShareAssignment:
+        """What the member reads from now on. Source: ShareGroupAssignmentBuilder."""
+        if target.epoch == current.epoch and not has_changed:
+            return current
+        known = {one.topic_id for one in self._group.existing(member.topics)}
+        readable = {one: target.partitions[one] for one in target.partitions if one in known}
+        if target.epoch == current.epoch:
+            return current._replace(assigned=readable)
+        return ShareAssignment(target.epoch, current.epoch, readable)
+
+
+def _field(assigned: Partitions) -> AssignmentField:
+    return AssignmentField(
+        topic_partitions=[
+            ShareAssignedPartitions(topic_id=topic_id, partitions=sorted(partitions))
+            for topic_id, partitions in assigned.items()
+        ]
+    )
+
+
+SHARE_GROUP_HEARTBEAT = GroupApi(
+    request_type=ShareGroupHeartbeatRequest,
+    serve=first_heartbeat,
+    serve_kind={GroupKind.SHARE: heartbeat},
+    refuse=refuse,
+    missing=missing,
+    wrong_kind=wrong_kind,
+    validate=validate,
+    creates_group=creates_group,
+    exclusive=True,
+    at_once=True,
+)

@@ -1,0 +1,76 @@
+"""Which partitions of a share group are initialized, as DescribeShareGroupOffsets asks.
+
+Source: initializedShareGroupPartitions of GroupMetadataManager.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from coordinator_server.core.groups.api import GroupApi
+from coordinator_server.core.groups.settings import GroupKind
+from coordinator_server.core.groups.share.partitions import NO_STATES
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinator_server.core.caller import Caller
+    from coordinator_server.core.groups.effects import Effects, Reply
+    from coordinator_server.core.groups.group import Group
+    from coordinator_server.core.groups.share.partitions import SharedTopics
+    from coordinator_server.core.groups.share.share_group import ShareGroup
+
+
+class FetchInitialized(NamedTuple):
+    """Asks one group."""
+
+    group_id: str
+
+
+class InitializedPartitions(NamedTuple):
+    """The answer, by topic id."""
+
+    error: ErrorCode
+    topics: SharedTopics
+
+
+def refuse(_: FetchInitialized, __: Caller, error: ErrorCode) -> InitializedPartitions:
+    """The group cannot be asked now."""
+    return InitializedPartitions(error, {})
+
+
+def missing(request: FetchInitialized, caller: Caller) -> InitializedPartitions:
+    """A group that does not exist has none; nor has one of another kind."""
+    return refuse(request, caller, ErrorCode.NONE)
+
+
+def fetch_of_classic(
+    _: Group,
+    request: FetchInitialized,
+    reply: Reply[InitializedPartitions],
+    now_ms: int,
+    effects: Effects,
+) -> None:
+    """None."""
+    effects.reply(reply, missing(request, reply.caller))
+
+
+def fetch(
+    group: ShareGroup,
+    _: FetchInitialized,
+    reply: Reply[InitializedPartitions],
+    now_ms: int,
+    effects: Effects,
+) -> None:
+    """Those of the group as it is now."""
+    topics = (group.states or NO_STATES).initialized
+    effects.reply(reply, InitializedPartitions(ErrorCode.NONE, topics))
+
+
+SHARE_GROUP_INITIALIZED = GroupApi(
+    request_type=FetchInitialized,
+    serve=fetch_of_classic,
+    serve_kind={GroupKind.SHARE: fetch},
+    refuse=refuse,
+    missing=missing,
+    at_once=True,
+)

@@ -1,0 +1,57 @@
+"""Members that leave a share group, and those that are fenced.
+
+Source: shareGroupFenceMember of GroupMetadataManager.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.core.groups.modern.metadata_hash import metadata_hash
+from coordinator_server.core.groups.modern.modern_group import NEVER_ASSIGNED_MS
+from coordinator_server.core.groups.pace import Pace
+from coordinator_server.core.groups.share.records import (
+    epoch_record,
+    member_tombstones,
+    target_epoch_record,
+)
+
+if TYPE_CHECKING:
+    from coordinator_server.core.groups.records import CoordinatorRecord
+    from coordinator_server.core.groups.settings import KnownTopic
+    from coordinator_server.core.groups.share.member import ShareMember
+    from coordinator_server.core.groups.share.share_group import ShareGroup
+    from coordinator_server.steps import Computation
+
+
+def removal(group: ShareGroup, member: ShareMember) -> Computation[list[CoordinatorRecord]]:
+    """Return the records that remove a member: the group epoch rises.
+
+    If it is the last member, the assignment epoch rises as well, without a time. Source:
+    shareGroupFenceMember.
+    """
+    group_id, epoch = group.group_id, group.epoch + 1
+    records = member_tombstones(group_id, member.member_id)
+    names = yield from topics_with(group, member, None)
+    hashed = yield from metadata_hash(names, group.environment.topics)
+    records.append(epoch_record(group_id, epoch, hashed))
+    if group.member_count == 1:
+        records.append(target_epoch_record(group_id, epoch, NEVER_ASSIGNED_MS))
+    return records
+
+
+def topics_with(
+    group: ShareGroup, before: ShareMember, after: ShareMember | None
+) -> Computation[dict[str, KnownTopic]]:
+    """All topics that are read, by name, once a member has changed, or is gone."""
+    others = [one for one in group.members.values() if one.member_id != before.member_id]
+    if after is not None:
+        others.append(after)
+    read: dict[str, KnownTopic] = {}
+    pace = Pace()
+    for names in {one.topics for one in others}:
+        yield from group.look_up(names)
+        read.update((topic.name, topic) for topic in group.existing(names))
+        if pace.is_due(len(names)):
+            yield
+    return read

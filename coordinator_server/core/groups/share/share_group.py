@@ -1,0 +1,280 @@
+"""ShareGroup: one share group (KIP-932).
+
+All of its state is made by records; requests and timers only compute them. Source: Kafka's
+ShareGroup and ModernGroup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from coordinator_server.core.groups.effects import STEP_ITEMS
+from coordinator_server.core.groups.modern.modern_group import ModernGroup
+from coordinator_server.core.groups.settings import GroupKind
+from coordinator_server.core.groups.share.member import NOTHING_ASSIGNED
+from coordinator_server.core.groups.share.partitions import PartitionStates, without_topics
+from coordinator_server.core.groups.share.records import (
+    current_of,
+    current_record,
+    epoch_record,
+    group_tombstones,
+    member_of,
+    member_record,
+    partitions_of,
+    states_of,
+    states_record,
+    target_epoch_record,
+    target_record,
+)
+from protocol.errors import ErrorCode
+from protocol.offsets_log import LegacyOffsetCommitKey, OffsetCommitKey
+from protocol.share_group_records import (
+    ShareGroupCurrentMemberAssignmentKey,
+    ShareGroupCurrentMemberAssignmentValue,
+    ShareGroupMemberMetadataKey,
+    ShareGroupMemberMetadataValue,
+    ShareGroupMetadataKey,
+    ShareGroupMetadataValue,
+    ShareGroupStatePartitionMetadataKey,
+    ShareGroupStatePartitionMetadataValue,
+    ShareGroupTargetAssignmentMemberKey,
+    ShareGroupTargetAssignmentMemberValue,
+    ShareGroupTargetAssignmentMetadataKey,
+    ShareGroupTargetAssignmentMetadataValue,
+)
+
+if TYPE_CHECKING:
+    from coordinator_server.core.groups.effects import Steps
+    from coordinator_server.core.groups.group import Group
+    from coordinator_server.core.groups.modern.assignor_spec import Partitions
+    from coordinator_server.core.groups.records import CoordinatorRecord
+    from coordinator_server.core.groups.settings import GroupEnvironment, KnownTopic
+    from coordinator_server.core.groups.share.member import ShareAssignment, ShareMember
+    from protocol.apis.offset_commit import OffsetCommitRequest
+
+
+class ShareGroupState(StrEnum):
+    """State of a share group; the values are the names that ShareGroupDescribe shows."""
+
+    EMPTY = "Empty"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class ShareGroup(ModernGroup):
+    """A group whose members share partitions.
+
+    `members`, `targets` and `currents` are by member id: what each member asks for, shall read from
+    and reads from. `states` says of which partitions there is state at the share coordinator, None
+    before there was any.
+    """
+
+    kind = GroupKind.SHARE
+
+    def __init__(self, group_id: str, environment: GroupEnvironment) -> None:
+        super().__init__(group_id, environment)
+        self.members: dict[str, ShareMember] = {}
+        self.targets: dict[str, Partitions] = {}
+        self.currents: dict[str, ShareAssignment] = {}
+        self.states: PartitionStates | None = None
+
+        self.complete_revision = -1
+        """The revision of the topics at which all that is read was initialized; soft."""
+        self.asked_at_ms = 0
+        """When the record of `states` was written, or else the group was loaded; soft."""
+        self._topics: frozenset[str] | None = None
+        self._existing: dict[tuple[str, ...], tuple[KnownTopic, ...]] = {}
+        self._existing_revision = -1
+        self._has_unassigned: bool | None = None
+
+    # Durable state
+
+    def replay(self, record: CoordinatorRecord) -> Group:
+        """Apply a record of this group, live or while the log is loaded."""
+        self.is_new = False
+        key, value = record
+        match key:
+            case OffsetCommitKey() | LegacyOffsetCommitKey():
+                self.offsets.replay(key, value)
+            case ShareGroupCurrentMemberAssignmentKey(member_id=member_id):
+                self.currents.pop(member_id, None)
+                if isinstance(value, ShareGroupCurrentMemberAssignmentValue):
+                    self.currents[member_id] = current_of(value)
+            case ShareGroupMemberMetadataKey(member_id=member_id):
+                assert value is None or isinstance(value, ShareGroupMemberMetadataValue)
+                self._set_member(member_id, value)
+            case ShareGroupTargetAssignmentMemberKey(member_id=member_id):
+                self._has_unassigned = None
+                self.targets.pop(member_id, None)
+                if isinstance(value, ShareGroupTargetAssignmentMemberValue):
+                    self.targets[member_id] = partitions_of(value.topic_partitions)
+            case ShareGroupTargetAssignmentMetadataKey():
+                if isinstance(value, ShareGroupTargetAssignmentMetadataValue):
+                    self.assignment_epoch = value.assignment_epoch
+                    self.assigned_at_ms = value.assignment_timestamp
+            case ShareGroupStatePartitionMetadataKey():
+                self._has_unassigned = None
+                self.complete_revision = -1
+                self.states = None
+                if isinstance(value, ShareGroupStatePartitionMetadataValue):
+                    self.states = states_of(value)
+            case ShareGroupMetadataKey():
+                if value is None:
+                    classic: Group = self.environment.in_place_of(GroupKind.CLASSIC, self)
+                    return classic
+                assert isinstance(value, ShareGroupMetadataValue)
+                self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
+        return self
+
+    def _set_member(self, member_id: str, value: ShareGroupMemberMetadataValue | None) -> None:
+        self._topics = self._has_unassigned = None
+        self.complete_revision = -1
+        self._existing.clear()
+        if value is None:
+            self.members.pop(member_id, None)
+            session = self.sessions.pop(member_id, None)
+            if session is not None:
+                self.purgatory.cancel(session)
+        else:
+            self.members[member_id] = member_of(member_id, value)
+
+    def state_records(self) -> list[CoordinatorRecord]:
+        """The records that make this state again."""
+        group_id = self.group_id
+        records = [member_record(group_id, member) for member in self.members.values()]
+        records.append(epoch_record(group_id, self.epoch, self.metadata_hash))
+        records += [target_record(group_id, one, target) for one, target in self.targets.items()]
+        records.append(target_epoch_record(group_id, self.assignment_epoch, self.assigned_at_ms))
+        records += [current_record(group_id, one, owned) for one, owned in self.currents.items()]
+        if self.states is not None:
+            records.append(states_record(group_id, self.states))
+        return records
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """The records that end the group, which has no members."""
+        return group_tombstones(self.group_id)
+
+    def has_state_of(self, topic_ids: Collection[bytes]) -> bool:
+        """Whether there is state, or shall be, of partitions of one of these topics."""
+        if self.states is None:
+            return False
+        return any(
+            one in topic_ids
+            for topics in (self.states.initializing, self.states.initialized, self.states.deleting)
+            for one in topics
+        )
+
+    def forgetting_topics(self, topic_ids: Collection[bytes]) -> list[CoordinatorRecord]:
+        """The share coordinator drops the state of deleted topics by itself.
+
+        Source: maybeCleanupShareGroupState.
+        """
+        if self.states is None or not self.has_state_of(topic_ids):
+            return []
+        initializing, initialized, deleting = self.states
+        left = PartitionStates(
+            without_topics(initializing, topic_ids),
+            without_topics(initialized, topic_ids),
+            {one: name for one, name in deleting.items() if one not in topic_ids},
+        )
+        return [states_record(self.group_id, left)]
+
+    # What follows from it
+
+    @property
+    def state(self) -> ShareGroupState:
+        """Source: ShareGroup.maybeUpdateGroupState."""
+        if self.is_unloaded:
+            return ShareGroupState.DEAD
+        return ShareGroupState.STABLE if self.members else ShareGroupState.EMPTY
+
+    def current(self, member_id: str) -> ShareAssignment:
+        """What a member reads from."""
+        return self.currents.get(member_id, NOTHING_ASSIGNED)
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The names of all topics that members read; not all need exist."""
+        if self._topics is None:
+            self._topics = frozenset().union(*(one.topics for one in self.members.values()))
+        return self._topics
+
+    def existing(self, names: tuple[str, ...]) -> tuple[KnownTopic, ...]:
+        """The topics of a subscription that exist."""
+        found = self._known_existing(names)
+        if found is None:
+            topics = self.environment.topics
+            found = tuple(one for name in names if (one := topics.topic(name)) is not None)
+            self._keep(names, found)
+        return found
+
+    def look_up(self, names: tuple[str, ...]) -> Steps:
+        """Find out in steps what `existing` then says at once."""
+        if self._known_existing(names) is None:
+            topics, found = self.environment.topics, []
+            for number, name in enumerate(names, start=1):
+                topic = topics.topic(name)
+                if topic is not None:
+                    found.append(topic)
+                if not number % STEP_ITEMS:
+                    yield
+            self._keep(names, tuple(found))
+
+    def _keep(self, names: tuple[str, ...], found: tuple[KnownTopic, ...]) -> None:
+        if len(self._existing) > len(self.members):
+            self._existing.clear()  # some are of requests that were refused
+        self._existing[names] = found
+
+    def _known_existing(self, names: tuple[str, ...]) -> tuple[KnownTopic, ...] | None:
+        revision = self.environment.topics.revision
+        if revision != self._existing_revision:
+            self._existing_revision = revision
+            self._existing.clear()
+        return self._existing.get(names)
+
+    @property
+    def has_unassigned(self) -> bool:
+        """Whether of the topics that are read other partitions are initialized than are assigned.
+
+        Source: initializedAssignmentPending of GroupMetadataManager.
+        """
+        if self._has_unassigned is None:
+            self._has_unassigned = self._find_unassigned()
+        return self._has_unassigned
+
+    def _find_unassigned(self) -> bool:
+        if self.states is None:
+            return False
+        assigned: dict[bytes, frozenset[int]] = {}
+        for target in self.targets.values():
+            for topic_id, partitions in target.items():
+                assigned[topic_id] = assigned.get(topic_id, frozenset()) | partitions
+        return any(
+            topic.name in self.topics and assigned.get(topic_id) != topic.partitions
+            for topic_id, topic in self.states.initialized.items()
+        )
+
+    # Offsets: a share group commits none
+
+    def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
+        """For such a request there is no group of this id."""
+        return ErrorCode.GROUP_ID_NOT_FOUND
+
+    def check_transactional_commit(self, request: OffsetCommitRequest) -> ErrorCode:
+        """For such a request there is no group of this id."""
+        return ErrorCode.GROUP_ID_NOT_FOUND
+
+    def check_offset_delete(self) -> ErrorCode:
+        """For such a request there is no group of this id."""
+        return ErrorCode.GROUP_ID_NOT_FOUND
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether a member reads `topic`."""
+        return topic in self.topics
+
+    @property
+    def offsets_may_expire(self) -> bool:
+        """Never: such a group ends only by being deleted."""
+        return False

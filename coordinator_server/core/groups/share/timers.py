@@ -1,0 +1,51 @@
+"""The timers of a share group: the sessions of its members, and how often it does things.
+
+Source: scheduleShareGroupSessionTimeout of GroupMetadataManager.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.core.groups.explain import Trigger
+from coordinator_server.core.groups.modern.account import cause_of
+from coordinator_server.core.groups.modern.configs import config
+from coordinator_server.core.groups.modern.retry import retried
+from coordinator_server.core.groups.modern.timers import MemberTimer, renew, session_expired
+from coordinator_server.core.groups.share.leaving import removal
+
+if TYPE_CHECKING:
+    from coordinator_server.core.groups.effects import Effects, Steps
+    from coordinator_server.core.groups.share.share_group import ShareGroup
+
+SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL = (
+    "share.session.timeout.ms",
+    "share.heartbeat.interval.ms",
+    "share.assignment.interval.ms",
+)
+"""The configs that a group may have of its own."""
+
+
+class DelayedSession(MemberTimer["ShareGroup"]):
+    """Ends the session of a member."""
+
+    def on_expiration(self, group: ShareGroup, now_ms: int, effects: Effects) -> Steps:
+        """The member is fenced; it learns of it when it speaks again."""
+        timeout_ms = config(group, SESSION_TIMEOUT)
+        session_expired(group, self.member_id, timeout_ms, effects)
+        member = group.members[self.member_id]
+        records = yield from removal(group, member)
+        write = effects.write(records, retried(group, self))
+        write.causes = [cause_of(Trigger.MEMBER_EXPIRED, member, timeout_ms=timeout_ms)]
+
+
+def renew_session(group: ShareGroup, member_id: str, now_ms: int) -> None:
+    """Start a member's session again."""
+    renew(group, DelayedSession, member_id, now_ms + config(group, SESSION_TIMEOUT))
+
+
+def load_finished(group: ShareGroup, now_ms: int) -> None:
+    """Every member gets a whole session to send its next heartbeat. Source: onLoaded."""
+    group.asked_at_ms = now_ms
+    for member_id in group.members:
+        renew_session(group, member_id, now_ms)

@@ -1,0 +1,229 @@
+"""The sticky task assignor: tasks stay where they or their state are, as far as loads are even.
+
+Active tasks first: to who ran the task, then to who kept a copy of its state, then to the process
+with the least load. Then the standby tasks of what has state, each in a process of its own. Source:
+StickyTaskAssignor (KIP-1071).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from coordinator_server.core.groups.pace import Pace
+from coordinator_server.core.groups.streams.assignors.least_first import LeastFirst
+from coordinator_server.core.groups.streams.assignors.process import Process, TaskId
+from coordinator_server.core.groups.streams.assignors.spec import (
+    Assignment,
+    GroupSpec,
+    MemberTasks,
+    Tasks,
+)
+
+if TYPE_CHECKING:
+    from coordinator_server.steps import Computation
+
+
+def sticky(spec: GroupSpec) -> Computation[Assignment]:
+    """Who shall run what."""
+    if not spec.members:
+        return {}
+    return (yield from _Builder(spec).build())
+
+
+class _Member(NamedTuple):
+    process: Process
+    member_id: str
+
+    @property
+    def task_count(self) -> int:
+        """How many tasks it has so far."""
+        return self.process.counts[self.member_id]
+
+
+class _Quota:
+    """How many tasks a member may get by preference: an even share of what is left.
+
+    Members that have reached it are out, with what they have.
+    """
+
+    def __init__(self, task_count: int, member_count: int) -> None:
+        self._tasks, self._members = task_count, member_count
+        self.each = self._share()
+
+    def _share(self) -> int:
+        return -(-self._tasks // self._members) if self._members else 0
+
+    def note(self, count: int) -> None:
+        """A member has `count` tasks now."""
+        if count == self.each:
+            self._tasks -= count
+            self._members -= 1
+            self.each = self._share()
+
+
+_BY_PARTITION = itemgetter(1, 0)
+_LOAD = attrgetter("load")
+
+
+class _Builder:
+    def __init__(self, spec: GroupSpec) -> None:
+        self._spec = spec
+        self._pace = Pace()
+        self._replicas = spec.standby_replicas
+        counts = {one: subtopology.task_count for one, subtopology in spec.subtopologies.items()}
+        stateful = [
+            one for one, subtopology in spec.subtopologies.items() if subtopology.is_stateful
+        ]
+        self._tasks = [(one, partition) for one in counts for partition in range(counts[one])]
+        self._stateful = [(one, partition) for one in stateful for partition in range(counts[one])]
+        self._active_quota = _Quota(len(self._tasks), len(spec.members))
+        all_tasks = len(self._tasks) + self._replicas * len(self._stateful)
+        self._quota = _Quota(all_tasks, len(spec.members))
+        self._processes: dict[str, Process] = {}
+        self._members: list[_Member] = []
+        self._last_active: dict[TaskId, _Member] = {}
+        self._last_standby: dict[TaskId, list[_Member]] = {}
+
+    def build(self) -> Computation[Assignment]:
+        """Who shall run what."""
+        yield from self._note_members()
+        yield from self._assign_active()
+        if self._replicas:
+            yield from self._assign_standby()
+        assignment: dict[str, MemberTasks] = {}
+        for process, member_id in self._members:
+            active, standby = process.active[member_id], process.standby[member_id]
+            assignment[member_id] = MemberTasks(_by_subtopology(active), _by_subtopology(standby))
+            if self._pace.is_due(1 + len(active) + len(standby)):
+                yield
+        return assignment
+
+    def _note_members(self) -> Computation[None]:
+        """The members, with what they had."""
+        for member_id, (process_id, tasks) in self._spec.members.items():
+            process = self._processes.setdefault(process_id, Process())
+            process.add_member(member_id)
+            member = _Member(process, member_id)
+            self._members.append(member)
+            for task in _each(tasks.active):
+                self._last_active[task] = member
+                if self._pace.is_due():
+                    yield
+            for task in _each(tasks.standby):
+                self._last_standby.setdefault(task, []).append(member)
+                if self._pace.is_due():
+                    yield
+
+    # Active tasks
+
+    def _assign_active(self) -> Computation[None]:
+        tasks = sorted(self._tasks, key=_BY_PARTITION)
+        for goes in (self._goes_back, self._goes_to_its_copy):
+            left: list[TaskId] = []
+            for task in tasks:
+                if not goes(task):
+                    left.append(task)
+                if self._pace.is_due():
+                    yield
+            tasks = left
+        processes = LeastFirst(self._processes.values(), _LOAD)
+        for task in sorted(tasks):
+            process = processes.pop()
+            self._note_active(process.add_task_to_least_loaded(task, is_active=True))
+            processes.add(process)
+            if self._pace.is_due():
+                yield
+
+    def _goes_back(self, task: TaskId) -> bool:
+        """Give an active task to the member that had it, if that one has room."""
+        return self._is_taken(task, self._last_active.get(task))
+
+    def _goes_to_its_copy(self, task: TaskId) -> bool:
+        """Give an active task to a member that kept a copy of it, if there is one with room."""
+        members = self._last_standby.get(task)
+        return self._is_taken(task, _least_loaded(members) if members else None)
+
+    def _is_taken(self, task: TaskId, member: _Member | None) -> bool:
+        if member is None or member.task_count >= self._active_quota.each:
+            return False
+        self._note_active(member.process.add_task(member.member_id, task, is_active=True))
+        return True
+
+    def _note_active(self, count: int) -> None:
+        self._active_quota.note(count)
+        self._quota.note(count)
+
+    # Standby tasks
+
+    def _assign_standby(self) -> Computation[None]:
+        missing: list[tuple[TaskId, int]] = []
+        for task in sorted(self._stateful, key=_BY_PARTITION, reverse=True):
+            for replicas in range(self._replicas, 0, -1):
+                member = self._last_keeper(task)
+                if member is None:
+                    missing.append((task, replicas))
+                    break
+                self._quota.note(member.process.add_task(member.member_id, task, is_active=False))
+            if self._pace.is_due():
+                yield
+        processes = LeastFirst(self._processes.values(), _LOAD)
+        for task, replicas in sorted(missing, reverse=True):
+            for _ in range(replicas):
+                if not self._has_found_process(task, processes):
+                    break  # each process has it
+            if self._pace.is_due(replicas):
+                yield
+
+    def _last_keeper(self, task: TaskId) -> _Member | None:
+        """Who ran the task, else who kept a copy: in a process without it, if there is room."""
+        member = self._last_active.get(task)
+        if member is not None and not member.process.has_task(task) and self._has_room(member):
+            return member
+        members = self._last_standby.get(task)
+        member = _least_loaded(members, task) if members else None
+        return member if member is not None and self._has_room(member) else None
+
+    def _has_room(self, member: _Member) -> bool:
+        return member.task_count < self._quota.each
+
+    def _has_found_process(self, task: TaskId, processes: LeastFirst[Process]) -> bool:
+        """Give a standby task to the least loaded process that does not have it yet."""
+        asked = [processes.pop()]
+        while processes and asked[-1].has_task(task):
+            asked.append(processes.pop())
+        has_found = not asked[-1].has_task(task)
+        if has_found:
+            self._quota.note(asked[-1].add_task_to_least_loaded(task, is_active=False))
+        for process in reversed(asked):
+            processes.add(process)
+        return has_found
+
+
+def _least_loaded(members: list[_Member], task: TaskId | None = None) -> _Member | None:
+    """Return the first member, or a later one with less, in a process with less than before.
+
+    With a `task`, only members count whose process does not have the task. (Kafka:
+    findPrevMemberWithLeastLoad)
+    """
+    least: _Member | None = None
+    load, count = inf, inf
+    for member in members:
+        if task is not None and member.process.has_task(task):
+            continue
+        if least is None or (member.process.load < load and member.task_count < count):
+            least, load, count = member, member.process.load, member.task_count
+    return least
+
+
+def _each(tasks: Tasks) -> Iterable[TaskId]:
+    return ((one, partition) for one, partitions in tasks.items() for partition in partitions)
+
+
+def _by_subtopology(tasks: Iterable[TaskId]) -> Tasks:
+    partitions: dict[str, set[int]] = {}
+    for one, partition in tasks:
+        partitions.setdefault(one, set()).add(partition)
+    return {one: frozenset(of_subtopology) for one, of_subtopology in partitions.items()}

@@ -1,0 +1,54 @@
+"""JoinGroup of a member of the classic protocol to a streams group.
+
+One that comes to an Empty group makes it a classic group. Source:
+GroupMetadataManager.classicGroupJoin and maybeDeleteEmptyStreamsGroup.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from coordinator_server.core.groups.classic import join_group
+from coordinator_server.core.groups.classic.metadata import GroupMetadata
+from coordinator_server.core.groups.classic.responses import join_error
+from coordinator_server.core.groups.settings import GroupKind
+from protocol.coordinator_errors import client_error
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinator_server.core.groups.effects import Effects, Reply
+    from coordinator_server.core.groups.streams.streams_group import StreamsGroup
+    from protocol.apis.join_group import JoinGroupRequest, JoinGroupResponse
+
+
+def join(
+    group: StreamsGroup,
+    request: JoinGroupRequest,
+    reply: Reply[JoinGroupResponse],
+    now_ms: int,
+    effects: Effects,
+) -> None:
+    """Handle a JoinGroup that passed `validate`.
+
+    For who brings a member id an Empty group is as good as missing. Kafka forgets the group at
+    this, without a record of it, until it loads its log again; here it stays.
+    """
+    api_version = reply.caller.api_version
+    if not group.is_empty:
+        error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        effects.reply(reply, join_error("", error, api_version))
+        return
+    if request.member_id:
+        effects.reply(reply, join_group.missing(request, reply.caller))
+        return
+
+    def done(error: ErrorCode, now_ms: int, effects: Effects) -> None:
+        if error is not ErrorCode.NONE:
+            effects.reply(reply, join_error("", client_error(error), api_version))
+            return
+        assert isinstance(effects.group, GroupMetadata)
+        deque(join_group.join(effects.group, request, reply, now_ms, effects), maxlen=0)
+
+    blank: GroupMetadata = group.environment.in_place_of(GroupKind.CLASSIC, group)
+    effects.write([*group.tombstones(), blank.record()], done)

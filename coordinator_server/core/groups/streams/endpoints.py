@@ -1,0 +1,75 @@
+"""Which partitions each process of the application can answer queries about.
+
+Source: EndpointToPartitionsManager, StreamsGroup.buildEndpointToPartitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from coordinator_server.core.groups.modern.refusal import RefusedError
+from protocol.apis.streams_group_heartbeat import (
+    EndpointToPartitions,
+    StreamsEndpoint,
+    StreamsTopicPartition,
+)
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinator_server.core.groups.settings import TopicsView
+    from coordinator_server.core.groups.streams.configure import (
+        ConfiguredSubtopology,
+        ConfiguredTopology,
+    )
+    from coordinator_server.core.groups.streams.member import Member
+    from coordinator_server.core.groups.streams.tasks import OwnedTasks
+
+
+def partitions_by_endpoint(
+    members: Iterable[tuple[Member, OwnedTasks]],
+    topology: ConfiguredTopology,
+    topics: TopicsView,
+) -> list[EndpointToPartitions]:
+    """The partitions of each member that has an endpoint, by the tasks that it has.
+
+    Raises RefusedError where Kafka fails too: while topics are missing there are no partitions.
+    """
+    answer: list[EndpointToPartitions] = []
+    for member, tasks in members:
+        if member.endpoint is None:
+            continue
+        if topology.subtopologies is None:
+            raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+        host, port = member.endpoint
+        answer.append(
+            EndpointToPartitions(
+                user_endpoint=StreamsEndpoint(host=host, port=port),
+                active_partitions=_partitions(tasks.active, topology.subtopologies, topics),
+                standby_partitions=_partitions(tasks.standby, topology.subtopologies, topics),
+            )
+        )
+    return answer
+
+
+def _partitions(
+    tasks: Mapping[str, Collection[int]],
+    subtopologies: Mapping[str, ConfiguredSubtopology],
+    topics: TopicsView,
+) -> list[StreamsTopicPartition]:
+    """The partitions of all topics that the tasks read.
+
+    A topic with fewer partitions than there are tasks counts its first ones, as in Kafka.
+    """
+    partitions: list[StreamsTopicPartition] = []
+    for subtopology_id, tasks_of_it in tasks.items():
+        subtopology = subtopologies[subtopology_id]
+        for name in sorted(
+            subtopology.source_topics | subtopology.repartition_source_topics.keys()
+        ):
+            topic = topics.topic(name)
+            if topic is None:
+                raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+            indexes = sorted(tasks_of_it)[: len(topic.partitions)]
+            partitions.append(StreamsTopicPartition(topic=name, partitions=indexes))
+    return partitions

@@ -1,0 +1,53 @@
+"""Which processes have which tasks: what the next step of a member depends on.
+
+A process is one that the application runs in; its threads are members. Source: the maps of
+StreamsGroup from tasks to process ids.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coordinator_server.core.groups.streams.tasks import OwnedTasks
+
+
+class Holders:
+    """The tasks that members have, or have still to give up, by process."""
+
+    __slots__ = ("_copies", "_runners")
+
+    def __init__(self) -> None:
+        self._runners: dict[str, dict[int, str]] = {}
+        self._copies: dict[tuple[str, int], list[str]] = {}
+        """Task -> the processes that have it as standby or warm-up; a process may be in it twice
+        while a copy of one kind follows one of the other."""
+
+    def runner(self, subtopology_id: str, partition: int) -> str | None:
+        """The process in which a task is active."""
+        return self._runners.get(subtopology_id, {}).get(partition)
+
+    def has_copy(self, process_id: str, subtopology_id: str, partition: int) -> bool:
+        """Whether a process has a task as standby or warm-up."""
+        return process_id in self._copies.get((subtopology_id, partition), ())
+
+    def add(self, process_id: str, tasks: OwnedTasks) -> None:
+        """A member of a process has these tasks now."""
+        for subtopology_id, partitions in tasks.active.items():
+            runners = self._runners.setdefault(subtopology_id, {})
+            runners.update(dict.fromkeys(partitions, process_id))
+        for task in tasks.copies():
+            self._copies.setdefault(task, []).append(process_id)
+
+    def remove(self, process_id: str, tasks: OwnedTasks) -> None:
+        """A member of a process does not have these tasks any more."""
+        for subtopology_id, partitions in tasks.active.items():
+            runners = self._runners[subtopology_id]
+            for partition in partitions:
+                if runners.get(partition) == process_id:
+                    del runners[partition]
+        for task in tasks.copies():
+            copies = self._copies[task]
+            copies.remove(process_id)
+            if not copies:
+                del self._copies[task]

@@ -1,0 +1,54 @@
+"""A member of a streams group: what it says of itself, and the tasks that it has.
+
+Both are values that a record holds; a change makes a new one. Source: StreamsGroupMember.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from coordinator_server.core.groups.streams.state import MemberState
+from coordinator_server.core.groups.streams.tasks import OwnedTasks
+
+JOINING_EPOCH = 0
+LEAVING_EPOCH = -1
+STATIC_LEAVING_EPOCH = -2
+"""The member epochs of requests that are no plain heartbeats."""
+
+NOTHING = OwnedTasks()
+
+
+class Member(NamedTuple):
+    """What a member says of itself; it is one thread of the process `process_id`.
+
+    `endpoint` is host and port at which the process answers queries.
+    """
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    topology_epoch: int = -1
+    process_id: str = ""
+    endpoint: tuple[str, int] | None = None
+    tags: Mapping[str, str] = {}
+
+
+class CurrentTasks(NamedTuple):
+    """The tasks that a member has: `assigned`, and `revoking`, which it has still to give up."""
+
+    epoch: int = JOINING_EPOCH
+    previous_epoch: int = JOINING_EPOCH
+    state: MemberState = MemberState.STABLE
+    assigned: OwnedTasks = NOTHING
+    revoking: OwnedTasks = NOTHING
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        """Whether the member has reached the target of `epoch`."""
+        return self.state is MemberState.STABLE and self.epoch == epoch
+
+
+NO_TASKS = CurrentTasks()

@@ -1,0 +1,89 @@
+"""Static members of streams groups: who has an instance id, and who takes it over.
+
+Source: getOrMaybeCreateStaticStreamsGroupMember and streamsGroupStaticMemberGroupLeave of
+GroupMetadataManager.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.core.groups.modern.refusal import RefusedError
+from coordinator_server.core.groups.streams.assignors.spec import MemberTasks
+from coordinator_server.core.groups.streams.member import (
+    JOINING_EPOCH,
+    NOTHING,
+    STATIC_LEAVING_EPOCH,
+    CurrentTasks,
+    Member,
+)
+from coordinator_server.core.groups.streams.records import (
+    current_record,
+    member_record,
+    member_tombstones,
+    target_record,
+)
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinator_server.core.groups.records import CoordinatorRecord
+    from coordinator_server.core.groups.streams.streams_group import StreamsGroup
+
+
+def known_member(group: StreamsGroup, member_id: str, instance_id: str | None) -> Member:
+    """Return the member that a request which does not join is from. Raises RefusedError."""
+    if instance_id is not None:
+        owner_id = group.static_ids.get(instance_id)
+        if owner_id is None:
+            message = f"Instance id {instance_id} is unknown."
+            raise RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, message)
+        if owner_id != member_id:
+            message = (
+                f"Static member {member_id} with instance id {instance_id} was fenced by member "
+                f"{owner_id}."
+            )
+            raise RefusedError(ErrorCode.FENCED_INSTANCE_ID, message)
+    member = group.members.get(member_id)
+    if member is None:
+        message = f"Member {member_id} is not a member of group {group.group_id}."
+        raise RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, message)
+    return member
+
+
+def replaced(
+    group: StreamsGroup, owner_id: str, member_id: str, records: list[CoordinatorRecord]
+) -> tuple[Member, CurrentTasks]:
+    """Return the member that takes over from a static member that left for a while, and its tasks.
+
+    Raises RefusedError if the owner of the instance id has not left.
+    """
+    owner, current = group.members[owner_id], group.current(owner_id)
+    if current.epoch != STATIC_LEAVING_EPOCH:
+        message = (
+            f"Static member {member_id} with instance id {owner.instance_id} cannot join the group "
+            f"because the instance id is owned by {owner_id} member."
+        )
+        raise RefusedError(ErrorCode.UNRELEASED_INSTANCE_ID, message)
+    member = owner._replace(member_id=member_id)
+    current = current._replace(epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
+    target = group.targets.get(owner_id, MemberTasks())
+    records += member_tombstones(group.group_id, owner_id)
+    records.append(member_record(group.group_id, member))
+    records.append(target_record(group.group_id, member_id, target))
+    records.append(current_record(group.group_id, member_id, current))
+    return member, current
+
+
+def leave_for_a_while(group: StreamsGroup, member_id: str) -> list[CoordinatorRecord]:
+    """Return the record of a static member that keeps its tasks until its session ends."""
+    current = group.current(member_id)
+    active = {
+        subtopology_id: dict.fromkeys(partitions, 0)
+        for subtopology_id, partitions in current.assigned.active.items()
+    }
+    away = current._replace(
+        epoch=STATIC_LEAVING_EPOCH,
+        assigned=current.assigned._replace(active=active),
+        revoking=NOTHING,
+    )
+    return [current_record(group.group_id, member_id, away)]

@@ -1,0 +1,317 @@
+"""StreamsGroup: one group of the streams protocol (KIP-1071).
+
+All of its durable state is made by records; requests and timers only compute them. What the topics
+allow (`configured`) and what was asked of all members (`shutdown_member_id`) is not recorded, as in
+Kafka. Source: Kafka's StreamsGroup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from coordinator_server.core.groups.modern.modern_group import (
+    MEMBER_EPOCHS_SINCE,
+    NEVER_ASSIGNED_MS,
+    ModernGroup,
+)
+from coordinator_server.core.groups.settings import GroupKind
+from coordinator_server.core.groups.streams.assignors.spec import MemberTasks
+from coordinator_server.core.groups.streams.holders import Holders
+from coordinator_server.core.groups.streams.member import NO_TASKS
+from coordinator_server.core.groups.streams.records import (
+    current_of,
+    current_record,
+    epoch_record,
+    group_tombstones,
+    mapping_of,
+    member_of,
+    member_record,
+    member_tombstones,
+    target_epoch_record,
+    target_of,
+    target_record,
+    topology_record,
+)
+from coordinator_server.core.groups.streams.state import StreamsGroupState, state_of
+from coordinator_server.core.groups.streams.topology import topology_of
+from protocol.errors import ErrorCode
+from protocol.offsets_log import LegacyOffsetCommitKey, OffsetCommitKey
+from protocol.streams_group_records import (
+    StreamsGroupCurrentMemberAssignmentKey,
+    StreamsGroupCurrentMemberAssignmentValue,
+    StreamsGroupMemberMetadataKey,
+    StreamsGroupMemberMetadataValue,
+    StreamsGroupMetadataKey,
+    StreamsGroupMetadataValue,
+    StreamsGroupTargetAssignmentMemberKey,
+    StreamsGroupTargetAssignmentMemberValue,
+    StreamsGroupTargetAssignmentMetadataKey,
+    StreamsGroupTargetAssignmentMetadataValue,
+    StreamsGroupTopologyKey,
+    StreamsGroupTopologyValue,
+)
+
+if TYPE_CHECKING:
+    from coordinator_server.core.groups.group import Group
+    from coordinator_server.core.groups.purgatory import DelayedOperation
+    from coordinator_server.core.groups.records import CoordinatorRecord
+    from coordinator_server.core.groups.settings import GroupEnvironment
+    from coordinator_server.core.groups.streams.configure import ConfiguredTopology
+    from coordinator_server.core.groups.streams.member import CurrentTasks, Member
+    from coordinator_server.core.groups.streams.task_offsets import TaskOffsets
+    from coordinator_server.core.groups.streams.topology import Topology
+    from protocol.apis.offset_commit import OffsetCommitRequest
+
+
+class StreamsGroup(ModernGroup):
+    """A group whose tasks the coordinator assigns.
+
+    `members`, `targets` and `currents` are by member id: what each member says of itself, the tasks
+    that it shall have, and those that it has; `holders` knows the latter by task.
+    """
+
+    kind = GroupKind.STREAMS
+
+    def __init__(self, group_id: str, environment: GroupEnvironment) -> None:
+        super().__init__(group_id, environment)
+        self.validated_topology_epoch = 0
+        self.assignment_configs: Mapping[str, str] = {}
+        """The settings that the assignor had when the group epoch last rose."""
+        self.topology: Topology | None = None
+        self.members: dict[str, Member] = {}
+        self.static_ids: dict[str, str] = {}
+        """The member id of each instance id."""
+        self.targets: dict[str, MemberTasks] = {}
+        self.currents: dict[str, CurrentTasks] = {}
+        self.holders = Holders()
+        self.task_offsets: dict[str, TaskOffsets] = {}
+        """What members report of their tasks, by member id."""
+
+        self.configured: ConfiguredTopology | None = None
+        self.endpoint_epoch = 0
+        self.shutdown_member_id: str | None = None
+        """The member that asked to shut the whole application down."""
+        # What `timers` has wait in the purgatory, by member id; and the delay of the first target.
+        self.revocations: dict[str, DelayedOperation[StreamsGroup]] = {}
+        self.first_assignment: DelayedOperation[StreamsGroup] | None = None
+
+    # Durable state
+
+    def replay(self, record: CoordinatorRecord) -> Group:
+        """Apply a record of this group, live or while the log is loaded."""
+        self.is_new = False
+        key, value = record
+        match key:
+            case OffsetCommitKey() | LegacyOffsetCommitKey():
+                self.offsets.replay(key, value)
+            case StreamsGroupCurrentMemberAssignmentKey(member_id=member_id):
+                assert value is None or isinstance(value, StreamsGroupCurrentMemberAssignmentValue)
+                self._set_current(member_id, None if value is None else current_of(value))
+            case StreamsGroupMemberMetadataKey(member_id=member_id):
+                assert value is None or isinstance(value, StreamsGroupMemberMetadataValue)
+                self._set_member(member_id, None if value is None else member_of(member_id, value))
+            case StreamsGroupTargetAssignmentMemberKey(member_id=member_id):
+                assert value is None or isinstance(value, StreamsGroupTargetAssignmentMemberValue)
+                self.targets.pop(member_id, None)
+                if value is not None:
+                    self.targets[member_id] = target_of(value)
+            case StreamsGroupTargetAssignmentMetadataKey():
+                if isinstance(value, StreamsGroupTargetAssignmentMetadataValue):
+                    self.assignment_epoch = value.assignment_epoch
+                    self.assigned_at_ms = value.assignment_timestamp
+            case StreamsGroupTopologyKey():
+                assert value is None or isinstance(value, StreamsGroupTopologyValue)
+                self.topology = None if value is None else topology_of(value)
+            case StreamsGroupMetadataKey():
+                if value is None:
+                    classic: Group = self.environment.in_place_of(GroupKind.CLASSIC, self)
+                    return classic
+                assert isinstance(value, StreamsGroupMetadataValue)
+                self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
+                self.validated_topology_epoch = value.validated_topology_epoch
+                self.assignment_configs = mapping_of(value.last_assignment_configs)
+        return self
+
+    def _set_member(self, member_id: str, member: Member | None) -> None:
+        self._release(member_id)
+        before = self.members.get(member_id)
+        if before is not None and self.static_ids.get(before.instance_id or "") == member_id:
+            del self.static_ids[before.instance_id or ""]
+        if member is not None:
+            self.members[member_id] = member
+            if member.instance_id is not None:
+                self.static_ids[member.instance_id] = member_id
+            self._hold(member_id)
+            return
+        self.members.pop(member_id, None)
+        self.task_offsets.pop(member_id, None)
+        for waiting in (self.sessions, self.revocations):
+            if member_id in waiting:
+                self.purgatory.cancel(waiting.pop(member_id))
+        if not self.members:
+            self.shutdown_member_id = None
+
+    def _set_current(self, member_id: str, current: CurrentTasks | None) -> None:
+        self._release(member_id)
+        self.currents.pop(member_id, None)
+        if current is not None:
+            self.currents[member_id] = current
+            self._hold(member_id)
+
+    def _release(self, member_id: str) -> None:
+        """The tasks of a member are not held by its process any more."""
+        member, current = self.members.get(member_id), self.currents.get(member_id)
+        if member is not None and current is not None:
+            self.holders.remove(member.process_id, current.assigned)
+            self.holders.remove(member.process_id, current.revoking)
+
+    def _hold(self, member_id: str) -> None:
+        """The tasks of a member are held by its process, once both are known."""
+        member, current = self.members.get(member_id), self.currents.get(member_id)
+        if member is not None and current is not None:
+            self.holders.add(member.process_id, current.assigned)
+            self.holders.add(member.process_id, current.revoking)
+
+    def state_records(self) -> list[CoordinatorRecord]:
+        """The records that make this state again."""
+        group_id = self.group_id
+        records = [member_record(group_id, member) for member in self.members.values()]
+        if self.topology is not None:
+            records.append(topology_record(group_id, self.topology.recorded))
+        records.append(self._epoch_record(self.epoch))
+        records += [target_record(group_id, one, target) for one, target in self.targets.items()]
+        records.append(target_epoch_record(group_id, self.assignment_epoch, self.assigned_at_ms))
+        records += [current_record(group_id, one, tasks) for one, tasks in self.currents.items()]
+        return records
+
+    def _epoch_record(self, epoch: int) -> CoordinatorRecord:
+        return epoch_record(
+            self.group_id,
+            epoch,
+            self.metadata_hash,
+            self.validated_topology_epoch,
+            self.assignment_configs,
+        )
+
+    def removal(self, member_id: str) -> list[CoordinatorRecord]:
+        """Return the records that remove a member: the group epoch rises.
+
+        If it is the last member, the assignment epoch rises as well, without a time. Source:
+        streamsGroupFenceMember.
+        """
+        epoch = self.epoch + 1
+        records = [*member_tombstones(self.group_id, member_id), self._epoch_record(epoch)]
+        if self.member_count == 1:
+            records.append(target_epoch_record(self.group_id, epoch, NEVER_ASSIGNED_MS))
+        return records
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """The records that end the group."""
+        return group_tombstones(self.group_id, self.members)
+
+    # What follows from it
+
+    @property
+    def state(self) -> StreamsGroupState:
+        """The state, by the rules of `STATE_RULES`."""
+        return state_of(self)
+
+    @property
+    def has_valid_topology(self) -> bool:
+        """Whether all topics of the topology were as they have to be when they were looked at."""
+        topology = self.topology
+        return topology is not None and topology.epoch == self.validated_topology_epoch
+
+    @property
+    def is_reconciled(self) -> bool:
+        """Whether every member has reached the target assignment."""
+        epoch = self.assignment_epoch
+        return all(self.current(one).is_reconciled_to(epoch) for one in self.members)
+
+    def members_with(self, member: Member) -> dict[str, Member]:
+        """Return the members with `member` as it is after a request, in place of its old entry."""
+        members = {**self.members, member.member_id: member}
+        owner_id = self.static_ids.get(member.instance_id or "")
+        if owner_id is not None and owner_id != member.member_id:
+            del members[owner_id]
+        return members
+
+    def last_target(self, member: Member) -> MemberTasks:
+        """Return the target of a member; a static member has that of the member it replaces."""
+        owner_id = self.static_ids.get(member.instance_id or "", member.member_id)
+        return self.targets.get(owner_id, MemberTasks())
+
+    def last_assigned(self, member: Member) -> MemberTasks:
+        """Return the tasks that a member has; a static member has those of the one it replaces."""
+        owner_id = self.static_ids.get(member.instance_id or "", member.member_id)
+        active, standby, warmup = self.current(owner_id).assigned
+        owned = {one: frozenset(partitions) for one, partitions in active.items()}
+        return MemberTasks(owned, standby, warmup)
+
+    def current(self, member_id: str) -> CurrentTasks:
+        """The tasks that a member has."""
+        return self.currents.get(member_id, NO_TASKS)
+
+    # Offsets
+
+    def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
+        """Members commit with their epoch; with an older one only what they have had since then."""
+        if request.generation_id_or_member_epoch < 0 and not self.members:
+            return ErrorCode.NONE
+        if request.member_id not in self.members:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if api_version < MEMBER_EPOCHS_SINCE:
+            return ErrorCode.UNSUPPORTED_VERSION
+        return self._check_epoch(request)
+
+    def check_transactional_commit(self, request: OffsetCommitRequest) -> ErrorCode:
+        """As a plain commit, but that one without a member is taken."""
+        received = request.generation_id_or_member_epoch
+        if received < 0 and not self.members:
+            return ErrorCode.NONE
+        if received == -1 and not request.member_id and request.group_instance_id is None:
+            return ErrorCode.NONE
+        if request.member_id not in self.members:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return self._check_epoch(request)
+
+    def _check_epoch(self, request: OffsetCommitRequest) -> ErrorCode:
+        received = request.generation_id_or_member_epoch
+        current = self.current(request.member_id)
+        if received == current.epoch:
+            return ErrorCode.NONE
+        if received > current.epoch or self.topology is None:
+            return ErrorCode.STALE_MEMBER_EPOCH
+        for topic in request.topics:
+            subtopology_id = self.topology.readers.get(topic.name, "")
+            assigned = current.assigned.active.get(subtopology_id, {})
+            revoking = current.revoking.active.get(subtopology_id, {})
+            for one in topic.partitions:
+                index = one.partition_index
+                assigned_at = assigned.get(index, revoking.get(index))
+                if assigned_at is None or received < assigned_at:
+                    return ErrorCode.STALE_MEMBER_EPOCH
+        return ErrorCode.NONE
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
+        """A member has to know its epoch; who is no member asks without one."""
+        if member_id is None and member_epoch < 0:
+            return ErrorCode.NONE
+        if member_id not in self.members:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if member_epoch != self.current(member_id).epoch:
+            return ErrorCode.STALE_MEMBER_EPOCH
+        return ErrorCode.NONE
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether the application reads `topic`; it reads nothing while it does not run."""
+        return bool(self.members) and self.topology is not None and topic in self.topology.readers
+
+    # Time
+
+    @property
+    def delays_first_assignment(self) -> bool:
+        """Whether the first target is still to come, after members have had time to join."""
+        waiting = self.first_assignment
+        return waiting is not None and waiting.deadline_ms is not None

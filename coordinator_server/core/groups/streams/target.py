@@ -1,0 +1,131 @@
+"""The target assignment of a streams group: who shall have which tasks.
+
+Computed by the assignor when the group epoch has risen, but not while the first assignment of the
+group waits for more members, and at most once per `group.streams.assignment.interval.ms`. Source:
+maybeUpdateStreamsTargetAssignment of GroupMetadataManager, and TargetAssignmentBuilder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from coordinator_server.core.groups.modern.configs import config
+from coordinator_server.core.groups.pace import Pace
+from coordinator_server.core.groups.streams.assignors.spec import (
+    Assignment,
+    GroupSpec,
+    MemberSpec,
+    MemberTasks,
+    Subtopology,
+)
+from coordinator_server.core.groups.streams.assignors.sticky import sticky
+from coordinator_server.core.groups.streams.configs import (
+    ASSIGNMENT_INTERVAL,
+    STANDBY_REPLICAS,
+)
+from coordinator_server.core.groups.streams.reconcile import Target
+from coordinator_server.core.groups.streams.records import target_epoch_record, target_record
+from coordinator_server.core.groups.streams.status import StatusCode, status
+
+if TYPE_CHECKING:
+    from coordinator_server import steps
+    from coordinator_server.core.groups.effects import Effects, Steps
+    from coordinator_server.core.groups.records import CoordinatorRecord
+    from coordinator_server.core.groups.streams.configure import ConfiguredTopology
+    from coordinator_server.core.groups.streams.member import Member
+    from coordinator_server.core.groups.streams.streams_group import StreamsGroup
+    from protocol.apis.streams_group_heartbeat import StreamsStatus
+
+_STANDBY_REPLICAS = "num.standby.replicas"
+_NO_TASKS = MemberTasks()
+
+
+def assignment_configs(group: StreamsGroup) -> Mapping[str, str]:
+    """The settings of the assignor, as they are recorded."""
+    return {_STANDBY_REPLICAS: str(config(group, STANDBY_REPLICAS))}
+
+
+class Computation(NamedTuple):
+    """What a target assignment is computed of: at group epoch `epoch`, at the time `now_ms`."""
+
+    group: StreamsGroup
+    epoch: int
+    topology: ConfiguredTopology
+    configs: Mapping[str, str]
+    now_ms: int
+
+    def target_of(
+        self,
+        member: Member,
+        records: list[CoordinatorRecord],
+        statuses: list[StreamsStatus],
+        *,
+        is_delayed: bool,
+    ) -> steps.Computation[Target]:
+        """The tasks that `member` shall have; computes the assignment if it may.
+
+        `member` is as it is after the heartbeat at hand, which the group does not know yet.
+        """
+        group = self.group
+        if is_delayed:
+            statuses.append(_delayed("initial rebalance delay"))
+            return Target(group.assignment_epoch, _NO_TASKS)
+        if group.assignment_epoch < self.epoch:
+            if group.may_assign(ASSIGNMENT_INTERVAL, self.now_ms):
+                members = group.members_with(member)
+                targets = yield from self.compute(members, records)
+                return Target(self.epoch, targets.get(member.member_id, _NO_TASKS))
+            statuses.append(_delayed("assignment interval"))
+        return Target(group.assignment_epoch, group.last_target(member))
+
+    def compute(
+        self, members: Mapping[str, Member], records: list[CoordinatorRecord]
+    ) -> steps.Computation[Assignment]:
+        """The tasks of all members; nobody has any while topics are missing or wrong."""
+        group, last = self.group, self.group.targets
+        subtopologies = self.topology.subtopologies
+        targets: Assignment = {}
+        if self.topology.is_ready:
+            assert subtopologies is not None
+            spec = GroupSpec(
+                {
+                    member_id: MemberSpec(member.process_id, group.last_assigned(member))
+                    for member_id, member in members.items()
+                },
+                {
+                    subtopology_id: Subtopology(one.task_count, bool(one.changelog_topics))
+                    for subtopology_id, one in subtopologies.items()
+                },
+                int(self.configs.get(_STANDBY_REPLICAS, "0")),
+            )
+            targets = yield from sticky(spec)
+        steps = Pace()
+        for member_id in members:
+            target = targets.get(member_id, _NO_TASKS)
+            if target != last.get(member_id):
+                records.append(target_record(group.group_id, member_id, target))
+            if steps.is_due(1 + sum(map(len, target.active.values()))):
+                yield
+        records.append(target_epoch_record(group.group_id, self.epoch, self.now_ms))
+        return targets
+
+    def write(self, effects: Effects) -> Steps:
+        """Compute the assignment of the members as they are, if it may be, and have it recorded."""
+        if self.group.may_assign(ASSIGNMENT_INTERVAL, self.now_ms):
+            records: list[CoordinatorRecord] = []
+            yield from self.compute(self.group.members, records)
+            effects.write(records)
+
+
+def _delayed(reason: str) -> StreamsStatus:
+    detail = f"Assignment delayed due to the configured {reason}."
+    return status(StatusCode.ASSIGNMENT_DELAYED, detail)
+
+
+def first_target(group: StreamsGroup, now_ms: int, effects: Effects) -> Steps:
+    """The delay of the first assignment is over."""
+    topology = group.configured
+    if group.members and group.epoch > group.assignment_epoch and topology is not None:
+        computation = Computation(group, group.epoch, topology, group.assignment_configs, now_ms)
+        yield from computation.write(effects)

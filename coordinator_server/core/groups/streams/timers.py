@@ -1,0 +1,100 @@
+"""The timers of a streams group: sessions, the time to give tasks up, the first assignment.
+
+The broker decides how long a session lasts; how long a member may take to give tasks up is its own
+rebalance timeout. The first assignment of an empty group waits for more members. Source:
+scheduleStreamsGroupSessionTimeout, scheduleStreamsGroupRebalanceTimeout and
+computeDelayedTargetAssignment of GroupMetadataManager.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.core.groups.explain import Trigger
+from coordinator_server.core.groups.modern.account import cause_of
+from coordinator_server.core.groups.modern.configs import config
+from coordinator_server.core.groups.modern.retry import retried
+from coordinator_server.core.groups.modern.timers import (
+    MemberTimer,
+    renew,
+    revocation_expired,
+    session_expired,
+)
+from coordinator_server.core.groups.purgatory import DelayedOperation
+from coordinator_server.core.groups.streams.configs import SESSION_TIMEOUT
+from coordinator_server.core.groups.streams.state import MemberState
+from coordinator_server.core.groups.streams.target import first_target
+
+if TYPE_CHECKING:
+    from coordinator_server.core.groups.effects import Effects, Steps
+    from coordinator_server.core.groups.streams.streams_group import StreamsGroup
+
+
+class DelayedSession(MemberTimer["StreamsGroup"]):
+    """Ends the session of a member."""
+
+    def on_expiration(self, group: StreamsGroup, now_ms: int, effects: Effects) -> None:
+        """The member is fenced; it learns of it when it speaks again."""
+        timeout_ms = config(group, SESSION_TIMEOUT)
+        session_expired(group, self.member_id, timeout_ms, effects)
+        _fence(group, self, Trigger.MEMBER_EXPIRED, timeout_ms, effects)
+
+
+class DelayedRevocation(MemberTimer["StreamsGroup"]):
+    """Ends a member that does not give its tasks up in time."""
+
+    def on_expiration(self, group: StreamsGroup, now_ms: int, effects: Effects) -> None:
+        """The member is fenced."""
+        timeout_ms = group.members[self.member_id].rebalance_timeout_ms
+        revocation_expired(group, self.member_id, timeout_ms, effects)
+        _fence(group, self, Trigger.STALLED, timeout_ms, effects)
+
+
+def _fence(
+    group: StreamsGroup,
+    timer: MemberTimer[StreamsGroup],
+    trigger: Trigger,
+    timeout_ms: int,
+    effects: Effects,
+) -> None:
+    member = group.members[timer.member_id]
+    write = effects.write(group.removal(timer.member_id), retried(group, timer))
+    write.causes = [cause_of(trigger, member, timeout_ms=timeout_ms)]
+
+
+class DelayedAssignment(DelayedOperation["StreamsGroup"]):
+    """Computes the first assignment after the members have had time to join."""
+
+    def on_expiration(self, group: StreamsGroup, now_ms: int, effects: Effects) -> Steps:
+        """Compute it, unless nobody is left or the topics have not been looked at yet."""
+        return first_target(group, now_ms, effects)
+
+
+def renew_session(group: StreamsGroup, member_id: str, now_ms: int) -> None:
+    """Start a member's session again."""
+    renew(group, DelayedSession, member_id, now_ms + config(group, SESSION_TIMEOUT))
+
+
+def watch_revocation(group: StreamsGroup, member_id: str, now_ms: int) -> None:
+    """What a member has has changed: wait for it to give up what it has to, if anything."""
+    if member_id in group.revocations:
+        group.purgatory.cancel(group.revocations.pop(member_id))
+    if group.current(member_id).state is not MemberState.UNREVOKED_TASKS:
+        return
+    revocation = group.revocations[member_id] = DelayedRevocation(member_id)
+    timeout_ms = group.members[member_id].rebalance_timeout_ms
+    group.purgatory.schedule(revocation, now_ms + timeout_ms)
+
+
+def delay_first_assignment(group: StreamsGroup, delay_ms: int, now_ms: int) -> None:
+    """Let the first assignment wait."""
+    if group.first_assignment is None:
+        group.first_assignment = DelayedAssignment()
+    group.purgatory.schedule(group.first_assignment, now_ms + delay_ms)
+
+
+def load_finished(group: StreamsGroup, now_ms: int) -> None:
+    """Every member gets a whole session to send its next heartbeat. Source: onLoaded."""
+    for member_id in group.members:
+        renew_session(group, member_id, now_ms)
+        watch_revocation(group, member_id, now_ms)

@@ -1,0 +1,111 @@
+"""What the application of a streams group reads and writes, as its first member has said.
+
+Source: StreamsTopology.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from coordinator_server.core.groups.modern.refusal import RefusedError
+from coordinator_server.core.groups.streams.tasks import unique
+from protocol.errors import ErrorCode
+from protocol.streams_group_records import (
+    KeyValue,
+    RecordedCopartitionGroup,
+    RecordedSubtopology,
+    RecordedTopicInfo,
+    StreamsGroupTopologyValue,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from protocol.apis.streams_group_heartbeat import (
+        StreamsSubtopology,
+        StreamsTopicInfo,
+        StreamsTopology,
+    )
+
+
+class Topology(NamedTuple):
+    """A topology, which `recorded` is all of. Its subtopologies are by id.
+
+    `readers` says which subtopology reads a topic; `topics` are all topics that have to be there.
+    """
+
+    recorded: StreamsGroupTopologyValue
+    subtopologies: Mapping[str, RecordedSubtopology]
+    readers: Mapping[str, str]
+    topics: frozenset[str]
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the application gives to its topology."""
+        return self.recorded.epoch
+
+    def is_same_as(self, other: Topology) -> bool:
+        """Whether it says the same; in which order the subtopologies come is no matter."""
+        return self.epoch == other.epoch and self.subtopologies == other.subtopologies
+
+
+def topology_of(recorded: StreamsGroupTopologyValue) -> Topology:
+    """The topology that a record holds. Raises RefusedError if it cannot be one."""
+    if recorded.epoch < 0:
+        raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    by_id = unique((one.subtopology_id, one) for one in recorded.subtopologies)
+    readers: dict[str, str] = {}
+    changelogs: set[str] = set()
+    for subtopology_id, one in by_id.items():
+        readers |= dict.fromkeys(source_topics(one), subtopology_id)
+        changelogs.update(topic.name for topic in one.state_changelog_topics)
+    topics = frozenset(changelogs | readers.keys())
+    return Topology(recorded, dict(sorted(by_id.items())), readers, topics)
+
+
+def source_topics(subtopology: RecordedSubtopology) -> list[str]:
+    """The names of all topics that a subtopology reads."""
+    return [
+        *subtopology.source_topics,
+        *(topic.name for topic in subtopology.repartition_source_topics),
+    ]
+
+
+def recorded_topology(topology: StreamsTopology) -> StreamsGroupTopologyValue:
+    """A topology of a request as it is recorded; it shares nothing with the request."""
+    return StreamsGroupTopologyValue(
+        epoch=topology.epoch,
+        subtopologies=[_recorded(one) for one in topology.subtopologies],
+    )
+
+
+def _recorded(subtopology: StreamsSubtopology) -> RecordedSubtopology:
+    return RecordedSubtopology(
+        subtopology_id=subtopology.subtopology_id,
+        source_topics=list(subtopology.source_topics),
+        source_topic_regex=list(subtopology.source_topic_regex),
+        state_changelog_topics=_recorded_topics(subtopology.state_changelog_topics),
+        repartition_sink_topics=list(subtopology.repartition_sink_topics),
+        repartition_source_topics=_recorded_topics(subtopology.repartition_source_topics),
+        copartition_groups=[
+            RecordedCopartitionGroup(
+                source_topics=list(one.source_topics),
+                source_topic_regex=list(one.source_topic_regex),
+                repartition_source_topics=list(one.repartition_source_topics),
+            )
+            for one in subtopology.copartition_groups
+        ],
+    )
+
+
+def _recorded_topics(topics: Iterable[StreamsTopicInfo]) -> list[RecordedTopicInfo]:
+    return [
+        RecordedTopicInfo(
+            name=topic.name,
+            partitions=topic.partitions,
+            replication_factor=topic.replication_factor,
+            topic_configs=[KeyValue(key=one.key, value=one.value) for one in topic.topic_configs],
+        )
+        for topic in topics
+    ]

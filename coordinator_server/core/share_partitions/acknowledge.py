@@ -1,0 +1,221 @@
+"""What a member says of the records that it was given (SharePartition.acknowledge).
+
+All of one request for one partition, or nothing: the records change their state here, which holds
+once it is written (`SharePartition.persist`); what is refused is undone before anybody sees it.
+Locks that are renewed are renewed at once, whatever follows, and nothing of that is written.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Protocol
+
+from coordinator_server.core.share_partitions.in_flight import (
+    NO_MEMBER,
+    DeadLetters,
+    InFlightBatch,
+    Run,
+    Transition,
+)
+from coordinator_server.core.share_partitions.record_state import (
+    STATE_AFTER,
+    AcknowledgeType,
+    RecordState,
+)
+from coordinator_server.core.share_partitions.refusal import Refusal
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Sequence
+
+    from coordinator_server.core.share_partitions.share_partition import SharePartition
+
+OFFSETS_PER_STEP = 4096
+
+
+class Acknowledgement(Protocol):
+    """What is said of offsets in a row."""
+
+    @property
+    def first_offset(self) -> int:
+        """The first of them."""
+
+    @property
+    def last_offset(self) -> int:
+        """The last of them."""
+
+    @property
+    def acknowledge_types(self) -> Sequence[int]:
+        """One type for all of them, or one for each."""
+
+
+def _invalid_state(message: str) -> Refusal:
+    return Refusal(ErrorCode.INVALID_RECORD_STATE, message)
+
+
+def _invalid(message: str) -> Refusal:
+    return Refusal(ErrorCode.INVALID_REQUEST, f"Batch record not found. {message}")
+
+
+_NOT_FOUND = _invalid_state(
+    "Batch record not found. The request batch offsets are not found in the cache."
+)
+_FIRST_IS_PAST = _invalid("The first offset in request is past acquired records.")
+_LAST_IS_PAST = _invalid("The last offset in request is past acquired records.")
+_BATCH_IS_NOT_ACQUIRED = _invalid_state(
+    "The batch cannot be acknowledged. The batch is not in the acquired state."
+)
+_BATCH_OF_ANOTHER = _invalid_state("Member is not the owner of batch record")
+_OFFSET_IS_NOT_ACQUIRED = _invalid_state(
+    "The offset cannot be acknowledged. The offset is not acquired."
+)
+_OFFSET_OF_ANOTHER = _invalid_state("Member is not the owner of offset")
+_NO_RENEWAL = _invalid_state("Renewing acquisition locks is not enabled for the group.")
+
+
+def acknowledge(
+    partition: SharePartition,
+    member_id: str,
+    acknowledgements: Sequence[Acknowledgement],
+    now_ms: int,
+) -> Generator[None, None, Transition | Refusal]:
+    """Take what a member says, in steps; what is then to be written, or why it is refused.
+
+    The acknowledgements have offsets that rise, and types that exist, one or as many as offsets.
+    """
+    request = _Request(partition, member_id, now_ms)
+    for acknowledgement in acknowledgements:
+        refusal = yield from request.take(acknowledgement)
+        if refusal is not None:
+            request.undo()
+            return refusal
+        yield
+    return request.transition
+
+
+class _Request:
+    """The acknowledgements of one request for one partition."""
+
+    __slots__ = ("_batch", "_member_id", "_now_ms", "_partition", "_settings", "transition")
+
+    def __init__(self, partition: SharePartition, member_id: str, now_ms: int) -> None:
+        self._partition = partition
+        self._member_id = member_id
+        self._now_ms = now_ms
+        self._settings = partition.settings
+        self._batch: InFlightBatch | None = None  # the one that is being looked at
+        self.transition = Transition()
+
+    def undo(self) -> None:
+        """Undo all, as something was refused."""
+        self._partition.roll_back(self.transition)
+        if self._batch is not None:
+            self._batch.merge(self._batch.first_offset, self._batch.last_offset)
+
+    def take(self, said: Acknowledgement) -> Generator[None, None, Refusal | None]:
+        """Take one acknowledgement; why not, if it is refused."""
+        first, last = said.first_offset, said.last_offset
+        start_offset = self._partition.start_offset
+        if last < start_offset:
+            return None  # the log begins later by now
+        in_flight = self._partition.in_flight
+        floor = in_flight.floor(first)
+        if floor is None and first < start_offset:
+            floor = in_flight.floor(start_offset)
+        if floor is None:
+            return _NOT_FOUND
+        batches = in_flight.beginning_in(floor.first_offset, last)
+        end = batches[-1].last_offset
+        if end < first:
+            return _FIRST_IS_PAST
+        if end < last:
+            return _LAST_IS_PAST
+        for batch in batches:
+            if batch.last_offset < start_offset:
+                continue
+            refusal = yield from self._take_of(batch, said)
+            if refusal is not None:
+                return refusal
+            yield
+        return None
+
+    def _take_of(
+        self, batch: InFlightBatch, said: Acknowledgement
+    ) -> Generator[None, None, Refusal | None]:
+        """Take what is said of one batch, or of a part of it."""
+        first, last, types = said.first_offset, said.last_offset, said.acknowledge_types
+        self._batch = batch
+        if not batch.by_offset:
+            run = batch.runs[0]
+            if run.member_id == NO_MEMBER:
+                return _BATCH_IS_NOT_ACQUIRED
+            if run.member_id != self._member_id:
+                return _BATCH_OF_ANOTHER
+            if (
+                len(types) == 1
+                and first <= batch.first_offset >= self._partition.start_offset
+                and batch.last_offset <= last
+            ):
+                return self._change(batch, run, types[0])
+            batch.by_offset = True
+        for piece, kind in self._pieces(batch, first, last, types):
+            if piece is None:
+                yield
+                continue
+            run = piece
+            if run.state is not RecordState.ACQUIRED:
+                return _OFFSET_IS_NOT_ACQUIRED
+            if run.member_id != self._member_id:
+                return _OFFSET_OF_ANOTHER
+            refusal = self._change(batch, run, kind)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def _pieces(
+        self, batch: InFlightBatch, first: int, last: int, types: Sequence[int]
+    ) -> Iterator[tuple[Run | None, int]]:
+        """The runs of a batch that an acknowledgement is of, each with its type; None is a pause.
+
+        Offsets below the start offset are done.
+        """
+        low = max(first, batch.first_offset, self._partition.start_offset)
+        high = min(last, batch.last_offset)
+        if len(types) == 1:
+            if low <= high:
+                for run in batch.cover(low, high):
+                    yield run, types[0]
+            return
+        for begin in range(low, high + 1, OFFSETS_PER_STEP):
+            end = min(begin + OFFSETS_PER_STEP - 1, high)
+            some = types[begin - first : end - first + 1]
+            cuts = [
+                begin + number
+                for number, (one, other) in enumerate(pairwise(some), 1)
+                if one != other
+            ]
+            for run in batch.cover(begin, end, cuts):
+                yield run, types[run.first - first]
+            yield None, 0
+
+    def _change(self, batch: InFlightBatch, run: Run, kind: int) -> Refusal | None:
+        """Have a run that the member has in the state that it is to have."""
+        partition, settings = self._partition, self._settings
+        if kind == AcknowledgeType.RENEW:
+            if not settings.renew_acknowledge_enable:
+                return _NO_RENEWAL
+            partition.lock(batch, run, self._now_ms, settings.record_lock_duration_ms)
+            return None
+        state = STATE_AFTER[kind]
+        limit = settings.delivery_count_limit
+        if state is RecordState.AVAILABLE and run.delivery_count >= limit:
+            state = partition.give_up(run, self.transition.dead_letters)
+        elif kind == AcknowledgeType.REJECT and settings.dead_letter_topic:
+            state = RecordState.ARCHIVING
+            self.transition.dead_letters.append(
+                DeadLetters(run.first, run.last, run.delivery_count, True, run.member_id)
+            )
+        run.begin(state, limit)
+        self.transition.add(batch, run)
+        partition.count_done(run)
+        return None

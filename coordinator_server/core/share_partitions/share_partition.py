@@ -1,0 +1,497 @@
+"""SharePartition: one partition as one share group reads it, on the leader of the partition.
+
+Which records are in flight, who has them, how often they were delivered, and what is done. Kafka's
+SharePartition without its locks: everything here happens in one thread. What consumers may get is
+decided in `acquire`, what they say of it in `acknowledge`; here are the offsets, the locks that
+expire, and what the persister keeps. `changed` is called when waiting fetches may get something,
+`gave_up` with records that are not delivered again, `send_dead_letters` with those for the dead
+letter queue.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import IntEnum
+from functools import partial
+from typing import TYPE_CHECKING
+
+from coordinator_server.core.share_partitions import dead_letters
+from coordinator_server.core.share_partitions.in_flight import (
+    GIVEN_UP_KEPT,
+    AcquisitionLock,
+    DeadLetters,
+    GapWindow,
+    GivenUpRecords,
+    InFlightBatch,
+    InFlightBatches,
+    Run,
+    Transition,
+    add_state,
+)
+from coordinator_server.core.share_partitions.locks import AcquisitionLocks
+from coordinator_server.core.share_partitions.persister import UNINITIALIZED_START_OFFSET
+from coordinator_server.core.share_partitions.record_state import TERMINAL_STATES, RecordState
+from coordinator_server.core.share_partitions.refusal import Refusal, of_persister
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from coordinator_server.core.share_partitions.dead_letters import Send
+    from coordinator_server.core.share_partitions.persister import (
+        SharePartitionKey,
+        SharePersister,
+        ShareState,
+        StateBatch,
+    )
+    from coordinator_server.core.share_partitions.settings import ShareSettings
+
+
+_STATE_NUMBERS = frozenset(map(int, RecordState))
+
+
+class SharePartitionState(IntEnum):
+    """What a share partition can be asked for."""
+
+    EMPTY = 0
+    INITIALIZING = 1
+    """Its state is being read."""
+    ACTIVE = 2
+    FAILED = 3
+    """Its state could not be read."""
+    FENCED = 4
+    """It is forgotten: another one takes its place, here or on another broker."""
+
+
+class SharePartition:
+    """What one share group knows of one partition. `load` before all else.
+
+    `settings` gives those of the group as they are now. `start_offset` is the first offset that is
+    not done (SPSO), `end_offset` the last one that was in flight, or the next one to fetch when
+    nothing is.
+    """
+
+    __slots__ = (
+        "_changed",
+        "_gap_window",
+        "_gave_up",
+        "_persister",
+        "_settings",
+        "delivery_complete_count",
+        "end_offset",
+        "fetch_offset_seen",
+        "finds_next_offset",
+        "given_up",
+        "in_flight",
+        "key",
+        "leader_epoch",
+        "locks",
+        "send_dead_letters",
+        "start_offset",
+        "state",
+        "state_epoch",
+    )
+
+    def __init__(
+        self,
+        key: SharePartitionKey,
+        leader_epoch: int,
+        settings: Callable[[], ShareSettings],
+        persister: SharePersister,
+        changed: Callable[[SharePartition], None],
+        gave_up: Callable[[SharePartition, GivenUpRecords], None],
+        send_dead_letters: Send,
+    ) -> None:
+        self.key = key
+        self.leader_epoch = leader_epoch
+        self._settings = settings
+        self._persister = persister
+        self._changed = changed
+        self._gave_up = gave_up
+        self.send_dead_letters = send_dead_letters
+        self.state = SharePartitionState.EMPTY
+        self.state_epoch = 0
+        self.start_offset = self.end_offset = 0
+        self.in_flight = InFlightBatches()
+        self.locks = AcquisitionLocks()
+        self.given_up: deque[GivenUpRecords] = deque(maxlen=GIVEN_UP_KEPT)
+        """The last records that were given up; for people who look at it."""
+        self.delivery_complete_count = 0
+        """Of what is in flight, how much is done: it does not count as lag."""
+        self.finds_next_offset = False
+        """Whether something in flight may be available again."""
+        self.fetch_offset_seen = -1
+        """Where a fetch has looked last, whether it found enough or not."""
+        self._gap_window: GapWindow | None = None
+
+    # --- life -------------------------------------------------------------------------------------
+
+    @property
+    def settings(self) -> ShareSettings:
+        """Those of the group as they are now."""
+        return self._settings()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether records can be acquired."""
+        return self.state is SharePartitionState.ACTIVE
+
+    def load(
+        self,
+        initial_offset: Callable[[str], tuple[ErrorCode, int]],
+        done: Callable[[ErrorCode], None],
+    ) -> None:
+        """Read the state, if that was not begun yet; `done` gets LEADER_NOT_AVAILABLE meanwhile.
+
+        `initial_offset(share.auto.offset.reset)` says where a group begins that has read nothing.
+        """
+        if self.state is SharePartitionState.ACTIVE:
+            done(ErrorCode.NONE)
+        elif self.state is SharePartitionState.FAILED:
+            done(ErrorCode.UNKNOWN_SERVER_ERROR)
+        elif self.state is SharePartitionState.EMPTY:
+            self.state = SharePartitionState.INITIALIZING
+            self._persister.read(
+                self.key, self.leader_epoch, partial(self._loaded, initial_offset, done)
+            )
+        else:
+            done(ErrorCode.LEADER_NOT_AVAILABLE)
+
+    def fence(self) -> None:
+        """Forget everything: it is read again by whoever leads the partition then."""
+        self.state = SharePartitionState.FENCED
+        self.locks.clear()
+
+    def _loaded(
+        self,
+        initial_offset: Callable[[str], tuple[ErrorCode, int]],
+        done: Callable[[ErrorCode], None],
+        state: ShareState,
+    ) -> None:
+        if self.state is not SharePartitionState.INITIALIZING:
+            done(ErrorCode.LEADER_NOT_AVAILABLE)  # fenced meanwhile
+            return
+        error, start_offset = state.error, state.start_offset
+        if error is not ErrorCode.NONE:
+            error = of_persister(error).error
+        elif start_offset == UNINITIALIZED_START_OFFSET:
+            error, start_offset = initial_offset(self.settings.auto_offset_reset)
+        letters: list[DeadLetters] = []
+        if error is ErrorCode.NONE and not self._take(start_offset, state.batches, letters):
+            error = ErrorCode.UNKNOWN_SERVER_ERROR
+        if error is ErrorCode.NONE:
+            self.state_epoch = state.state_epoch
+            self.state = SharePartitionState.ACTIVE
+        else:
+            self.state = SharePartitionState.FAILED
+        done(error)
+        if error is ErrorCode.NONE:
+            dead_letters.send(self, letters)
+
+    def _take(
+        self, start_offset: int, batches: Iterable[StateBatch], letters: list[DeadLetters]
+    ) -> bool:
+        """Load the persisted state; return False if it is invalid.
+
+        `letters` gets what has not reached the dead letter queue, as far as that is known.
+        """
+        self.start_offset = start_offset
+        limit = self.settings.delivery_count_limit
+        gap_start_offset = -1
+        next_offset = start_offset
+        for first, last, state_number, delivery_count in batches:
+            if not next_offset <= first <= last or state_number not in _STATE_NUMBERS:
+                return False
+            if first > next_offset and gap_start_offset < 0:
+                gap_start_offset = next_offset
+            next_offset = last + 1
+            state = RecordState(state_number)
+            self.in_flight.add(InFlightBatch(Run(first, last, state, delivery_count)))
+            if state in TERMINAL_STATES:
+                self.delivery_complete_count += last - first + 1
+            elif state is RecordState.ARCHIVING:
+                letters.append(DeadLetters(first, last, delivery_count, delivery_count < limit))
+        if not self.in_flight:
+            self.end_offset = start_offset
+            return True
+        self.finds_next_offset = True
+        self.end_offset = next_offset - 1
+        if gap_start_offset >= 0:
+            self._gap_window = GapWindow(self.end_offset, gap_start_offset)
+        self.advance()
+        return True
+
+    # --- what to fetch next -----------------------------------------------------------------------
+
+    @property
+    def in_flight_count(self) -> int:
+        """How many records are in flight, those that are done behind others included."""
+        return self.end_offset - self.start_offset + 1 if self.in_flight else 0
+
+    def next_fetch_offset(self) -> int:
+        """Where to read: what is available again, else what comes after all that is in flight."""
+        in_flight = self.in_flight
+        if not in_flight or self.start_offset > in_flight.last_offset:
+            self.finds_next_offset = False
+            return self.end_offset
+        if self.finds_next_offset:
+            gap_start_offset = self.gap_start_offset
+            for batch in in_flight:
+                if gap_start_offset is not None:
+                    if batch.first_offset > gap_start_offset:
+                        return gap_start_offset
+                    gap_start_offset = max(batch.last_offset + 1, gap_start_offset)
+                for run in batch.runs:
+                    if run.is_available:
+                        return run.first
+            self.finds_next_offset = False
+        return self.end_offset + 1
+
+    def can_acquire(self) -> bool:
+        """Whether more may be in flight, or something that is may be acquired again."""
+        if self.next_fetch_offset() != self.end_offset + 1:
+            return True
+        most = self.settings.partition_max_record_locks
+        if self.in_flight_count < most:
+            return True
+        # What is archived without an acknowledgement (aborted, gone from the log, expired while it
+        # was written) moves the start offset with the next one, and so does what lies behind gaps
+        # that were filled. If nothing is left to acknowledge, Kafka waits for ever.
+        self._gap_window = None
+        return self.advance() and self.in_flight_count < most
+
+    @property
+    def gap_start_offset(self) -> int | None:
+        """From where on gaps between batches are to be fetched; None when none are."""
+        window = self._gap_window
+        if window is None or window.end_offset != self.end_offset:
+            return None
+        return window.gap_start_offset
+
+    def move_gap_window(self, offset: int) -> None:
+        """What is below `offset` was acquired."""
+        window = self._gap_window
+        if window is not None:
+            if window.end_offset == self.end_offset and offset <= window.end_offset:
+                self._gap_window = window._replace(gap_start_offset=offset)
+            else:
+                self._gap_window = None
+
+    # --- locks ------------------------------------------------------------------------------------
+
+    def lock(self, batch: InFlightBatch, run: Run, now_ms: int, duration_ms: int) -> None:
+        """Lock a run of a batch, instead of the lock that it has."""
+        run.unlock()
+        run.lock = AcquisitionLock(batch, run.first, run.last, now_ms + duration_ms)
+        self.locks.add(run.lock)
+
+    def expire(self, now_ms: int) -> None:
+        """Give back what was locked for too long; that is so even if it cannot be written."""
+        expired = self.locks.expired(now_ms)
+        state_batches: list[StateBatch] = []
+        letters: list[DeadLetters] = []
+        limit = self.settings.delivery_count_limit
+        for lock in expired:
+            batch = lock.batch
+            for run in batch.overlapping(lock.first_offset, lock.last_offset):
+                if run.lock is not lock or run.state is not RecordState.ACQUIRED:
+                    continue
+                for piece in self._at_start_offset(batch, run):
+                    piece.to(self._state_if_released(piece, limit, letters))
+                    piece.unlock()
+                    add_state(state_batches, piece)
+                    self.finds_next_offset |= piece.state is RecordState.AVAILABLE
+                    self.count_done(piece)
+            batch.merge(lock.first_offset, lock.last_offset)
+        if state_batches:
+            self.write(state_batches, partial(self._expiry_written, letters))
+            self.changed()
+
+    def _expiry_written(self, letters: list[DeadLetters], _: ErrorCode) -> None:
+        self.advance()
+        dead_letters.send(self, letters)
+
+    def release(self, member_id: str, done: Callable[[Refusal | None], None]) -> None:
+        """Give back all that a member has: its share session has ended."""
+        transition = Transition()
+        limit = self.settings.delivery_count_limit
+        for batch in self.in_flight:
+            for run in tuple(batch.runs):
+                if run.state is not RecordState.ACQUIRED or run.member_id != member_id:
+                    continue
+                for piece in self._at_start_offset(batch, run):
+                    letters = transition.dead_letters
+                    piece.begin(self._state_if_released(piece, limit, letters), limit)
+                    transition.add(batch, piece)
+                    self.count_done(piece)
+        self.persist(transition, done)
+
+    def _at_start_offset(self, batch: InFlightBatch, run: Run) -> list[Run]:
+        """A run, in two when the start offset has moved into it: what is below is archived."""
+        if run.first < self.start_offset <= run.last:
+            return batch.cover(run.first, run.last, (self.start_offset,))
+        return [run]
+
+    def _state_if_released(
+        self, run: Run, delivery_count_limit: int, letters: list[DeadLetters]
+    ) -> RecordState:
+        if run.last < self.start_offset:
+            return RecordState.ARCHIVED
+        if run.delivery_count >= delivery_count_limit:
+            return self.give_up(run, letters)
+        return RecordState.AVAILABLE
+
+    def give_up(self, run: Run, letters: list[DeadLetters]) -> RecordState:
+        """Return the state that a run goes to that was delivered too often.
+
+        With a dead letter queue it is added to `letters`.
+        """
+        if self.settings.dead_letter_topic:
+            letters.append(
+                DeadLetters(run.first, run.last, run.delivery_count, False, run.member_id)
+            )
+            return RecordState.ARCHIVING
+        self.tell_given_up(GivenUpRecords(run.first, run.last, run.delivery_count, run.member_id))
+        return RecordState.ARCHIVED
+
+    def tell_given_up(self, records: GivenUpRecords) -> None:
+        """Persist and explain records that are not delivered again."""
+        self.given_up.append(records)
+        self._gave_up(self, records)
+
+    # --- what is written --------------------------------------------------------------------------
+
+    def persist(self, transition: Transition, done: Callable[[Refusal | None], None]) -> None:
+        """Write changes; then they hold, or are undone."""
+        if transition.changes:
+            self.write(transition.state_batches, partial(self._persisted, transition, done))
+        else:
+            done(None)
+
+    def roll_back(self, transition: Transition) -> None:
+        """Undo changes."""
+        for written, run, undo in transition.runs():
+            run.roll_back(undo)
+            self.finds_next_offset |= run.state is RecordState.AVAILABLE
+            if written in TERMINAL_STATES and run.state not in TERMINAL_STATES:
+                self.delivery_complete_count -= self.count_in_flight(run.first, run.last)
+            elif written not in TERMINAL_STATES:
+                self.count_done(run)
+        transition.merge()
+
+    def _persisted(
+        self, transition: Transition, done: Callable[[Refusal | None], None], error: ErrorCode
+    ) -> None:
+        if error is not ErrorCode.NONE:
+            self.roll_back(transition)
+            done(of_persister(error))
+            return
+        is_news = False
+        for _, run, _ in transition.runs():
+            run.commit()
+            if run.state is RecordState.AVAILABLE:
+                self.finds_next_offset = is_news = True
+        transition.merge()
+        is_news |= self.advance()
+        done(None)
+        if is_news:
+            self.changed()
+        dead_letters.send(self, transition.dead_letters)
+
+    def changed(self) -> None:
+        """Have waiting fetches look again."""
+        self._changed(self)
+
+    def write(self, state_batches: list[StateBatch], done: Callable[[ErrorCode], None]) -> None:
+        """Write states, and the offsets and counts as they are now."""
+        self._persister.write(
+            self.key,
+            self.state_epoch,
+            self.leader_epoch,
+            self.start_offset,
+            self.delivery_complete_count,
+            state_batches,
+            done,
+        )
+
+    # --- offsets ----------------------------------------------------------------------------------
+
+    def count_in_flight(self, first: int, last: int) -> int:
+        """How many of these offsets are not below the start offset."""
+        return max(last - max(self.start_offset, first) + 1, 0)
+
+    def count_done(self, run: Run) -> None:
+        """Note that a run came to the state that it has."""
+        if run.state in TERMINAL_STATES:
+            self.delivery_complete_count += self.count_in_flight(run.first, run.last)
+
+    def advance(self) -> bool:
+        """Move the start offset over all that is done; whether it could move."""
+        in_flight = self.in_flight
+        if not in_flight.is_done_at(self.start_offset):
+            return False
+        last_done, done_count = in_flight.last_done(self.start_offset, self.gap_start_offset)
+        if last_done < 0:
+            return False
+        if last_done == in_flight.last_offset:
+            # Kafka goes back to where the last batch ends, when the log begins later by now.
+            self.start_offset = self.end_offset = max(last_done + 1, self.start_offset)
+            in_flight.clear()
+            self.delivery_complete_count = 0
+            return True
+        batch = in_flight.floor(last_done)
+        assert batch is not None, last_done
+        if batch.last_offset == last_done:
+            following = in_flight.after(last_done)
+            self.start_offset = max(self.start_offset, following.first_offset)
+            if self.gap_start_offset is not None:
+                self.start_offset = min(self.start_offset, self.gap_start_offset)
+            in_flight.remove_below(following.first_offset)
+        else:
+            # What is left of a batch keeps it, so that a fetch of all of it finds it.
+            self.start_offset = max(self.start_offset, last_done + 1)
+            in_flight.remove_below(batch.first_offset)
+        self.delivery_complete_count -= done_count
+        return True
+
+    def move_start_offset(self, log_start_offset: int) -> None:
+        """The log begins later now: what is available below is archived, and never written.
+
+        What somebody has below stays so until it is acknowledged or its lock expires.
+        """
+        if log_start_offset <= self.start_offset:
+            return
+        if not self.in_flight:
+            self.start_offset = self.end_offset = log_start_offset
+            self.delivery_complete_count = 0
+            return
+        last = log_start_offset - 1
+        batches = self.in_flight.beginning_in(self.in_flight.first_offset, last)
+        done_count = sum(
+            self.count_in_flight(run.first, min(run.last, last))
+            for batch in batches
+            for run in batch.runs
+            if run.state in TERMINAL_STATES
+        )
+        self.archive(batches, self.start_offset, last, RecordState.AVAILABLE)
+        self.start_offset = log_start_offset
+        self.delivery_complete_count -= done_count
+        self.end_offset = max(self.end_offset, self.start_offset)
+
+    def archive(
+        self, batches: Iterable[InFlightBatch], first: int, last: int, state: RecordState
+    ) -> int:
+        """Archive what is in this state in a range of offsets; how many records that are."""
+        count = 0
+        for batch in batches:
+            if batch.last_offset < first:
+                continue
+            for run in batch.overlapping(first, last):
+                if run.state is state and run.last >= first:
+                    for piece in batch.cover(max(run.first, first), min(run.last, last)):
+                        piece.archive()
+                        count += piece.last - piece.first + 1
+            batch.merge(first, last)
+        if count:
+            self.finds_next_offset = True
+        return count

@@ -1,0 +1,136 @@
+"""State batches that overlap become batches that do not.
+
+Source: PersisterStateBatchCombiner. Where batches overlap, the highest delivery count counts, with
+the same count the highest delivery state; neighbours of one count and state become one batch.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush, merge
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from coordinator_server.core.share_partitions.persister import StateBatch
+from coordinator_server.steps import run_all
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator, Sequence
+
+    from protocol.apis.write_share_group_state import WriteStateBatch
+
+NO_OFFSET = -1
+
+_FIRST_OFFSET = attrgetter("first_offset")
+_STEP_BATCHES = 1000
+
+
+def combine_batches(
+    so_far: Sequence[StateBatch], new: Iterable[StateBatch], start_offset: int
+) -> tuple[StateBatch, ...]:
+    """Return the batches of both, ascending and disjoint, from `start_offset` on (-1: all of them).
+
+    They must not be such as `cannot_combine` refuses.
+    """
+    pruned = list(_pruned((*so_far, *new), start_offset))
+    if len(pruned) > 1:
+        pruned.sort(key=_FIRST_OFFSET)
+        pruned = run_all(_sweep(iter(pruned)))
+    return tuple(pruned)
+
+
+def combine_in_steps(
+    asked: Sequence[WriteStateBatch], most: int
+) -> Generator[None, None, list[StateBatch]]:
+    """Return the batches of a request, combined if they are many.
+
+    More than `most` are to be refused, so of more than that, not all are returned. Batches
+    that end before they begin are kept as they are, for `cannot_combine` to refuse.
+    """
+    if len(asked) <= _STEP_BATCHES:
+        return [_state_batch(one) for one in asked]
+    runs: list[list[WriteStateBatch]] = []
+    invalid: list[WriteStateBatch] = []
+    for start in range(0, len(asked), _STEP_BATCHES):
+        some = asked[start : start + _STEP_BATCHES]
+        invalid += (one for one in some if one.last_offset < one.first_offset)
+        valid = (one for one in some if one.last_offset >= one.first_offset)
+        runs.append(sorted(valid, key=_FIRST_OFFSET))
+        yield
+    ordered = merge(*runs, key=_FIRST_OFFSET)
+    combined = yield from _sweep(map(_state_batch, ordered), most)
+    combined += map(_state_batch, invalid[: most + 1])
+    return combined
+
+
+def cannot_combine(
+    so_far: Sequence[StateBatch], new: Sequence[StateBatch], start_offset: int
+) -> bool:
+    """Return whether one of several batches ends before it begins.
+
+    Kafka throws there, but keeps such a batch if it is the only one.
+    """
+    # `so_far` was combined, so it can hold such a batch only alone.
+    suspects = (*so_far, *new) if len(so_far) == 1 else new
+    if not any(one.last_offset < one.first_offset for one in suspects):
+        return False
+    pruned = list(_pruned((*so_far, *new), start_offset))
+    return len(pruned) > 1 and any(one.last_offset < one.first_offset for one in pruned)
+
+
+def _state_batch(asked: WriteStateBatch) -> StateBatch:
+    return StateBatch(
+        asked.first_offset, asked.last_offset, asked.delivery_state, asked.delivery_count
+    )
+
+
+def _sweep(
+    waiting: Iterator[StateBatch], most: int | None = None
+) -> Generator[None, None, list[StateBatch]]:
+    """Combine batches that come in the order of their first offsets; stop at more than `most`."""
+    combined: list[StateBatch] = []
+    overlapping: list[tuple[int, int, int]] = []  # a heap of (-count, -state, last offset)
+    following = next(waiting, None)
+    offset = turns = 0
+    while following is not None or overlapping:
+        turns += 1
+        if turns % _STEP_BATCHES == 0:
+            if most is not None and len(combined) > most:
+                break
+            yield
+        if following is not None and (not overlapping or following.first_offset <= offset):
+            batch, following = following, next(waiting, None)
+            if not overlapping:
+                if following is None or following.first_offset > batch.last_offset:
+                    _append(combined, batch)
+                    continue
+                offset = batch.first_offset
+            heappush(overlapping, (-batch.delivery_count, -batch.delivery_state, batch.last_offset))
+            continue
+        count, state, last = overlapping[0]
+        if last < offset:
+            heappop(overlapping)
+            continue
+        if following is not None:
+            last = min(last, following.first_offset - 1)
+        _append(combined, StateBatch(offset, last, -state, -count))
+        offset = last + 1
+    return combined
+
+
+def _append(batches: list[StateBatch], batch: StateBatch) -> None:
+    """Append a batch, or extend the last batch if that has the same count and state."""
+    if batches:
+        first, last, state, count = batches[-1]
+        if last + 1 == batch.first_offset and (state, count) == batch[2:]:
+            batches[-1] = StateBatch(first, batch.last_offset, state, count)
+            return
+    batches.append(batch)
+
+
+def _pruned(batches: Iterable[StateBatch], start_offset: int) -> Iterator[StateBatch]:
+    """Yield the batches as far as they are not below the start offset."""
+    for batch in batches:
+        if start_offset == NO_OFFSET or batch.last_offset >= start_offset <= batch.first_offset:
+            yield batch
+        elif batch.last_offset >= start_offset:
+            yield batch._replace(first_offset=start_offset)

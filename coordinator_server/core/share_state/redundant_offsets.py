@@ -1,0 +1,35 @@
+"""Up to which offset the records of a partition of `__share_group_state` are out of date.
+
+Source: ShareCoordinatorOffsetsManager. A share partition needs its last snapshot and what follows.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coordinator_server.core.share_partitions.persister import SharePartitionKey
+
+
+class RedundantOffsets:
+    """The offset of the last snapshot of each share partition, the earliest one first."""
+
+    __slots__ = ("_first_needed", "_snapshots")
+
+    def __init__(self) -> None:
+        self._snapshots: OrderedDict[SharePartitionKey, int] = OrderedDict()
+        self._first_needed = 0
+
+    def snapshot_at(self, key: SharePartitionKey, offset: int, *, is_tombstone: bool) -> None:
+        """A snapshot, or the tombstone of a share partition, is at an offset: later than all."""
+        self._snapshots[key] = offset
+        self._snapshots.move_to_end(key)
+        self._first_needed = next(iter(self._snapshots.values()))
+        if is_tombstone:
+            del self._snapshots[key]
+
+    @property
+    def last_redundant_offset(self) -> int | None:
+        """Records below it are out of date; None if there are none to be deleted."""
+        return self._first_needed or None

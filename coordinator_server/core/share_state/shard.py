@@ -1,0 +1,336 @@
+"""What one partition of `__share_group_state` knows: the share partitions whose key lives there.
+
+Source: ShareCoordinatorShard, its checks in its order. Requests give a `Decision`; the state itself
+changes through `replay` alone, with the records of decisions as with those of the log.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from coordinator_server.core.share_partitions.persister import ShareState, ShareStateSummary
+from coordinator_server.core.share_state.batches import NO_OFFSET, cannot_combine, combine_batches
+from coordinator_server.core.share_state.records import ShareSnapshot, ShareUpdate
+from coordinator_server.core.share_state.redundant_offsets import RedundantOffsets
+from coordinator_server.core.share_state.share_group_offset import ShareGroupOffset
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Mapping, Sequence
+
+    from coordinator_server.core.share_partitions.persister import SharePartitionKey, StateBatch
+    from coordinator_server.core.share_state.records import ShareRecord
+
+NO_EPOCH = -1
+"""The leader epoch of an update that keeps the one before."""
+
+_UNKNOWN_EPOCH = -(2**31)
+
+MOST_BATCHES = 20_000
+"""State batches of one share partition: twice the records that any group may lock of it.
+
+Kafka refuses what is too large for a record, and takes its time for what is not.
+"""
+
+NEGATIVE_PARTITION = "The partition id cannot be a negative number."
+NEGATIVE_LEADER_EPOCH = "The leader epoch cannot be a negative number."
+NEGATIVE_STATE_EPOCH = "The state epoch cannot be a negative number."
+WRITE_UNINITIALIZED = "Write operation on uninitialized share partition not allowed."
+READ_UNINITIALIZED = "Read operation on uninitialized share partition not allowed."
+
+R = TypeVar("R")
+
+
+class Outcome(NamedTuple):
+    """The answer to a request that asks for no state; `message` with an error."""
+
+    error: ErrorCode
+    message: str | None = None
+
+
+class Decision(NamedTuple, Generic[R]):
+    """The answer to a request, and the record to write before it is given."""
+
+    answer: R
+    record: ShareRecord | None = None
+
+
+class StateWrite(NamedTuple):
+    """What the leader of a share partition has to be kept, as `SharePersister.write` says it."""
+
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    delivery_complete_count: int
+    batches: Sequence[StateBatch]
+
+
+class _Entry:
+    """One share partition. The epochs are the highest that were seen, whatever the state has."""
+
+    __slots__ = ("leader_epoch", "state", "state_epoch", "update_count")
+
+    def __init__(self, state: ShareGroupOffset) -> None:
+        self.state = state
+        self.leader_epoch = self.state_epoch = _UNKNOWN_EPOCH
+        self.update_count = 0
+
+
+class ShareCoordinatorShard:
+    """The share partitions of one partition of the topic.
+
+    `partition_count(topic_id)` is that of a topic, 0 if there is none. After `updates_per_snapshot`
+    updates comes a snapshot.
+    """
+
+    def __init__(self, updates_per_snapshot: int, partition_count: Callable[[bytes], int]) -> None:
+        self.redundant_offsets = RedundantOffsets()
+        self._entries: dict[SharePartitionKey, _Entry] = {}
+        self._updates_per_snapshot = updates_per_snapshot
+        self._partition_count = partition_count
+
+    # --- what is kept -----------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """How many share partitions there are."""
+        return len(self._entries)
+
+    def state(self, key: SharePartitionKey) -> ShareGroupOffset | None:
+        """The state of a share partition; None if it is not initialized."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry.state
+
+    def replay(self, record: ShareRecord, offset: int) -> None:
+        """Take in a record of the log, in the order of their offsets."""
+        if isinstance(record, ShareSnapshot):
+            self._replay_snapshot(record.key, record.state)
+            is_tombstone = record.state is None
+            self.redundant_offsets.snapshot_at(record.key, offset, is_tombstone=is_tombstone)
+        else:
+            self._replay_update(record)
+
+    def _replay_snapshot(self, key: SharePartitionKey, state: ShareGroupOffset | None) -> None:
+        if state is None:
+            self._entries.pop(key, None)
+            return
+        entry = self._entries.setdefault(key, _Entry(state))
+        entry.state = state
+        entry.leader_epoch = max(entry.leader_epoch, state.leader_epoch)
+        entry.state_epoch = max(entry.state_epoch, state.state_epoch)
+        if entry.update_count >= self._updates_per_snapshot:
+            entry.update_count = 0
+
+    def _replay_update(self, update: ShareUpdate) -> None:
+        entry = self._entries.get(update.key)
+        if entry is None:  # the log begins behind its snapshot
+            state = ShareGroupOffset(
+                snapshot_epoch=update.snapshot_epoch,
+                leader_epoch=update.leader_epoch,
+                start_offset=update.start_offset,
+                delivery_complete_count=update.delivery_complete_count,
+                batches=update.batches,
+            )
+            entry = self._entries[update.key] = _Entry(state)
+        else:
+            state = entry.state
+            start = update.start_offset if update.start_offset != NO_OFFSET else state.start_offset
+            epoch = update.leader_epoch if update.leader_epoch != NO_EPOCH else state.leader_epoch
+            entry.state = state._replace(
+                leader_epoch=epoch,
+                start_offset=start,
+                delivery_complete_count=update.delivery_complete_count,
+                batches=combine_batches(state.batches, update.batches, start),
+            )
+        entry.leader_epoch = max(entry.leader_epoch, update.leader_epoch)
+        entry.update_count += 1
+
+    def hard_state(self) -> Mapping[SharePartitionKey, tuple[ShareGroupOffset, int, int, int]]:
+        """Everything that `replay` makes but for the redundant offsets: what a test compares."""
+        return {
+            key: (entry.state, entry.leader_epoch, entry.state_epoch, entry.update_count)
+            for key, entry in self._entries.items()
+        }
+
+    # --- requests ---------------------------------------------------------------------------------
+
+    def initialize(
+        self, key: SharePartitionKey, state_epoch: int, start_offset: int, now_ms: int
+    ) -> Decision[Outcome]:
+        """Begin a state, or begin it anew; what was before is forgotten."""
+        entry = self._entries.get(key)
+        if key.partition < 0:
+            return _refused(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
+        if state_epoch < 0:
+            return _refused(ErrorCode.INVALID_REQUEST, NEGATIVE_STATE_EPOCH)
+        if entry is not None and state_epoch < entry.state_epoch:
+            return _refused(ErrorCode.FENCED_STATE_EPOCH)
+        if not self._exists(key):
+            return _refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        state = ShareGroupOffset(
+            snapshot_epoch=0 if entry is None else entry.state.snapshot_epoch + 1,
+            state_epoch=state_epoch,
+            start_offset=start_offset,
+            # Without a start offset nothing was read, and there is no lag to be told.
+            delivery_complete_count=-1 if start_offset == NO_OFFSET else 0,
+            create_ms=now_ms,
+            write_ms=now_ms,
+        )
+        return Decision(Outcome(ErrorCode.NONE), ShareSnapshot(key, state))
+
+    def write(self, key: SharePartitionKey, write: StateWrite, now_ms: int) -> Decision[Outcome]:
+        """Lay what the leader has to say over what is kept."""
+        if key.partition < 0:
+            return _refused(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
+        if write.leader_epoch < 0:
+            return _refused(ErrorCode.INVALID_REQUEST, NEGATIVE_LEADER_EPOCH)
+        if write.state_epoch < 0:
+            return _refused(ErrorCode.INVALID_REQUEST, NEGATIVE_STATE_EPOCH)
+        entry = self._entries.get(key)
+        if entry is None:
+            return _refused(ErrorCode.INVALID_REQUEST, WRITE_UNINITIALIZED)
+        if write.leader_epoch < entry.leader_epoch:
+            return _refused(ErrorCode.FENCED_LEADER_EPOCH)
+        if write.state_epoch < entry.state_epoch:
+            return _refused(ErrorCode.FENCED_STATE_EPOCH)
+        if not self._exists(key):
+            return _refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if len(write.batches) + len(entry.state.batches) > MOST_BATCHES:
+            return _refused(ErrorCode.UNKNOWN_SERVER_ERROR)
+        start_offset = max(write.start_offset, entry.state.start_offset)
+        if cannot_combine(entry.state.batches, write.batches, start_offset):
+            return _refused(ErrorCode.UNKNOWN_SERVER_ERROR)
+        # A write does not change who the leader is, a read does.
+        record = self._record(key, entry, write, entry.state.leader_epoch, now_ms)
+        return Decision(Outcome(ErrorCode.NONE), record)
+
+    def read(self, key: SharePartitionKey, leader_epoch: int, now_ms: int) -> Decision[ShareState]:
+        """The whole state, for the leader of the partition, which fences those before it."""
+        if key.partition < 0:
+            return _unread(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
+        if leader_epoch < 0:
+            return _unread(ErrorCode.INVALID_REQUEST, NEGATIVE_LEADER_EPOCH)
+        entry = self._entries.get(key)
+        if entry is None:
+            return _unread(ErrorCode.INVALID_REQUEST, READ_UNINITIALIZED)
+        if leader_epoch < entry.leader_epoch:
+            return _unread(ErrorCode.FENCED_LEADER_EPOCH)
+        if not self._exists(key):
+            return _unread(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        state = entry.state
+        answer = ShareState(ErrorCode.NONE, state.state_epoch, state.start_offset, state.batches)
+        if leader_epoch == entry.leader_epoch:
+            return Decision(answer)
+        unchanged = StateWrite(
+            state.state_epoch, leader_epoch, state.start_offset, state.delivery_complete_count, ()
+        )
+        return Decision(answer, self._record(key, entry, unchanged, leader_epoch, now_ms))
+
+    def read_summary(self, key: SharePartitionKey) -> Decision[ShareStateSummary]:
+        """The state without its batches; one that is not initialized has nothing to tell."""
+        error, message = ErrorCode.NONE, None
+        if key.partition < 0:
+            error, message = ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION
+        elif not self._exists(key):
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if error is not ErrorCode.NONE:
+            return Decision(ShareStateSummary(error, message=message or error.message))
+        state = self.state(key)
+        if state is None:
+            return Decision(ShareStateSummary(ErrorCode.NONE))
+        return Decision(
+            ShareStateSummary(
+                ErrorCode.NONE,
+                state.state_epoch,
+                state.leader_epoch,
+                state.start_offset,
+                state.delivery_complete_count,
+            )
+        )
+
+    def delete(self, key: SharePartitionKey) -> Decision[Outcome]:
+        """Forget a share partition; that there is none is no error."""
+        if key.partition < 0:
+            return _refused(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
+        if not self._exists(key):
+            return _refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        record = ShareSnapshot(key, None) if key in self._entries else None
+        return Decision(Outcome(ErrorCode.NONE), record)
+
+    def _exists(self, key: SharePartitionKey) -> bool:
+        return key.partition < self._partition_count(key.topic_id)
+
+    def _record(
+        self,
+        key: SharePartitionKey,
+        entry: _Entry,
+        write: StateWrite,
+        leader_epoch: int,
+        now_ms: int,
+    ) -> ShareRecord:
+        """Return an update, or a snapshot if there were enough updates.
+
+        The start offset does not move back; a count of completed deliveries belongs to its offset.
+        """
+        state = entry.state
+        start_offset = max(write.start_offset, state.start_offset)
+        count = write.delivery_complete_count
+        if write.start_offset == state.start_offset:
+            count = max(count, state.delivery_complete_count)
+        elif write.start_offset < state.start_offset:
+            count = state.delivery_complete_count
+        if entry.update_count < self._updates_per_snapshot:
+            return ShareUpdate(
+                key,
+                state.snapshot_epoch,
+                leader_epoch,
+                start_offset,
+                combine_batches((), write.batches, start_offset),
+                count,
+            )
+        snapshot = ShareGroupOffset(
+            snapshot_epoch=state.snapshot_epoch + 1,
+            state_epoch=state.state_epoch,
+            leader_epoch=leader_epoch,
+            start_offset=start_offset,
+            delivery_complete_count=count,
+            batches=combine_batches(state.batches, write.batches, start_offset),
+            create_ms=now_ms,
+            write_ms=now_ms,
+        )
+        return ShareSnapshot(key, snapshot)
+
+    # --- what time and deleted topics bring -------------------------------------------------------
+
+    def cold_keys(self, now_ms: int, interval_ms: int) -> list[SharePartitionKey]:
+        """The share partitions whose snapshot is older than that.
+
+        None if all of them have been rewritten for it already: then nothing is going on, and new
+        snapshots would set no record free.
+        """
+        if all(entry.state.create_ms != entry.state.write_ms for entry in self._entries.values()):
+            return []
+        return [
+            key
+            for key, entry in self._entries.items()
+            if now_ms - entry.state.write_ms >= interval_ms
+        ]
+
+    def rewritten(self, key: SharePartitionKey, now_ms: int) -> ShareSnapshot | None:
+        """The state of a share partition in a new snapshot; None if there is no such state."""
+        state = self.state(key)
+        if state is None:
+            return None
+        epoch = state.snapshot_epoch + 1
+        return ShareSnapshot(key, state._replace(snapshot_epoch=epoch, write_ms=now_ms))
+
+    def keys_of(self, topic_ids: Container[bytes]) -> list[SharePartitionKey]:
+        """The share partitions of these topics."""
+        return [key for key in self._entries if key.topic_id in topic_ids]
+
+
+def _refused(error: ErrorCode, message: str | None = None) -> Decision[Outcome]:
+    return Decision(Outcome(error, message or error.message))
+
+
+def _unread(error: ErrorCode, message: str | None = None) -> Decision[ShareState]:
+    return Decision(ShareState(error, message=message or error.message))

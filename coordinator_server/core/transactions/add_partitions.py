@@ -1,0 +1,71 @@
+"""AddPartitionsToTxn and AddOffsetsToTxn: a transaction begins or grows; and its verification.
+
+Source: TransactionCoordinator.handleAddPartitionsToTransaction and
+handleVerifyPartitionsInTransaction; KIP-98, KIP-890.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator_server.core.transactions.decision import Decision, refused
+from coordinator_server.core.transactions.metadata import TopicPartition, TransactionMetadata
+from coordinator_server.core.transactions.state import TransactionState
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+
+def add_partitions(
+    metadata: TransactionMetadata | None,
+    producer_id: int,
+    producer_epoch: int,
+    partitions: Collection[TopicPartition],
+    client_version: int,
+    now_ms: int,
+) -> Decision:
+    """Add partitions to the transaction of this id, which begins with the first of them."""
+    if metadata is not None and metadata.state.is_ending:  # before the producer is looked at
+        return refused(ErrorCode.CONCURRENT_TRANSACTIONS)
+    error = _error(metadata, producer_id, producer_epoch)
+    if error is not ErrorCode.NONE:
+        return refused(error)
+    assert metadata is not None
+    if metadata.state is TransactionState.ONGOING and metadata.partitions.issuperset(partitions):
+        return Decision(ErrorCode.NONE)
+    is_open = metadata.state is TransactionState.ONGOING
+    return Decision(
+        ErrorCode.NONE,
+        metadata.to(TransactionState.ONGOING, now_ms)._replace(
+            partitions=metadata.partitions.union(partitions),
+            start_ms=metadata.start_ms if is_open else now_ms,
+            client_version=client_version,
+        ),
+    )
+
+
+def missing_partitions(
+    metadata: TransactionMetadata | None,
+    producer_id: int,
+    producer_epoch: int,
+    partitions: Collection[TopicPartition],
+) -> tuple[ErrorCode, Collection[TopicPartition]]:
+    """Which of `partitions` are not in the transaction; or an error that concerns all of them."""
+    error = _error(metadata, producer_id, producer_epoch)
+    if error is not ErrorCode.NONE:
+        return error, ()
+    assert metadata is not None
+    return ErrorCode.NONE, [one for one in partitions if one not in metadata.partitions]
+
+
+def _error(
+    metadata: TransactionMetadata | None, producer_id: int, producer_epoch: int
+) -> ErrorCode:
+    if metadata is None or metadata.is_new or metadata.producer_id != producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if metadata.producer_epoch != producer_epoch:
+        return ErrorCode.PRODUCER_FENCED
+    if metadata.state.is_ending:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    return ErrorCode.NONE

@@ -1,0 +1,115 @@
+"""InitProducerId for a transactional id: a producer begins, and those before it are fenced.
+
+Source: TransactionCoordinator.handleInitProducerId, prepareIncrementProducerEpoch and
+prepareProducerIdRotation of TransactionMetadata; KIP-98, KIP-360 (a producer that brings its id and
+epoch goes on after an error).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from coordinator_server.core.transactions.decision import Decision, refused
+from coordinator_server.core.transactions.end_transaction import fence
+from coordinator_server.core.transactions.metadata import (
+    EPOCH_EXHAUSTED,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    TransactionMetadata,
+)
+from coordinator_server.core.transactions.state import TransactionState
+from protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class ProducerIdAndEpoch(NamedTuple):
+    """What a producer that goes on brings with it."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+def init_producer_id(
+    metadata: TransactionMetadata,
+    timeout_ms: int,
+    expected: ProducerIdAndEpoch | None,
+    now_ms: int,
+    new_producer_id: Callable[[], int],
+) -> Decision:
+    """Give the transactional id to the producer that asks.
+
+    A transaction that its predecessor left open is aborted first; the client is told to come again.
+    `new_producer_id` is called when the epochs are exhausted; what it raises goes through.
+    """
+    if metadata.state.is_ending:  # before the producer is looked at
+        return refused(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if expected is not None and not _may_go_on(metadata, expected):
+        return refused(ErrorCode.PRODUCER_FENCED)
+    if metadata.state is TransactionState.ONGOING:
+        return Decision(ErrorCode.CONCURRENT_TRANSACTIONS, fence(metadata, now_ms, new_producer_id))
+    if metadata.is_epoch_exhausted and (
+        expected is None or expected.producer_epoch == metadata.producer_epoch
+    ):
+        return _begun(
+            metadata.to(TransactionState.EMPTY, now_ms)._replace(
+                producer_id=new_producer_id(),
+                next_producer_id=NO_PRODUCER_ID,
+                producer_epoch=0,
+                last_producer_epoch=(
+                    NO_PRODUCER_EPOCH if expected is None else metadata.producer_epoch
+                ),
+                timeout_ms=timeout_ms,
+                start_ms=NO_TIMESTAMP,
+            )
+        )
+    epochs = _next_epochs(metadata, expected)
+    if epochs is None:
+        return refused(ErrorCode.PRODUCER_FENCED)
+    return _begun(
+        metadata.to(TransactionState.EMPTY, now_ms)._replace(
+            producer_epoch=epochs[0],
+            last_producer_epoch=epochs[1],
+            timeout_ms=timeout_ms,
+            start_ms=NO_TIMESTAMP,
+        )
+    )
+
+
+def _begun(metadata: TransactionMetadata) -> Decision:
+    return Decision(ErrorCode.NONE, metadata, metadata.producer_id, metadata.producer_epoch)
+
+
+def _may_go_on(metadata: TransactionMetadata, expected: ProducerIdAndEpoch) -> bool:
+    """Whether the producer id that a producer brings is the latest, or was until its last try.
+
+    Source: isValidProducerId.
+    """
+    return (
+        metadata.is_new
+        or expected.producer_id == metadata.producer_id
+        or (
+            expected.producer_id == metadata.previous_producer_id
+            and expected.producer_epoch >= EPOCH_EXHAUSTED
+        )
+    )
+
+
+def _next_epochs(
+    metadata: TransactionMetadata, expected: ProducerIdAndEpoch | None
+) -> tuple[int, int] | None:
+    """The next epoch and the one before it; None for a producer that is fenced.
+
+    A producer that brings the epoch before the last bump did not get the answer to that: it gets
+    the same epoch again.
+    """
+    current, last = metadata.producer_epoch, metadata.last_producer_epoch
+    if expected is None:
+        return current + 1, NO_PRODUCER_EPOCH
+    if metadata.is_new or expected.producer_epoch == current:
+        return current + 1, current
+    if expected.producer_epoch == last:
+        return current, last
+    return None

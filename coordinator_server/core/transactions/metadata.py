@@ -1,0 +1,126 @@
+"""TransactionMetadata: what is known of one transactional id.
+
+All of it but `last_producer_epoch` is durable: it is the value of one record of
+`__transaction_state`, and changes only when that is written. So a value is never changed; a
+decision (`init_producer_id`, `add_partitions`, `end_transaction`, `expiry`) makes the next one, and
+the coordinator appends it. Source: TransactionMetadata, TransactionLog.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from coordinator_server.core.transactions.state import LEGAL_TRANSITIONS, TransactionState
+from protocol.errors import ProtocolError
+from protocol.transaction_log import PartitionsSchema, TransactionLogValue
+
+TopicPartition = tuple[str, int]
+
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_TIMESTAMP = -1
+EPOCH_MAX = 2**15 - 1
+
+TRANSACTIONS_V1, TRANSACTIONS_V2 = 0, 2
+"""Transactions as before KIP-890, and with it: an epoch for each transaction.
+
+Kafka writes 0 for the former, though its feature `transaction.version` has a level 1 (which changes
+the form of records alone).
+"""
+
+EPOCH_EXHAUSTED = EPOCH_MAX - 1
+"""A producer never gets the highest epoch, so that its last transaction can still be fenced."""
+
+
+class TransactionMetadata(NamedTuple):
+    """The state of a transactional id. Times are in milliseconds since 1970, -1 for none.
+
+    `previous_producer_id` is that of the state before, another one only right after the epochs
+    of that were exhausted;
+    `next_producer_id` is the one that comes when the transaction that is ending has ended.
+    `last_producer_epoch` is the epoch before the last bump, if the producer brought it: Kafka loses
+    it with the process as well. `client_version` is the version of transactions that the producer
+    speaks. A `producer_epoch` of -1 marks an id for which nothing is written yet.
+    """
+
+    transactional_id: str
+    producer_id: int
+    previous_producer_id: int = NO_PRODUCER_ID
+    next_producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    last_producer_epoch: int = NO_PRODUCER_EPOCH
+    timeout_ms: int = 0
+    state: TransactionState = TransactionState.EMPTY
+    partitions: frozenset[TopicPartition] = frozenset()
+    last_update_ms: int = NO_TIMESTAMP
+    start_ms: int = NO_TIMESTAMP
+    client_version: int = TRANSACTIONS_V1
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing is written for this id yet."""
+        return self.producer_epoch == NO_PRODUCER_EPOCH
+
+    @property
+    def is_epoch_exhausted(self) -> bool:
+        """Whether the next producer of this id needs a new producer id."""
+        return self.producer_epoch >= EPOCH_EXHAUSTED
+
+    def to(self, state: TransactionState, now_ms: int) -> TransactionMetadata:
+        """The metadata after a legal transition at `now_ms`."""
+        assert state in LEGAL_TRANSITIONS[self.state], (self.transactional_id, self.state, state)
+        # The clock may have been set back; Kafka refuses such a transition, which helps nobody.
+        now_ms = max(now_ms, self.last_update_ms)
+        return self._replace(
+            state=state, last_update_ms=now_ms, previous_producer_id=self.producer_id
+        )
+
+    def is_timed_out(self, now_ms: int) -> bool:
+        """Whether its transaction is open for longer than the producer asked for."""
+        return self.state is TransactionState.ONGOING and self.start_ms + self.timeout_ms < now_ms
+
+    def to_value(self) -> TransactionLogValue:
+        """The value of its record."""
+        by_topic: dict[str, list[int]] = {}
+        for topic, partition in sorted(self.partitions):
+            by_topic.setdefault(topic, []).append(partition)
+        partitions = [
+            PartitionsSchema(topic=topic, partition_ids=ids) for topic, ids in by_topic.items()
+        ]
+        return TransactionLogValue(
+            producer_id=self.producer_id,
+            previous_producer_id=self.previous_producer_id,
+            next_producer_id=self.next_producer_id,
+            producer_epoch=self.producer_epoch,
+            transaction_timeout_ms=self.timeout_ms,
+            transaction_status=self.state,
+            transaction_partitions=None if self.state is TransactionState.EMPTY else partitions,
+            transaction_last_update_timestamp_ms=self.last_update_ms,
+            transaction_start_timestamp_ms=self.start_ms,
+            client_transaction_version=self.client_version,
+        )
+
+
+def from_value(transactional_id: str, value: TransactionLogValue) -> TransactionMetadata:
+    """The metadata that a record holds. Raises ProtocolError for a state that does not exist."""
+    try:
+        state = TransactionState(value.transaction_status)
+    except ValueError:
+        raise ProtocolError(f"transaction state {value.transaction_status}") from None
+    return TransactionMetadata(
+        transactional_id=transactional_id,
+        producer_id=value.producer_id,
+        previous_producer_id=value.previous_producer_id,
+        next_producer_id=value.next_producer_id,
+        producer_epoch=value.producer_epoch,
+        timeout_ms=value.transaction_timeout_ms,
+        state=state,
+        partitions=frozenset(
+            (topic.topic, partition)
+            for topic in value.transaction_partitions or ()
+            for partition in topic.partition_ids
+        ),
+        last_update_ms=value.transaction_last_update_timestamp_ms,
+        start_ms=value.transaction_start_timestamp_ms,
+        client_version=value.client_transaction_version,
+    )

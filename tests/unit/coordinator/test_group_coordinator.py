@@ -1,0 +1,379 @@
+"""Requests find their group's task, the records of a drain are one batch, groups survive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinator_server.coordinator.offsets_partition import OffsetsPartition
+from coordinator_server.core.groups.classic.metadata import GroupMetadata
+from coordinator_server.steps import run_all
+from coordinator_server.topics.names import OFFSETS_TOPIC
+from protocol.apis.delete_groups import DeleteGroupsRequest
+from protocol.apis.describe_groups import DescribeGroupsRequest
+from protocol.apis.heartbeat import HeartbeatRequest
+from protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
+from protocol.apis.list_groups import ListGroupsRequest
+from protocol.batch_header import iterate_batches
+from protocol.errors import ErrorCode
+from protocol.hashing import partition_for
+from storage.errors import StorageError
+from storage.memory_disk import MemoryDisk
+from storage.partition_log import PartitionLog
+from tests.unit.coordinator.fakes import (
+    GroupBroker,
+    commit_request,
+    join_request,
+    settle,
+)
+from tests.unit.topics.fakes import FakeCall
+
+
+def refuse(*_: object, **__: object) -> None:
+    """Stands in for a log whose disk fails."""
+    raise StorageError("the disk is gone")
+
+
+def log_of(broker: GroupBroker, group: str) -> Any:
+    """The partition log that holds a group."""
+    return broker.topics.log(OFFSETS_TOPIC, partition_for(group, 4))
+
+
+async def test_the_records_of_one_drain_are_one_batch() -> None:
+    """Commits that wait in the mailbox together are written together, in Kafka's form."""
+    broker = GroupBroker()
+    calls = [broker.send("OffsetCommit", commit_request("g", offset)) for offset in (1, 2, 3)]
+    await settle()
+    assert all(call.replies for call in calls)
+    log = log_of(broker, "g")
+    (header,) = iterate_batches(log.read(0, 1 << 20))
+    assert header.record_count == 3
+    assert (header.producer_id, header.base_sequence) == (-1, 0)
+    assert await broker.committed("g") == 3
+
+
+async def test_an_answer_waits_for_the_append(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit that the log refuses is answered with the mapped error and changes nothing."""
+    broker = GroupBroker()
+    assert await broker.commit("g", 5) == ErrorCode.NONE
+    with monkeypatch.context() as patched:
+        patched.setattr(PartitionLog, "append_own", refuse)
+        assert await broker.commit("g", 6) == ErrorCode.NOT_COORDINATOR
+    assert await broker.committed("g") == 5
+    assert await broker.commit("g", 6) == ErrorCode.NONE
+
+
+async def test_the_offsets_topic_may_be_deleted() -> None:
+    """Its groups are gone, their members are told, and new groups begin in a new offsets topic."""
+    broker = GroupBroker()
+    await broker.join("g")
+    parked = broker.send("JoinGroup", join_request("g"), 3)
+    await settle()
+    topic = broker.topics.topic(OFFSETS_TOPIC)
+    assert topic is not None
+    run_all(broker.topics.delete([topic]))
+    assert parked.replies[0].error_code == ErrorCode.NOT_COORDINATOR
+    assert await broker.committed("g") == -1
+    assert await broker.commit("g", 3) == ErrorCode.NONE
+    assert await broker.committed("g") == 3
+
+
+async def test_groups_come_back_from_the_log() -> None:
+    """After a restart a group has its generation, members, assignment and offsets."""
+    broker = GroupBroker()
+    member_id = await broker.join("g")
+    assert await broker.commit("simple", 7) == ErrorCode.NONE
+    broker.groups.stop()
+    broker.log_manager.close()
+
+    again = GroupBroker(broker.disk)
+    await settle()
+    request = DescribeGroupsRequest(groups=["g"])
+    (described,) = (await again.answer("DescribeGroups", request)).groups
+    assert described.group_state == "Stable"
+    assert [one.member_id for one in described.members] == [member_id]
+    assert described.members[0].member_assignment == b"mine"
+    heartbeat = HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id)
+    assert (await again.answer("Heartbeat", heartbeat)).error_code == ErrorCode.NONE
+    assert await again.committed("simple") == 7
+
+
+async def test_while_a_partition_loads_its_groups_are_asked_to_wait() -> None:
+    """COORDINATOR_LOAD_IN_PROGRESS, but a heartbeat is answered NONE so that members stay calm."""
+    broker = GroupBroker()
+    member_id = await broker.join("g")
+    broker.groups.stop()
+    broker.log_manager.close()
+
+    again = GroupBroker(broker.disk)
+    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    heartbeat = again.send(
+        "Heartbeat", HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id)
+    )
+    assert heartbeat.replies[0].error_code == ErrorCode.NONE
+    assert again.send("JoinGroup", join_request("g")).replies[0].error_code == loading
+    commit = again.send("OffsetCommit", commit_request("g", 1)).replies[0]
+    assert commit.topics[0].partitions[0].error_code == loading
+    assert again.send("ListGroups", ListGroupsRequest()).replies[0].error_code == loading
+    await settle()
+    listed = await again.answer("ListGroups", ListGroupsRequest())
+    assert [(one.group_id, one.group_state) for one in listed.groups] == [("g", "Stable")]
+
+
+async def test_a_bug_costs_one_request_and_the_group_is_loaded_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The request fails, parked ones are sent to find their coordinator, the offsets stay."""
+    broker = GroupBroker()
+    await broker.join("g")
+    assert await broker.commit("other", 9) == ErrorCode.NONE
+    parked = broker.send("JoinGroup", join_request("g"), 3)
+    await settle()
+    assert not parked.answered
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(GroupMetadata, "check_member", broken)
+        request = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="x")])
+        failed = broker.send("LeaveGroup", request)
+        await settle()
+    assert failed.failed
+    assert parked.replies[0].error_code == ErrorCode.NOT_COORDINATOR
+    (described,) = (
+        await broker.answer("DescribeGroups", DescribeGroupsRequest(groups=["g"]))
+    ).groups
+    assert described.group_state == "Stable"
+    assert await broker.committed("other") == 9
+
+
+async def test_a_bug_behind_the_append_fails_only_what_it_met(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A bug in what follows a write: the request fails, the group goes on with what is stored."""
+    broker = GroupBroker()
+    sound = GroupMetadata.replay_offsets
+    bugs = [ZeroDivisionError()]
+
+    def broken_once(group: GroupMetadata, records: Any) -> None:
+        if bugs:
+            raise bugs.pop()
+        sound(group, records)
+
+    monkeypatch.setattr(GroupMetadata, "replay_offsets", broken_once)
+    failed = broker.send("OffsetCommit", commit_request("simple", 4))
+    await settle()
+    assert failed.failed
+    assert await broker.committed("simple") == 4
+    assert await broker.commit("simple", 5) == ErrorCode.NONE
+
+
+async def test_an_answer_that_cannot_be_sent_spoils_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A reply that raises fails its own request; the others of the drain are answered."""
+    broker = GroupBroker()
+    assert await broker.commit("g", 1) == ErrorCode.NONE
+    calls = [broker.send("OffsetCommit", commit_request("g", offset)) for offset in (2, 3, 4)]
+    broken = calls[1]
+
+    def cannot_be_sent(_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(broken, "reply", cannot_be_sent)
+    await settle()
+    assert [bool(call.replies) for call in calls] == [True, False, True]
+    assert broken.failed
+    assert await broker.committed("g") == 4
+
+
+async def test_an_answer_may_lead_to_the_end_of_its_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A connection goes on with deleting the offsets topic: every commit is answered once."""
+    broker = GroupBroker()
+    assert await broker.commit("g", 1) == ErrorCode.NONE
+    topic = broker.topics.topic(OFFSETS_TOPIC)
+    assert topic is not None
+    calls = [broker.send("OffsetCommit", commit_request("g", offset)) for offset in (2, 3, 4)]
+    reply = calls[0].reply
+
+    def reply_and_go_on(response: Any) -> None:
+        reply(response)
+        run_all(broker.topics.delete([topic]))
+
+    monkeypatch.setattr(calls[0], "reply", reply_and_go_on)
+    await settle()
+    assert [len(call.replies) for call in calls] == [1, 1, 1]
+    assert not any(call.failed for call in calls)
+
+
+async def test_a_group_that_cannot_be_put_back_answers_errors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """When even the reload fails nobody waits for ever: every request gets an error."""
+    broker = GroupBroker()
+    await broker.join("g")
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(GroupMetadata, "check_commit", broken)
+    monkeypatch.setattr(OffsetsPartition, "reload", broken)
+    first = broker.send("OffsetCommit", commit_request("g", 1))
+    second = broker.send("DescribeGroups", DescribeGroupsRequest(groups=["g"]))
+    await settle()
+    later = broker.send("DescribeGroups", DescribeGroupsRequest(groups=["g"]))
+    assert first.failed
+    assert second.failed
+    assert later.failed
+
+
+async def test_a_bug_in_one_of_many_groups_fails_the_request_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """DescribeGroups over a broken group and a good one is answered exactly once."""
+    broker = GroupBroker()
+    assert await broker.commit("good", 1) == ErrorCode.NONE
+    assert await broker.commit("bad", 1) == ErrorCode.NONE
+    monkeypatch.delattr(broker.groups.tasks["bad"].group, "membership")
+    call = broker.send("DescribeGroups", DescribeGroupsRequest(groups=["bad", "good", "none"]))
+    await settle()
+    assert call.failed
+    assert not call.replies
+
+
+async def test_a_deleted_group_leaves_no_task() -> None:
+    """DeleteGroups ends the group's task; the group can be made anew."""
+    broker = GroupBroker()
+    assert await broker.commit("g", 1) == ErrorCode.NONE
+    request = DeleteGroupsRequest(groups_names=["g", "g", "none"])
+    results = (await broker.answer("DeleteGroups", request)).results
+    assert [(one.group_id, one.error_code) for one in results] == [
+        ("g", ErrorCode.NONE),
+        ("none", ErrorCode.GROUP_ID_NOT_FOUND),
+    ]
+    assert not broker.groups.tasks
+    assert await broker.committed("g") == -1
+    assert await broker.commit("g", 2) == ErrorCode.NONE
+
+
+async def test_what_follows_a_deletion_at_once_meets_no_dead_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A commit that is handled as soon as DeleteGroups is answered makes the group anew."""
+    broker = GroupBroker()
+    assert await broker.commit("g", 1) == ErrorCode.NONE
+    followed: list[FakeCall] = []
+
+    def reply(_: object, response: object) -> None:
+        monkeypatch.undo()
+        followed.append(broker.send("OffsetCommit", commit_request("g", 2)))
+
+    monkeypatch.setattr(FakeCall, "reply", reply)
+    broker.send("DeleteGroups", DeleteGroupsRequest(groups_names=["g"]))
+    await settle()
+    assert followed[0].replies[0].topics[0].partitions[0].error_code == ErrorCode.NONE
+    assert await broker.committed("g") == 2
+
+
+async def test_the_offsets_of_a_deleted_topic_go() -> None:
+    """Topic deletion drops the offsets of every group; the groups stay."""
+    broker = GroupBroker()
+    assert await broker.commit("g", 1) == ErrorCode.NONE
+    topic = broker.topics.topic("t")
+    assert topic is not None
+    run_all(broker.topics.delete([topic]))
+    await settle()
+    assert await broker.committed("g") == -1
+    assert "g" in broker.groups.tasks
+
+
+async def test_old_offsets_expire() -> None:
+    """The check drops offsets older than offsets.retention.minutes, and then the group."""
+    broker = GroupBroker(offsets_retention_minutes="1")
+    assert await broker.commit("g", 1) == ErrorCode.NONE
+    broker.groups.expire_offsets()
+    await settle()
+    await settle()
+    assert await broker.committed("g") == 1
+    broker.clock.time_ms += 60_000
+    broker.groups.expire_offsets()
+    await settle()
+    await settle()
+    assert not broker.groups.tasks
+
+
+async def test_stopping_answers_what_is_parked() -> None:
+    """Parked joins get NOT_COORDINATOR; what comes later COORDINATOR_NOT_AVAILABLE."""
+    broker = GroupBroker(group_initial_rebalance_delay_ms="3000")
+    parked = broker.send("JoinGroup", join_request("g"), 3)
+    await settle()
+    assert not parked.answered
+    broker.groups.stop()
+    assert parked.replies[0].error_code == ErrorCode.NOT_COORDINATOR
+    late = broker.send("JoinGroup", join_request("g"), 3)
+    assert late.replies[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def test_a_partition_that_cannot_be_read_stops_only_its_own_groups(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its groups are answered NOT_COORDINATOR, groups of other partitions are served."""
+    broker = GroupBroker()
+    assert partition_for("a", 4) != partition_for("b", 4)
+    assert await broker.commit("a", 1) == ErrorCode.NONE
+    assert await broker.commit("b", 1) == ErrorCode.NONE
+    broker.groups.stop()
+    broker.log_manager.close()
+
+    again = GroupBroker(broker.disk)
+    log = log_of(again, "a")
+
+    monkeypatch.setattr(type(log), "read", _only_for(log, refuse, type(log).read))
+    await settle()
+    assert await again.commit("a", 2) == ErrorCode.NOT_COORDINATOR
+    assert await again.committed("b") == 1
+
+
+def _only_for(one: Any, broken: Any, sound: Any) -> Any:
+    """A method that is broken for one object."""
+
+    def method(self: Any, *arguments: Any, **options: Any) -> Any:
+        chosen = broken if self is one else sound
+        return chosen(self, *arguments, **options)
+
+    return method
+
+
+async def test_garbage_makes_no_group() -> None:
+    """Requests of members of unknown groups leave neither task nor record behind."""
+    broker = GroupBroker()
+    heartbeat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    unknown = (await broker.answer("Heartbeat", heartbeat)).error_code
+    assert unknown == ErrorCode.UNKNOWN_MEMBER_ID
+    joined = await broker.answer("JoinGroup", join_request("g", "m"))
+    assert joined.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert not broker.groups.tasks
+    assert log_of(broker, "g").log_end_offset == 0
+
+
+async def test_a_group_that_cannot_be_put_back_is_in_no_snapshot() -> None:
+    """Its partition is read from the log at the next start: its offsets are there, and others'."""
+    disk = MemoryDisk()
+    broker = GroupBroker(disk, offsets_topic_num_partitions="1")
+    assert await broker.commit("g", 42) == ErrorCode.NONE
+    assert await broker.commit("h", 7) == ErrorCode.NONE
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(GroupMetadata, "check_commit", refuse)
+        patched.setattr(OffsetsPartition, "reload", refuse)
+        call = broker.send("OffsetCommit", commit_request("g", 43))
+        await settle()
+    assert call.failed
+    broker.groups.stop()
+    broker.topics.close()
+    again = GroupBroker(disk, offsets_topic_num_partitions="1")
+    await settle()
+    assert [await again.committed(group) for group in ("g", "h")] == [42, 7]

@@ -1,0 +1,1 @@
+"""Tests of `coordinator_server.core.groups`."""

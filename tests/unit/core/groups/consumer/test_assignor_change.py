@@ -1,0 +1,45 @@
+"""A member that asks for another assignor makes a new assignment due (KIP-848)."""
+
+from __future__ import annotations
+
+from protocol.errors import ErrorCode
+from tests.unit.core.groups.consumer.context import ConsumerContext
+
+
+def test_another_assignor_raises_the_group_epoch() -> None:
+    """The epoch rises with the choice of the group, and with nothing less than that."""
+    context = ConsumerContext()
+    a, b = context.member("a", "three"), context.member("b", "three")
+    context.joined(a, b)
+    epoch = context.group.epoch
+    assert a.beat(server_assignor="uniform") is ErrorCode.NONE  # the default, by its name
+    assert context.group.epoch == epoch
+    assert a.beat(server_assignor="range") is ErrorCode.NONE
+    assert context.group.epoch == epoch + 1
+    assert b.beat(server_assignor="range") is ErrorCode.NONE
+    assert a.beat(server_assignor="uniform") is ErrorCode.NONE
+    assert context.group.preferred_assignor(context.group.members) == "uniform"
+    assert context.group.epoch == epoch + 2
+    context.check()
+
+
+def test_a_joining_member_may_change_the_assignor() -> None:
+    """Also one that subscribes to nothing."""
+    context = ConsumerContext()
+    context.joined(context.member("a", "three"))
+    epoch = context.group.epoch
+    assert context.member("b").join(server_assignor="range").error is ErrorCode.NONE
+    assert context.group.epoch == epoch + 1
+
+
+def test_a_static_member_comes_back_with_another_assignor() -> None:
+    """It counts once: in place of the choice that it had before."""
+    context = ConsumerContext()
+    a = context.member("a", "three", instance_id="i")
+    assert a.join().error is ErrorCode.NONE
+    epoch = context.group.epoch
+    assert a.leave(-2) is ErrorCode.NONE
+    b = context.member("b", "three", instance_id="i")
+    assert b.join(server_assignor="range").error is ErrorCode.NONE
+    assert context.group.epoch == epoch + 1
+    context.check()

@@ -1,0 +1,275 @@
+"""Committed offsets of consumer groups: who may commit and fetch, what expires, what is deleted."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from coordinator_server.core.groups.effects import Effects, ProducerIdAndEpoch
+from coordinator_server.core.groups.explain import Trigger
+from coordinator_server.core.groups.transactional_commit import TransactionalCommit
+from coordinator_server.core.groups.transactional_commit import commit as commit_in_transaction
+from protocol.apis.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from protocol.consumer_group_records import ClassicMemberMetadata
+from protocol.errors import ErrorCode
+from tests.sim.broker import GROUP
+from tests.unit.core.groups.consumer.context import ConsumerContext, ConsumerMember
+from tests.unit.core.groups.context import commit, offset_delete, offsets
+
+E = ErrorCode
+WEEK_MS = 7 * 24 * 3600 * 1000
+
+
+def request(topic: str = "three", **fields: Any) -> OffsetCommitRequest:
+    """A commit of partition 0."""
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    topics = [OffsetCommitRequestTopic(name=topic, partitions=[partition])]
+    return OffsetCommitRequest(group_id=GROUP, topics=topics, **fields)
+
+
+def fetch_error(
+    context: ConsumerContext, member_id: str | None, epoch: int, version: int = 9
+) -> ErrorCode:
+    """OffsetFetch of all topics as a member; its error."""
+    group = OffsetFetchRequestGroup(
+        group_id=GROUP, topics=None, member_id=member_id, member_epoch=epoch
+    )
+    response = context.broker.send(OffsetFetchRequest(groups=[group]), version).response
+    return ErrorCode(response.groups[0].error_code)
+
+
+def give_up(context: ConsumerContext) -> tuple[ConsumerMember, list[int], int]:
+    """A member on its way from epoch 2 to 3: what it keeps, and what it gives up."""
+    a = context.member("a", "three")
+    context.joined(a)
+    assert context.member("b", "three").join().error is E.NONE
+    assert a.beat() is E.NONE
+    kept = a.owned["three"]
+    (given,) = {0, 1, 2} - {*kept}
+    return a, kept, given
+
+
+def as_classic(context: ConsumerContext, member_id: str) -> None:
+    """Have a member of the group speak the classic protocol."""
+    metadata = ClassicMemberMetadata(session_timeout_ms=6000)
+    context.rewrite(member_id, classic_member_metadata=metadata)
+
+
+def test_a_member_commits_with_its_epoch() -> None:
+    """STALE_MEMBER_EPOCH for a greater one, UNKNOWN_MEMBER_ID for strangers."""
+    context = ConsumerContext()
+    a = context.member("a", "three")
+    context.joined(a)
+    assert a.commit(("three", 0, 7)) == [E.NONE]
+    assert a.commit(("three", 0, 8), generation_id_or_member_epoch=3) == [E.STALE_MEMBER_EPOCH]
+    assert a.commit(("three", 0, 8), member_id="x") == [E.UNKNOWN_MEMBER_ID]
+    assert commit(context.broker, ("three", 0, 8)) == [E.UNKNOWN_MEMBER_ID]
+    assert offsets(context.broker) == {("three", 0): (7, "")}
+    context.check()
+
+
+def test_an_older_epoch_does_for_partitions_owned_since_then() -> None:
+    """KIP-1251: those that are given up count, those that came later or are another's do not."""
+    context = ConsumerContext()
+    a, kept, given = give_up(context)
+    assert a.own() is E.NONE
+    assert a.epoch == 3
+    old: dict[str, Any] = {"generation_id_or_member_epoch": 2}
+    assert a.commit(*(("three", one, 1) for one in kept), **old) == [E.NONE] * 2
+    assert a.commit(("three", given, 1), **old) == [E.STALE_MEMBER_EPOCH]
+    assert a.commit(("three", kept[0], 1), ("three", given, 1), **old) == [E.STALE_MEMBER_EPOCH] * 2
+    unknown = request("nowhere", member_id="a", **old)
+    assert context.group.check_commit(unknown, 9) is E.STALE_MEMBER_EPOCH
+    assert a.commit(("three", kept[0], 1), generation_id_or_member_epoch=1) == [
+        E.STALE_MEMBER_EPOCH
+    ]
+
+
+def test_a_partition_that_is_being_given_up_may_be_committed() -> None:
+    """With the epoch that the member has."""
+    context = ConsumerContext()
+    a, _, given = give_up(context)
+    assert a.beat() is E.NONE
+    a.epoch = 2
+    assert a.commit(("three", given, 1)) == [E.NONE]
+    assert a.join().error is E.NONE
+    assert a.commit(("three", given, 1), generation_id_or_member_epoch=2) == [E.STALE_MEMBER_EPOCH]
+
+
+def test_what_is_given_up_keeps_its_epoch() -> None:
+    """A commit at the previous epoch of a partition that is on its way out."""
+    context = ConsumerContext(consumer_assignment_interval_ms=1000)
+    a = context.member("a", "three", "one")
+    context.joined(a)
+    context.change_topics(one=2)
+    context.broker.advance(1000)
+    context.reconcile(a)
+    assert a.epoch == 3
+    assert a.beat(subscribed_topic_names=["one"]) is E.NONE
+    assert context.group.current("a").revoking
+    assert a.commit(("three", 0, 1), generation_id_or_member_epoch=2) == [E.NONE]
+
+
+def test_members_commit_by_version_9_at_least() -> None:
+    """UNSUPPORTED_VERSION before, whatever the epoch."""
+    context = ConsumerContext()
+    a = context.member("a", "three")
+    context.joined(a)
+    assert a.commit(("three", 0, 1), version=8) == [E.UNSUPPORTED_VERSION]
+
+
+def test_an_empty_group_takes_commits_of_nobody() -> None:
+    """Without an epoch, as an administrator sends them."""
+    context = ConsumerContext()
+    a = context.member("a", "three")
+    context.joined(a)
+    assert a.leave() is E.NONE
+    assert commit(context.broker, ("three", 0, 7)) == [E.NONE]
+    assert a.commit(("three", 0, 8), generation_id_or_member_epoch=2) == [E.UNKNOWN_MEMBER_ID]
+    context.check()
+
+
+def test_a_member_of_the_classic_protocol_commits_with_a_generation() -> None:
+    """By any version; ILLEGAL_GENERATION if it is not right."""
+    context = ConsumerContext()
+    a = context.member("a", "three")
+    context.joined(a)
+    as_classic(context, "a")
+    assert a.commit(("three", 0, 7), version=7) == [E.NONE]
+    for epoch in (1, 3):
+        errors = a.commit(("three", 0, 8), generation_id_or_member_epoch=epoch)
+        assert errors == [E.ILLEGAL_GENERATION]
+    assert fetch_error(context, "a", 3) is E.ILLEGAL_GENERATION
+
+
+def test_commits_in_transactions() -> None:
+    """A caller that gives no member is let through, a member needs its epoch."""
+    context = ConsumerContext()
+    a = context.member("a", "three")
+    context.joined(a)
+    group = context.group
+    member: dict[str, Any] = {"member_id": "a", "generation_id_or_member_epoch": 2}
+    cases: list[tuple[dict[str, Any], ErrorCode]] = [
+        ({}, E.NONE),
+        (member, E.NONE),
+        (member | {"generation_id_or_member_epoch": 3}, E.STALE_MEMBER_EPOCH),
+        (member | {"member_id": "x"}, E.UNKNOWN_MEMBER_ID),
+        ({"group_instance_id": "i"}, E.UNKNOWN_MEMBER_ID),
+    ]
+    for fields, error in cases:
+        assert group.check_transactional_commit(request(**fields)) is error
+    as_classic(context, "a")
+    stale = request(**member | {"generation_id_or_member_epoch": 1})
+    assert context.group.check_transactional_commit(stale) is E.ILLEGAL_GENERATION
+    assert a.leave() is E.NONE
+    assert context.group.check_transactional_commit(request(member_id="x")) is E.NONE
+
+
+@pytest.mark.parametrize(
+    ("version", "error"), [(5, E.ILLEGAL_GENERATION), (6, E.STALE_MEMBER_EPOCH)]
+)
+def test_stale_epochs_in_transactions(version: int, error: ErrorCode) -> None:
+    """Clients before version 6 of TxnOffsetCommit are told ILLEGAL_GENERATION."""
+    context = ConsumerContext()
+    a = context.member("a", "three")
+    context.joined(a)
+    stale = request(member_id="a", generation_id_or_member_epoch=7)
+    answers: list[Any] = []
+    effects = SimpleNamespace(reply=lambda _, answer: answers.append(answer))
+    reply = SimpleNamespace(caller=SimpleNamespace(api_version=version))
+    asked = TransactionalCommit("g", ProducerIdAndEpoch(1, 0), stale)
+    commit_in_transaction(context.group, asked, cast(Any, reply), 0, cast(Any, effects))
+    assert [one.error_code for one in answers[0].topics[0].partitions] == [error]
+
+
+def test_who_may_fetch() -> None:
+    """Members with their epoch, and everybody without a member and an epoch."""
+    context = ConsumerContext()
+    a = context.member("a", "three")
+    context.joined(a)
+    assert fetch_error(context, None, -1) is E.NONE
+    assert fetch_error(context, "a", 2) is E.NONE
+    assert fetch_error(context, "a", 1) is E.STALE_MEMBER_EPOCH
+    assert fetch_error(context, "x", 2) is E.UNKNOWN_MEMBER_ID
+    assert fetch_error(context, "", 2) is E.UNKNOWN_MEMBER_ID
+    assert fetch_error(context, None, 2) is E.UNKNOWN_SERVER_ERROR
+
+
+def test_offsets_of_topics_that_members_read_do_not_expire() -> None:
+    """By name or by expression; all others do, in any state."""
+    context = ConsumerContext(consumer_session_timeout_ms=2 * WEEK_MS)
+    a = context.member("a", "three", regex="o.*")
+    context.joined(a)
+    context.reconcile(a)
+    assert a.commit(("three", 0, 1), ("one", 0, 2), ("two", 0, 3)) == [E.NONE] * 3
+    context.broker.advance(WEEK_MS - 1)
+    context.broker.expire_offsets()
+    assert len(offsets(context.broker)) == 3
+    context.broker.advance(1)
+    context.broker.expire_offsets()
+    assert offsets(context.broker) == {("three", 0): (1, ""), ("one", 0): (2, "")}
+    assert context.state == "Stable"
+    context.check()
+
+
+def test_an_empty_group_ends_with_its_last_offset() -> None:
+    """With the tombstones of all its records."""
+    context = ConsumerContext()
+    a = context.member("a", "three")
+    context.joined(a)
+    assert a.commit(("three", 0, 1)) == [E.NONE]
+    assert a.leave() is E.NONE
+    context.broker.advance(WEEK_MS)
+    context.written()
+    context.broker.expire_offsets()
+    written = context.written()
+    assert written[:2] == ["-offset", "-target epoch"]
+    assert written[-1] == "-epoch"
+    assert context.broker.any_group is None
+    assert context.broker.event_names()[-2:] == ["offsets.expired", "group.expired"]
+
+
+def test_offsets_of_topics_that_a_member_reads_are_not_deleted() -> None:
+    """GROUP_SUBSCRIBED_TO_TOPIC for each of their partitions."""
+    context = ConsumerContext()
+    a = context.member("a", "three")
+    context.joined(a)
+    assert a.commit(("three", 0, 1), ("one", 0, 2)) == [E.NONE] * 2
+    response = offset_delete(context.broker, ("three", 0), ("one", 0))
+    assert response.error_code == E.NONE
+    errors = [one.error_code for topic in response.topics for one in topic.partitions]
+    assert errors == [E.GROUP_SUBSCRIBED_TO_TOPIC, E.NONE]
+    assert offsets(context.broker) == {("three", 0): (1, "")}
+    context.check()
+
+
+def test_a_group_is_deleted_without_members_only() -> None:
+    """Then all of its records go, and the next group of that name begins anew."""
+    context = ConsumerContext()
+    a = context.member("a", "three", regex="o.*")
+    context.joined(a)
+    context.reconcile(a)
+    assert a.commit(("three", 0, 1)) == [E.NONE]
+    assert context.broker.delete().error is E.NON_EMPTY_GROUP
+    assert a.leave() is E.NONE
+    assert context.broker.delete().error is E.NONE
+    assert context.broker.any_group is None
+    assert context.broker.replayed().is_blank
+    assert a.join().error is E.NONE
+    assert context.epochs == (3, 2)
+    context.check()
+
+
+def test_a_group_with_records_cannot_end() -> None:
+    """Its tombstones make it a classic group, and that one ends."""
+    context = ConsumerContext()
+    context.joined(context.member("a", "three"))
+    with pytest.raises(AssertionError):
+        context.group.end(Trigger.GROUP_DELETED, 0, Effects())

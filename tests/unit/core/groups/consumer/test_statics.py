@@ -1,0 +1,196 @@
+"""Static members: they leave for a while, come back under another id, and cannot be two."""
+
+from __future__ import annotations
+
+from coordinator_server.core.groups.consumer.state import MemberState
+from protocol.errors import ErrorCode
+from tests.unit.core.groups.consumer.context import ConsumerContext, ConsumerMember
+
+
+def joined(context: ConsumerContext) -> ConsumerMember:
+    """A static member that owns all of "three"."""
+    member = context.member("a", "three", instance_id="i-a")
+    context.joined(member)
+    return member
+
+
+def test_a_static_member_leaves_for_a_while() -> None:
+    """It keeps its partitions at epoch -2, and the group epoch stays."""
+    context = ConsumerContext()
+    a = joined(context)
+    context.written()
+    answer = a.send(member_epoch=-2, instance_id="i-a")
+    assert (answer.response.member_id, answer.response.member_epoch) == ("a", -2)
+    assert context.written() == ["current a -2"]
+    current = context.group.current("a")
+    assert (current.epoch, current.previous_epoch) == (-2, 0)
+    assert current.assigned == {context.id_of("three"): {0: 0, 1: 0, 2: 0}}
+    assert (context.state, context.epochs) == ("Reconciling", (2, 2))
+    context.check()
+
+
+def test_it_comes_back_under_another_id() -> None:
+    """The new member takes over all there was of the old one; no epoch is raised."""
+    context = ConsumerContext()
+    a = joined(context)
+    assert a.leave(-2) is ErrorCode.NONE
+    context.written()
+    b = context.member("b", "three", instance_id="i-a")
+    assert b.join().error is ErrorCode.NONE
+    assert context.written() == [
+        "-current a",
+        "-target a",
+        "-member a",
+        "member b",
+        "target b",
+        "current b 0",
+        "current b 2",
+    ]
+    assert (b.epoch, b.count) == (2, 3)
+    assert (context.state, context.epochs) == ("Stable", (2, 2))
+    assert context.group.static_ids == {"i-a": "b"}
+    assert a.beat(member_epoch=2) is ErrorCode.FENCED_INSTANCE_ID
+    context.check()
+
+
+def test_it_comes_back_with_another_subscription() -> None:
+    """Then there is a new target, in which the member has the place of the old one."""
+    context = ConsumerContext()
+    a = joined(context)
+    other = context.member("z", "three")
+    assert other.join().error is ErrorCode.NONE
+    context.reconcile(a, other)
+    assert a.leave(-2) is ErrorCode.NONE
+    b = context.member("b", "three", "one", instance_id="i-a")
+    assert b.join().error is ErrorCode.NONE
+    assert context.epochs == (4, 4)
+    assert context.group.targets.keys() == {"b", "z"}
+    context.reconcile(b, other)
+    assert b.owned["one"] == [0]
+    context.check()
+
+
+def test_it_comes_back_while_the_target_is_awaited() -> None:
+    """Until there is a new one, the target of the member that it replaces is its own."""
+    context = ConsumerContext(consumer_assignment_interval_ms=1000)
+    a = joined(context)
+    assert a.leave(-2) is ErrorCode.NONE
+    b = context.member("b", "three", "one", instance_id="i-a")
+    assert b.join().error is ErrorCode.NONE
+    assert (b.epoch, b.owned) == (2, {"three": [0, 1, 2]})
+    assert context.state == "Assigning"
+    context.check()
+
+
+def test_it_comes_back_under_its_own_id() -> None:
+    """Just as under another one."""
+    context = ConsumerContext()
+    a = joined(context)
+    assert a.leave(-2) is ErrorCode.NONE
+    assert a.join().error is ErrorCode.NONE
+    assert (a.epoch, a.count, context.epochs) == (2, 3, (2, 2))
+    context.check()
+
+
+def test_an_instance_id_in_use_is_not_released() -> None:
+    """UNRELEASED_INSTANCE_ID for whoever else brings it, and for its own member joining again."""
+    context = ConsumerContext()
+    a = joined(context)
+    for name in "ab":
+        answer = context.member(name, "three", instance_id="i-a").join()
+        assert answer.error is ErrorCode.UNRELEASED_INSTANCE_ID
+        assert "owned by a member" in answer.response.error_message
+    assert a.beat() is ErrorCode.NONE
+
+
+def test_an_instance_id_that_is_not_known() -> None:
+    """UNKNOWN_MEMBER_ID for a heartbeat and for a leave."""
+    context = ConsumerContext()
+    a = joined(context)
+    for epoch in (2, -1, -2):
+        answer = a.send(member_epoch=epoch, instance_id="other")
+        assert answer.error is ErrorCode.UNKNOWN_MEMBER_ID
+        assert answer.response.error_message == "Instance id other is unknown."
+
+
+def test_an_instance_id_of_another_member() -> None:
+    """FENCED_INSTANCE_ID for a heartbeat and for a leave."""
+    context = ConsumerContext()
+    joined(context)
+    for epoch in (2, -1, -2):
+        answer = context.member("b").send(member_epoch=epoch, instance_id="i-a")
+        assert answer.error is ErrorCode.FENCED_INSTANCE_ID
+    assert context.group.member_count == 1
+
+
+def test_the_epoch_of_a_static_member_is_checked() -> None:
+    """As that of any other."""
+    context = ConsumerContext()
+    a = joined(context)
+    assert a.beat(member_epoch=7) is ErrorCode.FENCED_MEMBER_EPOCH
+
+
+def test_a_static_member_leaves_for_good() -> None:
+    """As any other: the group epoch rises, and its instance id is free."""
+    context = ConsumerContext()
+    a = joined(context)
+    assert a.leave() is ErrorCode.NONE
+    assert (context.state, context.group.static_ids) == ("Empty", {})
+    assert context.member("b", "three", instance_id="i-a").join().error is ErrorCode.NONE
+    context.check()
+
+
+def test_a_member_that_brings_another_instance_id() -> None:
+    """The earlier instance id is free: another member may take it."""
+    context = ConsumerContext()
+    a = joined(context)
+    a.instance_id = "second"
+    assert a.join().error is ErrorCode.NONE
+    assert context.group.static_ids == {"second": "a"}
+    assert context.group.members["a"].group_instance_id == "second"
+    a.instance_id = "i-a"
+    assert a.beat() is ErrorCode.UNKNOWN_MEMBER_ID
+    b = context.member("b", "three", instance_id="i-a")
+    assert b.join().error is ErrorCode.NONE
+    assert context.group.static_ids == {"i-a": "b", "second": "a"}
+    context.check()
+
+
+def test_a_static_member_in_a_full_group() -> None:
+    """A static member that is away comes back under any member id, nobody else joins."""
+    context = ConsumerContext(consumer_max_size=1)
+    a = joined(context)
+    assert a.leave(-2) is ErrorCode.NONE
+    assert context.member("b", "three").join().error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert context.member("b", "three", instance_id="i-a").join().error is ErrorCode.NONE
+    context.check()
+
+
+def test_two_static_members_come_back_with_each_others_ids() -> None:
+    """Each takes over what the other instance had, as far as that is still there."""
+    context = ConsumerContext()
+    a = joined(context)
+    b = context.member("b", "one", instance_id="i-b")
+    assert b.join().error is ErrorCode.NONE
+    assert a.leave(-2) is ErrorCode.NONE
+    assert b.leave(-2) is ErrorCode.NONE
+    assert context.member("a", "one", instance_id="i-b").join().error is ErrorCode.NONE
+    assert context.group.static_ids == {"i-b": "a"}
+    assert context.member("b", "three", instance_id="i-a").join().error is ErrorCode.NONE
+    assert context.group.static_ids == {"i-b": "a", "i-a": "b"}
+    context.check()
+
+
+def test_what_was_to_be_given_up_is_free_when_a_static_member_leaves_for_a_while() -> None:
+    """It keeps what it was to own."""
+    context = ConsumerContext()
+    a = joined(context)
+    b = context.member("b", "three")
+    assert b.join().error is ErrorCode.NONE
+    assert a.beat() is ErrorCode.NONE
+    assert a.leave(-2) is ErrorCode.NONE
+    current = context.group.current("a")
+    assert (current.revoking, current.state) == ({}, MemberState.UNREVOKED_PARTITIONS)
+    assert b.own() is ErrorCode.NONE
+    assert b.count == 1
+    context.check()

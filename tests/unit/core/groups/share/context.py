@@ -1,0 +1,192 @@
+"""Verbs for tests of share groups: members that heartbeat, and what administrators ask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinator_server.core.groups.settings import GroupSettings
+from coordinator_server.core.groups.share.share_group import ShareGroup
+from coordinator_server.core.share_partitions.persister import SharePartitionKey
+from protocol.apis.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
+from protocol.apis.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+)
+from protocol.apis.share_group_describe import DescribedShareGroup, ShareGroupDescribeRequest
+from protocol.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
+from protocol.errors import ErrorCode
+from tests.sim.broker import GROUP, Answer, OneGroupBroker, topic_id_of
+from tests.unit.core.groups.context import Member
+
+TOPICS = {"one": 1, "two": 2, "three": 3}
+
+Partitions = dict[str, list[int]]
+"""Topic -> partitions."""
+
+
+class ShareMember:
+    """A client of a share group; it keeps its epoch and what it was assigned."""
+
+    def __init__(self, context: ShareContext, name: str, *topics: str) -> None:
+        self.broker = context.broker
+        self.id = name
+        self.topics = list(topics)
+        self.epoch = 0
+        self.assigned: Partitions | None = None
+
+    def send(self, client_id: str | None = "client", **fields: Any) -> Answer:
+        """Send a heartbeat with just these fields; the member learns from the answer."""
+        request = {"group_id": GROUP, "member_id": self.id, "member_epoch": self.epoch, **fields}
+        answer = self.broker.send(ShareGroupHeartbeatRequest(**request), 1, client_id)
+        response = answer.response
+        if response is not None and not response.error_code:
+            self.epoch = response.member_epoch
+            if response.assignment is not None:
+                self.assigned = {
+                    name_of(one.topic_id): list(one.partitions)
+                    for one in response.assignment.topic_partitions
+                }
+        return answer
+
+    def join(self, **fields: Any) -> Answer:
+        """Send everything, as who joins does."""
+        return self.send(**{"member_epoch": 0, "subscribed_topic_names": self.topics, **fields})
+
+    def beat(self, **fields: Any) -> ErrorCode:
+        """Send a heartbeat without news; its error."""
+        return self.send(**fields).error
+
+    def leave(self) -> ErrorCode:
+        """Leave the group."""
+        return self.send(member_epoch=-1).error
+
+
+class ShareContext:
+    """A broker and its group; assignments are computed at once unless an interval is given."""
+
+    def __init__(self, topics: dict[str, int] | None = None, **settings: Any) -> None:
+        defaults: dict[str, Any] = {
+            "initial_rebalance_delay_ms": 0,
+            "share_assignment_interval_ms": 0,
+        }
+        counts = dict(TOPICS if topics is None else topics)
+        self.broker = OneGroupBroker(GroupSettings(**defaults | settings), counts)
+        self.share_state = self.broker.persister
+
+    def member(self, name: str, *topics: str) -> ShareMember:
+        """A client that has not joined yet."""
+        return ShareMember(self, name, *topics)
+
+    def classic(self, name: str, **options: Any) -> Member:
+        """A client of the classic protocol."""
+        return Member(self.broker, name, **options)
+
+    def joined(self, *members: ShareMember) -> None:
+        """All of them join, and heartbeat until nothing moves any more."""
+        for member in members:
+            assert member.join().error is ErrorCode.NONE
+        for _ in range(3):
+            for member in members:
+                assert member.beat() is ErrorCode.NONE
+
+    @property
+    def group(self) -> ShareGroup:
+        """The group, which has to be a share group."""
+        group = self.broker.any_group
+        assert isinstance(group, ShareGroup), group
+        return group
+
+    @property
+    def epochs(self) -> tuple[int, int]:
+        """The epochs of group and assignment."""
+        return self.group.epoch, self.group.assignment_epoch
+
+    @property
+    def states(self) -> tuple[Partitions, Partitions, list[str]]:
+        """The partitions that are initializing and initialized, the topics that are deleting."""
+        states = self.group.states
+        assert states is not None
+        initializing, initialized = (
+            {topic.name: sorted(topic.partitions) for topic in topics.values()}
+            for topics in (states.initializing, states.initialized)
+        )
+        return initializing, initialized, list(states.deleting.values())
+
+    @property
+    def kept(self) -> dict[tuple[str, int], tuple[int, int]]:
+        """What the share coordinator keeps: state epoch and start offset by topic and partition."""
+        states = self.share_state.states
+        return {(name_of(key.topic_id), key.partition): state for key, state in states.items()}
+
+    def key(self, topic: str, partition: int) -> SharePartitionKey:
+        """What the share coordinator calls a partition."""
+        return SharePartitionKey(GROUP, topic_id_of(topic), partition)
+
+    def refusing(self, topic: str, error: ErrorCode | None) -> None:
+        """Have the share coordinator answer an error for a topic, or no more."""
+        if error is None:
+            del self.share_state.errors[topic_id_of(topic)]
+        else:
+            self.share_state.errors[topic_id_of(topic)] = error
+
+    def describe(self, group_id: str = GROUP, **fields: Any) -> DescribedShareGroup:
+        """The answer to ShareGroupDescribe."""
+        request = ShareGroupDescribeRequest(group_ids=[group_id], **fields)
+        described: DescribedShareGroup = self.broker.send(request, 1).response.groups[0]
+        return described
+
+    def alter(self, offsets: dict[str, dict[int, int]], group_id: str = GROUP) -> Answer:
+        """AlterShareGroupOffsets: start offsets by topic and partition."""
+        topics = [
+            AlterShareGroupOffsetsRequestTopic(
+                topic_name=name,
+                partitions=[
+                    AlterShareGroupOffsetsRequestPartition(partition_index=one, start_offset=at)
+                    for one, at in partitions.items()
+                ],
+            )
+            for name, partitions in offsets.items()
+        ]
+        request = AlterShareGroupOffsetsRequest(group_id=group_id, topics=topics)
+        return self.broker.send(request, 0)
+
+    def delete_offsets(self, *topics: str, group_id: str = GROUP) -> Answer:
+        """DeleteShareGroupOffsets."""
+        names = [DeleteShareGroupOffsetsRequestTopic(topic_name=topic) for topic in topics]
+        request = DeleteShareGroupOffsetsRequest(group_id=group_id, topics=names)
+        return self.broker.send(request, 0)
+
+    def change_topics(self, **counts: int) -> None:
+        """Create topics, give them more partitions, or delete them (0)."""
+        for topic, count in counts.items():
+            if count:
+                self.broker.topics.counts[topic] = count
+            else:
+                del self.broker.topics.counts[topic]
+        self.broker.topics.revision += 1
+
+    def let_go(self) -> None:
+        """The share coordinator gives the answers that it has held back."""
+        self.share_state.let_go()
+        self.broker.settle()
+
+    def records(self) -> list[str]:
+        """The names of the records in the log, in order; tombstones begin with a minus."""
+        names = []
+        for key, value in self.broker.records():
+            name = type(key).__name__.removeprefix("ShareGroup").removesuffix("Key")
+            names.append(name if value is not None else f"-{name}")
+        return names
+
+    def check(self) -> None:
+        """The replay law holds."""
+        self.broker.check_replay_law()
+
+
+def name_of(topic_id: bytes) -> str:
+    """The topic of an id."""
+    return topic_id.decode().rstrip("-")

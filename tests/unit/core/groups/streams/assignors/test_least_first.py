@@ -1,0 +1,22 @@
+"""LeastFirst, the queue that gives what has the least load."""
+
+from __future__ import annotations
+
+import random
+
+from coordinator_server.core.groups.streams.assignors.least_first import LeastFirst
+
+
+def test_the_least_comes_first() -> None:
+    """Whatever went in, in whatever order."""
+    chosen = random.Random(1)
+    numbers = [chosen.randrange(50) for _ in range(300)]
+    queue = LeastFirst(numbers, float)
+    assert [queue.pop() for _ in numbers] == sorted(numbers)
+    assert not queue
+
+
+def test_which_of_the_same_load_comes_first_is_as_in_java() -> None:
+    """The last one comes to the root when the first one goes."""
+    queue = LeastFirst("abcd", lambda _: 0)
+    assert "".join(queue.pop() for _ in range(4)) == "adcb"

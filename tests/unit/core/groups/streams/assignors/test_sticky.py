@@ -1,0 +1,125 @@
+"""The sticky task assignor; more of it is compared with Kafka's in tests/oracle."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from coordinator_server.core.groups.streams.assignors.spec import (
+    GroupSpec,
+    MemberSpec,
+    MemberTasks,
+    Subtopology,
+    Tasks,
+)
+from tests.unit.core.groups.streams.assignors.evolving import assigned, evolving
+
+STATELESS = {"0": Subtopology(4, is_stateful=False)}
+STATEFUL = {"0": Subtopology(2, is_stateful=True)}
+
+
+def some(*partitions: int) -> Tasks:
+    """Tasks of the subtopology `0`."""
+    return {"0": frozenset(partitions)} if partitions else {}
+
+
+def test_nobody_gets_nothing() -> None:
+    """A group without members."""
+    assert assigned(GroupSpec({}, STATELESS)) == {}
+
+
+def test_active_tasks_are_spread_over_processes_and_their_members() -> None:
+    """Each process has as many for each of its members, each member as many."""
+    members = {"a": MemberSpec("p"), "b": MemberSpec("p"), "c": MemberSpec("q")}
+    topology = {"1": Subtopology(3, is_stateful=False), "0": Subtopology(3, is_stateful=False)}
+    assignment = assigned(GroupSpec(members, topology))
+    assert all(sum(map(len, one.active.values())) == 2 for one in assignment.values())
+    assert all(one.standby == one.warmup == {} for one in assignment.values())
+
+
+def test_tasks_stay_where_they_were() -> None:
+    """Within an even share; the rest goes to who has least."""
+    members = {
+        "a": MemberSpec("p", MemberTasks(some(0, 1, 2, 3))),
+        "b": MemberSpec("q"),
+    }
+    assert assigned(GroupSpec(members, STATELESS)) == {
+        "a": MemberTasks(some(0, 1)),
+        "b": MemberTasks(some(2, 3)),
+    }
+
+
+def test_tasks_go_to_copies_of_their_state() -> None:
+    """To the one in the least loaded process, when who ran them is gone."""
+    members = {
+        "a": MemberSpec("p", MemberTasks(some(0), some(1))),
+        "b": MemberSpec("q", MemberTasks({}, some(1))),
+        "c": MemberSpec("p", MemberTasks({}, some(1))),
+    }
+    assert assigned(GroupSpec(members, {"0": Subtopology(3, is_stateful=True)})) == {
+        "a": MemberTasks(some(0)),
+        "b": MemberTasks(some(1)),
+        "c": MemberTasks(some(2)),
+    }
+
+
+def test_standby_tasks_are_in_other_processes() -> None:
+    """As many as there are processes for; none of what has no state."""
+    members = {"a": MemberSpec("p"), "b": MemberSpec("p"), "c": MemberSpec("q")}
+    topology = {**STATEFUL, "1": Subtopology(1, is_stateful=False)}
+    assignment = assigned(GroupSpec(members, topology, standby_replicas=5))
+    processes = {
+        task: [
+            members[name].process_id
+            for name, tasks in assignment.items()
+            for kind in tasks
+            if task in kind.get("0", ())
+        ]
+        for task in (0, 1)
+    }
+    assert all(sorted(each) == ["p", "q"] for each in processes.values())
+    assert not any("1" in tasks.standby for tasks in assignment.values())
+
+
+def test_standby_tasks_stay_too() -> None:
+    """With who ran the task when it went elsewhere; with who kept a copy."""
+    members = {
+        "a": MemberSpec("p", MemberTasks(some(0), some(1))),
+        "b": MemberSpec("q", MemberTasks(some(1), some(0))),
+    }
+    spec = GroupSpec(members, STATEFUL, standby_replicas=1)
+    assert assigned(spec) == {name: member.tasks for name, member in members.items()}
+    members = {"a": MemberSpec("p", MemberTasks(some(0, 1))), "b": MemberSpec("q")}
+    assert assigned(GroupSpec(members, STATEFUL, standby_replicas=1)) == {
+        "a": MemberTasks(some(0), some(1)),
+        "b": MemberTasks(some(1), some(0)),
+    }
+
+
+def test_a_task_is_once_in_a_process_and_loads_are_even() -> None:
+    """Over many changes. What nothing has happened to stays."""
+    for group in evolving(21, 1500, 9, 13):
+        names = group.names(is_ordered=False)
+        spec = group.spec(names, is_ordered=False)
+        assignment = assigned(spec)
+        group.take(assignment, names)
+        active, copies = Counter[tuple[str, int]](), Counter[tuple[str, int, str]]()
+        for name, tasks in assignment.items():
+            for kind in (tasks.active, tasks.standby):
+                copies.update(
+                    (one, partition, spec.members[name].process_id)
+                    for one, partitions in kind.items()
+                    for partition in partitions
+                )
+            active.update((one, each) for one, had in tasks.active.items() for each in had)
+        assert set(copies.values()) <= {1}
+        assert active == Counter(
+            (one, partition)
+            for one, (count, _) in spec.subtopologies.items()
+            for partition in range(count)
+        )
+        process_count = len({member.process_id for member in spec.members.values()})
+        replicas = min(spec.standby_replicas + 1, process_count)
+        assert copies.total() == sum(
+            count * (replicas if is_stateful else 1)
+            for count, is_stateful in spec.subtopologies.values()
+        )

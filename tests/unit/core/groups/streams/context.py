@@ -1,0 +1,278 @@
+"""Verbs for tests of streams groups: members that heartbeat, reconcile, leave and commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from coordinator_server.core.groups.settings import GroupSettings
+from coordinator_server.core.groups.streams.status import StatusCode
+from coordinator_server.core.groups.streams.streams_group import StreamsGroup
+from protocol.apis.streams_group_describe import (
+    DescribedStreamsGroup,
+    StreamsGroupDescribeRequest,
+)
+from protocol.apis.streams_group_heartbeat import (
+    CopartitionGroup,
+    StreamsEndpoint,
+    StreamsGroupHeartbeatRequest,
+    StreamsKeyValue,
+    StreamsSubtopology,
+    StreamsTaskIds,
+    StreamsTopicInfo,
+    StreamsTopology,
+)
+from protocol.errors import ErrorCode
+from tests.sim.broker import GROUP, Answer, OneGroupBroker
+from tests.unit.core.groups.context import Member, Offset, commit
+
+TOPICS = {"one": 1, "two": 2, "three": 3}
+REBALANCE_MS = 30_000
+
+Tasks = dict[str, list[int]]
+"""Subtopology -> partitions."""
+
+
+def internal(
+    name: str, partitions: int = 0, replicas: int = 0, configs: Mapping[str, str] | None = None
+) -> StreamsTopicInfo:
+    """An internal topic of a topology."""
+    return StreamsTopicInfo(
+        name=name,
+        partitions=partitions,
+        replication_factor=replicas,
+        topic_configs=[StreamsKeyValue(key=key, value=one) for key, one in (configs or {}).items()],
+    )
+
+
+def subtopology(
+    subtopology_id: str,
+    *sources: str,
+    changelogs: Sequence[str | StreamsTopicInfo] = (),
+    sinks: Sequence[str] = (),
+    repartitions: Sequence[str | StreamsTopicInfo] = (),
+    joined: Sequence[tuple[list[int], list[int]]] = (),
+) -> StreamsSubtopology:
+    """A subtopology; `joined` are places of source topics and of repartition topics."""
+    return StreamsSubtopology(
+        subtopology_id=subtopology_id,
+        source_topics=list(sources),
+        state_changelog_topics=[_internal(one) for one in changelogs],
+        repartition_sink_topics=list(sinks),
+        repartition_source_topics=[_internal(one) for one in repartitions],
+        copartition_groups=[
+            CopartitionGroup(source_topics=places, repartition_source_topics=internal_places)
+            for places, internal_places in joined
+        ],
+    )
+
+
+def _internal(topic: str | StreamsTopicInfo) -> StreamsTopicInfo:
+    return internal(topic) if isinstance(topic, str) else topic
+
+
+def topology(*subtopologies: StreamsSubtopology, epoch: int = 0) -> StreamsTopology:
+    """A topology."""
+    return StreamsTopology(epoch=epoch, subtopologies=list(subtopologies))
+
+
+READS_THREE = topology(subtopology("0", "three"))
+"""Three tasks without state."""
+
+
+def listed(tasks: Tasks) -> list[StreamsTaskIds]:
+    """Tasks as the field of a request."""
+    return [StreamsTaskIds(subtopology_id=one, partitions=parts) for one, parts in tasks.items()]
+
+
+class StreamsMember:
+    """A client of the streams protocol; it keeps its epoch and the tasks that it was assigned.
+
+    It is the only thread of its process unless `process` says otherwise.
+    """
+
+    def __init__(
+        self,
+        context: StreamsContext,
+        name: str,
+        topology: StreamsTopology | None = READS_THREE,
+        *,
+        process: str | None = None,
+        rebalance_ms: int = REBALANCE_MS,
+        endpoint: tuple[str, int] | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> None:
+        self.context = context
+        self.broker = context.broker
+        self.id = name
+        self.topology = topology
+        self.process = process or f"process-{name}"
+        self.rebalance_ms = rebalance_ms
+        self.endpoint = endpoint
+        self.tags = dict(tags or {})
+        self.epoch = 0
+        self.endpoint_epoch = 0
+        self.active: Tasks = {}
+        self.standby: Tasks = {}
+
+    def send(self, **fields: Any) -> Answer:
+        """Send a heartbeat with just these fields; the member learns from the answer."""
+        request = {
+            "group_id": GROUP,
+            "member_id": self.id,
+            "member_epoch": self.epoch,
+            "endpoint_information_epoch": self.endpoint_epoch,
+            **fields,
+        }
+        answer = self.broker.send(StreamsGroupHeartbeatRequest(**request), 0)
+        response = answer.response
+        if response is not None and not response.error_code:
+            self.epoch = response.member_epoch
+            self.endpoint_epoch = response.endpoint_information_epoch
+            if response.active_tasks is not None:
+                self.active = _tasks(response.active_tasks)
+                self.standby = _tasks(response.standby_tasks)
+        return answer
+
+    def join(self, **fields: Any) -> Answer:
+        """Send everything, as who joins does."""
+        endpoint = self.endpoint
+        return self.send(
+            **{
+                "member_epoch": 0,
+                "rebalance_timeout_ms": self.rebalance_ms,
+                "topology": self.topology,
+                "process_id": self.process,
+                "user_endpoint": endpoint and StreamsEndpoint(host=endpoint[0], port=endpoint[1]),
+                "client_tags": [
+                    StreamsKeyValue(key=key, value=value) for key, value in self.tags.items()
+                ],
+                "active_tasks": [],
+                "standby_tasks": [],
+                "warmup_tasks": [],
+                **fields,
+            }
+        )
+
+    def beat(self, **fields: Any) -> ErrorCode:
+        """Send a heartbeat without news; its error."""
+        return self.send(**fields).error
+
+    def own(
+        self, active: Tasks | None = None, standby: Tasks | None = None, **fields: Any
+    ) -> Answer:
+        """Send a heartbeat that lists the member's tasks: what it was assigned, or these."""
+        return self.send(
+            active_tasks=listed(self.active if active is None else active),
+            standby_tasks=listed(self.standby if standby is None else standby),
+            warmup_tasks=[],
+            **fields,
+        )
+
+    def leave(self, **fields: Any) -> ErrorCode:
+        """Leave for good."""
+        return self.send(**{"member_epoch": -1, **fields}).error
+
+    def commit(self, *offsets: Offset, **changes: Any) -> list[ErrorCode]:
+        """Commit as a member; the errors in order."""
+        fields = {
+            "generation_id_or_member_epoch": self.epoch,
+            "member_id": self.id,
+            "version": 9,
+        }
+        return commit(self.broker, *offsets, **fields | changes)
+
+    @property
+    def count(self) -> int:
+        """How many active tasks the member was assigned."""
+        return sum(map(len, self.active.values()))
+
+
+def _tasks(listed: Sequence[StreamsTaskIds]) -> Tasks:
+    return {one.subtopology_id: list(one.partitions) for one in listed}
+
+
+def statuses(answer: Answer) -> dict[StatusCode, str]:
+    """What the answer says about the group."""
+    return {StatusCode(one.status_code): one.status_detail for one in answer.response.status}
+
+
+class StreamsContext:
+    """A broker and its group; nothing waits, unless a delay or an interval is given."""
+
+    def __init__(self, topics: dict[str, int] | None = None, **settings: Any) -> None:
+        defaults: dict[str, Any] = {
+            "initial_rebalance_delay_ms": 0,
+            "streams_initial_rebalance_delay_ms": 0,
+            "streams_assignment_interval_ms": 0,
+        }
+        counts = dict(TOPICS if topics is None else topics)
+        self.broker = OneGroupBroker(GroupSettings(**defaults | settings), counts)
+
+    def member(
+        self, name: str, topology: StreamsTopology | None = READS_THREE, **options: Any
+    ) -> StreamsMember:
+        """A client of the streams protocol that has not joined yet."""
+        return StreamsMember(self, name, topology, **options)
+
+    def classic(self, name: str, **options: Any) -> Member:
+        """A client of the classic protocol that has not joined yet."""
+        return Member(self.broker, name, **options)
+
+    def joined(self, *members: StreamsMember) -> None:
+        """All of them join and reconcile until nothing moves any more."""
+        for member in members:
+            assert member.join().error is ErrorCode.NONE
+        self.reconcile(*members)
+
+    def reconcile(self, *members: StreamsMember) -> None:
+        """Everybody heartbeats with its tasks until the group is stable."""
+        for _ in range(10):
+            for member in members:
+                assert member.own().error is ErrorCode.NONE
+            if self.state == "Stable":
+                return
+        raise AssertionError(f"{self.state} after ten rounds")
+
+    @property
+    def group(self) -> StreamsGroup:
+        """The group, which has to be a streams group."""
+        group = self.broker.any_group
+        assert isinstance(group, StreamsGroup), group
+        return group
+
+    @property
+    def state(self) -> str:
+        """The state of the group."""
+        return self.group.state.value
+
+    @property
+    def epochs(self) -> tuple[int, int]:
+        """The epochs of group and assignment."""
+        return self.group.epoch, self.group.assignment_epoch
+
+    def describe(self, **fields: Any) -> DescribedStreamsGroup:
+        """The answer to StreamsGroupDescribe."""
+        request = StreamsGroupDescribeRequest(**{"group_ids": [GROUP], **fields})
+        described: DescribedStreamsGroup = self.broker.send(request, 0).response.groups[0]
+        return described
+
+    def change_topics(self, **counts: int) -> None:
+        """Create topics, give them more partitions, or delete them (0)."""
+        for topic, count in counts.items():
+            if count:
+                self.broker.topics.counts[topic] = count
+            else:
+                del self.broker.topics.counts[topic]
+        self.broker.topics.revision += 1
+
+    def check(self) -> None:
+        """The replay law holds, and no task is active in two members."""
+        self.broker.check_replay_law()
+        runners: dict[tuple[str, int], str] = {}
+        for member_id, current in self.group.currents.items():
+            for tasks in (current.assigned.active, current.revoking.active):
+                for subtopology_id, partitions in tasks.items():
+                    for partition in partitions:
+                        task = subtopology_id, partition
+                        assert runners.setdefault(task, member_id) == member_id, task

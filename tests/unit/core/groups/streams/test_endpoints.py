@@ -1,0 +1,114 @@
+"""Where the processes of an application answer queries, and about which partitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocol.apis.streams_group_heartbeat import EndpointToPartitions
+from protocol.errors import ErrorCode
+from tests.sim.broker import Answer
+from tests.unit.core.groups.streams.context import StreamsContext, subtopology, topology
+
+JOINS = topology(
+    subtopology("0", "one", "three", sinks=["repartition"]),
+    subtopology("1", repartitions=["repartition"], changelogs=["changelog"]),
+)
+COUNTS = {"one": 1, "three": 3, "repartition": 3, "changelog": 3}
+
+
+def told(answer: Answer) -> dict[tuple[str, int], Any] | None:
+    """By endpoint: topic -> partitions, active and standby."""
+    entries: list[EndpointToPartitions] | None = answer.response.partitions_by_user_endpoint
+    if entries is None:
+        return None
+    return {
+        (one.user_endpoint.host, one.user_endpoint.port): tuple(
+            {topic.topic: topic.partitions for topic in topics}
+            for topics in (one.active_partitions, one.standby_partitions)
+        )
+        for one in entries
+    }
+
+
+def test_a_new_group_forgets_the_epoch_of_its_endpoints() -> None:
+    """As in Kafka, where the first answer has epoch 0, so that the next one tells all again."""
+    context = StreamsContext(COUNTS)
+    member = context.member("m", JOINS, endpoint=("h", 1))
+    answer = member.join()
+    all_partitions = {"one": [0], "three": [0, 1, 2], "repartition": [0, 1, 2]}
+    assert told(answer) == {("h", 1): (all_partitions, {})}
+    assert answer.response.endpoint_information_epoch == 0
+    assert told(member.own()) is None
+    assert told(member.own(endpoint_information_epoch=7)) == {("h", 1): (all_partitions, {})}
+
+
+def test_the_epoch_rises_with_tasks_of_who_has_an_endpoint() -> None:
+    """Everybody is told then, once."""
+    context = StreamsContext(COUNTS)
+    first = context.member("a", JOINS, endpoint=("h", 1))
+    second = context.member("b", JOINS)
+    first.join()
+    answer = second.join()
+    assert answer.response.endpoint_information_epoch == 0
+    assert told(answer) is None
+    answer = first.own()
+    assert answer.response.endpoint_information_epoch == 1
+    entries = told(answer)
+    assert entries is not None
+    active, _ = entries["h", 1]
+    assert sum(map(len, active.values())) < 7
+    assert told(second.own()) == entries
+    assert told(second.own()) is None
+    third = context.member("c", JOINS, endpoint=("i", 2))
+    assert list(told(third.join()) or ()) == [("h", 1), ("i", 2)]
+    assert third.endpoint_epoch == 2
+    context.check()
+
+
+def test_standby_partitions_are_told_apart() -> None:
+    """Those of tasks whose state is only copied."""
+    context = StreamsContext(COUNTS, streams_num_standby_replicas=1)
+    first = context.member("a", JOINS, endpoint=("h", 1))
+    second = context.member("b", JOINS, endpoint=("i", 2))
+    context.joined(first, second)
+    entries = told(first.own(endpoint_information_epoch=-1))
+    assert entries is not None
+    (active, standby), (other_active, other_standby) = entries["h", 1], entries["i", 2]
+    assert standby == {"repartition": other_active["repartition"]}
+    assert other_standby == {"repartition": active["repartition"]}
+
+
+def test_without_topics_there_are_no_partitions() -> None:
+    """Kafka fails to tell them; members without endpoints are served."""
+    context = StreamsContext({"three": 3})
+    asked = topology(subtopology("0", "lost"))
+    with_endpoint = context.member("a", asked, endpoint=("h", 1))
+    assert with_endpoint.join().error is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert context.member("b", asked).join().error is ErrorCode.NONE
+
+
+def test_a_member_with_tasks_of_topics_that_are_gone() -> None:
+    """Kafka fails as well: what it has to give up is news of its endpoint."""
+    context = StreamsContext({"three": 3})
+    asked = topology(subtopology("0", "three"))
+    member = context.member("m", asked, endpoint=("h", 1))
+    context.joined(member)
+    context.change_topics(three=0)
+    assert member.own().error is ErrorCode.UNKNOWN_SERVER_ERROR
+    context.change_topics(three=3)
+    assert member.own().error is ErrorCode.NONE
+    context.check()
+
+
+def test_the_endpoint_of_a_member_with_tasks_of_an_internal_topic_that_is_gone() -> None:
+    """The others cannot be told of it until the topic is there again, as in Kafka."""
+    context = StreamsContext(COUNTS)
+    first = context.member("a", JOINS, endpoint=("h", 1))
+    second = context.member("b", JOINS)
+    context.joined(first, second)
+    context.change_topics(repartition=0)
+    answer = second.own(endpoint_information_epoch=-1)
+    assert answer.error is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert second.own().error is ErrorCode.NONE
+    assert context.broker.topics.counts["repartition"] == 3
+    assert second.own(endpoint_information_epoch=-1).error is ErrorCode.NONE

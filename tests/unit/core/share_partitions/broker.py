@@ -1,0 +1,240 @@
+"""A broker without sockets that leads share partitions, with a persister in memory.
+
+And what clients send it, in short: records as ranges, errors as numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinator_server.apis import share_acknowledge, share_fetch
+from coordinator_server.broker import share_settings
+from coordinator_server.coordinator.dead_letters import DeadLetterQueues
+from coordinator_server.coordinator.share_partition_manager import SharePartitionManager
+from coordinator_server.core.share_partitions.in_flight import GivenUpRecords
+from coordinator_server.core.share_partitions.persister import SharePartitionKey
+from protocol.apis.share_acknowledge import (
+    AcknowledgementBatch,
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    ShareAcknowledgeRequest,
+)
+from protocol.apis.share_fetch import (
+    FetchAcknowledgementBatch,
+    ShareFetchPartition,
+    ShareFetchRequest,
+    ShareFetchTopic,
+    ShareForgottenTopic,
+)
+from tests.unit.core.share_partitions.memory_persister import MemoryPersister
+from tests.unit.topics.fakes import FakeBroker, FakeCall, FakeConnection, batch
+
+UNKNOWN_TOPIC = b"?" * 16
+Said = tuple[str, int, int, int, int | list[int]]
+"""Topic, partition, first and last offset, and the type or types."""
+
+
+class ShareClock:
+    """The time of a fake broker, with the timers of its scheduler."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self.now_ms = broker.clock.now_ms
+        self.call_soon = broker.scheduler.call_soon
+        self.call_later = self.call_maintenance = broker.scheduler.call_later
+
+
+class ShareRequests(FakeBroker):
+    """What clients of share partitions ask a broker, which has `share_partitions`."""
+
+    def topic_id(self, name: str) -> bytes:
+        """The id of a topic; one that nobody has for others."""
+        topic = self.topics.topic(name)
+        return UNKNOWN_TOPIC if topic is None else topic.topic_id
+
+    def produce(self, name: str, *sizes: int, index: int = 0, **fields: Any) -> None:
+        """Append batches of so many records, and let who waits look."""
+        partition = self.topics.partition(name, index)
+        assert partition is not None
+        for size in sizes:
+            partition.append(batch(*[b"v"] * size, **fields), self.clock.now_ms())
+        self.scheduler.turn()
+
+    def fetch(
+        self,
+        *partitions: tuple[str, int],
+        member: str | None = "A",
+        group: str | None = "g",
+        epoch: int = 0,
+        said: tuple[Said, ...] = (),
+        forgotten: tuple[tuple[str, int], ...] = (),
+        connection: FakeConnection | None = None,
+        version: int = 2,
+        handle: Any = share_fetch.handle,
+        **fields: Any,
+    ) -> FakeCall:
+        """A ShareFetch, that waits for half a second unless told otherwise."""
+        fields = {
+            "max_wait_ms": 500,
+            "min_bytes": 1,
+            "max_records": 500,
+            "batch_size": 500,
+        } | fields
+        topics: list[ShareFetchTopic] = []
+        for name, index in dict.fromkeys((*partitions, *(one[:2] for one in said))):
+            topics.append(
+                ShareFetchTopic(
+                    topic_id=self.topic_id(name),
+                    partitions=[
+                        ShareFetchPartition(
+                            partition_index=index,
+                            acknowledgement_batches=[
+                                FetchAcknowledgementBatch(
+                                    first_offset=first,
+                                    last_offset=last,
+                                    acknowledge_types=_types(kind),
+                                )
+                                for topic, number, first, last, kind in said
+                                if (topic, number) == (name, index)
+                            ],
+                        )
+                    ],
+                )
+            )
+        request = ShareFetchRequest(
+            group_id=group,
+            member_id=member,
+            share_session_epoch=epoch,
+            topics=topics,
+            forgotten_topics_data=[
+                ShareForgottenTopic(topic_id=self.topic_id(name), partitions=[index])
+                for name, index in forgotten
+            ],
+            **fields,
+        )
+        return self.call(handle, request, version, connection=connection)
+
+    def fetched(self, *partitions: tuple[str, int], **fields: Any) -> dict[str, Any]:
+        """What a fetch that need not wait gives: see `brief`."""
+        return self.brief(self.fetch(*partitions, **fields))
+
+    def acknowledge(
+        self,
+        *said: Said,
+        member: str | None = "A",
+        group: str | None = "g",
+        epoch: int = 1,
+        version: int = 2,
+        renews: bool = False,
+        named: tuple[tuple[str, int], ...] = (),
+    ) -> FakeCall:
+        """A ShareAcknowledge; `named` are partitions of which nothing is said."""
+        request = ShareAcknowledgeRequest(
+            group_id=group,
+            member_id=member,
+            share_session_epoch=epoch,
+            is_renew_ack=renews,
+            topics=[
+                AcknowledgeTopic(
+                    topic_id=self.topic_id(name),
+                    partitions=[
+                        AcknowledgePartition(
+                            partition_index=index,
+                            acknowledgement_batches=[
+                                AcknowledgementBatch(
+                                    first_offset=first,
+                                    last_offset=last,
+                                    acknowledge_types=_types(kind),
+                                )
+                                for topic, number, first, last, kind in said
+                                if (topic, number) == (name, index)
+                            ],
+                        )
+                    ],
+                )
+                for name, index in dict.fromkeys((*named, *(one[:2] for one in said)))
+            ],
+        )
+        return self.call(share_acknowledge.handle, request, version)
+
+    def acknowledged(self, *said: Said, **fields: Any) -> dict[str, int] | int:
+        """The errors of an acknowledgement by partition; one number for all of it."""
+        (response,) = self.acknowledge(*said, **fields).replies
+        if response.error_code:
+            return int(response.error_code)
+        return {
+            f"{self.name(topic.topic_id)}-{one.partition_index}": one.error_code
+            for topic in response.responses
+            for one in topic.partitions
+        }
+
+    def name(self, topic_id: bytes) -> str:
+        """The name of a topic."""
+        topic = self.topics.topic_by_id(topic_id)
+        return "?" if topic is None else topic.name
+
+    def brief(self, call: FakeCall) -> dict[str, Any]:
+        """An answer: by partition the ranges that were acquired, or an error.
+
+        "=7" is the error of an acknowledgement, and "error" that of all.
+        """
+        (response,) = call.replies
+        if response.error_code:
+            return {"error": response.error_code}
+        found: dict[str, Any] = {}
+        for topic in response.responses:
+            for one in topic.partitions:
+                name = f"{self.name(topic.topic_id)}-{one.partition_index}"
+                found[name] = one.error_code or [
+                    (each.first_offset, each.last_offset, each.delivery_count)
+                    for each in one.acquired_records
+                ]
+                if one.acknowledge_error_code:
+                    found[f"{name}="] = one.acknowledge_error_code
+                assert bool(one.records) == bool(one.acquired_records)
+        return found
+
+
+class ShareBroker(ShareRequests):
+    """Topics "t" (two partitions) and "u", read from their begin by the group "g"."""
+
+    def __init__(self, **overrides: str) -> None:
+        super().__init__(**overrides)
+        self.configs: dict[str, str] = {"share.auto.offset.reset": "earliest"}
+        self.persister = MemoryPersister()
+        self.given_up: list[GivenUpRecords] = []
+        clock = ShareClock(self)
+        self.share_partitions = SharePartitionManager(
+            share_settings(self.config),
+            clock,
+            self.step_runner,
+            self.topics,
+            self.fetch_purgatory,
+            self.persister,
+            lambda group_id: self.configs,
+            node_id=self.node_id,
+            gave_up=lambda share_partition, records: self.given_up.append(records),
+            queues=DeadLetterQueues(
+                self.config,
+                clock,
+                self.step_runner,
+                self.topics,
+                lambda group_id: self.configs,
+            ),
+        )
+        self.share_partitions.start()
+        for name, count in (("t", 2), ("u", 1)):
+            self.topics.create(name, count, {})
+            for index in range(count):
+                self.initialize(name, index)
+
+    def key(self, name: str, index: int = 0, group_id: str = "g") -> SharePartitionKey:
+        """The key of a share partition."""
+        return SharePartitionKey(group_id, self.topic_id(name), index)
+
+    def initialize(self, name: str, index: int = 0, group_id: str = "g") -> None:
+        """Have a share partition known to the persister."""
+        self.persister.initialize(self.key(name, index, group_id), 2, -1, lambda error: None)
+
+
+def _types(kind: int | list[int]) -> list[int]:
+    return [kind] if isinstance(kind, int) else kind

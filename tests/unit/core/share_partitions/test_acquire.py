@@ -1,0 +1,471 @@
+"""What a member gets, in which batches, and how often."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator_server.core.share_partitions.acquire import AcquiredRange, without
+from coordinator_server.core.share_partitions.fetched import FetchedBatches
+from coordinator_server.core.share_partitions.settings import ShareSettings
+from protocol.batch import end_transaction_batch
+from protocol.batch_header import BEFORE_CRC
+from protocol.control_record import EndTransaction
+from tests.unit.core.share_partitions.context import (
+    ACCEPT,
+    ACKNOWLEDGED,
+    ARCHIVED,
+    AVAILABLE,
+    LOCK_MS,
+    RECORD_LIMIT,
+    RELEASE,
+    ShareContext,
+    log_batch,
+)
+
+
+def marker(offset: int, producer_id: int, *, commits: bool) -> bytes:
+    """A control batch that ends a transaction."""
+    header, body, _, _ = end_transaction_batch(EndTransaction(producer_id, 0, commits, 0, 0), 1)
+    return BEFORE_CRC.pack(offset, header.length, 0, 2, header.crc) + body
+
+
+def test_new_records_are_acquired_as_one_batch() -> None:
+    """Several batches of the log are one for the consumer, up to the batch size."""
+    context = ShareContext((0, 4), (5, 7), (8, 11)).load()
+    assert context.fetch() == [(0, 11, 1)]
+    assert context.states() == "0-11:Acquiredx1/A"
+    assert context.offsets() == (0, 11, 0)
+    assert context.partition.next_fetch_offset() == 12
+    assert context.fetch() == []
+
+
+def test_batch_size_cuts_at_ends_of_log_batches() -> None:
+    """With size 4 the batches of 5, 3 and 4 records come in two."""
+    context = ShareContext((0, 4), (5, 7), (8, 11)).load()
+    assert context.fetch(batch_size=4) == [(0, 4, 1), (5, 11, 1)]
+    assert context.states() == "0-4:Acquiredx1/A | 5-11:Acquiredx1/A"
+
+
+def test_a_batch_size_of_none_gives_an_empty_batch_first() -> None:
+    """As Kafka does; nothing of it is in flight."""
+    context = ShareContext((0, 4), (5, 7)).load()
+    assert context.fetch(batch_size=0) == [(0, -1, 1), (0, 4, 1), (5, 7, 1)]
+    assert context.states() == "0-4:Acquiredx1/A | 5-7:Acquiredx1/A"
+
+
+def test_batch_size_cuts_only_what_is_acquired() -> None:
+    """Batches of the log behind the limit do not count."""
+    context = ShareContext((0, 4), (5, 9), (10, 14), (15, 19)).load()
+    assert context.fetch(max_records=6, batch_size=2) == [(0, 4, 1), (5, 9, 1)]
+
+
+def test_the_limit_of_records_is_soft() -> None:
+    """The batch that reaches the limit comes whole, the next one not at all."""
+    context = ShareContext((0, 4), (5, 9), (10, 14)).load()
+    assert context.fetch(max_records=6) == [(0, 9, 1)]
+    assert context.fetch("B", max_records=6) == [(10, 14, 1)]
+
+
+def test_record_limit_acquires_exactly_so_many() -> None:
+    """Even inside of a batch, of which the rest is available (KIP-1206)."""
+    context = ShareContext((0, 9), (10, 19)).load()
+    assert context.fetch(max_records=4, mode=RECORD_LIMIT) == [(0, 3, 1)]
+    assert context.states() == "0-3:Acquiredx1/A 4-9:Availablex0"
+    assert context.partition.next_fetch_offset() == 4
+    assert context.fetch("B", max_records=3, mode=RECORD_LIMIT) == [(4, 6, 1)]
+    assert context.fetch("C", max_records=5, mode=RECORD_LIMIT) == [(7, 9, 1), (10, 11, 1)]
+    assert context.fetch("D", max_records=500, mode=RECORD_LIMIT) == [(12, 19, 1)]
+
+
+def test_record_limit_takes_a_part_of_what_was_given_back() -> None:
+    """A batch that is larger than the limit is taken apart."""
+    context = ShareContext((0, 9)).load()
+    context.fetch()
+    context.say((0, 9, RELEASE))
+    assert context.fetch("B", max_records=3, mode=RECORD_LIMIT) == [(0, 2, 2)]
+    assert context.states() == "0-2:Acquiredx2/B 3-9:Availablex1"
+
+
+def test_nothing_to_acquire() -> None:
+    """No records, no limit, a log that ends below the start, or a partition that is not active."""
+    context = ShareContext((0, 4))
+    assert context.acquire("A", 10).ranges == []
+    context.load()
+    assert context.fetch(max_records=0) == []
+    assert context.fetch(max_records=-1) == []
+    assert context.fetch(batches=0) == []
+    context.partition.start_offset = 5
+    context.partition.end_offset = 0
+    assert context.fetch() == []
+
+
+def test_what_was_given_back_comes_again_whole() -> None:
+    """With one more delivery, and what is new behind it."""
+    context = ShareContext((0, 4), (5, 9)).load()
+    context.fetch(batches=1)
+    context.say((0, 4, RELEASE))
+    assert context.fetch("B") == [(0, 4, 2), (5, 9, 1)]
+    assert context.states() == "0-4:Acquiredx2/B | 5-9:Acquiredx1/B"
+
+
+def test_what_was_given_back_comes_up_to_the_limit() -> None:
+    """Whole batches, until there are enough."""
+    context = ShareContext((0, 4), (5, 9), (10, 14)).load()
+    context.fetch(batch_size=5)
+    context.release()
+    assert context.fetch("B", max_records=6) == [(0, 4, 2), (5, 9, 2)]
+
+
+def test_what_is_acquired_is_left_out() -> None:
+    """A fetch that begins at what is available finds what others have behind it."""
+    context = ShareContext((0, 4), (5, 9), (10, 14)).load()
+    context.fetch("A", batches=1)
+    context.fetch("B", batches=1)
+    context.fetch("C", batches=1)
+    context.release("A")
+    context.release("C")
+    assert context.fetch("D") == [(0, 4, 2), (10, 14, 2)]
+    assert context.partition.next_fetch_offset() == 15
+
+
+def test_a_part_of_a_batch_comes_again() -> None:
+    """Offsets in a row that were delivered as often come as one."""
+    context = ShareContext((0, 9)).load()
+    context.fetch()
+    context.say((0, 9, [ACCEPT, 2, 2, 2, ACCEPT, ACCEPT, 2, 2, ACCEPT, ACCEPT]))
+    assert context.partition.next_fetch_offset() == 1
+    assert context.fetch("B") == [(1, 3, 2), (6, 7, 2)]
+    assert context.say((1, 2, RELEASE), member="B") is None
+    assert context.fetch("C") == [(1, 2, 3)]
+
+
+def test_a_fetch_from_within_a_batch_takes_it_whole() -> None:
+    """The log is read from a batch that begins below what the group keeps as one."""
+    context = ShareContext((0, 9))
+    context.keep(5, (5, 9, AVAILABLE, 1))
+    context.load()
+    assert context.partition.next_fetch_offset() == 5
+    assert context.fetch() == [(5, 9, 2)]
+
+
+def test_a_batch_that_begins_below_the_start_offset() -> None:
+    """What is below is not acquired."""
+    context = ShareContext((0, 9))
+    context.keep(5)
+    context.load()
+    assert context.fetch() == [(5, 9, 1)]
+
+
+def test_only_the_end_of_what_is_kept_was_read() -> None:
+    """A batch is kept that begins below and ends beyond what was read: a part of it is given."""
+    context = ShareContext((0, 4), (5, 9))
+    context.keep(0, (0, 9, AVAILABLE, 1))
+    context.load()
+    assert context.fetch(batches=1) == [(0, 4, 2)]
+    assert context.states() == "0-4:Acquiredx2/A 5-9:Availablex1"
+    assert context.fetch("B") == [(5, 9, 2)]
+
+
+def test_a_kept_batch_that_is_acquired_is_not_taken_apart() -> None:
+    """A part of it that is read again leaves it alone."""
+    context = ShareContext((0, 4), (5, 9))
+    context.keep(0, (0, 9, AVAILABLE, 1))
+    context.load()
+    context.fetch()
+    context.partition.finds_next_offset = False
+    context.partition.end_offset = 3
+    assert context.acquire("B", 10, batches=1).ranges == []
+    assert not next(iter(context.partition.in_flight)).by_offset
+
+
+def test_gaps_that_were_in_flight_are_fetched_again() -> None:
+    """What lies between the batches that were kept was never acknowledged."""
+    context = ShareContext((0, 4), (5, 9), (10, 14), (15, 19), (20, 24))
+    context.keep(0, (5, 9, ACKNOWLEDGED, 1), (15, 19, ACKNOWLEDGED, 1))
+    context.load()
+    assert context.partition.next_fetch_offset() == 0
+    assert context.fetch(max_records=4, batches=2) == [(0, 4, 1)]
+    assert context.partition.next_fetch_offset() == 10
+    assert context.fetch(batches=1) == [(10, 14, 1)]
+    assert context.partition.next_fetch_offset() == 20
+    assert context.say((0, 4, ACCEPT), (10, 14, ACCEPT)) is None
+    assert context.offsets() == (15, 19, 5)  # the gap might go on, until more was fetched
+    assert context.fetch() == [(20, 24, 1)]
+    assert context.say((20, 24, ACCEPT)) is None
+    assert context.offsets() == (25, 25, 0)
+
+
+def test_a_gap_ends_where_the_kept_batch_begins() -> None:
+    """Even in the middle of a batch of the log, and with a limit within the gap."""
+    context = ShareContext((0, 9), (10, 29))
+    context.keep(0, (15, 29, AVAILABLE, 1))
+    context.load()
+    assert context.fetch(max_records=1) == [(0, 9, 1)]
+    assert context.fetch(max_records=3) == [(10, 14, 1)]
+    assert context.fetch() == [(15, 29, 2)]
+    assert context.partition.next_fetch_offset() == 30
+
+
+def test_a_gap_is_filled_up_to_the_limit() -> None:
+    """What is available behind the gap comes with the next fetch."""
+    context = ShareContext((0, 4), (5, 9))
+    context.keep(0, (5, 9, AVAILABLE, 1))
+    context.load()
+    assert context.fetch(max_records=5) == [(0, 4, 1)]
+    assert context.fetch(max_records=5) == [(5, 9, 2)]
+
+
+def test_two_gaps_in_one_fetch() -> None:
+    """Until the limit is reached."""
+    context = ShareContext((0, 4), (5, 9), (10, 14), (15, 19))
+    context.keep(0, (5, 9, ACKNOWLEDGED, 1), (15, 19, AVAILABLE, 2))
+    context.load()
+    assert context.fetch(max_records=11) == [(0, 4, 1), (10, 14, 1), (15, 19, 3)]
+
+
+def test_batches_that_compaction_removed_are_archived() -> None:
+    """They were given back, and the log does not have them any more."""
+    context = ShareContext((0, 4), (5, 9), (10, 14)).load()
+    context.fetch(batch_size=5)
+    context.say((0, 14, RELEASE))
+    del context.log[0:2]
+    assert context.fetch("B") == [(10, 14, 2)]
+    assert context.states() == "0-4:Archivedx1 | 5-9:Archivedx1 | 10-14:Acquiredx2/B"
+    assert context.offsets() == (0, 14, 10)
+    assert context.say((10, 14, ACCEPT), member="B") is None
+    assert context.offsets() == (15, 15, 0)
+
+
+def test_a_part_that_compaction_removed_is_archived() -> None:
+    """A fetch from within a batch, the rest of which is gone."""
+    context = ShareContext((0, 4), (5, 9)).load()
+    context.fetch(batch_size=5)
+    context.say((0, 4, [ACCEPT, ACCEPT, 2, 2, 2]))
+    del context.log[0]
+    assert context.fetch("B") == []
+    assert context.states() == "0-1:Acknowledgedx1 2-4:Archivedx1 | 5-9:Acquiredx1/A"
+    assert context.offsets() == (2, 9, 3)
+
+
+def test_all_that_may_be_in_flight_is_gone_from_the_log() -> None:
+    """The start offset moves although nothing is left to acknowledge, where Kafka is stuck."""
+    settings = ShareSettings(partition_max_record_locks=10, auto_offset_reset="earliest")
+    context = ShareContext((0, 9), (10, 19), settings=settings).load()
+    context.fetch(batches=1)
+    context.release()
+    del context.log[0]
+    assert context.fetch() == []
+    assert context.offsets() == (0, 9, 10)
+    assert context.fetch() == [(10, 19, 1)]
+    assert context.offsets() == (10, 19, 0)
+
+
+def test_all_that_may_be_in_flight_lies_behind_a_gap() -> None:
+    """The gap was filled, but something before it was given back and acquired after that."""
+    settings = ShareSettings(partition_max_record_locks=10, auto_offset_reset="earliest")
+    context = ShareContext((0, 3), (4, 7), (8, 11), (12, 20), (21, 30), settings=settings)
+    context.keep(0, (4, 7, AVAILABLE, 1), (12, 20, ACKNOWLEDGED, 1))
+    context.load()
+    assert context.fetch() == [(0, 3, 1), (4, 7, 2), (8, 11, 1)]
+    context.say((4, 7, RELEASE))
+    assert context.fetch() == [(4, 7, 3)]
+    assert context.say((0, 11, ACCEPT)) is None
+    assert context.offsets() == (8, 20, 13)
+    assert context.fetch() == [(21, 30, 1)]
+
+
+def test_a_long_aborted_transaction() -> None:
+    """It may be longer than what may be in flight."""
+    settings = ShareSettings(partition_max_record_locks=10, auto_offset_reset="earliest")
+    context = ShareContext(settings=settings).load()
+    context.log = [log_batch(first, first + 9, producer_id=7) for first in range(0, 50, 10)]
+    context.aborted = [(7, 0)]
+    assert [context.fetch() for _ in range(5)] == [[]] * 5
+    assert context.offsets() == (40, 49, 10)
+
+
+def test_so_many_may_be_in_flight() -> None:
+    """Then nothing new is acquired; what is given back can be."""
+    settings = ShareSettings(partition_max_record_locks=10, auto_offset_reset="earliest")
+    context = ShareContext((0, 4), (5, 9), (10, 14), settings=settings).load()
+    assert context.fetch(batches=1) == [(0, 4, 1)]
+    assert context.acquire("A", 500).ranges == [(5, 9, 1)]
+    assert not context.partition.can_acquire()
+    assert context.acquire("A", 500).ranges == []
+    context.say((5, 9, RELEASE))
+    assert context.partition.can_acquire()
+    assert context.fetch("B") == [(5, 9, 2)]
+    context.say((7, 7, RELEASE), member="B")
+    assert context.fetch("C", max_records=1) == [(7, 7, 3)]
+
+
+@pytest.mark.parametrize(
+    ("limit", "pieces"),
+    [
+        (5, [10, 10, 10, 5, 1]),
+        (6, [10, 10, 10, 5, 2, 1]),
+        (2, [10, 10]),
+        (3, [10, 10, 1]),
+        (10, [10, 10, 10, 10, 10, 5, 2, 1, 1]),
+    ],
+)
+def test_what_fails_again_and_again_comes_in_smaller_pieces(limit: int, pieces: list[int]) -> None:
+    """From half of the limit on, and alone for the last time."""
+    settings = ShareSettings(delivery_count_limit=limit, auto_offset_reset="earliest")
+    context = ShareContext((0, 9), settings=settings).load()
+    sizes = []
+    for _ in pieces:
+        ((first, last, _),) = context.fetch()
+        sizes.append(last - first + 1)
+        assert first == 0
+        context.release()
+    assert sizes == pieces
+
+
+def test_every_record_ends_when_all_are_poison() -> None:
+    """All are archived in the end, none delivered more often than the limit says."""
+    context = ShareContext((0, 9)).load()
+    deliveries: dict[int, int] = {}
+    for _ in range(200):
+        for first, last, count in context.fetch():
+            for offset in range(first, last + 1):
+                deliveries[offset] = count
+        context.release()
+    assert deliveries == dict.fromkeys(range(10), 5)
+    assert context.offsets() == (10, 10, 0)
+
+
+def test_throttled_batches_come_alone() -> None:
+    """What is throttled is neither followed by anything, nor comes behind anything."""
+    context = ShareContext((0, 4), (5, 9), (10, 14), (15, 19))
+    context.keep(0, (0, 4, AVAILABLE, 1), (5, 9, AVAILABLE, 3), (10, 14, AVAILABLE, 1))
+    context.load()
+    assert context.fetch("A") == [(0, 4, 2)]
+    assert context.fetch("B") == [(5, 6, 4)]
+    assert context.fetch("C") == [(7, 8, 4)]
+    assert context.fetch("D") == [(9, 9, 4)]
+    assert context.fetch("E") == [(10, 14, 2), (15, 19, 1)]
+
+
+def test_throttled_parts_come_alone() -> None:
+    """Also of a batch that was taken apart; parts with other states do not throttle."""
+    context = ShareContext((0, 9)).load()
+    context.fetch()
+    context.say((0, 9, [ACCEPT] * 5 + [RELEASE] * 5))
+    for _ in range(2):
+        context.fetch()
+        context.release()
+    assert context.states() == "0-4:Acknowledgedx1 5-9:Availablex3"
+    assert context.fetch() == [(5, 9, 4)]
+    context.say((5, 5, ACCEPT))
+    context.release()
+    assert context.fetch("B") == [(6, 6, 5)]
+
+
+def test_before_the_last_time_others_come_first() -> None:
+    """A record that is delivered for the last time comes alone, and not behind others."""
+    context = ShareContext((0, 3)).load()
+    context.fetch()
+    for _ in range(3):
+        context.say((2, 2, RELEASE))
+        assert context.fetch()[0][:2] == (2, 2)
+    context.release()
+    assert context.states() == "0-1:Availablex1 2-2:Availablex4 3-3:Availablex1"
+    assert [context.fetch() for _ in range(3)] == [[(0, 1, 2)], [(2, 2, 5)], [(3, 3, 2)]]
+
+
+def test_aborted_records_are_archived() -> None:
+    """What a group that reads committed records acquired of an aborted transaction is not told."""
+    context = ShareContext().load()
+    context.log = [
+        log_batch(0, 4, producer_id=7),
+        log_batch(5, 9, producer_id=8),
+        log_batch(10, 11),
+        marker(12, 7, commits=False),
+        log_batch(13, 14, producer_id=7),
+        marker(15, 8, commits=True),
+        marker(16, 7, commits=True),
+    ]
+    context.aborted = [(7, 0)]
+    acquired = context.acquire("A", 500)
+    assert acquired.ranges == [(5, 16, 1)]
+    assert acquired.total == 12
+    assert context.states() == "0-4:Archivedx1 5-16:Acquiredx1/A"
+    assert context.offsets() == (0, 16, 5)
+
+
+def test_aborted_records_within_what_was_acquired() -> None:
+    """They are cut out of it."""
+    context = ShareContext().load()
+    context.log = [log_batch(0, 4), log_batch(5, 9, producer_id=7), log_batch(10, 14)]
+    context.aborted = [(7, 5), (9, 100)]
+    assert context.fetch() == [(0, 4, 1), (10, 14, 1)]
+    assert context.offsets() == (0, 14, 5)
+
+
+def test_aborted_records_that_begin_below_the_start_offset() -> None:
+    """The batch of the log begins below what is in flight."""
+    context = ShareContext()
+    context.keep(3)
+    context.load()
+    context.log = [log_batch(0, 4, producer_id=7), log_batch(5, 9)]
+    context.aborted = [(7, 0)]
+    assert context.fetch() == [(5, 9, 1)]
+
+
+def test_a_control_batch_without_a_marker_ends_nothing() -> None:
+    """Compaction has emptied it."""
+    empty = bytearray(log_batch(5, 5, producer_id=7))
+    empty[22] |= 0x20
+    empty[57:61] = bytes(4)
+    records = log_batch(0, 4, producer_id=7) + bytes(empty) + log_batch(6, 7, producer_id=7)
+    assert FetchedBatches(records, [(7, 0)]).aborted_ranges() == [(0, 4), (5, 5), (6, 7)]
+
+
+def test_records_are_sliced_to_what_was_acquired() -> None:
+    """Whole batches, from that of the first offset to that of the last."""
+    batches = [log_batch(0, 4), log_batch(5, 9), log_batch(10, 14)]
+    fetched = FetchedBatches(b"".join(batches))
+    assert fetched.slice(0, 14) == fetched.records
+    assert fetched.slice(7, 8) == batches[1]
+    assert fetched.slice(2, 5) == batches[0] + batches[1]
+    assert fetched.slice(12, 14) == batches[2]
+    assert FetchedBatches(batches[1]).slice(3, 7) == batches[1]
+
+
+def test_no_more_batches_than_can_be_acquired() -> None:
+    """So many offsets behind the first one, or behind what is in flight."""
+    batches = [log_batch(first, first + 4) for first in range(10, 50, 5)]
+    records = b"".join(batches)
+    assert FetchedBatches(records).last_offset == 49
+    fetched = FetchedBatches(records, (), 0, 7)
+    assert (fetched.last_offset, fetched.stop_offset) == (19, 17)
+    assert fetched.slice(10, 19) == batches[0] + batches[1]
+    assert FetchedBatches(records, (), 22, 7).last_offset == 29
+    assert FetchedBatches(b"").stop_offset == -1
+
+
+def test_the_end_of_the_batch_with_an_offset() -> None:
+    """An offset that no batch has is its own end."""
+    fetched = FetchedBatches(log_batch(5, 9) + log_batch(15, 19))
+    assert [fetched.end_of_batch_with(one) for one in (3, 5, 7, 12, 16)] == [3, 9, 9, 12, 19]
+
+
+def test_ranges_without_others() -> None:
+    """What is left out may begin and end anywhere."""
+    ranges = [AcquiredRange(0, 9, 1), AcquiredRange(20, 29, 2), AcquiredRange(30, 39, 1)]
+    left = without(ranges, [(0, 2), (5, 6), (8, 22), (35, 50)])
+    assert left == [(3, 4, 1), (7, 7, 1), (23, 29, 2), (30, 34, 1)]
+
+
+def test_locks_end_by_their_time() -> None:
+    """Each acquisition has its own."""
+    context = ShareContext((0, 4), (5, 9)).load()
+    context.fetch(batches=1)
+    context.now_ms += 10_000
+    context.fetch(batches=1)
+    context.advance(LOCK_MS - 10_000)
+    assert context.states() == "0-4:Availablex1 | 5-9:Acquiredx1/A"
+    context.advance(10_000)
+    assert context.states() == "0-4:Availablex1 | 5-9:Availablex1"
+    assert ARCHIVED.label == "Archived"

@@ -1,0 +1,304 @@
+"""Records of a group with a dead letter queue are Archiving until they are sent (KIP-1191)."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+
+from coordinator_server.core.share_partitions.dead_letters import (
+    Cause,
+    Copies,
+    cause_of,
+    header_parts,
+    read_copies,
+    with_offset,
+)
+from coordinator_server.core.share_partitions.in_flight import DeadLetters, GivenUpRecords
+from coordinator_server.core.share_partitions.settings import ShareSettings
+from coordinator_server.steps import run_all
+from protocol.batch import Record, build_batch
+from protocol.compression import Compression, compress
+from protocol.errors import ErrorCode, ProtocolError
+from tests.legacy_entries import legacy_entry
+from tests.unit.core.share_partitions.context import (
+    ACCEPT,
+    ACKNOWLEDGED,
+    ARCHIVING,
+    AVAILABLE,
+    GAP,
+    LOCK_MS,
+    REJECT,
+    RELEASE,
+    ShareContext,
+)
+
+SETTINGS = ShareSettings(
+    auto_offset_reset="earliest", delivery_count_limit=2, dead_letter_topic="queue"
+)
+
+
+def fetched(*log: tuple[int, int], times: int = 1) -> ShareContext:
+    """Everything is acquired by A, for the so-manieth time."""
+    context = ShareContext(*log, settings=SETTINGS).load()
+    for _ in range(times - 1):
+        context.fetch(max_records=100)
+        context.release()
+    context.fetch(max_records=100)
+    return context
+
+
+def test_rejected_records_are_sent_once_that_is_written() -> None:
+    """They are Archiving, do not count as done, and keep the start offset, until they are sent."""
+    context = fetched((0, 4), (5, 9))
+    context.persister.is_held = True
+    assert context.say((0, 4, REJECT)) == "..."
+    assert context.states().startswith("0-4:Archivingx1? ")
+    assert context.sent == []
+    context.persister.release_held()
+    assert context.last_write() == [(0, 4, ARCHIVING, 1)]
+    assert context.states().startswith("0-4:Archivingx1 ")
+    assert context.offsets() == (0, 9, 0)
+    assert context.given_up == []
+    assert context.deliver() == [DeadLetters(0, 4, 1, True, "A")]
+    assert context.last_write() == [(0, 4, 4, 1)]
+    assert context.offsets() == (5, 9, 0)
+    assert context.given_up == [GivenUpRecords(0, 4, 1, "A", True, "queue", None)]
+    assert context.changes == 1
+
+
+def test_letters_that_cannot_be_sent_are_archived_as_well() -> None:
+    """The reason is kept beside them; they count as done behind a record that is not."""
+    context = fetched((0, 4))
+    context.say((2, 4, REJECT))
+    context.deliver("no such topic")
+    assert context.states() == "0-1:Acquiredx1/A 2-4:Archivedx1"
+    assert context.offsets() == (0, 4, 3)
+    assert context.given_up == [GivenUpRecords(2, 4, 1, "A", True, "queue", "no such topic")]
+    context.say((0, 1, ACCEPT))
+    assert context.offsets() == (5, 5, 0)
+
+
+def test_the_start_offset_moves_even_if_archived_cannot_be_written() -> None:
+    """Kafka does the same: the state is written with the next change."""
+    context = fetched((0, 4))
+    context.say((0, 4, REJECT))
+    context.persister.errors = [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    context.deliver()
+    assert context.offsets() == (5, 5, 0)
+
+
+def test_a_rejection_that_cannot_be_written_sends_nothing() -> None:
+    """The records are acquired as before."""
+    context = fetched((0, 4))
+    context.persister.errors = [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert context.say((0, 4, REJECT)) is not None
+    assert context.states() == "0-4:Acquiredx1/A"
+    assert context.sent == []
+    assert context.given_up == []
+
+
+def test_a_refused_acknowledgement_sends_nothing() -> None:
+    """The second range is not acquired, so that the first one is undone."""
+    context = fetched((0, 4))
+    assert context.say((0, 4, REJECT), (7, 8, REJECT)) is not None
+    assert context.states() == "0-4:Acquiredx1/A"
+    assert context.sent == []
+
+
+def test_other_acknowledgements_are_not_sent() -> None:
+    """A gap has no record, and what is accepted is done."""
+    context = fetched((0, 4))
+    context.say((0, 4, [ACCEPT, GAP, REJECT, REJECT, RELEASE]))
+    assert context.deliver() == [DeadLetters(2, 3, 1, True, "A")]
+    assert context.sent == []
+    assert context.states() == "0-0:Acknowledgedx1 1-3:Archivedx1 4-4:Availablex1"
+    assert context.offsets() == (4, 4, 0)
+
+
+@pytest.mark.parametrize("how", ["released", "session ended", "lock expired"])
+def test_records_over_the_limit_are_sent(how: str) -> None:
+    """Whatever ends the last delivery."""
+    context = fetched((0, 4), times=2)
+    if how == "released":
+        context.say((0, 4, RELEASE))
+    elif how == "session ended":
+        context.release()
+    else:
+        context.advance(LOCK_MS)
+    assert context.states() == "0-4:Archivingx2"
+    assert context.last_write() == [(0, 4, ARCHIVING, 2)]
+    assert context.deliver() == [DeadLetters(0, 4, 2, False, "A")]
+    assert context.offsets() == (5, 5, 0)
+    assert context.given_up == [GivenUpRecords(0, 4, 2, "A", False, "queue", None)]
+
+
+def test_locks_expire_and_letters_are_sent_even_if_that_cannot_be_written() -> None:
+    """Kafka does the same."""
+    context = fetched((0, 4), times=2)
+    context.persister.errors = [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    context.advance(LOCK_MS)
+    assert context.deliver() == [DeadLetters(0, 4, 2, False, "A")]
+
+
+def test_archiving_records_are_nobodys() -> None:
+    """They can be neither acquired nor acknowledged."""
+    context = fetched((0, 4))
+    context.say((0, 4, REJECT))
+    assert context.fetch("B") == []
+    assert context.say((0, 4, ACCEPT)) is not None
+    assert context.states() == "0-4:Archivingx1"
+
+
+def test_archiving_records_are_sent_again_when_the_state_is_read() -> None:
+    """How often they were delivered tells why they were given up; nobody knows the member."""
+    context = ShareContext((0, 9), settings=SETTINGS)
+    context.keep(0, (0, 1, ARCHIVING, 1), (2, 2, ACKNOWLEDGED, 1), (4, 5, ARCHIVING, 2))
+    context.keep(0, (6, 6, AVAILABLE, 1))
+    context.load()
+    assert context.loaded == [ErrorCode.NONE]
+    assert context.deliver() == [DeadLetters(0, 1, 1, True, ""), DeadLetters(4, 5, 2, False, "")]
+    assert context.sent == []
+    assert context.last_write() == [(0, 1, 4, 1), (4, 5, 4, 2)]
+    # The gap at 3 is to be fetched.
+    assert context.offsets() == (3, 6, 2)
+
+
+def test_records_below_a_start_offset_that_has_moved_are_sent() -> None:
+    """The log begins later by the time that they are archived: they do not count as done."""
+    context = fetched((0, 4), (5, 9))
+    context.say((0, 4, REJECT))
+    context.partition.move_start_offset(3)
+    context.deliver()
+    assert context.offsets() == (5, 9, 0)
+
+
+def test_a_rolled_back_release_that_archives_counts() -> None:
+    """The lock expired while a rejection was written, which failed: the records are done."""
+    context = fetched((0, 4), (5, 9), times=2)
+    context.persister.is_held = True
+    context.persister.errors = [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    context.say((5, 9, REJECT))
+    context.advance(LOCK_MS)
+    context.persister.release_held()
+    assert context.states() == "0-4:Archivingx2 5-9:Archivedx2"
+    assert context.partition.delivery_complete_count == 5
+    context.deliver()
+    assert context.offsets() == (10, 10, 0)
+
+
+def test_headers() -> None:
+    """Names, bytes and order are those of Kafka."""
+    letters = DeadLetters(5, 6, 3, False, "A")
+    assert with_offset(header_parts("jobs", 2, "g\u00e9", letters), 6) == (
+        ("__dlq.errors.topic", b"jobs"),
+        ("__dlq.errors.partition", b"2"),
+        ("__dlq.errors.offset", b"6"),
+        ("__dlq.errors.group", "g\u00e9".encode()),
+        ("__dlq.errors.delivery.count", b"3"),
+        ("__dlq.errors.message", b"Offset delivery count exceeded the threshold."),
+    )
+    assert cause_of(letters._replace(is_rejected=True)) is Cause.REJECTED
+
+
+def log_of(
+    *sizes: int, compression: Compression = Compression.NONE, value: bytes = b"v" * 10
+) -> bytes:
+    """Batches of so many records of about 20 bytes, from offset 0 on."""
+    data, offset = b"", 0
+    for size in sizes:
+        records = [
+            Record(offset + number, 1, b"%d" % (offset + number), value) for number in range(size)
+        ]
+        data += build_batch(records, compression=compression).to_bytes()
+        offset += size
+    return data
+
+
+@pytest.mark.parametrize("compression", Compression)
+def test_copies_are_read_from_the_log(compression: Compression) -> None:
+    """Only what was asked for, whatever the compression."""
+    copies: Copies = {}
+    end = run_all(read_copies(log_of(3, 3, compression=compression), 2, 4, 1000, copies))
+    assert end == 4
+    assert copies == {offset: (b"%d" % offset, b"v" * 10) for offset in (2, 3, 4)}
+
+
+@pytest.mark.parametrize(("compression", "copied"), [(0, [0, 2]), (1, []), (4, [])])
+def test_large_records_are_not_copied(compression: int, copied: list[int]) -> None:
+    """A record of more bytes than the limit is left out; a compressed batch as a whole."""
+    records = [Record(n, 1, None, b"v" * (200 if n == 1 else 1)) for n in range(3)]
+    data = build_batch(records, compression=Compression(compression)).to_bytes()
+    copies: Copies = {}
+    assert run_all(read_copies(data, 0, 2, 100, copies)) == 2
+    assert sorted(copies) == copied
+
+
+@pytest.mark.parametrize("compression", [one for one in Compression if one])
+def test_a_batch_is_not_decompressed_far_beyond_the_limit(compression: Compression) -> None:
+    """Decompression stops early; the records after the batch are copied."""
+    large = log_of(1, compression=compression, value=b"v" * 400_000)
+    small = build_batch([Record(1, 1, None, b"s")], base_offset=1).to_bytes()
+    copies: Copies = {}
+    assert run_all(read_copies(large + small, 0, 1, 100, copies)) == 1
+    assert copies == {1: (None, b"s")}
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_copies_are_read_from_the_older_formats(magic: int) -> None:
+    """Key and value; one that is too large is left out."""
+    entries = [(b"k", b"v"), (None, b"v" * 200), (None, b"w")]
+    data = b"".join(
+        legacy_entry(magic, offset, value, key=key) for offset, (key, value) in enumerate(entries)
+    )
+    copies: Copies = {}
+    assert run_all(read_copies(data, 0, 2, 100, copies)) == 2
+    assert copies == {0: (b"k", b"v"), 2: (None, b"w")}
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_compressed_entries_of_the_older_formats_have_limits(magic: int) -> None:
+    """An entry that decompresses to too many bytes or entries is left out, early."""
+    copies: Copies = {}
+    tiny = b"".join(legacy_entry(magic, offset, b"") for offset in range(10_001))
+    for plain, limit in (
+        (legacy_entry(magic, 0, b"v" * 30), 100),
+        (legacy_entry(magic, 0, b"v" * 30_000_000), 100),
+        (tiny, 1 << 20),
+    ):
+        value = compress(Compression.GZIP, plain)
+        data = legacy_entry(magic, 0, value, attributes=int(Compression.GZIP))
+        tracemalloc.start()
+        try:
+            assert run_all(read_copies(data, 0, 0, limit, copies)) == 0
+            assert tracemalloc.get_traced_memory()[1] < 16 << 20
+        finally:
+            tracemalloc.stop()
+        assert copies == {0: (None, b"v" * 30)}
+
+
+def test_copies_are_read_up_to_a_limit() -> None:
+    """Reading ends with the batch that reaches the limit."""
+    copies: Copies = {}
+    assert run_all(read_copies(log_of(3, 3, 3), 0, 8, 60, copies)) == 5
+    assert sorted(copies) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_gap_of_compaction_is_read_once() -> None:
+    """Copies are complete up to the last offset when the next batch begins above it."""
+    after = build_batch([Record(100, 1, None, b"v")], base_offset=100).to_bytes()
+    copies: Copies = {}
+    assert run_all(read_copies(after, 3, 50, 1000, copies)) == 50
+    assert run_all(read_copies(log_of(3) + after, 0, 50, 1000, copies)) == 50
+    assert sorted(copies) == [0, 1, 2]
+
+
+def test_damaged_records_are_not_copied() -> None:
+    """Those before the damage are."""
+    data = bytearray(log_of(3))
+    data[-1] = 99  # the header count of the last record is fine, but its value is not
+    data[-14:] = b"\xff" * 14
+    copies: Copies = {}
+    with pytest.raises(ProtocolError):
+        run_all(read_copies(bytes(data), 0, 2, 1000, copies))
+    assert sorted(copies) == [0, 1]

@@ -1,0 +1,45 @@
+"""What of the log of the share coordinator is out of date."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator_server.core.share_partitions.persister import SharePartitionKey
+from coordinator_server.core.share_state.redundant_offsets import RedundantOffsets
+
+A, B, C = (SharePartitionKey("g", b"t" * 16, index) for index in range(3))
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "expected"),
+    [
+        ([], None),
+        ([(A, 0)], None),  # there is nothing below it
+        ([(A, 1)], 1),
+        ([(A, 1), (A, 5)], 5),
+        ([(A, 1), (B, 3), (A, 5)], 3),
+        ([(A, 1), (B, 3), (C, 4), (B, 6), (A, 7)], 4),
+        ([(A, 1), (B, 3), (B, 6)], 1),  # nobody has written A again
+    ],
+)
+def test_records_below_the_oldest_needed_snapshot(
+    snapshots: list[tuple[SharePartitionKey, int]], expected: int | None
+) -> None:
+    """That of the share partition whose last snapshot is the oldest."""
+    offsets = RedundantOffsets()
+    for key, offset in snapshots:
+        offsets.snapshot_at(key, offset, is_tombstone=False)
+    assert offsets.last_redundant_offset == expected
+
+
+def test_a_share_partition_that_is_deleted_holds_nothing_back() -> None:
+    """Its tombstone itself stays until another snapshot comes."""
+    offsets = RedundantOffsets()
+    offsets.snapshot_at(A, 1, is_tombstone=False)
+    offsets.snapshot_at(B, 2, is_tombstone=False)
+    offsets.snapshot_at(A, 5, is_tombstone=True)
+    assert offsets.last_redundant_offset == 2
+    offsets.snapshot_at(B, 9, is_tombstone=True)
+    assert offsets.last_redundant_offset == 9
+    offsets.snapshot_at(C, 12, is_tombstone=False)
+    assert offsets.last_redundant_offset == 12

@@ -1,0 +1,102 @@
+"""A transactional id of its own, to which the core's decisions are applied as they come."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from coordinator_server.core.transactions.add_partitions import add_partitions
+from coordinator_server.core.transactions.decision import Decision
+from coordinator_server.core.transactions.end_transaction import completed, end_transaction
+from coordinator_server.core.transactions.init_producer_id import (
+    ProducerIdAndEpoch,
+    init_producer_id,
+)
+from coordinator_server.core.transactions.metadata import (
+    TRANSACTIONS_V1,
+    TRANSACTIONS_V2,
+    TransactionMetadata,
+    from_value,
+)
+from protocol.errors import ErrorCode
+from protocol.transaction_log import decode_transaction_value, encode_transaction_value
+
+V1, V2 = TRANSACTIONS_V1, TRANSACTIONS_V2
+T0, T1 = ("topic", 0), ("topic", 1)
+
+
+class TransactionContext:
+    """What a coordinator does with one id, without log and markers.
+
+    Every state passes through the bytes of its record, as after a restart, unless `is_durable` is
+    set to False.
+    """
+
+    def __init__(self) -> None:
+        self.now_ms = 1_000_000
+        self.metadata: TransactionMetadata | None = None
+        self._ids = count(7000)
+        self.is_durable = True
+
+    @property
+    def state(self) -> TransactionMetadata:
+        """The metadata, which is there."""
+        assert self.metadata is not None
+        return self.metadata
+
+    def new_producer_id(self) -> int:
+        """7000 and on."""
+        return next(self._ids)
+
+    def init(
+        self, producer_id: int = -1, producer_epoch: int = -1, timeout_ms: int = 60_000
+    ) -> Decision:
+        """InitProducerId; a producer id that is given is one to go on with."""
+        metadata = self.metadata or TransactionMetadata("id", self.new_producer_id())
+        expected = ProducerIdAndEpoch(producer_id, producer_epoch) if producer_id >= 0 else None
+        return self._apply(
+            init_producer_id(metadata, timeout_ms, expected, self.now_ms, self.new_producer_id)
+        )
+
+    def begin(self) -> tuple[int, int]:
+        """A producer that has begun: its id and epoch."""
+        decision = self.init()
+        assert decision.error is ErrorCode.NONE
+        return decision.producer_id, decision.producer_epoch
+
+    def add(
+        self, producer: tuple[int, int], *partitions: tuple[str, int], version: int = V1
+    ) -> Decision:
+        """AddPartitionsToTxn."""
+        return self._apply(
+            add_partitions(self.metadata, *producer, partitions or (T0,), version, self.now_ms)
+        )
+
+    def end(
+        self, producer: tuple[int, int], *, commits: bool = True, version: int = V1
+    ) -> Decision:
+        """EndTxn; the markers are not written yet."""
+        return self._apply(
+            end_transaction(
+                self.metadata,
+                *producer,
+                commits=commits,
+                client_version=version,
+                now_ms=self.now_ms,
+                new_producer_id=self.new_producer_id,
+            )
+        )
+
+    def complete(self) -> None:
+        """The markers are written."""
+        self._become(completed(self.state, self.now_ms))
+
+    def _apply(self, decision: Decision) -> Decision:
+        if decision.record is not None:
+            self._become(decision.record)
+        return decision
+
+    def _become(self, metadata: TransactionMetadata) -> None:
+        value, _ = decode_transaction_value(encode_transaction_value(metadata.to_value()))
+        replayed = from_value("id", value)
+        assert replayed == metadata._replace(last_producer_epoch=-1)
+        self.metadata = replayed if self.is_durable else metadata

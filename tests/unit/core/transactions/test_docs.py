@@ -1,0 +1,45 @@
+"""The table in docs/transactions.md is the one that runs.
+
+`python -m tests.unit.core.transactions.test_docs` writes it anew.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from coordinator_server.core.transactions.state import LEGAL_TRANSITIONS, TransactionState
+from tests.generated_parts import with_part
+
+PAGE = Path(__file__).parents[4] / "docs" / "transactions.md"
+
+
+def transitions() -> str:
+    """A diagram and a table of the legal moves, without the end of an id."""
+    lines = ["```mermaid", "stateDiagram-v2", "    [*] --> Empty"]
+    moves = [
+        (source.label, target.label)
+        for source, targets in LEGAL_TRANSITIONS.items()
+        for target in sorted(targets)
+        if target is not TransactionState.DEAD
+    ]
+    lines += [f"    {source} --> {target}" for source, target in moves]
+    lines += ["```", "", "| from | to |", "|---|---|"]
+    for source in dict.fromkeys(source for source, _ in moves):
+        targets = ", ".join(target for one, target in moves if one == source)
+        lines.append(f"| {source} | {targets} |")
+    return "\n".join(lines)
+
+
+def rendered(page: str) -> str:
+    """The page with its generated part as it must be."""
+    return with_part(page, "transitions", transitions() + "\n")
+
+
+def test_the_page_shows_the_table_that_runs() -> None:
+    """The generated part of docs/transactions.md is up to date."""
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == rendered(page), "run: python -m tests.unit.core.transactions.test_docs"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(rendered(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

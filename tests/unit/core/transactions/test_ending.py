@@ -1,0 +1,72 @@
+"""What a transaction answers while its markers are written.
+
+A scenario cannot hold this state. The answers are those of two brokers of Kafka 4.3.1 of which the
+one that led the transaction's only partition was stopped (SIGSTOP) before the end. Kafka has marked
+the next state as pending by then, so that its checks of PREPARE_COMMIT and PREPARE_ABORT come late.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator_server.core.transactions.add_partitions import missing_partitions
+from protocol.errors import ErrorCode as E
+from tests.unit.core.transactions.context import T0, T1, V1, V2, TransactionContext
+
+WAIT, FENCED, STRANGER = (
+    E.CONCURRENT_TRANSACTIONS,
+    E.PRODUCER_FENCED,
+    E.INVALID_PRODUCER_ID_MAPPING,
+)
+IDENTITIES = ("current", "older", "newer", "other producer id")
+
+
+def ending(commits: bool, version: int) -> tuple[TransactionContext, dict[str, tuple[int, int]]]:
+    """An id whose transaction is about to end, and the producers that may ask now."""
+    context = TransactionContext()
+    context.begin()
+    producer = context.begin()
+    context.add(producer, T0, version=version)
+    context.end(producer, commits=commits, version=version)
+    producer_id, epoch = context.state.producer_id, context.state.producer_epoch
+    producers = (producer_id, epoch), (producer_id, epoch - 1), (producer_id, epoch + 1)
+    return context, dict(zip(IDENTITIES, (*producers, (producer_id + 1, epoch)), strict=True))
+
+
+@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize("version", [V1, V2])
+def test_no_transaction_begins(version: int, ended: bool) -> None:
+    """InitProducerId and AddPartitionsToTxn have to come again, with any id and epoch."""
+    context, producers = ending(ended, version)
+    before = context.metadata
+    for producer in producers.values():
+        assert context.init(*producer).error is WAIT
+        assert context.add(producer, T1, version=version).error is WAIT
+    assert context.init().error is WAIT
+    assert context.metadata == before
+
+
+@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize("commits", [True, False])
+@pytest.mark.parametrize(
+    ("version", "answers"), [(V1, (WAIT, FENCED, FENCED, STRANGER)), (V2, (WAIT,) * 4)]
+)
+def test_another_end_waits(
+    version: int, answers: tuple[E, ...], commits: bool, ended: bool
+) -> None:
+    """EndTxn up to 4 tells wrong producers apart, EndTxn 5 does not; the same end waits as well."""
+    context, producers = ending(ended, version)
+    for producer, error in zip(producers.values(), answers, strict=True):
+        assert context.end(producer, commits=commits, version=version) == (error, None, -1, -1)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize("version", [V1, V2])
+def test_verification_tells_wrong_producers_apart(version: int, ended: bool) -> None:
+    """It looks at the producer first; in v2 the current epoch is that of the next transaction."""
+    context, producers = ending(ended, version)
+    answers = [
+        missing_partitions(context.metadata, *producer, [T0, T1])[0]
+        for producer in producers.values()
+    ]
+    assert answers == [WAIT, FENCED, FENCED, STRANGER]

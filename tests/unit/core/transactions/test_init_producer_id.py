@@ -1,0 +1,114 @@
+"""InitProducerId with a transactional id: epochs, fencing, going on after an error."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator_server.core.transactions.metadata import EPOCH_EXHAUSTED
+from coordinator_server.core.transactions.state import TransactionState as S
+from protocol.errors import ErrorCode as E
+from tests.unit.core.transactions.context import T0, V2, TransactionContext
+
+
+def test_the_first_producer_gets_epoch_0_and_the_next_one_1() -> None:
+    """Each producer that begins gets the next epoch of the same producer id."""
+    context = TransactionContext()
+    assert context.begin() == (7000, 0)
+    assert context.begin() == (7000, 1)
+    assert context.state.state is S.EMPTY
+    assert context.state.timeout_ms == 60_000
+
+
+def test_an_open_transaction_is_aborted_first() -> None:
+    """The epoch goes up with the abort, and again for the new producer."""
+    context = TransactionContext()
+    first = context.begin()
+    context.add(first)
+    assert context.init().error is E.CONCURRENT_TRANSACTIONS
+    assert context.state.state is S.PREPARE_ABORT
+    assert context.state.producer_epoch == 1
+    assert context.init().error is E.CONCURRENT_TRANSACTIONS
+    context.complete()
+    assert context.begin() == (7000, 2)
+    assert context.add(first).error is E.PRODUCER_FENCED
+
+
+def test_a_producer_goes_on_with_its_epoch() -> None:
+    """One that brings its id and epoch gets the next one; asking again gives the same."""
+    context = TransactionContext()
+    context.is_durable = False
+    producer_id, epoch = context.begin()
+    for _ in range(2):
+        decision = context.init(producer_id, epoch)
+        assert (decision.error, decision.producer_epoch) == (E.NONE, 1)
+    assert context.init(producer_id, 1).producer_epoch == 2
+
+
+@pytest.mark.parametrize(("producer_id", "epoch"), [(7000, 0), (7000, 5), (1, 2)])
+def test_a_producer_that_others_followed_is_fenced(producer_id: int, epoch: int) -> None:
+    """An older epoch, one that was never given, or another producer id."""
+    context = TransactionContext()
+    context.begin(), context.begin(), context.begin()
+    assert context.init(producer_id, epoch).error is E.PRODUCER_FENCED
+
+
+def test_a_new_id_takes_any_producer() -> None:
+    """A producer whose transactional id has expired goes on with a new producer id."""
+    context = TransactionContext()
+    decision = context.init(123, 45)
+    assert decision == (E.NONE, context.metadata, 7000, 0)
+
+
+def test_a_producer_whose_transaction_was_aborted_for_it_may_go_on() -> None:
+    """After a timeout it brings its old epoch and gets that of the abort (KIP-588)."""
+    context = TransactionContext()
+    context.is_durable = False
+    producer = context.begin()
+    context.add(producer)
+    assert context.init(*producer).error is E.CONCURRENT_TRANSACTIONS
+    context.complete()
+    assert context.init(*producer) == (E.NONE, context.metadata, 7000, 1)
+
+
+def test_exhausted_epochs_give_a_new_producer_id() -> None:
+    """After epoch 32766 comes epoch 0 of another producer id."""
+    context = TransactionContext()
+    context.begin()
+    context.metadata = context.state._replace(producer_epoch=EPOCH_EXHAUSTED)
+    assert context.begin() == (7001, 0)
+    assert context.state.previous_producer_id == 7000
+
+
+def test_a_retry_across_the_change_of_ids_gets_the_same_answer() -> None:
+    """The last epoch of the old producer id gives what the first request gave."""
+    context = TransactionContext()
+    context.is_durable = False
+    context.begin()
+    context.metadata = context.state._replace(producer_epoch=EPOCH_EXHAUSTED)
+    for _ in range(2):
+        decision = context.init(7000, EPOCH_EXHAUSTED)
+        assert (decision.error, decision.producer_id, decision.producer_epoch) == (E.NONE, 7001, 0)
+
+
+def test_a_transaction_at_the_last_epoch_can_be_fenced() -> None:
+    """The highest epoch is kept for that; then another producer id begins."""
+    context = TransactionContext()
+    context.begin()
+    context.metadata = context.state._replace(producer_epoch=EPOCH_EXHAUSTED)
+    context.add((7000, EPOCH_EXHAUSTED), T0)
+    assert context.init().error is E.CONCURRENT_TRANSACTIONS
+    assert (context.state.producer_id, context.state.producer_epoch) == (7000, 32767)
+    context.complete()
+    assert (context.state.producer_id, context.state.producer_epoch) == (7001, 0)
+    assert context.begin() == (7001, 1)
+
+
+def test_after_an_end_of_transactions_v2_the_old_epoch_may_go_on() -> None:
+    """A client that did not get the answer of EndTxn 5 asks with the epoch before it."""
+    context = TransactionContext()
+    context.is_durable = False
+    producer = context.begin()
+    context.add(producer, version=V2)
+    context.end(producer, version=V2)
+    context.complete()
+    assert context.init(*producer).producer_epoch == 1

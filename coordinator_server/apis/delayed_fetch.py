@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 MANY_PARTITIONS = 2000
 _READ_COMMITTED = 1
+_DEBUGGING_CONSUMER = -2
 _ANSWER_BYTES, _PARTITION_BYTES = 16, 58  # without records, a partition with its topic id
 _FIRST_VERSION_WITH_ZSTD = 10
 _FIRST_VERSION_WITH_LEADERS = 16
@@ -78,6 +79,7 @@ class DelayedFetch(KeyedOperation):
         "_committed",
         "_context",
         "_found",
+        "_is_debugging",
         "_is_old",
         "_is_replica",
         "_max_bytes",
@@ -105,6 +107,7 @@ class DelayedFetch(KeyedOperation):
         # Nobody replicates from here; a debugging consumer calls itself -2 and is let through.
         replica = request.replica_id if call.api_version < 15 else request.replica_state.replica_id
         self._is_replica = replica >= 0
+        self._is_debugging = replica == _DEBUGGING_CONSUMER
         self._is_old = call.api_version < _FIRST_VERSION_WITH_ZSTD
         self._max_bytes = min(max(request.max_bytes, 0), broker.topics.fetch_max_bytes)
         if call.is_metered:
@@ -186,7 +189,9 @@ class DelayedFetch(KeyedOperation):
         moved: list[int] = []
         try:
             for number, (target, partition) in enumerate(self._to_read):
-                if partition.is_deleted or partition.leader_id != self._node_id:
+                if partition.is_deleted or (
+                    partition.leader_id != self._node_id and not self._is_follower_read(partition)
+                ):
                     return self.force_complete()
                 log = partition.log
                 if log.log_end_offset != self._found[number].high_watermark:
@@ -196,6 +201,10 @@ class DelayedFetch(KeyedOperation):
         except StorageError:
             return self.force_complete()
         return self._is_enough(moved) and self.force_complete()
+
+    def _is_follower_read(self, partition: Partition) -> bool:
+        """Return whether a debugging consumer reads from a follower, as Kafka lets it."""
+        return self._is_debugging and self._node_id in partition.replicas
 
     def _end_of(self, log: PartitionLog) -> int:
         """Up to which offset this client reads."""
@@ -296,7 +305,9 @@ class DelayedFetch(KeyedOperation):
             return ErrorCode.INCONSISTENT_TOPIC_ID
         if partition.is_deleted:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if self._is_replica or partition.leader_id != self._node_id:
+        if self._is_replica or (
+            partition.leader_id != self._node_id and not self._is_follower_read(partition)
+        ):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         log = partition.log
         if target.current_leader_epoch != -1:

@@ -23,6 +23,10 @@ GROUP_COORDINATOR, TRANSACTION_COORDINATOR, SHARE_COORDINATOR = 0, 1, 2
 ANY_BROKER = None
 
 
+class _NotInClusterError(ClientError):
+    """A broker that is not in the cluster, but may join it."""
+
+
 class Lookup(NamedTuple):
     """How the node id of the broker to ask is found, and the API that this takes, as Java's."""
 
@@ -176,6 +180,27 @@ class Client:
             return answer
 
         return self.call(name, attempt)
+
+    def ask_node(self, name: str, request: Message, node_id: int | None) -> Any:
+        """`request` to one broker, again while it is not there or not in the cluster.
+
+        The errors of the response are left in it.
+        """
+
+        def attempt() -> Any:
+            try:
+                return self.ask(request, node_id)
+            except ClientError as error:
+                if error.code is ErrorCode.BROKER_NOT_AVAILABLE:
+                    raise _NotInClusterError(ErrorCode.NETWORK_EXCEPTION, str(error)) from None
+                raise
+
+        try:
+            return self.call(name, attempt)
+        except ClientError as error:
+            if isinstance(error.__cause__, _NotInClusterError):
+                error.__cause__ = None
+            raise
 
     def leaders(self, partitions: Iterable[tuple[str, int]]) -> dict[int, list[tuple[str, int]]]:
         """The partitions by the node id of their leader. One attempt.

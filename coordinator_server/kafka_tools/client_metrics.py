@@ -7,6 +7,7 @@ from io import StringIO
 from secrets import token_bytes
 
 from coordinator_server.client import Client, check
+from coordinator_server.kafka_tools.configs_alter import alter_configs
 from coordinator_server.kafka_tools.configs_read import CLIENT_METRICS, read_configs
 from coordinator_server.kafka_tools.frame import (
     BOOTSTRAP_SERVER,
@@ -49,7 +50,6 @@ OPTIONS = (
 _PURPOSE = "This tool helps to manipulate and describe client metrics configurations."
 _ACTIONS = ("alter", "delete", "describe", "list")
 _CHANGES = ("generate-name", "interval", "match", "metrics")
-_SET, _DELETE = 0, 1
 _UNREADABLE = ("UnrecognizedOptionException", "OptionMissingRequiredArgumentException")
 
 
@@ -132,22 +132,8 @@ def _describe(client: Client, options: Options) -> None:
 
 def _change(client: Client, name: str, configs: dict[str, str]) -> None:
     """Set configs, and delete those that are empty. Raises ClientError."""
-    from protocol.apis.incremental_alter_configs import (
-        AlterableConfig,
-        AlterConfigsResource,
-        IncrementalAlterConfigsRequest,
-    )
-
-    changes = [
-        AlterableConfig(name=key, config_operation=_SET if value else _DELETE, value=value)
-        for key, value in configs.items()
-    ]
-    resource = AlterConfigsResource(
-        resource_type=CLIENT_METRICS, resource_name=name, configs=changes
-    )
-    request = IncrementalAlterConfigsRequest(resources=[resource])
-    answer = client.call("incrementalAlterConfigs", lambda: client.ask(request))
-    check(answer.responses[0].error_code, answer.responses[0].error_message)
+    changes = [(key, value or None) for key, value in configs.items()]
+    alter_configs(client, CLIENT_METRICS, {name: changes})
 
 
 def _names(client: Client) -> list[str]:

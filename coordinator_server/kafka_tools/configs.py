@@ -11,8 +11,8 @@ import sys
 from collections.abc import Sequence
 
 from coordinator_server.client import Client, ClientError, check
-from coordinator_server.client.client import ANY_BROKER
 from coordinator_server.kafka_tools import quotas
+from coordinator_server.kafka_tools.configs_alter import alter_configs
 from coordinator_server.kafka_tools.configs_read import (
     BROKER,
     BROKER_LOGGER,
@@ -72,7 +72,6 @@ DEFAULT_FLAGS = {
     "ip-defaults": "ips",
 }
 _OUTSIDE_BRACKETS = r"(?=[^\]]*(?:\[|$))"
-_SET, _DELETE = 0, 1
 _TERSE = ("java.lang.IllegalArgumentException", "InvalidConfigurationException")
 
 OPTIONS = (
@@ -272,27 +271,12 @@ def _alter(client: Client, options: Options, types: list[str], names: list[str])
 def _alter_resource(
     client: Client, kind: str, name: str, added: dict[str, str], deleted: list[str]
 ) -> None:
-    from protocol.apis.incremental_alter_configs import (
-        AlterableConfig,
-        AlterConfigsResource,
-        IncrementalAlterConfigsRequest,
-    )
-
-    changes = [
-        AlterableConfig(name=key, config_operation=_SET, value=value)
-        for key, value in added.items()
-    ]
-    changes += [AlterableConfig(name=key, config_operation=_DELETE, value="") for key in deleted]
+    changes: list[tuple[str, str | None]] = [*added.items()]
+    changes += [(key, None) for key in deleted]
     resource_type, _ = KINDS[kind]
     if resource_type == BROKER_LOGGER:
-        _check_loggers(client, name, [change.name for change in changes])
-    resource = AlterConfigsResource(
-        resource_type=resource_type, resource_name=name, configs=changes
-    )
-    request = IncrementalAlterConfigsRequest(resources=[resource])
-    node_id = int(name) if resource_type in (BROKER, BROKER_LOGGER) and name else ANY_BROKER
-    answer = client.call("incrementalAlterConfigs", lambda: client.ask(request, node_id))
-    check(answer.responses[0].error_code, answer.responses[0].error_message)
+        _check_loggers(client, name, [key for key, _ in changes])
+    alter_configs(client, resource_type, {name: changes})
 
 
 def _check_loggers(client: Client, name: str, loggers: list[str]) -> None:

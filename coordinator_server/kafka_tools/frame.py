@@ -119,7 +119,8 @@ class Tool(NamedTuple):
 
     `failed` prints an exception and gives the exit code, where a tool has its own way;
     `without_arguments` is what is above the usage then, where that is not the purpose;
-    `help_is_output` says that `--help` is no mistake: standard output, exit code 0.
+    `help_is_output` says that `--help` is no mistake: standard output, exit code 0; `before` is
+    called before the options are read.
     """
 
     name: str
@@ -129,11 +130,14 @@ class Tool(NamedTuple):
     failed: Callable[[Failure], int] = print_uncaught
     without_arguments: str = ""
     help_is_output: bool = False
+    before: Callable[[], None] | None = None
 
 
 def run_tool(tool: Tool, arguments: Sequence[str]) -> int:
     """Run a tool; returns its exit code."""
     declared = (*tool.options, HELP, VERSION)
+    if tool.before is not None:
+        tool.before()
     try:
         options = parse_options(declared, arguments)
         if not arguments and tool.without_arguments:

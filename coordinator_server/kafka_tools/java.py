@@ -157,17 +157,28 @@ def double_text(value: float) -> str:
 
 def in_hash_order(places: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
     """Return partitions in the order of a Java HashMap of TopicPartitions."""
-    return _by_buckets(places, lambda place: 31 * (31 + place[1]) + java_hash(place[0]))
+    return in_bucket_order(places, lambda place: 31 * (31 + place[1]) + java_hash(place[0]))
 
 
 def names_in_hash_order(names: Iterable[str]) -> list[str]:
     """Return names in the order of a Java HashMap of Strings."""
-    return _by_buckets(names, java_hash)
+    return in_bucket_order(names, java_hash)
 
 
-def _by_buckets(keys: Iterable[K], hash_of: Callable[[K], int]) -> list[K]:
+def numbers_in_hash_order(numbers: Iterable[int]) -> list[int]:
+    """Return numbers in the order of a Java HashSet of Integers."""
+    return in_bucket_order(set(numbers), lambda number: number)
+
+
+def in_bucket_order(
+    keys: Iterable[K], hash_of: Callable[[K], int], *, is_copy: bool = False
+) -> list[K]:
+    """Return keys in the order of a Java HashMap, by their hash codes.
+
+    The copy of a map is as large as its keys need; other maps begin with 16 buckets.
+    """
     keys = list(keys)
-    size = 16
+    size = 1 << int(len(keys) / 0.75).bit_length() if is_copy else 16
     while len(keys) > size * 3 // 4:
         size *= 2
 

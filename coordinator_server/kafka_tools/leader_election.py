@@ -84,7 +84,7 @@ def run(options: Options) -> int:
 
 def _validated(options: Options) -> str:
     """The type of election. Raises ToolError with Kafka's words for what is missing."""
-    options.excludes("command-config", "admin.config")
+    options.excludes("admin.config", "command-config")
     kind = options.value("election-type")
     required = ("bootstrap-server", "election-type")
     missing = [name for name in required if not options.has(name)]

@@ -63,6 +63,18 @@ SCRIPTS = (
     Script("offsets", "kafka-get-offsets", "get_offsets", "the offsets of partitions at a time"),
     Script("delete-records", "kafka-delete-records", "delete_records", "drop the oldest records"),
     Script("elect-leaders", "kafka-leader-election", "leader_election", "elect leaders"),
+    Script(
+        "reassign",
+        "kafka-reassign-partitions",
+        "reassign_partitions",
+        "move partitions to other brokers",
+    ),
+    Script(
+        "verify-replicas",
+        "kafka-replica-verification",
+        "replica_verification",
+        "compare the replicas of partitions",
+    ),
     Script("features", "kafka-features", "features", "the levels of features"),
     Script("log-dirs", "kafka-log-dirs", "log_dirs", "sizes of partitions on the disk"),
     Script("cluster", "kafka-cluster", "cluster", "the cluster's id, its brokers"),

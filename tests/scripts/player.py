@@ -21,7 +21,10 @@ from typing import Any, NamedTuple, Self
 import kafka
 
 from coordinator_server.client import Client, ClientError, read_settings
+from coordinator_server.kafka_tools.reassignments import alter_reassignments
 from coordinator_server.kafka_tools.script_names import BY_NAME, run_script
+from coordinator_server.testing import Control
+from protocol.apis.describe_log_dirs import DescribeLogDirsRequest
 from tests.oracle.kafka_process import java
 from tests.scripts.transactional import Transactions
 from tests.support import AUTHORIZED, wait_for
@@ -45,6 +48,8 @@ CLASSES = {
     "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
     "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "kafka-replica-verification": "org.apache.kafka.tools.ReplicaVerificationTool",
     "kafka-features": "org.apache.kafka.tools.FeatureCommand",
     "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
     "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
@@ -62,7 +67,7 @@ _ALONE = (
 SETTINGS = {"auto.create.topics.enable": "false", "group.initial.rebalance.delay.ms": "0"}
 """What the broker is started with, ours and Kafka."""
 
-_FRAMES = re.compile(r"\n(\s+at .*|\s+\.\.\. \d+ more|Caused by: (joptsimple|java\.lang)\..*)")
+_FRAMES = re.compile(r"\n(\t+at .*|\t+\.\.\. \d+ more|Caused by: (joptsimple|java\.lang)\..*)")
 
 
 _READS = {
@@ -119,6 +124,13 @@ AREAS = (
         {**SETTINGS, "transaction.partition.verification.enable": "false"},
     ),
     Area("leaders.txt", "leaders.json"),
+    Area("reassignments.txt", "reassignments.json"),
+    Area(
+        "three_brokers.txt",
+        "three_brokers.json",
+        {**SETTINGS, "broker.count": "3", "broker.rack": "r"},
+    ),
+    Area("replicas.txt", "replicas.json", {**SETTINGS, "broker.count": "3"}),
     Area("client_metrics.txt", "client_metrics.json"),
     Area("acls.txt", "acls.json", {**SETTINGS, **AUTHORIZED}),
     Area(
@@ -158,6 +170,10 @@ _CLUSTER_ID = re.compile(r"(?<=ClusterId: {14})\S+|(?<=Cluster ID: )\S+")
 _LOG_DIR = re.compile(r'(?<="logDir":")[^"]*')
 # Partitions in the order of Java's hash codes: in a list of names, and of a log directory.
 _ELECTED = re.compile(r"(?<=for partitions )[^,\s]+(?:, [^,\s]+)*")
+_TOPICS = re.compile(r"(?<=throttles on topics )\S+")
+_MISSING = re.compile(r"(?<=Unable to find partition: ).*")
+_MOVED = re.compile(r"(?<=Failed to alter dir for )\S+")
+_FURTHEST = re.compile(r"(?<=for partition )\S+ at offset \d+(?= among \d\d? partitions)")
 _IN_LOG_DIR = re.compile(r'(?<="partitions":\[)[^\]]+')
 _OBJECT = re.compile(r"\{[^}]*\}")
 # What kafka-consumer-perf-test has measured: how much it has read is to be the same.
@@ -171,6 +187,10 @@ _WRITTEN = re.compile(r"(?m)(?<=records sent, ).* latency(?:, \d+ ms \d+(?:\.\d+
 # Events of kafka-verifiable-producer and -consumer, whose fields come in any order.
 _EVENT = re.compile(r'(?m)^\{"timestamp":.*\}$')
 _GENERATED = re.compile(r"(?<=client metrics config for )[\w-]{22}(?=\.)")
+# A proposal of kafka-reassign-partitions: which replica leads is drawn.
+_PROPOSED = re.compile(r"(?<=Proposed partition reassignment configuration\n).*")
+_REPLICAS = re.compile(r'(?<="replicas":\[)[\d,]+')
+_STAMP = re.compile(r"(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}:")
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
 
@@ -219,6 +239,7 @@ class Player:
     """Plays cases on one broker with one side's tools; `prefix` is the side's own.
 
     Groups and ACLs are listed without those of the other side, whose names begin with `hidden`.
+    `control` stops and starts the brokers of a process with several.
     """
 
     def __init__(
@@ -229,9 +250,11 @@ class Player:
         directory: Path,
         hidden: str = "",
         users: Mapping[str, str] = MappingProxyType({}),
+        control: Control | None = None,
     ) -> None:
         self._tool = tool
-        self._bootstrap = bootstrap
+        self._control = control
+        self._bootstrap = bootstrap.split(",")[0]
         self._prefix = prefix
         self._directory = directory
         self._hidden = hidden
@@ -241,10 +264,12 @@ class Player:
         for name, password in users.items():
             self._write_user(name.removeprefix(prefix), name, password)
         own = next((properties_of(*one) for one in users.items()), {})
-        client = Client(bootstrap, read_settings(own))
-        host, port = bootstrap.split(":")
+        client = Client(self._bootstrap, read_settings(own))
+        host, port = self._bootstrap.split(":")
         self._address = host, int(port)
         self._node = str(client.metadata([]).brokers[0].node_id)
+        directories = client.ask(DescribeLogDirsRequest(topics=None)).results
+        self._logs = directories[0].log_dir if directories else "{logs}"
         client.close()
         self._make_files()
 
@@ -253,11 +278,22 @@ class Player:
         words = [
             word.replace("@", self._prefix)
             .replace("{dir}", str(self._directory))
+            .replace("{logs}", self._logs)
             .replace("NODE", self._node)
             .replace("SERVER", self._bootstrap)
             .replace("{hmac}", self._token[1])
             for word in case.arguments
         ]
+        if words[0] == "file":
+            (self._directory / words[1]).write_text(words[2])
+            return None
+        if words[0] in ("stop", "start"):
+            assert self._control is not None
+            self._control.call("POST", f"/brokers/{words[1]}/{words[0]}")
+            return None
+        if words[0] == "reassign":
+            self._reassign(words[1], int(words[2]), [int(one) for one in words[3].split(",")])
+            return None
         if words[0] == "produce":
             self._produce(words[1], int(words[2]), int(words[3]))
             return None
@@ -278,7 +314,10 @@ class Player:
                 self._members.pop().close()
             return None
         server = ["--bootstrap-server", self._bootstrap] if case.has_server else []
-        outcome = self._tool(words[0], [*server, *words[1:]], case.input)
+        if words[0] == "until":
+            outcome = _run_until(words[1], _command(self._tool, words[2], words[3:]))
+        else:
+            outcome = self._tool(words[0], [*server, *words[1:]], case.input)
         token = _TOKEN.search(outcome.out)
         if token is not None:
             self._token = token["id"], token["hmac"]
@@ -288,8 +327,8 @@ class Player:
         return Outcome(outcome.code, out, err)
 
     def _comparable(self, text: str) -> str:
-        text = _FRAMES.sub("", "\n" + text)[1:]
-        text = re.sub(r"^(Option\s.*)?\nOption .*", "<usage>", text, flags=re.DOTALL)
+        text = without_frames(text)
+        text = re.sub(r"^(Option  .*)?\nOption  .*", "<usage>", text, flags=re.DOTALL)
         text = re.sub(
             r"\nOption +(\(\* = required\))? *Description.*", "\n<usage>", text, flags=re.S
         )
@@ -306,6 +345,7 @@ class Player:
         text = _MEASURED.sub(r"TIME, \g<bytes>, \g<count>", text)
         text = re.sub(r"(?<=correlation id )\d+", "N", text)
         text = _without_repeats(text, " recoverable issue ")
+        text = _without_repeats(_STAMP.sub("TIME:", text), ": max lag is ")
         text = _USAGE_OF_COMMANDS.sub("<usage>", text)
         # A line may end within an option's name, behind its hyphens.
         text = _JUSTIFIED.sub(
@@ -322,6 +362,12 @@ class Player:
         text = _GENERATED.sub("UUID", text)
         text = _DATE.sub("DATE", text)
         text = _CLUSTER_ID.sub("ID", text)
+        text = _PROPOSED.sub(
+            lambda proposed: _REPLICAS.sub(
+                lambda listed: ",".join(sorted(listed[0].split(","))), proposed[0]
+            ),
+            text,
+        )
         text = _LOG_DIR.sub("{logs}", text)
         text = _UUID.sub("00000000-0000-0000-0000-000000000000", text)
         if self._hidden:
@@ -332,6 +378,7 @@ class Player:
             text = re.sub(hidden, "", text).lstrip("\n")
         for found, put in (
             (str(self._directory), "{dir}"),
+            (self._logs, "{logs}"),
             (self._bootstrap, "{broker}"),
             (self._bootstrap.rpartition(":")[2], "{port}"),
             (self._prefix, "@"),
@@ -340,6 +387,10 @@ class Player:
         text = re.sub(rf"(?<=id: ){self._node}\b", "NODE", text)
         if self._hidden:
             # The sides have topics of different names, so that their hash codes differ, too.
+            text = _TOPICS.sub(lambda listed: ",".join(sorted(listed[0].split(","))), text)
+            text = _MISSING.sub(lambda listed: ", ".join(sorted(listed[0].split(", "))), text)
+            text = _MOVED.sub("{replica}", text)
+            text = _FURTHEST.sub("{partition}", text)
             text = _ELECTED.sub(lambda listed: ", ".join(sorted(listed[0].split(", "))), text)
             text = _IN_LOG_DIR.sub(
                 lambda listed: ",".join(sorted(_OBJECT.findall(listed[0]))), text
@@ -368,6 +419,12 @@ class Player:
         properties = properties_of(name, password, mechanism)
         lines = (f"{key}={value}\n" for key, value in properties.items())
         (self._directory / f"{file}.properties").write_text("".join(lines))
+
+    def _reassign(self, topic: str, partition: int, replicas: list[int]) -> None:
+        """Start a reassignment that waits for a stopped broker, which Kafka's tool refuses."""
+        client = Client(self._bootstrap, read_settings({}))
+        assert not alter_reassignments(client, {(topic, partition): replicas})
+        client.close()
 
     def _produce(self, topic: str, partition: int, count: int) -> None:
         producer = kafka.KafkaProducer(bootstrap_servers=self._bootstrap)
@@ -444,6 +501,11 @@ class Player:
         (self._directory / "add.properties").write_text(lines)
 
 
+def without_frames(text: str) -> str:
+    """Return an output without the frames of Java's stack traces."""
+    return _FRAMES.sub("", "\n" + text)[1:]
+
+
 def properties_of(name: str, password: str, mechanism: str = "PLAIN") -> dict[str, str]:
     """The settings by which a user comes: by SCRAM with a token, which is what has that here."""
     module, token = f"{_LOGIN}.plain.PlainLoginModule", ""
@@ -494,6 +556,28 @@ def _java(main: str, *arguments: str) -> list[str]:
         word.replace("defaultLogLevel=error", "defaultLogLevel=warn")
         for word in java(main, *arguments)
     ]
+
+
+def _command(tool: Tool, name: str, arguments: Sequence[str]) -> list[str]:
+    """The command line of a tool, Kafka's or ours, as a process of its own."""
+    if tool is ours:
+        return [sys.executable, "-m", "coordinator_server", BY_NAME[name].command, *arguments]
+    return _java(CLASSES[name], *arguments)
+
+
+def _run_until(text: str, command: Sequence[str]) -> Outcome:
+    """Run a tool that has no end; SIGTERM ends it when it has printed a line with a text."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None
+        out = ""
+        while line := process.stdout.readline():
+            out += line
+            if text in line:
+                process.terminate()
+                break
+        rest, err = process.communicate(timeout=60)
+    return Outcome(process.returncode, out + rest, err)
 
 
 class OfficialTools:

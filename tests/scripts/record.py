@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.scripts import json_texts
 from tests.scripts.options import RECORDED, listed_options
 from tests.scripts.player import AREAS, HERE, Area, OfficialTools, Player, cases
 from tests.support import Broker
@@ -22,6 +23,8 @@ def main() -> None:
     for area in AREAS:
         if not sys.argv[1:] or area.cases in sys.argv[1:]:
             record(area)
+    if not sys.argv[1:] or json_texts.RECORDED.name in sys.argv[1:]:
+        record_json_texts()
     with OfficialTools() as tools:
         RECORDED.write_text(json.dumps(listed_options(tools), indent=1) + "\n")
 
@@ -32,12 +35,27 @@ def record(area: Area, out: Path = HERE) -> None:
         recorded = []
         with OfficialTools() as tools:
             files = Path(directory, "files")
-            player = Player(tools, broker.bootstrap_servers, "k-", files, users=area.users)
+            player = Player(
+                tools,
+                broker.bootstrap_servers,
+                "k-",
+                files,
+                users=area.users,
+                control=broker.control,
+            )
             for case in cases(area):
                 outcome = player.play(case)
                 if outcome is not None:
                     recorded.append({"case": case.line, **outcome._asdict()})
     (out / area.recorded).write_text(json.dumps(recorded, indent=1) + "\n")
+
+
+def record_json_texts(out: Path = HERE) -> None:
+    """Write what Kafka's tool prints for the recorded texts, as files, to a directory."""
+    texts = json_texts.read_recorded()
+    with tempfile.TemporaryDirectory() as directory, Broker() as broker, OfficialTools() as tools:
+        found = json_texts.outcomes(tools, broker.bootstrap_servers, Path(directory), texts)
+    (out / json_texts.RECORDED.name).write_text(json.dumps(found, indent=0) + "\n")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.scripts import json_texts
 from tests.scripts.options import RECORDED, listed_options
 from tests.scripts.player import AREAS, Area, Outcome, Player, cases, differences, ours
 from tests.support import Broker
@@ -18,7 +19,9 @@ def test_our_tools_print_what_kafkas_tools_print(area: Area, tmp_path: Path) -> 
     entries = area.read_recorded()
     with Broker(area.settings) as broker:
         files = tmp_path / "files"
-        player = Player(ours, broker.bootstrap_servers, "k-", files, users=area.users)
+        player = Player(
+            ours, broker.bootstrap_servers, "k-", files, users=area.users, control=broker.control
+        )
         played = [(case.line, player.play(case)) for case in cases(area)]
     answers = [(line, outcome) for line, outcome in played if outcome is not None]
     assert [line for line, _ in answers] == [entry.pop("case") for entry in entries]
@@ -29,6 +32,14 @@ def test_our_tools_print_what_kafkas_tools_print(area: Area, tmp_path: Path) -> 
         if Outcome(**entry) != answer
     ]
     assert not differing, differences(differing)
+
+
+def test_json_files_are_read_as_kafkas_tools_read_them(tmp_path: Path) -> None:
+    """Errors in JSON have the classes, the words and the positions of Java's parser."""
+    recorded = json_texts.read_recorded()
+    with Broker() as broker:
+        found = json_texts.outcomes(ours, broker.bootstrap_servers, tmp_path, recorded)
+    assert {text: one for text, one in found.items() if one != recorded[text]} == {}
 
 
 def test_every_option_of_kafkas_tools_is_known() -> None:

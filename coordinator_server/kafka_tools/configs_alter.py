@@ -1,0 +1,57 @@
+"""Changes to settings of topics, brokers and groups, by IncrementalAlterConfigs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from coordinator_server.client import Client, check
+from coordinator_server.client.client import ANY_BROKER
+from coordinator_server.kafka_tools.configs_read import BROKER, BROKER_LOGGER
+
+if TYPE_CHECKING:
+    from protocol.apis.incremental_alter_configs import AlterableConfig
+
+Changes = Sequence[tuple[str, str | None]]
+"""Names with their new values; None is back to the default."""
+
+_SET, _DELETE = 0, 1
+
+
+def alter_configs(client: Client, kind: int, resources: Mapping[str, Changes]) -> None:
+    """Change settings of resources of a kind, by name. Raises ClientError.
+
+    A broker is asked for its own settings, any broker for those of all other resources.
+    """
+    own = [name for name in resources if name and kind in (BROKER, BROKER_LOGGER)]
+    for name in own:
+        _ask(client, kind, {name: resources[name]}, int(name))
+    if len(own) < len(resources):
+        _ask(client, kind, resources, ANY_BROKER)
+
+
+def _ask(client: Client, kind: int, resources: Mapping[str, Changes], node_id: int | None) -> None:
+    from protocol.apis.incremental_alter_configs import (
+        AlterConfigsResource,
+        IncrementalAlterConfigsRequest,
+    )
+
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            AlterConfigsResource(
+                resource_type=kind, resource_name=name, configs=list(_configs(changes))
+            )
+            for name, changes in resources.items()
+        ]
+    )
+    answer = client.ask_node("incrementalAlterConfigs", request, node_id)
+    for response in answer.responses:
+        check(response.error_code, response.error_message)
+
+
+def _configs(changes: Changes) -> Iterable[AlterableConfig]:
+    from protocol.apis.incremental_alter_configs import AlterableConfig
+
+    for key, value in changes:
+        operation = _DELETE if value is None else _SET
+        yield AlterableConfig(name=key, config_operation=operation, value=value or "")

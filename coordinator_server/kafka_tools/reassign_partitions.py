@@ -1,0 +1,170 @@
+"""kafka-reassign-partitions.sh: move partitions to other brokers (ReassignPartitionsCommand)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import closing
+
+from coordinator_server.client import Client, ClientSettings, UnsupportedSettingError
+from coordinator_server.kafka_tools import reassign_start, reassign_state
+from coordinator_server.kafka_tools.frame import (
+    BOOTSTRAP_SERVER,
+    COMMAND_CONFIG,
+    FAILURES,
+    Failure,
+    NotHereError,
+    Tool,
+    ToolError,
+    connect,
+    print_stack_trace,
+)
+from coordinator_server.kafka_tools.options import Option, Options, UsageError
+from coordinator_server.kafka_tools.reassignments import TerseError
+
+_REQUIRED = {
+    "generate": ("topics-to-move-json-file", "broker-list"),
+    "execute": ("reassignment-json-file",),
+    "verify": ("reassignment-json-file",),
+    "cancel": ("reassignment-json-file",),
+    "list": (),
+}
+"""The actions, with the options that each of them needs."""
+_PERMITTED = {
+    "generate": ("bootstrap-server", "disable-rack-aware"),
+    "execute": (
+        "bootstrap-server",
+        "additional",
+        "throttle",
+        "replica-alter-log-dirs-throttle",
+        "timeout",
+        "disallow-replication-factor-change",
+    ),
+    "verify": ("bootstrap-server", "preserve-throttles"),
+    "cancel": ("bootstrap-server", "bootstrap-controller", "preserve-throttles", "timeout"),
+    "list": ("bootstrap-server", "bootstrap-controller"),
+}
+
+OPTIONS = (
+    BOOTSTRAP_SERVER._replace(
+        argument="Server(s) to use for bootstrapping", is_argument_optional=True
+    ),
+    Option(
+        "bootstrap-controller",
+        "The controllers to connect to, for --cancel and --list.",
+        argument="bootstrap controller to connect to",
+        is_argument_optional=True,
+    ),
+    COMMAND_CONFIG._replace(argument="Admin client property file"),
+    Option("verify", "Show whether a reassignment is done; remove its throttles if it is."),
+    Option("generate", "Propose a reassignment, without executing it."),
+    Option("execute", "Start a reassignment."),
+    Option("cancel", "Cancel a running reassignment."),
+    Option("list", "List all running reassignments."),
+    Option(
+        "reassignment-json-file",
+        'A JSON file with a reassignment: {"partitions": [{"topic": "foo", "partition": 1, '
+        '"replicas": [1,2,3], "log_dirs": ["dir1","any","dir3"]}], "version": 1}; log_dirs may be '
+        "left out.",
+        argument="manual assignment json file path",
+    ),
+    Option(
+        "topics-to-move-json-file",
+        'A JSON file with topics: {"topics": [{"topic": "foo"},{"topic": "foo1"}], "version": 1}',
+        argument="topics to reassign json file path",
+    ),
+    Option("broker-list", "The brokers for --generate, by commas.", argument="brokerlist"),
+    Option("disable-rack-aware", "Propose replicas without regard to racks."),
+    Option(
+        "throttle",
+        "The most bytes a second between brokers, at least 1 KB/s.",
+        argument="throttle",
+        kind="long",
+        default="-1",
+    ),
+    Option(
+        "replica-alter-log-dirs-throttle",
+        "The most bytes a second between log directories of a broker, at least 1 KB/s.",
+        argument="replicaAlterLogDirsThrottle",
+        kind="long",
+        default="-1",
+    ),
+    Option(
+        "timeout",
+        "How many ms to wait until moves between log directories have begun.",
+        argument="timeout",
+        kind="long",
+        default="10000",
+    ),
+    Option("additional", "Execute beside running reassignments, or change their throttle."),
+    Option("preserve-throttles", "Leave the throttles of brokers and topics as they are."),
+    Option("disallow-replication-factor-change", "Refuse to change how many replicas there are."),
+)
+
+
+def run(options: Options) -> int:
+    """Do what the options say; returns the exit code."""
+    action = _action(options)
+    if options.has("bootstrap-controller"):
+        raise NotHereError("--bootstrap-controller: use --bootstrap-server, of any broker")
+    try:
+        if options.value("bootstrap-server") is None:
+            raise ToolError("java.lang.NullPointerException", "")
+        settings = ClientSettings(client_id="reassign-partitions-tool")
+        with closing(connect(options, settings=settings)) as client:
+            _ACTIONS[action](client, options)
+    except TerseError as error:
+        print(error)
+    except UnsupportedSettingError:
+        raise
+    except FAILURES as error:
+        print(f"Error: {str(error) or 'null'}")
+        print_stack_trace(error, stream=sys.stdout)
+        print()
+    else:
+        return 0
+    return 1
+
+
+def _action(options: Options) -> str:
+    """Return the action. Raises UsageError for options that do not go together."""
+    actions = [action for action in _REQUIRED if options.has(action)]
+    if len(actions) != 1:
+        names = ", ".join(f"--{action}" for action in _REQUIRED)
+        raise UsageError(f"Command must include exactly one action: {names}")
+    servers = [options.has(f"bootstrap-{kind}") for kind in ("server", "controller")]
+    if all(servers):
+        raise UsageError("Please don't specify both --bootstrap-server and --bootstrap-controller")
+    if not any(servers):
+        raise UsageError("Please specify either --bootstrap-server or --bootstrap-controller")
+    (action,) = actions
+    options.required(*_REQUIRED[action])
+    permitted = (action, "command-config", *_REQUIRED[action], *_PERMITTED[action])
+    for name in options.order:
+        if name not in permitted:
+            raise UsageError(f'Option "[{name}]" can\'t be used with action "[{action}]"')
+    return action
+
+
+_ACTIONS: dict[str, Callable[[Client, Options], None]] = {
+    "generate": reassign_start.generate,
+    "execute": reassign_start.execute,
+    "verify": reassign_state.verify,
+    "cancel": reassign_state.cancel,
+    "list": reassign_state.list_running,
+}
+
+
+def _failed(error: Failure) -> int:
+    """Print an error of the arguments as Java does; returns the exit code."""
+    print_stack_trace(error, 'Exception in thread "main" ')
+    return 1
+
+
+TOOL = Tool(
+    "kafka-reassign-partitions",
+    OPTIONS,
+    run,
+    "This tool helps to move topic partitions between replicas.",
+    failed=_failed,
+)

@@ -1,0 +1,239 @@
+"""The actions of kafka-reassign-partitions that propose and start reassignments."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from random import Random
+from typing import NoReturn
+
+from coordinator_server.client import Client, ClientError
+from coordinator_server.kafka_tools.frame import EXECUTION, ToolError, raise_wrapped
+from coordinator_server.kafka_tools.jackson import read_file
+from coordinator_server.kafka_tools.java import (
+    in_bucket_order,
+    in_hash_order,
+    names_in_hash_order,
+    numbers_in_hash_order,
+)
+from coordinator_server.kafka_tools.options import Options
+from coordinator_server.kafka_tools.reassignment_files import (
+    FAILED,
+    REFUSED,
+    Plan,
+    plan_text,
+    read_moves,
+    read_topics,
+)
+from coordinator_server.kafka_tools.reassignment_throttles import (
+    MOVE_RATE,
+    all_moves,
+    set_rates,
+    throttle_replicas,
+)
+from coordinator_server.kafka_tools.reassignments import (
+    Place,
+    Replica,
+    TerseError,
+    alter_reassignments,
+    describe_replicas,
+    describe_topics,
+    error_lines,
+    list_reassignments,
+    move_replicas,
+    named,
+    plural,
+    raise_execution,
+)
+from coordinator_server.kafka_tools.replica_placement import place
+from protocol.errors import ErrorCode
+from protocol.hashing import java_hash
+
+_UNKNOWN = "org.apache.kafka.common.errors.UnknownTopicOrPartitionException"
+_RETRY_S = 0.1
+_RUNNING = (
+    "Cannot execute because there is an existing partition assignment.  Use --additional to "
+    "override this and create a new partition assignment in addition to the existing one. The "
+    "--additional flag can also be used to change the throttle by resubmitting the current "
+    "reassignment."
+)
+_VERIFY_LATER = (
+    "Warning: You must run --verify periodically, until the reassignment completes, to ensure the "
+    "throttle is removed."
+)
+_SOME_RACKS = (
+    "Not all brokers have rack information. Add --disable-rack-aware in command line to make "
+    "replica assignment without rack information."
+)
+
+# --- generate -------------------------------------------------------------------------------------
+
+
+def generate(client: Client, options: Options) -> None:
+    """Print the replicas of topics, and new ones. Raises ToolError."""
+    text = read_file(options.value("topics-to-move-json-file") or "")
+    topics, brokers = read_topics(text, options.value("broker-list") or "")
+    try:
+        current = _replicas(client, topics)
+        directories = _known_directories(client, current)
+        racks = _racks(client, brokers, is_aware=not options.has("disable-rack-aware"))
+    except ClientError as error:
+        raise_execution(error)
+    proposed = _proposed(current, racks)
+    print(f"Current partition replica assignment\n{plan_text(current, directories)}\n")
+    print(f"Proposed partition reassignment configuration\n{plan_text(proposed, {})}")
+
+
+def _proposed(
+    current: Mapping[Place, Sequence[int]], racks: Mapping[int, str | None]
+) -> dict[Place, list[int]]:
+    """Return new replicas, for each topic as many as its first partition has."""
+    by_topic: dict[str, list[Place]] = {}
+    for one in in_hash_order(current):
+        by_topic.setdefault(one[0], []).append(one)
+    random = Random()
+    return {
+        (topic, index): replicas
+        for topic, places in by_topic.items()
+        for index, replicas in enumerate(place(racks, len(places), len(current[places[0]]), random))
+    }
+
+
+def _racks(client: Client, brokers: Iterable[int], *, is_aware: bool) -> dict[int, str | None]:
+    """Return the brokers that exist with their racks. Raises ClientError, ToolError."""
+    wanted = set(brokers)
+    nodes = client.call("listNodes", lambda: client.metadata([])).brokers
+    racks = {
+        node.node_id: node.rack if is_aware else None for node in nodes if node.node_id in wanted
+    }
+    if is_aware and 0 < list(racks.values()).count(None) < len(racks):
+        raise ToolError(REFUSED, _SOME_RACKS)
+    return racks
+
+
+def _replicas(client: Client, topics: Iterable[str]) -> dict[Place, list[int]]:
+    """Return the replicas of all partitions of topics. Raises ClientError, ToolError."""
+    described = describe_topics(client, set(topics))
+    replicas: dict[Place, list[int]] = {}
+    for topic in names_in_hash_order(described):
+        found = described[topic]
+        if isinstance(found, ClientError):
+            if found.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise found
+            _raise_unknown(f"Topic {topic} not found.")
+        replicas |= {(topic, index): one for index, one in enumerate(found)}
+    return replicas
+
+
+def _raise_unknown(message: str) -> NoReturn:
+    raise_wrapped(ToolError(_UNKNOWN, message), EXECUTION)
+
+
+def _known_directories(
+    client: Client, partitions: Mapping[Place, Sequence[int]]
+) -> dict[Replica, str]:
+    """Return where the replicas on brokers that run are. Raises ClientError."""
+    wanted = [
+        Replica(broker, topic, index)
+        for (topic, index), replicas in partitions.items()
+        for broker in replicas
+        if broker in client.nodes
+    ]
+    described = describe_replicas(client, wanted)
+    return {one: found.current for one, found in described.items() if found.current is not None}
+
+
+# --- execute --------------------------------------------------------------------------------------
+
+
+def execute(client: Client, options: Options) -> None:
+    """Start a reassignment. Raises ToolError, TerseError."""
+    text = read_file(options.value("reassignment-json-file") or "")
+    throttle = options.integer("throttle") or 0
+    move_throttle = options.integer("replica-alter-log-dirs-throttle") or 0
+    timeout_ms = options.integer("timeout") or 0
+    plan = read_moves(text)
+    wanted = dict(plan.partitions)
+    try:
+        running = list_reassignments(client)
+        if running and not options.has("additional"):
+            raise TerseError(_RUNNING)
+        _check_brokers(client, {broker for one in wanted.values() for broker in one})
+        current = _current(client, plan, wanted)
+        known = plan_text(current, _known_directories(client, current))
+        print(f"Current partition replica assignment\n\n{known}\n")
+        print("Save this to use as the --reassignment-json-file option during rollback")
+        if throttle >= 0 or move_throttle >= 0:
+            print(_VERIFY_LATER)
+        if throttle >= 0:
+            throttle_replicas(client, all_moves(running, wanted, current), throttle)
+        if move_throttle >= 0:
+            set_rates(client, {one.broker for one in plan.directories}, move_throttle, MOVE_RATE)
+            print(f"The replica-alter-dir throttle limit was set to {move_throttle} B/s")
+    except ClientError as error:
+        raise_execution(error)
+    may_change = not options.has("disallow-replication-factor-change")
+    errors = alter_reassignments(client, wanted, may_change_count=may_change)
+    if errors:
+        raise TerseError(f"Error reassigning partition(s):\n{error_lines(errors)}")
+    print(f"Successfully started partition reassignment{plural(wanted)} for {named(wanted)}")
+    if plan.directories:
+        start_moves(client, plan.directories, timeout_ms)
+
+
+def _check_brokers(client: Client, brokers: set[int]) -> None:
+    nodes = client.call("listNodes", lambda: client.metadata([])).brokers
+    known = {node.node_id for node in nodes}
+    for broker in numbers_in_hash_order(brokers):
+        if broker not in known:
+            raise ToolError(FAILED, f"Unknown broker id {broker}")
+
+
+def _current(client: Client, plan: Plan, wanted: Mapping[Place, object]) -> dict[Place, list[int]]:
+    """Return the replicas of the partitions of a plan. Raises ClientError, ToolError."""
+    replicas = _replicas(client, plan.topics)
+    missing = in_hash_order(one for one in wanted if one not in replicas)
+    if missing:
+        listed = ", ".join(f"{topic}-{index}" for topic, index in missing)
+        _raise_unknown(f"Unable to find partition: {listed}")
+    return {one: replicas[one] for one in wanted}
+
+
+def start_moves(client: Client, directories: Mapping[Replica, str], timeout_ms: int) -> None:
+    """Begin to move replicas to directories; waits for replicas that are not there yet."""
+    pending = dict(directories)
+    end_s = time.monotonic() + timeout_ms / 1000
+    while True:
+        results = move_replicas(client, pending)
+        started = []
+        for one in in_bucket_order(results, _replica_hash, is_copy=True):
+            error = results[one]
+            if error is None:
+                started.append(one)
+            elif error.code is not ErrorCode.REPLICA_NOT_AVAILABLE:
+                _raise_failed_move(one, error)
+        for one in sorted(started):
+            print(
+                f"Successfully started moving log directory to {pending.pop(one)} for replica "
+                f"{one.topic}-{one.partition} with broker {one.broker} "
+            )
+        if not pending:
+            return
+        if time.monotonic() >= end_s:
+            late = ",".join(map(str, sorted(pending)))
+            raise TerseError(
+                f"Timed out before log directory move{plural(pending)} could be started for: {late}"
+            )
+        time.sleep(_RETRY_S)
+
+
+def _raise_failed_move(replica: Replica, error: ClientError) -> None:
+    try:
+        raise_execution(error)
+    except ToolError as cause:
+        raise ToolError(FAILED, f"Failed to alter dir for {replica}") from cause
+
+
+def _replica_hash(replica: Replica) -> int:
+    topic = 31 + java_hash(replica.topic)
+    return 31 * (31 * topic + replica.partition) + replica.broker

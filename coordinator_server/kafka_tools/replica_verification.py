@@ -1,0 +1,313 @@
+"""kafka-replica-verification.sh: compare the replicas of partitions (ReplicaVerificationTool)."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Any, NoReturn
+
+from coordinator_server.client import (
+    Client,
+    ClientConnection,
+    ClientError,
+    check,
+    parse_addresses,
+)
+from coordinator_server.kafka_tools.console import ended_by_sigterm
+from coordinator_server.kafka_tools.filters import topic_filter
+from coordinator_server.kafka_tools.frame import (
+    EXECUTION,
+    Tool,
+    ToolError,
+    connect_to,
+    illegal_argument,
+    raise_wrapped,
+)
+from coordinator_server.kafka_tools.get_offsets import list_offsets
+from coordinator_server.kafka_tools.java import in_hash_order, log
+from coordinator_server.kafka_tools.options import Option, Options, UsageError
+from coordinator_server.kafka_tools.reassignments import Place, by_topic
+
+_LOGGER = "org.apache.kafka.tools.ReplicaVerificationTool"
+_DEBUGGING_CONSUMER = -2
+_RETRY_S = 0.1
+_EARLIEST = -2
+
+OPTIONS = (
+    Option(
+        "broker-list",
+        "REQUIRED: the brokers to connect to first.",
+        argument="hostname:port,...,hostname:port",
+    ),
+    Option(
+        "fetch-size",
+        "The most bytes of a partition in each fetch.",
+        argument="bytes",
+        kind="int",
+        default="1048576",
+    ),
+    Option(
+        "max-wait-ms",
+        "How long each fetch waits for records.",
+        argument="ms",
+        kind="int",
+        default="1000",
+    ),
+    Option(
+        "topics-include",
+        "The topics whose replicas are compared.",
+        argument="Java regex (String)",
+        default=".*",
+    ),
+    Option(
+        "time",
+        "The time of the records to begin with in ms.",
+        argument="timestamp/-1(latest)/-2(earliest)",
+        kind="long",
+        default="-1",
+    ),
+    Option(
+        "report-interval-ms",
+        "The time between two reports.",
+        argument="ms",
+        kind="long",
+        default="30000",
+    ),
+)
+
+
+def run(options: Options) -> int:
+    """Compare replicas until the tool is ended; returns the exit code for a mistake."""
+    options.required("broker-list")
+    servers = options.value("broker-list") or ""
+    if not servers.strip():
+        raise UsageError("Error while validating the bootstrap address\n")
+    try:
+        parse_addresses(servers)
+    except ClientError as error:
+        message = "Please provide valid host:port like host1:9091,host2:9092\n"
+        raise UsageError(message) from error
+    client = connect_to(
+        servers, {}, name="AdminClient", failure="Failed to create new KafkaAdminClient"
+    )
+    with ended_by_sigterm(), closing(client):
+        topics = _topics(client, options)
+        if not topics:
+            log(
+                "ERROR",
+                "No topics found. [topics-include] if specified, is either filtering out all "
+                "topics or there is no topic.",
+                _LOGGER,
+            )
+            return 1
+        verification = _Verification(client, topics, options)
+        print(f"{_now()}: verification process is started", flush=True)
+        verification.run()
+    raise AssertionError("run has no end")
+
+
+def _topics(client: Client, options: Options) -> list[Any]:
+    """Return the topics that are wanted, as Metadata describes them. Raises ToolError."""
+    try:
+        topics = client.call("listTopics", lambda: client.metadata(None)).topics
+        for topic in topics:
+            check(topic.error_code)
+    except ClientError as error:
+        raise_wrapped(error, EXECUTION)
+    expression = options.value("topics-include") or ""
+    if not topics:
+        return []
+    try:
+        re.compile(expression)
+    except re.error as error:
+        text = f"{expression} is an invalid regex"
+        raise ToolError("java.lang.RuntimeException", text) from error
+    is_wanted = topic_filter(expression)
+    return [topic for topic in topics if is_wanted(topic.name)]
+
+
+class _Verification:
+    """Reads all replicas of some topics from the same offsets, and compares their batches."""
+
+    def __init__(self, client: Client, topics: list[Any], options: Options) -> None:
+        self._client = client
+        self._ids = {topic.name: topic.topic_id for topic in topics}
+        self._names = {topic_id: name for name, topic_id in self._ids.items()}
+        self._places: dict[int, list[Place]] = {}
+        """The partitions by the broker that has a replica."""
+        places = []
+        for topic in topics:
+            for one in topic.partitions:
+                places.append((topic.name, one.partition_index))
+                for broker in one.replica_nodes:
+                    self._places.setdefault(broker, []).append(places[-1])
+        self._order = in_hash_order(places)
+        self._offsets = self._first_offsets(options.integer("time") or 0)
+        self._fetch_size = options.integer("fetch-size") or 0
+        self._max_wait_ms = options.integer("max-wait-ms") or 0
+        self._interval_s = (options.integer("report-interval-ms") or 0) / 1000
+        self._furthest = "partition null at offset -1"
+        self._connections: dict[int, ClientConnection] = {}
+
+    def _first_offsets(self, timestamp: int) -> dict[Place, int]:
+        if timestamp < _EARLIEST:
+            topic, index = self._order[0]
+            illegal_argument(
+                f"The target time for partition {topic}-{index} is {timestamp}. The target time "
+                "cannot be negative."
+            )
+        offsets: dict[Place, int] = {}
+        for one, offset in list_offsets(
+            self._client, dict.fromkeys(self._order, timestamp)
+        ).items():
+            if isinstance(offset, ClientError):
+                raise offset
+            if offset < 0:
+                text = (
+                    'Cannot invoke "org.apache.kafka.clients.consumer.OffsetAndTimestamp.offset()" '
+                    'because the return value of "java.util.Map$Entry.getValue()" is null'
+                )
+                raise ToolError("java.lang.NullPointerException", text)
+            offsets[one] = offset
+        return offsets
+
+    def run(self) -> NoReturn:
+        """Compare replicas again and again. SystemExit ends it, also for replicas that differ."""
+        reported_s = time.monotonic()
+        with ThreadPoolExecutor(len(self._places)) as pool:
+            while True:
+                self._connect()
+                answers = dict(zip(self._places, pool.map(self._fetch, self._places), strict=True))
+                if None in answers.values():
+                    time.sleep(_RETRY_S)
+                lag = self._compare(answers)
+                now_s = time.monotonic()
+                if now_s - reported_s > self._interval_s:
+                    print(f"{_now()}: {lag} among {len(self._order)} partitions", flush=True)
+                    reported_s = now_s
+
+    def _connect(self) -> None:
+        for broker in self._places:
+            connection = self._connections.get(broker)
+            if connection is None or not connection.is_open:
+                try:
+                    self._connections[broker] = self._client.open_connection(broker)
+                except ClientError:
+                    self._connections.pop(broker, None)
+
+    def _fetch(self, broker: int) -> dict[Place, Any] | None:
+        """Return what a broker answers for its partitions, None if it does not answer."""
+        from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+
+        connection = self._connections.get(broker)
+        if connection is None:
+            return None
+        request = FetchRequest(
+            replica_id=_DEBUGGING_CONSUMER,
+            replica_state=ReplicaState(replica_id=_DEBUGGING_CONSUMER),
+            max_wait_ms=self._max_wait_ms,
+            min_bytes=1,
+            topics=[
+                FetchTopic(
+                    topic=topic,
+                    topic_id=self._ids[topic],
+                    partitions=[
+                        FetchPartition(
+                            partition=index,
+                            fetch_offset=self._offsets[topic, index],
+                            log_start_offset=0,
+                            partition_max_bytes=self._fetch_size,
+                        )
+                        for index in indexes
+                    ],
+                )
+                for topic, indexes in by_topic(self._places[broker]).items()
+            ],
+        )
+        timeout_ms = self._client.settings.request_timeout_ms + self._max_wait_ms
+        try:
+            answer = connection.ask(request, timeout_ms=timeout_ms)
+        except ClientError:
+            return None
+        return {
+            (topic.topic or self._names[topic.topic_id], one.partition_index): one
+            for topic in answer.responses
+            for one in topic.partitions
+        }
+
+    def _compare(self, answers: Mapping[int, dict[Place, Any] | None]) -> str:
+        """Compare what was read of each partition; return where a reader is furthest behind."""
+        most = -1
+        for place in self._order:
+            fetched = {
+                broker: (answers[broker] or {}).get(place)
+                for broker in sorted(self._places)
+                if place in self._places[broker]
+            }
+            self._compare_one(place, fetched)
+            watermark = max(one.high_watermark if one else -1 for one in fetched.values())
+            offset = self._offsets[place]
+            if watermark - offset > most:
+                most = watermark - offset
+                self._furthest = f"partition {place[0]}-{place[1]} at offset {offset}"
+        return f"max lag is {most} for {self._furthest}"
+
+    def _compare_one(self, place: Place, fetched: Mapping[int, Any]) -> None:
+        """Compare the batches of replicas one by one; go on behind those that all replicas have."""
+        batches = {broker: _batches(one) for broker, one in fetched.items()}
+        name = f"{place[0]}-{place[1]}"
+        while True:
+            headers: dict[int, Any] = {}
+            is_everywhere = True
+            for broker in batches:
+                header = next(batches[broker], None)
+                if header is None or header.last_offset >= fetched[broker].high_watermark:
+                    is_everywhere = False
+                    continue
+                headers[broker] = header
+                first_broker, first = next(iter(headers.items()))
+                if first.last_offset != header.last_offset:
+                    print(
+                        f"{_now()}: partition {name}: replica {first_broker}'s offset "
+                        f"{first.last_offset} doesn't match replica {broker}'s offset "
+                        f"{header.last_offset}"
+                    )
+                    sys.exit(1)
+                if first.crc != header.crc:
+                    print(
+                        f"{_now()}: partition {name} has unmatched checksum at offset "
+                        f"{header.last_offset}; replica {first_broker}'s checksum {first.crc}; "
+                        f"replica {broker}'s checksum {header.crc}"
+                    )
+            if not is_everywhere:
+                return
+            self._offsets[place] = next(iter(headers.values())).next_offset
+
+
+def _batches(fetched: Any) -> Iterator[Any]:
+    from protocol.batch_header import iterate_batches
+
+    return iterate_batches(fetched.records or b"") if fetched else iter(())
+
+
+def _now() -> str:
+    now = time.time()
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
+    return f"{stamp},{int(now * 1000) % 1000:03}"
+
+
+def _warn() -> None:
+    log("WARN", "This tool is deprecated and may be removed in a future major release.", _LOGGER)
+
+
+TOOL = Tool(
+    "kafka-replica-verification",
+    OPTIONS,
+    run,
+    "Validate that all replicas for a set of topics have the same data.",
+    before=_warn,
+)

@@ -6,11 +6,10 @@ is an error at once, where Kafka's client looks for it for a minute.
 
 from __future__ import annotations
 
-import json
 from functools import partial
-from typing import Any, NoReturn
 
 from coordinator_server.client import Client, ClientError, check
+from coordinator_server.kafka_tools import jackson
 from coordinator_server.kafka_tools.frame import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
@@ -25,7 +24,6 @@ from protocol.errors import ErrorCode
 
 _REFUSED = "org.apache.kafka.tools.AdminOperationException"
 _FAILED = "org.apache.kafka.tools.AdminCommandFailedException"
-_MAPPING = "com.fasterxml.jackson.databind.JsonMappingException"
 
 OPTIONS = (
     BOOTSTRAP_SERVER._replace(argument="server(s) to use for bootstrapping"),
@@ -112,34 +110,23 @@ def _delete_one(client: Client, partition: Partition, offset: int) -> int | Clie
 
 def _read(path: str) -> dict[Partition, int]:
     """The offsets in the file. Raises ToolError with the class and words of Kafka's tool."""
+    text = jackson.read_file(path)
     try:
-        with open(path, encoding="utf-8") as stream:
-            text = stream.read()
-    except FileNotFoundError:
-        cause = ToolError("java.nio.file.NoSuchFileException", path)
-        raise ToolError("java.io.IOException", f"Unable to read file {path}") from cause
-    except OSError as error:
-        raise ToolError("java.io.IOException", f"Unable to read file {path}") from error
-    try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise ToolError(_REFUSED, "The input string is not a valid JSON") from error
-    document = _object(document)
-    version = _number(document.get("version", 1), "Integer")
+        document = jackson.parse(text)
+    except ToolError:
+        raise ToolError(_REFUSED, "The input string is not a valid JSON") from None
+    document = jackson.as_object(document)
+    version = jackson.integer(document.get("version", 1))
     if version != 1:
         raise ToolError(_REFUSED, f"Not supported version field value {version}")
     if "partitions" not in document:
         raise ToolError(_REFUSED, "Missing partitions field")
-    if not isinstance(document["partitions"], list):
-        _expected("JSON array", document["partitions"])
     offsets: dict[Partition, int] = {}
     twice: dict[str, None] = {}
-    for item in map(_object, document["partitions"]):
-        topic = _field(item, "topic")
-        if not isinstance(topic, str):
-            _expected("`String` value", topic)
-        index = _number(_field(item, "partition"), "Integer")
-        offset = _number(_field(item, "offset"), "Long")
+    for item in map(jackson.as_object, jackson.as_array(document["partitions"])):
+        topic = jackson.string(jackson.field(item, "topic"))
+        index = jackson.integer(jackson.field(item, "partition"))
+        offset = jackson.integer(jackson.field(item, "offset"), 64)
         if (topic, index) in offsets:
             twice[f"{topic}-{index}"] = None
         offsets.setdefault((topic, index), offset)
@@ -147,29 +134,6 @@ def _read(path: str) -> dict[Partition, int]:
         message = f"Offset json file contains duplicate topic partitions: {','.join(twice)}"
         raise ToolError(_FAILED, message)
     return offsets
-
-
-def _object(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        _expected("JSON object", value)
-    return value
-
-
-def _field(item: dict[str, Any], name: str) -> Any:
-    if name not in item:
-        raise ToolError(_MAPPING, f"No such field exists: `{name}`")
-    return item[name]
-
-
-def _number(value: Any, kind: str) -> int:
-    if type(value) is not int:
-        _expected(f"`{kind}` value", value)
-    return value
-
-
-def _expected(what: str, value: Any) -> NoReturn:
-    text = json.dumps(value, separators=(",", ":"))
-    raise ToolError(_MAPPING, f"Expected {what}, received {text}")
 
 
 TOOL = Tool(

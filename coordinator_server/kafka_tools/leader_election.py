@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable
-from typing import Any
 
 from coordinator_server.client import Client, ClientError, ClientSettings, check
+from coordinator_server.kafka_tools import jackson
 from coordinator_server.kafka_tools.frame import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
@@ -24,7 +23,6 @@ from protocol.errors import ErrorCode
 
 _FAILED = "org.apache.kafka.tools.AdminCommandFailedException"
 _REFUSED = "org.apache.kafka.tools.AdminOperationException"
-_MAPPING = "com.fasterxml.jackson.databind.JsonMappingException"
 _RUNTIME = "java.lang.RuntimeException"
 _DEPRECATED = (
     "Option --admin.config has been deprecated and will be removed in a future version. "
@@ -184,24 +182,29 @@ def _joined(places: Iterable[Place]) -> str:
 def _read(path: str) -> list[Place]:
     """The partitions in the file. Raises ToolError with the class and words of Kafka's tool."""
     try:
-        with open(path, encoding="utf-8") as stream:
-            text = stream.read()
-    except OSError:
-        missing = ToolError("java.io.IOException", f"Unable to read file {path}")
-        missing.__cause__ = ToolError("java.nio.file.NoSuchFileException", path)
-        raise_wrapped(missing, _RUNTIME)
+        text = jackson.read_file(path)
+    except ToolError as error:
+        raise_wrapped(error, _RUNTIME)
     try:
-        document: Any = json.loads(text)
-    except ValueError:
+        document = jackson.parse(text)
+    except ToolError:
         raise ToolError(_REFUSED, "Replica election data is empty") from None
-    if "partitions" not in document:
-        raise ToolError(_REFUSED, 'Replica election data is missing "partitions" field')
-    for one in document["partitions"]:
-        for name in ("topic", "partition"):
-            if name not in one:
-                text = f"No such field exists: `{name}`"
-                raise_wrapped(ToolError(_MAPPING, text), _RUNTIME)
-    places = [(str(one["topic"]), int(one["partition"])) for one in document["partitions"]]
+    try:
+        document = jackson.as_object(document)
+        if "partitions" not in document:
+            raise ToolError(_REFUSED, 'Replica election data is missing "partitions" field')
+        items = map(jackson.as_object, jackson.as_array(document["partitions"]))
+        places = [
+            (
+                jackson.string(jackson.field(one, "topic")),
+                jackson.integer(jackson.field(one, "partition")),
+            )
+            for one in items
+        ]
+    except ToolError as error:
+        if error.java_class == _REFUSED:
+            raise
+        raise_wrapped(error, _RUNTIME)
     twice = in_hash_order({one for one in places if places.count(one) > 1})
     if twice:
         shown = f"[{', '.join(f'{topic}-{partition}' for topic, partition in twice)}]"

@@ -76,7 +76,7 @@ def generate(client: Client, options: Options) -> None:
     try:
         current = _replicas(client, topics)
         directories = _known_directories(client, current)
-        racks = _racks(client, brokers, is_aware=not options.has("disable-rack-aware"))
+        racks = known_racks(client, brokers, is_aware=not options.has("disable-rack-aware"))
     except ClientError as error:
         raise_execution(error)
     proposed = _proposed(current, racks)
@@ -99,7 +99,7 @@ def _proposed(
     }
 
 
-def _racks(client: Client, brokers: Iterable[int], *, is_aware: bool) -> dict[int, str | None]:
+def known_racks(client: Client, brokers: Iterable[int], *, is_aware: bool) -> dict[int, str | None]:
     """Return the brokers that exist with their racks. Raises ClientError, ToolError."""
     wanted = set(brokers)
     nodes = client.call("listNodes", lambda: client.metadata([])).brokers

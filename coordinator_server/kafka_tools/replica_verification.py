@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from coordinator_server.client import (
     Client,
@@ -31,6 +31,9 @@ from coordinator_server.kafka_tools.get_offsets import list_offsets
 from coordinator_server.kafka_tools.java import in_hash_order, log
 from coordinator_server.kafka_tools.options import Option, Options, UsageError
 from coordinator_server.kafka_tools.reassignments import Place, by_topic
+
+if TYPE_CHECKING:
+    from protocol.batch_header import BatchHeader
 
 _LOGGER = "org.apache.kafka.tools.ReplicaVerificationTool"
 _DEBUGGING_CONSUMER = -2
@@ -248,7 +251,9 @@ class _Verification:
                 for broker in sorted(self._places)
                 if place in self._places[broker]
             }
-            self._compare_one(place, fetched)
+            behind = compare_batches(f"{place[0]}-{place[1]}", fetched)
+            if behind is not None:
+                self._offsets[place] = behind
             watermark = max(one.high_watermark if one else -1 for one in fetched.values())
             offset = self._offsets[place]
             if watermark - offset > most:
@@ -256,39 +261,42 @@ class _Verification:
                 self._furthest = f"partition {place[0]}-{place[1]} at offset {offset}"
         return f"max lag is {most} for {self._furthest}"
 
-    def _compare_one(self, place: Place, fetched: Mapping[int, Any]) -> None:
-        """Compare the batches of replicas one by one; go on behind those that all replicas have."""
-        batches = {broker: _batches(one) for broker, one in fetched.items()}
-        name = f"{place[0]}-{place[1]}"
-        while True:
-            headers: dict[int, Any] = {}
-            is_everywhere = True
-            for broker in batches:
-                header = next(batches[broker], None)
-                if header is None or header.last_offset >= fetched[broker].high_watermark:
-                    is_everywhere = False
-                    continue
-                headers[broker] = header
-                first_broker, first = next(iter(headers.items()))
-                if first.last_offset != header.last_offset:
-                    print(
-                        f"{_now()}: partition {name}: replica {first_broker}'s offset "
-                        f"{first.last_offset} doesn't match replica {broker}'s offset "
-                        f"{header.last_offset}"
-                    )
-                    sys.exit(1)
-                if first.crc != header.crc:
-                    print(
-                        f"{_now()}: partition {name} has unmatched checksum at offset "
-                        f"{header.last_offset}; replica {first_broker}'s checksum {first.crc}; "
-                        f"replica {broker}'s checksum {header.crc}"
-                    )
-            if not is_everywhere:
-                return
-            self._offsets[place] = next(iter(headers.values())).next_offset
+
+def compare_batches(name: str, fetched: Mapping[int, Any]) -> int | None:
+    """Compare what replicas of a partition answered, batch by batch; print what differs.
+
+    Return the offset behind the batches that all replicas have, None without any. Different
+    offsets end the tool (SystemExit), as none of the following batches can be compared.
+    """
+    batches = {broker: _batches(one) for broker, one in fetched.items()}
+    next_offset = None
+    while True:
+        headers: dict[int, BatchHeader] = {}
+        for broker in batches:
+            header = next(batches[broker], None)
+            if header is None or header.last_offset >= fetched[broker].high_watermark:
+                continue
+            headers[broker] = header
+            first_broker, first = next(iter(headers.items()))
+            if first.last_offset != header.last_offset:
+                print(
+                    f"{_now()}: partition {name}: replica {first_broker}'s offset "
+                    f"{first.last_offset} doesn't match replica {broker}'s offset "
+                    f"{header.last_offset}"
+                )
+                sys.exit(1)
+            if first.crc != header.crc:
+                print(
+                    f"{_now()}: partition {name} has unmatched checksum at offset "
+                    f"{header.last_offset}; replica {first_broker}'s checksum {first.crc}; "
+                    f"replica {broker}'s checksum {header.crc}"
+                )
+        if len(headers) < len(batches):
+            return next_offset
+        next_offset = first.next_offset
 
 
-def _batches(fetched: Any) -> Iterator[Any]:
+def _batches(fetched: Any) -> Iterator[BatchHeader]:
     from protocol.batch_header import iterate_batches
 
     return iterate_batches(fetched.records or b"") if fetched else iter(())

@@ -22,10 +22,12 @@ from tests.conformance.odd_batches.cases import CASES as BATCHES
 from tests.conformance.odd_batches.play import Player as BatchPlayer
 from tests.conformance.runner import Player, all_scenarios
 from tests.oracle.kafka_process import Kafka
+from tests.scripts import json_texts
 from tests.scripts.options import RECORDED as OPTIONS
 from tests.scripts.options import listed_options
 from tests.scripts.player import AREAS, OfficialTools
 from tests.scripts.record import record as record_tools
+from tests.scripts.record import record_json_texts
 from tests.support import ROOT, address_of
 
 CONFORMANCE = ROOT / "tests" / "conformance"
@@ -136,6 +138,9 @@ def tools(out: Path, _: Path) -> list[str]:
             for cases in (area.read_recorded(), json.loads((out / area.recorded).read_text()))
         )
         changed += differing(before, now)
+    record_json_texts(out)
+    texts = json.loads((out / json_texts.RECORDED.name).read_text())
+    changed += differing(json_texts.read_recorded(), texts)
     with OfficialTools() as official:
         options = listed_options(official)
     (out / OPTIONS.name).write_text(json.dumps(options, indent=1) + "\n")

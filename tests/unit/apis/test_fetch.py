@@ -219,6 +219,20 @@ def test_replicas_are_refused() -> None:
     assert brief(response)[0][2] == refused
 
 
+def test_a_debugging_consumer_reads_from_followers() -> None:
+    """Replica id -2 is served by each broker with a replica, another consumer by the leader."""
+    made = broker()
+    fill(made, "t", 0)
+    partition = made.topics.partition("t", 0)
+    assert partition is not None
+    partition.leader_id = made.node_id + 1
+    refused = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert brief(ask(made, ("t", 0, 0)))[0][2] == refused
+    assert brief(ask(made, ("t", 0, 0), replica_id=-2))[0][2:] == (0, len(SMALL))
+    partition.replicas = (made.node_id + 1,)
+    assert brief(ask(made, ("t", 0, 0), replica_id=-2))[0][2] == refused
+
+
 def test_zstd_topics_need_version_10() -> None:
     """A topic that is compressed with zstd is not read below version 10."""
     made = broker()

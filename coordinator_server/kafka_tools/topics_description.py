@@ -9,19 +9,13 @@ from coordinator_server.client import Client, ClientError, check
 from coordinator_server.kafka_tools.configs_read import DEFAULT_CONFIG, TOPIC, read_configs
 from coordinator_server.kafka_tools.java import names_in_hash_order, uuid_text
 from coordinator_server.kafka_tools.options import Options
+from coordinator_server.kafka_tools.reassignments import Reassignment, list_reassignments
 from protocol.errors import ErrorCode
 from protocol.schema import ZERO_UUID
 
 _NO_REASSIGNMENTS = (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 PARTITION_LIMIT = 2_000
 """How many partitions are asked for at once, Kafka's default."""
-
-
-class Move(NamedTuple):
-    """The replicas that a running reassignment of a partition adds and removes."""
-
-    adding: Sequence[int]
-    removing: Sequence[int]
 
 
 class Partition(NamedTuple):
@@ -33,7 +27,7 @@ class Partition(NamedTuple):
     isr: Sequence[int]
     elr: Sequence[int] | None
     last_known_elr: Sequence[int] | None
-    move: Move | None = None
+    move: Reassignment | None = None
     """Set while a reassignment runs."""
 
     @property
@@ -102,7 +96,7 @@ def _partition_line(name: str, partition: Partition) -> str:
     leader = "none" if partition.leader is None else partition.leader
     move = ""
     if partition.move is not None:
-        adding, removing = map(_ids, partition.move)
+        adding, removing = _ids(partition.move.adding), _ids(partition.move.removing)
         move = f"\tAdding Replicas: {adding}\tRemoving Replicas: {removing}"
     return (
         f"\tTopic: {name}\tPartition: {partition.number}\tLeader: {leader}"
@@ -154,35 +148,13 @@ def _pages(client: Client, names: Sequence[str], limit: int) -> list[Topic]:
 
 def _with_moves(topics: list[Topic], client: Client) -> list[Topic]:
     """The topics with their running reassignments, as far as the broker tells of them."""
-    from protocol.apis.list_partition_reassignments import (
-        ListPartitionReassignmentsRequest,
-        ReassignmentsTopic,
-    )
-
-    request = ListPartitionReassignmentsRequest(
-        topics=[
-            ReassignmentsTopic(
-                name=topic.name,
-                partition_indexes=[partition.number for partition in topic.partitions],
-            )
-            for topic in topics
-        ],
-        timeout_ms=client.settings.request_timeout_ms,
-    )
+    places = [(topic.name, one.number) for topic in topics for one in topic.partitions]
     try:
-        answer = client.ask_controller("listPartitionReassignments", request)
-        check(answer.error_code, answer.error_message)
+        moves = list_reassignments(client, places)
     except ClientError as error:
         if error.code in _NO_REASSIGNMENTS:
             return topics
         raise
-    moves = {
-        (topic.name, partition.partition_index): Move(
-            partition.adding_replicas, partition.removing_replicas
-        )
-        for topic in answer.topics
-        for partition in topic.partitions
-    }
     return [
         topic._replace(
             partitions=[

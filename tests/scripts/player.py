@@ -10,6 +10,7 @@ import io
 import json
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -64,6 +65,7 @@ _ALONE = (
     "kafka-verifiable-producer",
 )
 """Tools that end their JVM: each call has one of its own."""
+_ENDS = {"until": signal.SIGTERM, "interrupt": signal.SIGINT}
 SETTINGS = {"auto.create.topics.enable": "false", "group.initial.rebalance.delay.ms": "0"}
 """What the broker is started with, ours and Kafka."""
 
@@ -170,7 +172,7 @@ _CLUSTER_ID = re.compile(r"(?<=ClusterId: {14})\S+|(?<=Cluster ID: )\S+")
 _LOG_DIR = re.compile(r'(?<="logDir":")[^"]*')
 # Partitions in the order of Java's hash codes: in a list of names, and of a log directory.
 _ELECTED = re.compile(r"(?<=for partitions )[^,\s]+(?:, [^,\s]+)*")
-_TOPICS = re.compile(r"(?<=throttles on topics )\S+")
+_TOPICS = re.compile(r"(?<=throttles on topics )\S+|(?<=duplicate topic partitions: )\S+")
 _MISSING = re.compile(r"(?<=Unable to find partition: ).*")
 _MOVED = re.compile(r"(?<=Failed to alter dir for )\S+")
 _FURTHEST = re.compile(r"(?<=for partition )\S+ at offset \d+(?= among \d\d? partitions)")
@@ -314,8 +316,9 @@ class Player:
                 self._members.pop().close()
             return None
         server = ["--bootstrap-server", self._bootstrap] if case.has_server else []
-        if words[0] == "until":
-            outcome = _run_until(words[1], _command(self._tool, words[2], words[3:]))
+        if words[0] in _ENDS:
+            command = _command(self._tool, words[2], words[3:])
+            outcome = _run_until(words[1], command, _ENDS[words[0]])
         else:
             outcome = self._tool(words[0], [*server, *words[1:]], case.input)
         token = _TOKEN.search(outcome.out)
@@ -565,8 +568,8 @@ def _command(tool: Tool, name: str, arguments: Sequence[str]) -> list[str]:
     return _java(CLASSES[name], *arguments)
 
 
-def _run_until(text: str, command: Sequence[str]) -> Outcome:
-    """Run a tool that has no end; SIGTERM ends it when it has printed a line with a text."""
+def _run_until(text: str, command: Sequence[str], number: signal.Signals) -> Outcome:
+    """Run a tool that has no end; a signal ends it when it has printed a line with a text."""
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
         assert process.stdout is not None
@@ -574,7 +577,7 @@ def _run_until(text: str, command: Sequence[str]) -> Outcome:
         while line := process.stdout.readline():
             out += line
             if text in line:
-                process.terminate()
+                process.send_signal(number)
                 break
         rest, err = process.communicate(timeout=60)
     return Outcome(process.returncode, out + rest, err)

@@ -146,6 +146,7 @@ AREAS = (
 
 # We have nothing to advertise: group.protocol=consumer is not here yet.
 _ADVERTISEMENT = re.compile(r"(?m)^The consumer rebalance protocol \(KIP-848\) .*\n")
+_USAGE = re.compile(r"(?s)(?P<before>\A|\n)Option +(?:\(\* = required\) *)?Description.*")
 # Where a tool has commands: its usage, and messages that Kafka's justifies to 75 columns.
 _USAGE_OF_COMMANDS = re.compile(
     r"(?s)\Ausage: .*?(?=\n(?:kafka|verifiable)-[\w.-]*:\s+error:|\n\Z)"
@@ -331,10 +332,7 @@ class Player:
 
     def _comparable(self, text: str) -> str:
         text = without_frames(text)
-        text = re.sub(r"^(Option  .*)?\nOption  .*", "<usage>", text, flags=re.DOTALL)
-        text = re.sub(
-            r"\nOption +(\(\* = required\))? *Description.*", "\n<usage>", text, flags=re.S
-        )
+        text = _USAGE.sub(r"\g<before><usage>", text)
         text = re.sub(r"^\[[^\]]*\] (ERROR|WARN) \S+ - ", r"[time] \1 ", text, flags=re.M)
         text = re.sub(r"^\[[^\]]*\] (ERROR|WARN) ", r"[time] \1 ", text, flags=re.M)
         text = re.sub(r"(?m)\n? \(org\.apache\.kafka[\w.]*\)$", "", text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from coordinator_server.client import Client, ClientError, ClientSettings
+from coordinator_server.client import Client, ClientError
 from coordinator_server.core.groups.consumer.regex import InvalidRegexError, check_regex
 from coordinator_server.kafka_tools.frame import (
     COMMAND_CONFIG,
@@ -16,14 +16,21 @@ from coordinator_server.kafka_tools.frame import (
     FAILURES,
     Failure,
     Tool,
-    ToolError,
-    connect,
     java_class,
     print_stack_trace,
     raise_wrapped,
 )
+from coordinator_server.kafka_tools.group_commands import (
+    TIMEOUT,
+    check_available,
+    connect_for_groups,
+    delete_group_offsets,
+    export_plans,
+    parse_list,
+    print_plans,
+    selected_partitions,
+)
 from coordinator_server.kafka_tools.groups_description import (
-    MISSING,
     print_members,
     print_offsets,
     print_states,
@@ -35,16 +42,13 @@ from coordinator_server.kafka_tools.groups_read import (
     Partition,
     alter_offsets,
     delete_group,
-    delete_offsets,
     describe_group,
     list_groups,
 )
 from coordinator_server.kafka_tools.log_offsets import (
     RUNTIME,
-    parse_partitions,
-    topic_partitions,
 )
-from coordinator_server.kafka_tools.options import Option, Options, OptionsError, UsageError
+from coordinator_server.kafka_tools.options import Option, Options, UsageError
 from coordinator_server.kafka_tools.reset_plan import WAYS, Plan, make_plan
 from protocol.errors import ErrorCode
 
@@ -59,6 +63,13 @@ STATES = (
     "Stable",
 )
 TYPES = ("Classic", "Consumer")
+_AVAILABLE = {
+    "members": ("describe",),
+    "verbose": ("describe",),
+    "offsets": ("describe",),
+    "state": ("describe", "list"),
+    "type": ("list",),
+}
 OPTIONS = (
     Option(
         "bootstrap-server",
@@ -95,13 +106,7 @@ OPTIONS = (
         is_argument_optional=True,
     ),
     Option("verbose", "Describe more columns."),
-    Option(
-        "timeout",
-        "How long to wait for the brokers.",
-        argument="timeout (ms)",
-        kind="long",
-        default="30000",
-    ),
+    TIMEOUT,
     Option("dry-run", "Show the new offsets, change nothing: what happens without --execute."),
     Option("execute", "Commit the new offsets."),
     Option("export", "Print the new offsets as CSV, for --from-file."),
@@ -131,7 +136,7 @@ OPTIONS = (
 
 def run(options: Options) -> int:
     """Do what the options say; returns the exit code."""
-    _check_available(options)
+    check_available(options, _AVAILABLE)
     _check_arguments(options)
     if sum(map(options.has, ACTIONS)) != 1:
         actions = ", ".join(f"--{action}" for action in ACTIONS)
@@ -140,7 +145,7 @@ def run(options: Options) -> int:
         _validate_regex(options.value("validate-regex") or "")
         return 0
     try:
-        client = _connect(options)
+        client = connect_for_groups(options)
         try:
             _act(client, options)
         finally:
@@ -149,19 +154,6 @@ def run(options: Options) -> int:
         print(f"\nError: Executing consumer group command failed due to {error}")
         print_stack_trace(error)
     return 0
-
-
-def _connect(options: Options) -> Client:
-    timeout_ms = options.integer("timeout") or 0
-    try:
-        client = connect(options, settings=ClientSettings(default_api_timeout_ms=timeout_ms))
-    except ToolError as error:
-        if error.java_class.startswith("java."):  # the file of settings cannot be read
-            raise_wrapped(error, RUNTIME)
-        raise
-    # As in Kafka the option counts, whatever the file of settings has.
-    client.settings = client.settings._replace(default_api_timeout_ms=timeout_ms)
-    return client
 
 
 def _act(client: Client, options: Options) -> None:
@@ -181,22 +173,6 @@ def _failed(error: Failure) -> int:
     """Print what Java does for an exception that nothing catches: wrong options."""
     print_stack_trace(error, 'Exception in thread "main" ')
     return 1
-
-
-def _check_available(options: Options) -> None:
-    """Refuse options that belong to another action, as joptsimple does while it parses."""
-    for name, actions in {
-        "members": ("describe",),
-        "verbose": ("describe",),
-        "offsets": ("describe",),
-        "state": ("describe", "list"),
-        "type": ("list",),
-    }.items():
-        if options.has(name) and not any(map(options.has, actions)):
-            raise OptionsError(
-                "UnavailableOptionException",
-                f"Option(s) [{name}] are unavailable given other options on the command line",
-            )
 
 
 def _check_arguments(options: Options) -> None:
@@ -265,8 +241,8 @@ def _listed(
 
 def _list(client: Client, options: Options) -> None:
     has_type, has_state = options.has("type"), options.has("state")
-    types = _parse_list(options.value("type"), TYPES, "types")
-    states = _parse_list(options.value("state"), STATES, "state")
+    types = parse_list(options.value("type"), TYPES, "types")
+    states = parse_list(options.value("state"), STATES, "state")
     groups = _listed(client, states, types)
     if not has_type and not has_state:
         for group in groups:
@@ -285,16 +261,6 @@ def _list(client: Client, options: Options) -> None:
         line += f" {kind:<20}" if has_type else ""
         line += f" {state:<20}" if has_state else ""
         print(line)
-
-
-def _parse_list(text: str | None, known: tuple[str, ...], what: str) -> list[str]:
-    """The states or types of a list, as Kafka writes them. Raises UsageError."""
-    by_lower = {name.lower(): name for name in known}
-    names = [part.strip().lower() for part in text.split(",")] if text else []
-    if not by_lower.keys() >= set(names):
-        plural = "types" if what == "types" else "states"
-        raise UsageError(f"Invalid {what} list '{text}'. Valid {plural} are: {', '.join(known)}")
-    return [by_lower[name] for name in names]
 
 
 def _describe(client: Client, options: Options) -> None:
@@ -342,14 +308,11 @@ def _reset(client: Client, options: Options) -> None:
             continue
         plans[name] = plan = make_plan(client, options, name)
         if options.has("execute"):
-            try:
-                alter_offsets(client, name, plan)
-            except ClientError as error:
-                raise_wrapped(error, EXECUTION, RUNTIME)
+            alter_offsets(client, name, plan)
     if options.has("export"):
-        _export(plans, has_groups=len(options.values("group")) != 1)
+        export_plans(plans, has_groups=len(options.values("group")) != 1)
     else:
-        _print_plans(plans)
+        print_plans(plans)
 
 
 def _state(client: Client, name: str) -> str:
@@ -362,69 +325,10 @@ def _state(client: Client, name: str) -> str:
         raise_wrapped(error, EXECUTION, RUNTIME)
 
 
-def _export(plans: dict[str, Plan], *, has_groups: bool) -> None:
-    import csv
-
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    for name, plan in plans.items():
-        for (topic, index), offset in plan.items():
-            row = (topic, index, offset)
-            writer.writerow((name, *row) if has_groups else row)
-    print()
-
-
-def _print_plans(plans: dict[str, Plan]) -> None:
-    group_width = max([15, *map(len, plans)])
-    topic_width = max([15, *(len(topic) for plan in plans.values() for topic, _ in plan)])
-    rows: list[tuple[str, str, object, object]] = [("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")]
-    for name, plan in plans.items():
-        rows += ((name, topic, index, offset) for (topic, index), offset in plan.items())
-    for name, topic, index, offset in rows:
-        line = f"\n{name:<{group_width}} {topic:<{topic_width}} {index!s:<10} {offset}"
-        print(line, end="")
-    print()
-
-
 def _delete_offsets(client: Client, options: Options) -> None:
-    name = options.value("group") or ""
-    partitions, topics = parse_partitions(options.values("topic"))
     results: dict[Partition, ClientError | None] = {}
-    failure: ClientError | None = None
-    for topic in topics:
-        try:
-            partitions += topic_partitions(client, [topic])
-        except ClientError as error:
-            results[topic, -1] = error
-    try:
-        deleted = delete_offsets(client, name, partitions)
-        failure = next(filter(None, deleted.values()), None)
-    except ClientError as error:
-        failure, deleted = error, dict.fromkeys(partitions, error)
-    results |= deleted
-    if failure is None:
-        print(f"Request succeeded for deleting offsets from group {name}.")
-    elif failure.code in (
-        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ):
-        print("\nError: Encountered some partition-level error, see the follow-up details.")
-    elif failure.code in (
-        ErrorCode.INVALID_GROUP_ID,
-        ErrorCode.GROUP_ID_NOT_FOUND,
-        ErrorCode.GROUP_AUTHORIZATION_FAILED,
-        ErrorCode.NON_EMPTY_GROUP,
-    ):
-        print(f"\nError: {failure.code.message}")
-    else:
-        print(f"\nError: Encountered some unknown error: {failure.code.name}")
-    width = max([15, *(len(topic) for topic, _ in results)])
-    print(f"\n{'TOPIC':<{width}} {'PARTITION':<10} {'STATUS':<15}", end="")
-    for (topic, index), reason in sorted(results.items()):
-        number = MISSING if index < 0 else str(index)
-        status = "Successful" if reason is None else f"Error: {java_class(reason)}: {reason}"
-        print(f"\n{topic:<{width}} {number:<10} {status:<15}", end="")
-    print()
+    partitions = selected_partitions(client, options.values("topic"), results)
+    delete_group_offsets(client, options.value("group") or "", partitions, results)
 
 
 def _validate_regex(pattern: str) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from coordinator_server.client import Address, Client, ClientError, Lookup, check
 from coordinator_server.kafka_tools.frame import ToolError
+from coordinator_server.kafka_tools.java import in_hash_order
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -88,6 +89,14 @@ def on_coordinator(client: Client, name: str, group: str, ask: Callable[[int], T
     return client.call_on(name, Lookup(api, partial(client.coordinator, group)), api, ask)
 
 
+def list_kind(client: Client, kind: str, states: Sequence[str] = ()) -> list[Listing]:
+    """Return the groups of one kind (Share, Streams) of all brokers, by name."""
+    return sorted(
+        Listing(group.group_id, group.group_state, group.group_type)
+        for group in _listed(client, states, [kind])
+    )
+
+
 def list_groups(
     client: Client, states: Sequence[str] = (), types: Sequence[str] = ()
 ) -> list[Listing]:
@@ -141,7 +150,11 @@ def describe_group(client: Client, name: str) -> Group:
         except ClientError as error:
             if error.code not in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.GROUP_ID_NOT_FOUND):
                 raise
-        return _classic_group(client, name, node_id)
+            first = error
+        try:
+            return _classic_group(client, name, node_id)
+        except ClientError as error:
+            raise first if error.code is first.code else error from None
 
     return on_coordinator(client, "describeConsumerGroups", name, attempt)
 
@@ -298,24 +311,44 @@ def alter_offsets(client: Client, group: str, offsets: Mapping[Partition, int]) 
         ],
     )
 
-    def attempt(node_id: int) -> None:
+    def attempt(node_id: int) -> dict[Partition, ClientError]:
         answer = client.ask(request, node_id, max_version=_BY_NAME)
-        for topic in answer.topics:
-            for partition in topic.partitions:
-                check(partition.error_code)
+        failed = {
+            (topic.name, partition.partition_index): ClientError(partition.error_code)
+            for topic in answer.topics
+            for partition in topic.partitions
+            if partition.error_code
+        }
+        for error in failed.values():
+            if error.code.retriable:
+                raise error
+        return failed
 
-    on_coordinator(client, "alterConsumerGroupOffsets", group, attempt)
+    raise_altering(on_coordinator(client, "alterConsumerGroupOffsets", group, attempt))
 
 
-def delete_group(client: Client, group: str) -> None:
-    """Delete a group."""
+def raise_altering(failed: Mapping[Partition, ClientError], message: str = "") -> None:
+    """Raise the first of the errors of partitions whose offset was not altered, if there are any.
+
+    Kafka: AlterConsumerGroupOffsetsResult.all.
+    """
+    order = in_hash_order(failed)
+    if not order:
+        return
+    listed = ", ".join(f"{topic}-{index}" for topic, index in order)
+    text = f"Failed altering group offsets for the following partitions: [{listed}]"
+    raise ClientError(failed[order[0]].code, f"{message} {text}" if message else text)
+
+
+def delete_group(client: Client, group: str, call: str = "deleteConsumerGroups") -> None:
+    """Delete a group; `call` is the name of Java's Admin call."""
     from protocol.apis.delete_groups import DeleteGroupsRequest
 
     def attempt(node_id: int) -> None:
         answer = client.ask(DeleteGroupsRequest(groups_names=[group]), node_id)
-        check(answer.results[0].error_code)
+        check(answer.results[0].error_code, answer.results[0].error_message)
 
-    on_coordinator(client, "deleteConsumerGroups", group, attempt)
+    on_coordinator(client, call, group, attempt)
 
 
 def delete_offsets(

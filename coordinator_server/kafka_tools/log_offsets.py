@@ -44,15 +44,10 @@ def parse_partitions(texts: Sequence[str]) -> tuple[list[Partition], list[str]]:
     return partitions, topics
 
 
-def log_offsets(
-    client: Client, partitions: Collection[Partition], timestamp: int
-) -> dict[Partition, int]:
-    """The offset of each partition at a time, the latest where no record is that young.
-
-    Raises ToolError, also for partitions that are not there or have no leader.
-    """
+def check_partitions(client: Client, partitions: Collection[Partition]) -> None:
+    """Raise ToolError for partitions that do not exist or have no leader."""
     if not partitions:
-        return {}
+        return
     try:
         known = topic_partitions(client, sorted({topic for topic, _ in partitions}))
     except FAILURES as error:
@@ -66,6 +61,15 @@ def log_offsets(
     if leaderless:
         message = f'The partitions "{",".join(leaderless)}" have no leader'
         raise ToolError(f"{errors}LeaderNotAvailableException", message)
+
+
+def log_offsets(
+    client: Client, partitions: Collection[Partition], timestamp: int
+) -> dict[Partition, int]:
+    """Return the offset of each partition at a time, the latest where no record is that young.
+
+    Raises ToolError.
+    """
     offsets = _offsets(client, partitions, timestamp)
     young = [partition for partition in partitions if offsets[partition] == _UNKNOWN_OFFSET]
     for topic, index in young:

@@ -97,6 +97,10 @@ class Options:
         text = self.value(name)
         return None if text is None else convert(self._declared[name], text)
 
+    def integers(self, name: str) -> list[int]:
+        """Return all values of an option of kind int or long. Raises OptionsError."""
+        return [convert(self._declared[name], text) for text in self.values(name)]
+
     def required(self, *names: str) -> None:
         """Raise UsageError for the first of these options that is not given."""
         for name in names:

@@ -1,10 +1,10 @@
-"""Where `kafka-consumer-groups.sh --reset-offsets` puts a group, in each of its ways."""
+"""Where `--reset-offsets` of the tools of groups puts a group, in each of its ways."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from typing import NoReturn
 
@@ -17,6 +17,7 @@ from coordinator_server.kafka_tools.log_offsets import (
     EARLIEST,
     LATEST,
     RUNTIME,
+    check_partitions,
     log_offsets,
     parse_partitions,
     topic_partitions,
@@ -46,33 +47,63 @@ _DATETIME = re.compile(
 def make_plan(client: Client, options: Options, group: str) -> Plan:
     """The new offsets of a group, in the order of its partitions. Raises ToolError, UsageError."""
     partitions = _scope(client, options, group)
-    if options.has("to-offset"):
-        offset = options.integer("to-offset") or 0
-        return _in_range(client, dict.fromkeys(partitions, offset))
-    if options.has("to-earliest"):
+    check_partitions(client, partitions)
+
+    def current() -> Plan:
+        return {item: at.offset for item, at in read_committed(client, group).items()}
+
+    return plan_for(client, options, group, partitions, current)
+
+
+def plan_for(
+    client: Client,
+    options: Options,
+    group: str,
+    partitions: list[Partition],
+    current: Callable[[], Plan],
+    ways: Collection[str] = WAYS,
+) -> Plan:
+    """Return the new offsets of partitions, in the one of `ways` that the options name.
+
+    `current` reads where the group is. Raises ToolError, UsageError.
+    """
+    way = next(filter(options.has, ways), None)
+    if way == "to-offset":
+        return _in_range(client, dict.fromkeys(partitions, options.integers(way)[0]))
+    if way == "to-earliest":
         return log_offsets(client, partitions, EARLIEST)
-    if options.has("to-latest"):
+    if way == "to-latest":
         return log_offsets(client, partitions, LATEST)
-    if options.has("shift-by"):
-        return _shifted(client, group, partitions, options.integer("shift-by") or 0)
-    if options.has("to-datetime"):
-        timestamp_ms = parse_datetime_ms(options.value("to-datetime") or "")
+    if way == "shift-by":
+        shift = options.integer("shift-by") or 0
+        return _shifted(client, partitions, current(), shift)
+    if way == "to-datetime":
+        timestamp_ms = parse_datetime_ms(options.values(way)[0])
         return log_offsets(client, partitions, timestamp_ms)
-    if options.has("by-duration"):
-        timestamp_ms = int(time.time() * 1000) - parse_duration_ms(
-            options.value("by-duration") or ""
-        )
+    if way == "by-duration":
+        timestamp_ms = int(time.time() * 1000) - parse_duration_ms(options.value(way) or "")
         return log_offsets(client, partitions, timestamp_ms)
-    if options.has("from-file"):
+    if way == "from-file":
         return _from_file(client, options, group)
-    if options.has("to-current"):
-        committed = read_committed(client, group)
-        current = {item: committed[item].offset for item in partitions if item in committed}
-        others = [item for item in partitions if item not in committed]
-        return current | log_offsets(client, others, LATEST)
-    ways = ", ".join(f"[{way}]" for way in WAYS)
-    message = f"Option '[reset-offsets]' requires one of the following scenarios: [{ways}]"
+    if way == "to-current":
+        offsets = current()
+        known = {item: offsets[item] for item in partitions if item in offsets}
+        others = [item for item in partitions if item not in offsets]
+        return known | log_offsets(client, others, LATEST)
+    listed = ", ".join(f"[{way}]" for way in ways)
+    message = f"Option '[reset-offsets]' requires one of the following scenarios: [{listed}]"
     raise UsageError(message)
+
+
+def topic_scope(client: Client, texts: list[str]) -> list[Partition]:
+    """Return the partitions of arguments like TOPIC or TOPIC:0,1. Raises UsageError, ClientError.
+
+    The ClientError is that of a topic.
+    """
+    partitions, topics = parse_partitions(texts)
+    if topics:
+        partitions += topic_partitions(client, topics)
+    return sorted(set(partitions))
 
 
 def _scope(client: Client, options: Options, group: str) -> list[Partition]:
@@ -80,24 +111,20 @@ def _scope(client: Client, options: Options, group: str) -> list[Partition]:
     if options.has("all-topics"):
         return sorted(read_committed(client, group))
     if options.has("topic"):
-        partitions, topics = parse_partitions(options.values("topic"))
-        if topics:
-            partitions += topic_partitions(client, topics)
-        return sorted(set(partitions))
+        return topic_scope(client, options.values("topic"))
     if not options.has("from-file"):
         raise UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
     return []
 
 
-def _shifted(client: Client, group: str, partitions: Collection[Partition], shift: int) -> Plan:
-    committed = read_committed(client, group)
+def _shifted(client: Client, partitions: Collection[Partition], current: Plan, shift: int) -> Plan:
     for topic, index in partitions:
-        if (topic, index) not in committed:
+        if (topic, index) not in current:
             raise UsageError(
                 f"Cannot shift offset for partition {topic}-{index} since there is no current"
                 " committed offset"
             )
-    return _in_range(client, {item: committed[item].offset + shift for item in partitions})
+    return _in_range(client, {item: current[item] + shift for item in partitions})
 
 
 def _in_range(client: Client, wanted: Mapping[Partition, int]) -> Plan:
@@ -113,15 +140,15 @@ def _in_range(client: Client, wanted: Mapping[Partition, int]) -> Plan:
                 "WARN",
                 f"New offset ({offset}) is {bound} offset for topic partition"
                 f" {partition[0]}-{partition[1]}. Value will be set to {plan[partition]}.",
-                "org.apache.kafka.tools.OffsetsUtils",
+                "org.apache.kafka.tools.GroupOffsetsResetter",
             )
     return plan
 
 
 def _from_file(client: Client, options: Options, group: str) -> Plan:
-    plans = _read_plans(options.value("from-file") or "", options.values("group"))
+    plans = _read_plans(options.values("from-file")[0], options.values("group"))
     if group not in plans:
-        print(f"\nError: No reset plan for group {group} found")
+        print(f"\nError: No reset plan for group {group} found.")
         return {}
     return _in_range(client, dict(sorted(plans[group].items())))
 
@@ -141,7 +168,7 @@ def _read_plans(path: str, groups: list[str]) -> dict[str, Plan]:
         outer = ToolError("java.io.IOException", f"Unable to read file {path}")
         outer.__cause__ = cause
         raise_wrapped(outer, RUNTIME)
-    is_without_group = bool(rows) and len(rows[0]) == 3 and rows[0][1].strip().isdecimal()
+    is_without_group = bool(rows) and len(rows[0]) <= 3 and all(map(_is_number, rows[0][1:]))
     plans: dict[str, Plan] = {}
     for row in rows:
         if is_without_group and len(groups) == 1:
@@ -153,8 +180,12 @@ def _read_plans(path: str, groups: list[str]) -> dict[str, Plan]:
     return plans
 
 
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"\s*-?[0-9]+\s*", text) is not None
+
+
 def _number(text: str) -> int:
-    if not re.fullmatch(r"\s*-?[0-9]+\s*", text):
+    if not _is_number(text):
         name = "com.fasterxml.jackson.databind.exc.InvalidFormatException"
         message = f'Cannot deserialize value of type `int` from String "{text}": not a valid value'
         raise_wrapped(ToolError(name, message), RUNTIME)

@@ -26,6 +26,13 @@ SCRIPTS = (
     Script("topics", "kafka-topics", "topics", "create, list, describe, change topics"),
     Script("groups", "kafka-consumer-groups", "consumer_groups", "describe and move groups"),
     Script("list-groups", "kafka-groups", "groups", "list the groups of every kind"),
+    Script("share-groups", "kafka-share-groups", "share_groups", "describe and move share groups"),
+    Script(
+        "streams-groups",
+        "kafka-streams-groups",
+        "streams_groups",
+        "describe and move streams groups",
+    ),
     Script("produce", "kafka-console-producer", "console_producer", "write lines to a topic"),
     Script("consume", "kafka-console-consumer", "console_consumer", "print records of topics"),
     Script(

@@ -59,7 +59,8 @@ def broker(
 def test_the_tools_print_the_same(kind: str, area: Area, tmp_path: Path) -> None:
     """Each call prints the same and ends with the same code, Kafka's tool or ours.
 
-    Each area has a broker of its own, as one leaves quotas that would slow the next down.
+    Each area has a broker of its own, as one leaves quotas that would slow the next down. Cases
+    about all groups are left out, as both sides have groups.
     """
     differing: list[tuple[str, Outcome | None, Outcome | None]] = []
     with (
@@ -80,6 +81,8 @@ def test_the_tools_print_the_same(kind: str, area: Area, tmp_path: Path) -> None
             for tool, prefix, hidden in ((official, "k-", "u-"), (ours, "u-", "k-"))
         )
         for case in cases(area):
+            if case.is_alone:
+                continue
             expected, answer = theirs.play(case), own.play(case)
             end = time.monotonic() + SETTLE_SECONDS
             # A broker of Kafka's learns of a change a moment after it was acknowledged. Calls that

@@ -22,17 +22,21 @@ from typing import Any, NamedTuple, Self
 import kafka
 
 from coordinator_server.client import Client, ClientError, read_settings
+from coordinator_server.kafka_tools.groups_read import alter_offsets
 from coordinator_server.kafka_tools.reassignments import alter_reassignments
 from coordinator_server.kafka_tools.script_names import BY_NAME, run_script
 from coordinator_server.testing import Control
 from protocol.apis.describe_log_dirs import DescribeLogDirsRequest
 from tests.oracle.kafka_process import java
+from tests.scripts.members import MEMBERS, Member
 from tests.scripts.transactional import Transactions
 from tests.support import AUTHORIZED, wait_for
 
 TOOL_SERVER = Path(__file__).with_name("ToolServer.java")
 CLASSES = {
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-share-groups": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
+    "kafka-streams-groups": "org.apache.kafka.tools.streams.StreamsGroupCommand",
     "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
@@ -113,11 +117,25 @@ _TOKEN_SETTINGS = {
 }
 """One listener, with users of both sides."""
 
+SHARE_SETTINGS = {
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    # The records are old: Kafka deletes them after half a minute.
+    "log.retention.ms": "-1",
+}
+"""Without the first two a single Kafka cannot make the topic of share states."""
+STREAMS_SETTINGS = {
+    "group.streams.initial.rebalance.delay.ms": "0",
+    "log.retention.ms": "-1",
+}
+
 HERE = Path(__file__).parent
 AREAS = (
     Area("cases.txt", "recorded.json"),
     Area("groups.txt", "groups.json"),
     Area("all_groups.txt", "all_groups.json"),
+    Area("share_groups.txt", "share_groups.json", {**SETTINGS, **SHARE_SETTINGS}),
+    Area("streams_groups.txt", "streams_groups.json", {**SETTINGS, **STREAMS_SETTINGS}),
     Area("console.txt", "console.json"),
     # A transaction hangs when it was written without its coordinator, which verification prevents.
     Area(
@@ -211,6 +229,8 @@ class Case(NamedTuple):
     line: str
     is_ordered: bool
     has_server: bool
+    is_alone: bool
+    """Whether it shows or changes what another side has on the same broker."""
     arguments: list[str]
     input: str
 
@@ -233,9 +253,9 @@ def read_case(line: str) -> Case:
     """A case as it is written in the files."""
     call, _, text = line.partition(" <<< ")
     words = shlex.split(call)
-    marks = [word for word in words[:1] if word in "*="]
+    marks = [word for word in words[:1] if word in "*=!"]
     typed = text.encode("latin-1").decode("unicode_escape")
-    return Case(line, "*" not in marks, "=" not in marks, words[len(marks) :], typed)
+    return Case(line, "*" not in marks, "=" not in marks, "!" in marks, words[len(marks) :], typed)
 
 
 class Player:
@@ -261,7 +281,7 @@ class Player:
         self._prefix = prefix
         self._directory = directory
         self._hidden = hidden
-        self._members: list[kafka.KafkaConsumer] = []
+        self._members: list[kafka.KafkaConsumer | Member] = []
         self._token = ("", "")
         directory.mkdir()
         for name, password in users.items():
@@ -315,6 +335,14 @@ class Player:
         if words[0] == "leave":
             while self._members:
                 self._members.pop().close()
+            return None
+        if words[0] == "commit":
+            client = Client(self._bootstrap)
+            alter_offsets(client, words[1], {(words[2], int(words[3])): int(words[4])})
+            client.close()
+            return None
+        if words[0] in MEMBERS:
+            self._members.append(MEMBERS[words[0]](self._bootstrap, *words[1:]))
             return None
         server = ["--bootstrap-server", self._bootstrap] if case.has_server else []
         if words[0] in _ENDS:
@@ -498,6 +526,8 @@ class Player:
         (self._directory / "text.json").write_text("partitions: none")
         plan = f"{self._prefix}a,0,1\n{self._prefix}b,0,99\n"
         (self._directory / "plan.csv").write_text(plan)
+        grouped = f"{self._prefix}q,{self._prefix}a,0,1\n"
+        (self._directory / "groups.csv").write_text(grouped)
         lines = "segment.ms=70000\nmax.message.bytes=2000\n"
         (self._directory / "add.properties").write_text(lines)
 

@@ -1,0 +1,164 @@
+"""What the tools of consumer groups, share groups and streams groups have in common."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Mapping, Sequence
+
+from coordinator_server.client import Client, ClientError, ClientSettings
+from coordinator_server.kafka_tools.frame import ToolError, connect, java_class, raise_wrapped
+from coordinator_server.kafka_tools.groups_read import Listing, Partition, delete_offsets
+from coordinator_server.kafka_tools.log_offsets import RUNTIME, parse_partitions, topic_partitions
+from coordinator_server.kafka_tools.options import Option, Options, OptionsError, UsageError
+from coordinator_server.kafka_tools.reset_plan import Plan
+from protocol.errors import ErrorCode
+
+MISSING = "-"
+LEAST_WIDTH = 15
+TIMEOUT = Option(
+    "timeout",
+    "How long to wait for the brokers.",
+    argument="timeout (ms)",
+    kind="long",
+    default="30000",
+)
+
+
+def connect_for_groups(options: Options) -> Client:
+    """Return the client for `--bootstrap-server`, each of whose calls may take `--timeout`.
+
+    Raises ToolError, OptionsError, UnsupportedSettingError.
+    """
+    timeout_ms = options.integer("timeout") or 0
+    try:
+        client = connect(options, settings=ClientSettings(default_api_timeout_ms=timeout_ms))
+    except ToolError as error:
+        if error.java_class.startswith("java."):  # the file of settings cannot be read
+            raise_wrapped(error, RUNTIME)
+        raise
+    # As in Kafka the option counts, whatever the file of settings has.
+    client.settings = client.settings._replace(default_api_timeout_ms=timeout_ms)
+    return client
+
+
+def check_available(options: Options, actions: Mapping[str, Sequence[str]]) -> None:
+    """Refuse options that belong to another action, as joptsimple does while it parses.
+
+    `actions` has the actions that an option is available with. Raises OptionsError.
+    """
+    for name, allowed in actions.items():
+        if options.has(name) and not any(map(options.has, allowed)):
+            raise OptionsError(
+                "UnavailableOptionException",
+                f"Option(s) [{name}] are unavailable given other options on the command line",
+            )
+
+
+def names(options: Collection[str]) -> str:
+    """Return option names as Kafka's tools list them: sorted, in brackets."""
+    return ", ".join(f"[{name}]" for name in sorted(options))
+
+
+def check_exclusive(options: Options, alternatives: Collection[str]) -> None:
+    """Raise UsageError when two of these options are given."""
+    for name in alternatives:
+        options.excludes(name, *(other for other in alternatives if other != name))
+
+
+def parse_list(text: str | None, known: Sequence[str], what: str) -> list[str]:
+    """Return the states or types of a list as Kafka writes them. Raises UsageError."""
+    by_lower = {name.lower(): name for name in known}
+    parts = [part.strip().lower() for part in text.split(",")] if text else []
+    if not by_lower.keys() >= set(parts):
+        plural = "types" if what == "types" else "states"
+        raise UsageError(f"Invalid {what} list '{text}'. Valid {plural} are: {', '.join(known)}")
+    return [by_lower[name] for name in parts]
+
+
+def print_states(groups: Sequence[Listing]) -> None:
+    """Print listed groups with their states."""
+    width = max([LEAST_WIDTH, *(len(group.name) for group in groups)])
+    print(f"{'GROUP':<{width}} STATE")
+    for group in groups:
+        print(f"{group.name:<{width}} {group.state or 'Unknown'}")
+
+
+def export_plans(plans: Mapping[str, Plan], *, has_groups: bool) -> None:
+    """Print the new offsets of groups as CSV, for `--from-file`."""
+    import csv
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    for name, plan in plans.items():
+        for (topic, index), offset in plan.items():
+            row = (topic, index, offset)
+            writer.writerow((name, *row) if has_groups else row)
+    print()
+
+
+def print_plans(plans: Mapping[str, Plan]) -> None:
+    """Print the new offsets of groups as a table; only an empty line when there are no groups."""
+    group_width = max([LEAST_WIDTH, *map(len, plans)])
+    topic_width = max([LEAST_WIDTH, *(len(topic) for plan in plans.values() for topic, _ in plan)])
+    rows: list[tuple[str, str, object, object]] = [("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")]
+    for name, plan in plans.items():
+        rows += ((name, topic, index, offset) for (topic, index), offset in plan.items())
+    for name, topic, index, offset in rows if plans else ():
+        line = f"\n{name:<{group_width}} {topic:<{topic_width}} {index!s:<10} {offset}"
+        print(line, end="")
+    print()
+
+
+def selected_partitions(
+    client: Client, texts: Sequence[str], results: dict[Partition, ClientError | None]
+) -> list[Partition]:
+    """Return the partitions of arguments like TOPIC or TOPIC:0,1. Raises UsageError.
+
+    The error of a topic is put into `results` as that of its partition -1.
+    """
+    partitions, topics = parse_partitions(texts)
+    for topic in dict.fromkeys(topics):
+        try:
+            partitions += topic_partitions(client, [topic])
+        except ClientError as error:
+            results[topic, -1] = error
+    return partitions
+
+
+def delete_group_offsets(
+    client: Client,
+    name: str,
+    partitions: Collection[Partition],
+    results: dict[Partition, ClientError | None],
+) -> None:
+    """Delete committed offsets of a group; print the result of each partition, and `results`."""
+    failure: ClientError | None = None
+    try:
+        deleted = delete_offsets(client, name, partitions)
+        failure = next(filter(None, deleted.values()), None)
+    except ClientError as error:
+        failure, deleted = error, dict.fromkeys(partitions, error)
+    if failure is None:
+        print(f"Request succeeded for deleting offsets from group {name}.")
+    elif failure.code in (
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ):
+        print("\nError: Encountered some partition-level error, see the follow-up details.")
+    elif failure.code in (
+        ErrorCode.INVALID_GROUP_ID,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.NON_EMPTY_GROUP,
+    ):
+        print(f"\nError: {failure.code.message}")
+    else:
+        print(f"\nError: Encountered some unknown error: {failure.code.name}")
+    rows = results | deleted
+    width = max([LEAST_WIDTH, *(len(topic) for topic, _ in rows)])
+    print(f"\n{'TOPIC':<{width}} {'PARTITION':<10} {'STATUS':<15}", end="")
+    for (topic, index), reason in sorted(rows.items(), key=lambda row: row[0]):
+        number = MISSING if index < 0 else str(index)
+        status = "Successful" if reason is None else f"Error: {java_class(reason)}: {reason}"
+        print(f"\n{topic:<{width}} {number:<10} {status:<15}", end="")
+    print()

@@ -33,12 +33,16 @@ class FetchSettings(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """A record, or none where a batch ends, as it may show none; where to read on after it."""
+    """A record, or none where a batch ends, as it may show none; where to read on after it.
+
+    Only a share group counts deliveries.
+    """
 
     partition: Partition
     record: Record | None
     header: BatchHeader
     next_offset: int
+    delivery_count: int | None = None
 
 
 class Fetcher:

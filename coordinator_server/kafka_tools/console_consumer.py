@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
 import sys
@@ -12,8 +11,20 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from coordinator_server.client import ClientError, ClientSettings
-from coordinator_server.kafka_tools.console import ended_by_sigterm, warn_topic
-from coordinator_server.kafka_tools.formatters import DEFAULT, Formatter, make_formatter
+from coordinator_server.kafka_tools.console import (
+    DESERIALIZERS,
+    FORMATTER,
+    FORMATTER_CONFIG,
+    FORMATTER_PROPERTY,
+    PROPERTY,
+    ended_by_sigterm,
+    log_error,
+    read_formatter,
+    warn_replaced,
+    warn_topic,
+    write_record,
+)
+from coordinator_server.kafka_tools.formatters import Formatter
 from coordinator_server.kafka_tools.frame import (
     FAILURES,
     Failure,
@@ -25,7 +36,6 @@ from coordinator_server.kafka_tools.frame import (
     print_stack_trace,
     print_with_usage,
 )
-from coordinator_server.kafka_tools.java import log
 from coordinator_server.kafka_tools.log_offsets import EARLIEST, LATEST
 from coordinator_server.kafka_tools.options import (
     Option,
@@ -53,12 +63,6 @@ _REPLACED = {
     "consumer-property": "command-property",
     "consumer.config": "command-config",
 }
-_PROPERTY_HELP = (
-    "print.timestamp, print.key, print.offset, print.partition, print.headers, print.value,"
-    " print.epoch (true or false), key.separator, line.separator, headers.separator, null.literal,"
-    " key.deserializer, value.deserializer, headers.deserializer."
-)
-
 OPTIONS = (
     Option(
         "bootstrap-server",
@@ -103,14 +107,11 @@ OPTIONS = (
         argument="level",
         default="read_uncommitted",
     ),
-    Option("formatter", "The class that prints records.", argument="class", default=DEFAULT),
-    Option("formatter-property", f"How it prints: {_PROPERTY_HELP}", argument="prop"),
-    Option("property", "Old name of --formatter-property.", argument="prop"),
-    Option("formatter-config", "A file of formatter properties.", argument="config file"),
-    Option("key-deserializer", "The class that reads keys.", argument="deserializer for key"),
-    Option(
-        "value-deserializer", "The class that reads values.", argument="deserializer for values"
-    ),
+    FORMATTER,
+    FORMATTER_PROPERTY,
+    PROPERTY,
+    FORMATTER_CONFIG,
+    *DESERIALIZERS,
     Option("skip-message-on-error", "Skip a record that cannot be printed."),
     Option("command-property", "A setting of the consumer.", argument="consumer_prop"),
     Option("consumer-property", "Old name of --command-property.", argument="consumer_prop"),
@@ -128,12 +129,12 @@ def run(options: Options) -> int:
         return 1
     offset = _offset(options)
     timeout_ms = options.integer("timeout-ms")
-    formatter = _formatter(options)
+    formatter = read_formatter(options)
     code = 0
     try:
         _consume(options, properties, offset, timeout_ms, formatter)
     except FAILURES as error:
-        _log_error("Unknown error when running consumer: ", error)
+        log_error("Unknown error when running consumer: ", error, _LOGGER)
         code = 1
     if options.has("enable-systest-events"):
         print("shutdown_complete")
@@ -159,11 +160,7 @@ def _check_arguments(options: Options) -> None:
         if options.has(old) and options.has(new):
             raise UsageError(f"Options --{old} and --{new} cannot be specified together.")
     for old, new in _REPLACED.items():
-        if options.has(old):
-            print(
-                f"Option --{old} is deprecated and will be removed in a future version."
-                f" Use --{new} instead."
-            )
+        warn_replaced(options, old, new)
 
 
 def _properties(options: Options) -> dict[str, str] | None:
@@ -216,15 +213,6 @@ def _offset(options: Options) -> int:
             " 'latest', or a non-negative long."
         )
     return int(text)
-
-
-def _formatter(options: Options) -> Formatter:
-    properties = file_properties(options, "formatter-config")
-    for side in ("key", "value"):
-        if options.value(f"{side}-deserializer"):
-            properties[f"{side}.deserializer"] = options.value(f"{side}-deserializer") or ""
-    properties |= key_values(options.values("property") + options.values("formatter-property"))
-    return make_formatter(options.value("formatter") or "", properties)
 
 
 def consumer_settings(properties: Mapping[str, str]) -> ConsumerSettings:
@@ -355,10 +343,10 @@ def _print_records(
             fetched = consumer.receive(timeout_s)
         except TimeoutError:
             timeout = ToolError("org.apache.kafka.common.errors.TimeoutException", "")
-            _log_error("Error processing message, terminating consumer process: ", timeout)
+            log_error("Error processing message, terminating consumer process: ", timeout, _LOGGER)
             return
         except (ClientError, ToolError) as error:
-            _log_error("Error processing message, terminating consumer process: ", error)
+            log_error("Error processing message, terminating consumer process: ", error, _LOGGER)
             return
         counter.count += 1
         try:
@@ -366,28 +354,11 @@ def _print_records(
         except ToolError as error:
             if not skips:
                 raise
-            _log_error("Error processing message, skipping this message: ", error)
+            log_error("Error processing message, skipping this message: ", error, _LOGGER)
             continue
-        if not _write(line):
+        if not write_record(line):
             print("Unable to write to standard out, closing consumer.", file=sys.stderr)
             return
-
-
-def _write(line: bytes) -> bool:
-    """Write a line at once; False when there is no reader any more."""
-    try:
-        sys.stdout.buffer.write(line)
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        # What Python still holds would fail once more when it is written at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return False
-    return True
-
-
-def _log_error(message: str, error: Failure) -> None:
-    log("ERROR", message, _LOGGER)
-    print_stack_trace(error)
 
 
 def _failed(error: Failure) -> int:

@@ -77,7 +77,9 @@ class DefaultFormatter:
             return f"Partition:{fetched.partition[1]}".encode()
         if name == "offset":
             return f"Offset:{record.offset}".encode()
-        if name in ("delivery", "epoch"):  # Kafka's tool has neither by then
+        if name == "delivery" and fetched.delivery_count is not None:
+            return f"Delivery:{fetched.delivery_count}".encode()
+        if name in ("delivery", "epoch"):  # Kafka's tool has no epoch by then
             return f"{name.capitalize()}:NOT_PRESENT".encode()
         if name == "headers":
             headers = [

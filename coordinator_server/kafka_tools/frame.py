@@ -279,7 +279,7 @@ def connect_to(
             " could not be established. Node may not be available.",
             NETWORK_CLIENT,
         )
-        if node_id < 0 and name in ("Producer", "Consumer"):
+        if node_id < 0 and name in ("Producer", "Consumer", "ShareConsumer"):
             log(
                 "WARN",
                 f"{label} Bootstrap broker {address.host}:{address.port} (id: {node_id} rack: null"

@@ -36,6 +36,12 @@ SCRIPTS = (
     Script("produce", "kafka-console-producer", "console_producer", "write lines to a topic"),
     Script("consume", "kafka-console-consumer", "console_consumer", "print records of topics"),
     Script(
+        "share-consume",
+        "kafka-console-share-consumer",
+        "console_share_consumer",
+        "print records as a member of a share group",
+    ),
+    Script(
         "consumer-perf-test", "kafka-consumer-perf-test", "consumer_perf_test", "how fast it reads"
     ),
     Script(

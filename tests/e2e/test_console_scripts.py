@@ -144,6 +144,55 @@ def test_what_a_stopped_consumer_has_printed_is_committed() -> None:
         assert lag(broker, "g") == ["0"]
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_a_stopped_share_consumer_has_printed_is_acknowledged(number: signal.Signals) -> None:
+    """At Ctrl-C and SIGTERM it acknowledges, with two leaders, leaves its group, and says so."""
+    with Broker({**SETTINGS, "broker.count": "2"}) as broker:
+        make_topic(broker, "t", 2)
+        server = ["--bootstrap-server", broker.bootstrap_servers]
+        share = ["kafka-share-groups.sh", *server, "--group", "g"]
+        where = ["--topic", "t", "--to-earliest", "--execute"]
+        assert run(*share, "--reset-offsets", *where).returncode == 0
+        produce(broker, "t", "a:1\nb:2\nc:3\nd:4\n")
+        line = ["kafka-console-share-consumer.sh", *server, "--topic", "t", "--group", "g"]
+        with started(*line, "--enable-systest-events") as consumer:
+            printed = [read_line(consumer) for _ in range(4)]
+            assert sorted(printed) == ["1\n", "2\n", "3\n", "4\n"]
+            consumer.send_signal(number)
+            out, err = consumer.communicate(timeout=60)
+        assert consumer.returncode == 128 + number
+        assert (out, err) == ("shutdown_complete\n", "Processed a total of 4 messages\n")
+        described = run(*share, "--describe").stdout.splitlines()[2:]
+        assert [row.split()[-1] for row in described] == ["0", "0"]
+        assert "has no active members" in run(*share, "--describe", "--members").stderr
+
+
+def test_two_share_consumers_share_records_and_one_takes_over_what_the_other_released() -> None:
+    """A released record comes once more, with a higher delivery count."""
+    with Broker(SETTINGS) as broker:
+        make_topic(broker, "t")
+        server = ["--bootstrap-server", broker.bootstrap_servers]
+        line = ["kafka-console-share-consumer.sh", *server, "--topic", "t", "--group", "g"]
+        line += ["--formatter-property", "print.delivery=true"]
+        with started(*line) as first:
+            share = ["kafka-share-groups.sh", *server, "--describe", "--group", "g"]
+            wait_for(
+                lambda: "t:0" in run(*share, "--members").stdout,
+                "the first consumer has its partition",
+            )
+            produce(broker, "t", "a:1\n")
+            assert read_line(first) == "Delivery:1\t1\n"
+            first.kill()
+        limit = ["--max-messages", "1", "--timeout-ms", "60000"]
+        produce(broker, "t", "a:2\n")
+        done = run(*line, *limit, "--release")
+        again = run(*line, *limit)
+        value = done.stdout.split("\t")[1]
+        deliveries = [int(one.stdout.split("\t")[0].partition(":")[2]) for one in (done, again)]
+        assert again.stdout.split("\t")[1] == value
+        assert deliveries[1] == deliveries[0] + 1
+
+
 def test_a_closed_pipe_ends_the_consumer_in_order() -> None:
     """As with `head -1` behind it: one line says so, the group is left, the exit code is 0."""
     with Broker(SETTINGS) as broker:

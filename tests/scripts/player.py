@@ -40,6 +40,7 @@ CLASSES = {
     "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
     "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
     "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
@@ -135,6 +136,7 @@ AREAS = (
     Area("groups.txt", "groups.json"),
     Area("all_groups.txt", "all_groups.json"),
     Area("share_groups.txt", "share_groups.json", {**SETTINGS, **SHARE_SETTINGS}),
+    Area("share_console.txt", "share_console.json", {**SETTINGS, **SHARE_SETTINGS}),
     Area("streams_groups.txt", "streams_groups.json", {**SETTINGS, **STREAMS_SETTINGS}),
     Area("console.txt", "console.json"),
     # A transaction hangs when it was written without its coordinator, which verification prevents.

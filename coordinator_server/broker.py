@@ -230,13 +230,17 @@ class Broker:
         return self._cluster.controller_id
 
     def endpoints(self, connection: Connection, *, with_stopped: bool = False) -> list[Endpoint]:
-        """Where the client of a connection finds the brokers, those that run or all of them."""
+        """Where the client of a connection finds the brokers, those that run or all of them.
+
+        Brokers that lack the client's listener are left out.
+        """
         cluster = self._cluster
         registered = self.topics.broker_ids
         nodes = (
             filter(registered.__contains__, cluster.node_ids) if with_stopped else cluster.brokers
         )
-        return [cluster.endpoint(node_id, self.node_id, connection) for node_id in nodes]
+        found = (cluster.endpoint(node_id, self.node_id, connection) for node_id in nodes)
+        return [one for one in found if one is not None]
 
     def endpoint(self, node_id: int, connection: Connection) -> Endpoint | None:
         """Where the client of a connection finds one broker; None if that does not run."""

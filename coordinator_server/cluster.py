@@ -113,8 +113,6 @@ class Cluster:
         self._configs = {one.node_id: one for one in configs}
         self.node_ids = tuple(self._configs)
         self._servers: dict[int, SocketServer] = {}
-        # Where each broker listens, or shall; a broker that stopped comes back there.
-        self._addresses = {node_id: one.listeners() for node_id, one in self._configs.items()}
         self._share_persister: LocalSharePersister | None = None
         self._is_listening = self._is_stopping = False
         self.step_runner = StepRunner(self.machine_clock)
@@ -141,6 +139,7 @@ class Cluster:
             max_open_files=descriptors.for_logs(),
         )
         self.dynamic_configs = DynamicConfigs(logs.catalogue, self._configs)
+        self._address_book.follow_all()
         self._log_defaults = LogDefaults(logs, self._configs)
         self._flusher = Flusher(asyncio.get_running_loop())
         logs.use(self._flusher)
@@ -181,9 +180,9 @@ class Cluster:
         for node_id, broker in self.brokers.items():
             self._listen(broker)
             if node_id != self.config.node_id:
-                for address in self._addresses[node_id]:
+                for address in self.addresses(node_id):
                     LOG.emit("broker.listening", broker=node_id, address=address.address)
-        return self._addresses[self.config.node_id]
+        return self.addresses(self.config.node_id)
 
     async def stop(self) -> None:
         """Answer what is parked, close connections and logs; what was ephemeral is removed."""
@@ -213,28 +212,24 @@ class Cluster:
         """The broker that clients are told to be the controller; -1 when none runs."""
         return next(iter(self.brokers), NOBODY)
 
-    def endpoint(self, node_id: int, asked_id: int, connection: Connection) -> Endpoint:
+    def endpoint(self, node_id: int, asked_id: int, connection: Connection) -> Endpoint | None:
         """Where a client that is connected to broker `asked_id` finds broker `node_id`.
 
-        By default at the host that it reached us by, each broker at its own port.
+        None if that broker does not have the listener that the client came in by.
         """
-        port = connection.local_address[1]
-        if node_id != asked_id:
-            name = connection.listener_name
-            port = next(one.port for one in self._addresses[node_id] if one.name == name)
-        host, port = self._address_book.address(connection, node_id, port)
+        address = self._address_book.find(connection, node_id, asked_id)
+        if address is None:
+            return None
         rack = self.topics.racks.get(node_id)
-        return Endpoint(node_id, host, port, node_id not in self.brokers, rack)
+        return Endpoint(node_id, *address, node_id not in self.brokers, rack)
 
     def advertised_listeners(self, node_id: int, connection: Connection) -> str:
         """Return `advertised.listeners` of a broker as a client of that broker sees it."""
-        return self._address_book.advertised_listeners(
-            connection, node_id, self._addresses[node_id]
-        )
+        return self._address_book.advertised_listeners(connection, node_id)
 
     def addresses(self, node_id: int) -> tuple[Listener, ...]:
         """Where a broker listens, or will when it runs."""
-        return self._addresses[node_id]
+        return self._address_book.listeners[node_id]
 
     def connection_count(self, node_id: int) -> int:
         """How many connections a broker has."""
@@ -285,6 +280,7 @@ class Cluster:
             if node_id in self._servers:
                 self._servers[node_id].settings_changed()
             yield
+        yield from self._address_book.follow(self._servers)
 
     def move(self, topic: Topic, partition: Partition, node_id: int) -> None:
         """Have a broker that runs lead a partition, and coordinate the groups in it."""
@@ -318,7 +314,8 @@ class Cluster:
             for server in self._servers.values():
                 server.connections.abort()
             for node_id, (server, addresses) in fresh.items():
-                self._servers[node_id], self._addresses[node_id] = server, addresses
+                self._servers[node_id] = server
+                self._address_book.listeners[node_id] = addresses
             for broker in self.brokers.values():
                 broker.forget()
             if topics:
@@ -353,7 +350,7 @@ class Cluster:
         fresh = {}
         try:
             for node_id, server in servers.items():
-                free = [one._replace(port=0) for one in self._addresses[node_id]]
+                free = [one._replace(port=0) for one in self.addresses(node_id)]
                 fresh[node_id] = server, server.start(free)
         except StartError:
             for server in servers.values():
@@ -460,10 +457,11 @@ class Cluster:
         node_id = broker.node_id
         server = self._servers[node_id] = self._socket_server(broker)
         try:
-            self._addresses[node_id] = server.start(self._addresses[node_id])
+            server.start(self._address_book.listeners_of_start(node_id))
         except StartError:
             self._servers.pop(node_id).accept_no_more()
             raise
+        run_all(self._address_book.follow(self._servers))
 
     def _socket_server(self, broker: Broker) -> SocketServer:
         metering = Metering(self.security, self.machine_clock)

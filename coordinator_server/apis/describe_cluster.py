@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coordinator_server.topics.leadership import NOBODY
 from coordinator_server.topics.operations import CLUSTER_OPERATIONS
 from protocol.apis.describe_cluster import (
     DescribeClusterBroker,
@@ -37,9 +38,12 @@ def handle(broker: Broker, call: Call, request: DescribeClusterRequest) -> None:
         return
     # A broker that is stopped is what Kafka calls fenced (KIP-1073).
     endpoints = broker.endpoints(call.connection, with_stopped=request.include_fenced_brokers)
+    controller_id = broker.controller_id
+    if controller_id not in {one.node_id for one in endpoints}:
+        controller_id = NOBODY
     response = DescribeClusterResponse(
         cluster_id=broker.cluster_id,
-        controller_id=broker.controller_id,
+        controller_id=controller_id,
         brokers=[
             DescribeClusterBroker(
                 broker_id=one.node_id,

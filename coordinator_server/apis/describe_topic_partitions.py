@@ -10,7 +10,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from coordinator_server.apis.metadata import described_partition
+from coordinator_server.apis.metadata import described_partition, without_listener
 from coordinator_server.security.acl import Operation, ResourceType
 from coordinator_server.topics.names import is_internal, name_error
 from coordinator_server.topics.operations import TOPIC_OPERATIONS
@@ -38,6 +38,7 @@ def handle(broker: Broker, call: Call, request: DescribeTopicPartitionsRequest) 
     first = _order(cursor.topic_name) if cursor is not None else b""
     names: list[tuple[bytes, str]] = []  # a heap: sorting them would be one long step
     access = broker.security.access(call.connection, call.api_name)
+    lacking = without_listener(broker, broker.endpoints(call.connection))
     refused: list[tuple[bytes, str]] = []  # likewise
     has_cursor_name, has_empty_name = not request.topics, False
     for one in request.topics or broker.topics.listed_topics():
@@ -79,7 +80,7 @@ def handle(broker: Broker, call: Call, request: DescribeTopicPartitionsRequest) 
         if cursor is not None and name == cursor.topic_name:
             start = cursor.partition_index
         listed = topic.partitions[start : start + left]
-        page.topics.append((yield from _described(broker, topic, listed)))
+        page.topics.append((yield from _described(broker, topic, listed, lacking)))
         if start + len(listed) < len(topic.partitions):
             page.next_cursor = Cursor(topic_name=name, partition_index=start + len(listed))
             break
@@ -117,12 +118,12 @@ def _order(name: str) -> bytes:
 
 
 def _described(
-    broker: Broker, topic: Topic, partitions: list[Partition]
+    broker: Broker, topic: Topic, partitions: list[Partition], lacking: frozenset[int]
 ) -> Generator[None, None, DescribeTopicPartitionsResponseTopic]:
     running = broker.topics.leadership.running
     listed = []
     for partition in partitions:
-        known = described_partition(partition, running)
+        known = described_partition(partition, running, lacking)
         listed.append(
             DescribeTopicPartitionsResponsePartition(
                 partition_index=known.partition_index,

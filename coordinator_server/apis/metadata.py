@@ -26,10 +26,11 @@ from protocol.schema import ZERO_UUID
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Generator
+    from collections.abc import Container, Generator, Sequence
 
     from coordinator_server.broker import Broker
     from coordinator_server.net.call import Call
+    from coordinator_server.net.endpoint import Endpoint
     from coordinator_server.steps import Steps
     from coordinator_server.topics.topic import Partition, Topic
 
@@ -42,10 +43,12 @@ def handle(broker: Broker, call: Call, request: MetadataRequest) -> Steps:
         if error is not ErrorCode.NONE:
             call.reply((yield from _refusal(asked, error)))
             return
+    endpoints = broker.endpoints(call.connection)
+    lacking = without_listener(broker, endpoints)
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
-            for one in broker.endpoints(call.connection)
+            for one in endpoints
         ],
         cluster_id=broker.cluster_id,
         controller_id=broker.controller_id,
@@ -54,10 +57,10 @@ def handle(broker: Broker, call: Call, request: MetadataRequest) -> Steps:
     if asked is None or (call.api_version == 0 and not asked):
         for topic in broker.topics.listed_topics():
             if broker.topics.topic(topic.name) is topic:  # not deleted between the steps
-                response.topics.append((yield from _known(broker, topic, operations)))
+                response.topics.append((yield from _known(broker, topic, operations, lacking)))
             yield
     else:
-        yield from _asked(broker, call, request, asked, response.topics, operations)
+        yield from _asked(broker, call, request, asked, response.topics, operations, lacking)
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     call.reply(response)
@@ -70,6 +73,7 @@ def _asked(
     asked: list[MetadataRequestTopic],
     known: list[MetadataResponseTopic],
     operations: int,
+    lacking: frozenset[int],
 ) -> Steps:
     """The topics of a request: by id when it names an id, else by name; unknown ones at the end.
 
@@ -95,7 +99,7 @@ def _asked(
             assert name is not None
             topic = broker.topics.topic(name)
         if topic is not None:
-            known.append((yield from _known(broker, topic, operations)))
+            known.append((yield from _known(broker, topic, operations, lacking)))
         elif by_id:
             error = ErrorCode.UNKNOWN_TOPIC_ID
             unknown.append(
@@ -121,7 +125,7 @@ def _asked(
         for name in to_create:
             topic = broker.topics.topic(name)
             if topic is not None:
-                created[name] = yield from _known(broker, topic, operations)
+                created[name] = yield from _known(broker, topic, operations, lacking)
     for described in unknown:
         known.append(created.get(described.name, described))
         yield
@@ -129,7 +133,7 @@ def _asked(
 
 
 def _known(
-    broker: Broker, topic: Topic, operations: int
+    broker: Broker, topic: Topic, operations: int, lacking: frozenset[int]
 ) -> Generator[None, None, MetadataResponseTopic]:
     running = broker.topics.leadership.running
     described = MetadataResponseTopic(
@@ -139,23 +143,39 @@ def _known(
         topic_authorized_operations=operations,
     )
     for partition in topic.partitions:
-        described.partitions.append(described_partition(partition, running))
+        described.partitions.append(described_partition(partition, running, lacking))
         yield
     return described
 
 
-def described_partition(partition: Partition, running: Container[int]) -> MetadataResponsePartition:
-    """One partition with its leader and replicas, those of brokers that are `running` in sync."""
+def without_listener(broker: Broker, endpoints: Sequence[Endpoint]) -> frozenset[int]:
+    """Return the brokers that run and are not among the endpoints of a listener."""
+    running = broker.topics.leadership.running
+    if len(endpoints) >= len(running):
+        return frozenset()
+    return frozenset(running).difference(one.node_id for one in endpoints)
+
+
+def described_partition(
+    partition: Partition, running: Container[int], lacking: frozenset[int]
+) -> MetadataResponsePartition:
+    """One partition with its leader and replicas, those of brokers that are `running` in sync.
+
+    Brokers `lacking` the client's listener are offline for this client, and cannot lead (Kafka's
+    KRaftMetadataCache.getPartitionMetadata).
+    """
     replicas = partition.replicas
     described = MetadataResponsePartition(
         partition_index=partition.index,
         leader_id=partition.leader_id,
         replica_nodes=list(replicas),
         isr_nodes=[one for one in replicas if one in running],
-        offline_replicas=[one for one in replicas if one not in running],
+        offline_replicas=[one for one in replicas if one not in running or one in lacking],
     )
     if partition.leader_id == NOBODY:
         described.error_code = ErrorCode.LEADER_NOT_AVAILABLE
+    elif partition.leader_id in lacking:
+        described.error_code, described.leader_id = ErrorCode.LISTENER_NOT_FOUND, NOBODY
     try:
         described.leader_epoch = partition.leader_epoch
     except StorageError:

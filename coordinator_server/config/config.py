@@ -209,6 +209,10 @@ class Config:
         """The addresses to listen on; those of a KRaft controller are left out."""
         return tuple(self._broker_listeners("listeners"))
 
+    def listeners_of_start(self) -> tuple[Listener, ...]:
+        """Return the addresses to listen on that were given at the start."""
+        return tuple(self._without_controllers("listeners", self._static[0]["listeners"]))
+
     def advertised_listeners(self) -> dict[str, Listener]:
         """Listener name -> address that clients get; a name that is missing means auto."""
         advertised = self._broker_listeners("advertised.listeners")
@@ -216,15 +220,19 @@ class Config:
 
     def _broker_listeners(self, setting: str) -> list[Listener]:
         """A setting's listeners without those of a KRaft controller, which may be in both."""
+        return self._without_controllers(setting, self.items(setting))
+
+    def _without_controllers(self, setting: str, value: Value) -> list[Listener]:
+        assert isinstance(value, tuple)
         controller = {name.upper() for name in self.items("controller.listener.names")}
-        texts = [text for text in self.items(setting) if text != "auto"]
+        texts = [text for text in value if text != "auto"]
         listeners = [_parse_listener(setting, text) for text in texts]
         return [listener for listener in listeners if listener.name not in controller]
 
     def security_protocol(self, listener_name: str) -> SecurityProtocol:
         """The security protocol of a listener. Raises ConfigError."""
         protocols = dict(
-            item.strip().partition(":")[::2]
+            [part.strip() for part in item.partition(":")[::2]]
             for item in self.text("listener.security.protocol.map").upper().split(",")
         )
         name = protocols.get(listener_name, listener_name)

@@ -23,6 +23,11 @@ from coordinator_server.config.dynamic_settings import (
     split_listener,
 )
 from coordinator_server.config.inert_settings import JMX_REPORTER
+from coordinator_server.config.listener_checks import (
+    LISTENERS,
+    existing_listeners_problem,
+    listeners_problem,
+)
 from coordinator_server.config.other_names import OF_KAFKA
 from coordinator_server.config.settings import SETTINGS
 from protocol.hashing import java_hash
@@ -144,10 +149,13 @@ def _value_error(setting: Setting, text: str) -> str | None:
         )
     if setting.kind is Kind.LIST and setting.name not in _ANY_ITEMS:
         items = [item.strip() for item in text.split(",")]
-        if "" in items and items != [""]:
-            return f"Configuration '{setting.name}' values must not be empty."
+        if items == [""] and setting.name == LISTENERS:
+            reason = "must not be empty. Valid values include: any non-empty value"
+            return f"Configuration '{setting.name}' {reason}"
         if len(set(items)) < len(items):
             return f"Configuration '{setting.name}' values must not be duplicated."
+        if "" in items and items != [""]:
+            return f"Configuration '{setting.name}' values must not be empty."
     try:
         parse_client_config(setting, text)
     except TopicConfigError as error:
@@ -340,30 +348,13 @@ def _reporters_problem(new: NewSettings, config: Config) -> str | None:
     )
 
 
-def _listeners_problem(new: NewSettings, config: Config) -> str | None:
-    """Return why existing listeners cannot follow (DynamicListenerConfig).
-
-    Whatever else a listener was given at run time would need a new listener.
-    """
+def _listeners_change_problem(new: NewSettings, config: Config) -> str | None:
+    """Return why existing listeners cannot follow (DynamicListenerConfig)."""
     if not any(
         name in SETTINGS and new.value(name) != config.value(name) for name in RECONFIGURED_LISTENER
     ):
         return None
-    for listener in config.listeners():
-        if listener.name.lower() in new.fixed_listeners:
-            return (
-                "Configs cannot be updated dynamically for existing listener "
-                f"ListenerName({listener.name}), restart broker or create a new listener for update"
-            )
-    return None
-
-
-def _addresses_problem(new: NewSettings, config: Config) -> str | None:
-    """Return why listeners cannot be added or removed: their addresses are fixed at the start."""
-    for name in ("listeners", "listener.security.protocol.map"):
-        if new.value(name) != config.value(name):
-            return f"{name} cannot change while this broker runs, set it and restart the broker"
-    return None
+    return existing_listeners_problem(new, config)
 
 
 def store_problem(reason: str) -> str:
@@ -378,15 +369,15 @@ _Check = Callable[[NewSettings, "Config"], str | None]
 _REQUIREMENTS: tuple[_Check, ...] = (
     _roll_problem,
     _cleaner_problem,
+    listeners_problem,
     _connections_problem,
     _intervals_problem,
     _directories_problem,
 )
 _CHANGES: tuple[_Check, ...] = (
-    _addresses_problem,
     _threads_problem,
     _cleaner_threads_problem,
     _local_retention_problem,
     _reporters_problem,
-    _listeners_problem,
+    _listeners_change_problem,
 )

@@ -24,6 +24,7 @@ from coordinator_server.config.dynamic_settings import (
     synonyms_of,
 )
 from coordinator_server.config.inert_settings import REPLICATION_QUOTAS
+from coordinator_server.config.listener_checks import LISTENERS, PROTOCOLS, listeners_problem
 from coordinator_server.config.settings import SETTINGS
 from coordinator_server.steps import run_all
 from storage.config_def import InvalidValueError, Value, parse, render
@@ -39,7 +40,8 @@ ALL_BROKERS = ""
 class Layers:
     """Candidate settings of a broker under other dynamic configs.
 
-    `read` first. `fixed_listeners` are those that were given more than can change while they run.
+    `read` first. `fixed_listeners` are those that were given more than can change while they run,
+    in lower case.
     """
 
     def __init__(self, config: Config, own: Mapping[str, str], shared: Mapping[str, str]) -> None:
@@ -73,6 +75,12 @@ class Layers:
                 self.values[name] = value
             else:
                 self.of_listeners.setdefault(listener.lower(), {})[stem.lower()] = value
+
+    def drop_unusable_listeners(self) -> None:
+        """Keep the listeners of the start if the others cannot be had."""
+        if listeners_problem(self, self.config) is not None:
+            for name in (LISTENERS, PROTOCOLS):
+                self.values.pop(name, None)
 
     def value(self, name: str) -> Value:
         """Return the value that a setting of the broker would have."""
@@ -163,6 +171,7 @@ class DynamicConfigs:
             while (texts := self._texts(node_id)) != config.dynamic:
                 layers = Layers(config, *texts)
                 yield from layers.read()
+                layers.drop_unusable_listeners()
                 if texts == self._texts(node_id):
                     config.set_dynamic(layers.texts, layers.values, layers.of_listeners)
 

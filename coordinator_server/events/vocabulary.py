@@ -204,6 +204,9 @@ VOCABULARY: dict[str, EventType] = {
     "topic.configured": EventType(INFO, ("topic", "configs")),
     "partitions.created": EventType(INFO, ("topic", "partitions")),
     "leader.elected": EventType(DEBUG, ("topic", "partition", "leader", "before")),
+    "listener.added": EventType(INFO, ("listener", "address")),
+    "listener.failed": EventType(ERROR, ("listener", "reason")),
+    "listener.removed": EventType(INFO, ("listener",)),
     "log.recovered": EventType(
         WARNING, ("topic", "partition", "offset", "bytes_cut", "reason", "file")
     ),

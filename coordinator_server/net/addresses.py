@@ -17,11 +17,13 @@ from coordinator_server.config.hosts import is_address, is_loopback
 from coordinator_server.events.log import LOG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from coordinator_server.config.config import Config, Listener
     from coordinator_server.net.connection import Connection
     from coordinator_server.net.networks import RoutingTable
+    from coordinator_server.net.socket_server import SocketServer
+    from coordinator_server.steps import Steps
 
 _DEFAULT_PUBLISHED_HOST = "localhost"
 
@@ -36,6 +38,10 @@ class AddressBook:
     def __init__(
         self, configs: Mapping[int, Config], routing_table: RoutingTable, *, in_container: bool
     ) -> None:
+        self._configs = configs
+        self.listeners: dict[int, tuple[Listener, ...]] = {}
+        """Where each broker listens, or shall; a broker that stopped comes back there."""
+        self.follow_all()
         self._advertised = {
             node_id: config.advertised_listeners() for node_id, config in configs.items()
         }
@@ -47,6 +53,42 @@ class AddressBook:
         self._routing_table = routing_table
         self._in_container = in_container
         self._warned: set[str] = set()
+
+    def follow_all(self) -> None:
+        """Take the listeners that all brokers have by their settings, before they listen."""
+        self.listeners = {node_id: one.listeners() for node_id, one in self._configs.items()}
+
+    def listeners_of_start(self, node_id: int) -> list[Listener]:
+        """Return the listeners of a broker that were not added at run time."""
+        fixed = {one.name for one in self._configs[node_id].listeners_of_start()}
+        return [one for one in self._wanted(node_id) if one.name in fixed]
+
+    def follow(self, servers: Mapping[int, SocketServer]) -> Steps:
+        """Have brokers listen where their settings say now; known listeners stay where they are."""
+        for node_id in self._configs:
+            self.listeners[node_id] = self._wanted(node_id)
+            server = servers.get(node_id)
+            if server is not None:
+                yield from server.follow(self.listeners[node_id])
+                if servers.get(node_id) is server:
+                    self.listeners[node_id] = server.addresses
+
+    def _wanted(self, node_id: int) -> tuple[Listener, ...]:
+        known = {one.name: one for one in self.listeners[node_id]}
+        wanted = self._configs[node_id].listeners()
+        return tuple(known.get(one.name, one) for one in wanted)
+
+    def find(self, connection: Connection, node_id: int, asked_id: int) -> tuple[str, int] | None:
+        """Host and port at which a client that is connected to broker `asked_id` finds a broker.
+
+        By default at the host that it reached us by, each broker at its own port; None if a broker
+        lacks the client's listener.
+        """
+        if node_id == asked_id:
+            return self.address(connection, node_id, connection.local_address[1])
+        name = connection.listener_name
+        port = next((one.port for one in self.listeners[node_id] if one.name == name), None)
+        return None if port is None else self.address(connection, node_id, port)
 
     def address(self, connection: Connection, node_id: int, port: int) -> tuple[str, int]:
         """Host and port at which the client of a connection finds a broker.
@@ -73,18 +115,16 @@ class AddressBook:
             )
         return address
 
-    def advertised_listeners(
-        self, connection: Connection, node_id: int, listeners: Iterable[Listener]
-    ) -> str:
+    def advertised_listeners(self, connection: Connection, node_id: int) -> str:
         """Return `advertised.listeners` of a broker as the client of a connection sees it.
 
-        `listeners` are where the broker listens. The listener that the client came in by has the
-        address that the client is given; another one the same host with the port of its own.
+        The listener that the client came in by has the address that the client is given; another
+        one the same host with the port of its own.
         """
         came_in_by = connection.listener_name
         host, port = self.address(connection, node_id, connection.local_address[1])
         shown: list[str] = []
-        for listener in listeners:
+        for listener in self.listeners[node_id]:
             advertised = self._advertised[node_id].get(listener.name)
             if listener.name == came_in_by:
                 address = format_address(host, port)

@@ -20,7 +20,6 @@ class ConnectionGate:
 
     def __init__(self, config: Config, security: Security, clock: Clock) -> None:
         self._config = config
-        self._protected = protected_listener(config)
         self._clock = clock
         self._security = security
         self._rates: ConnectionRates | None = None
@@ -30,13 +29,14 @@ class ConnectionGate:
     def settings_changed(self) -> None:
         """Take the limits that the settings have now, and the quotas."""
         config = self._config
+        self._protected = protected_listener(config)
         self._limit = config.integer("max.connection.creation.rate")
         self._listener_limits = {
             one.name: config.of_listener(one.name).integer("max.connection.creation.rate")
             for one in config.listeners()
         }
         if self._rates is not None:
-            self._rates.limit(self._limit, self._listener_limits)
+            self._rates.limit(self._limit, self._listener_limits, self._protected)
         elif {self._limit, *self._listener_limits.values()} != {INT_MAX}:
             self._rates = self._new_rates()
         self.quotas_changed()

@@ -64,6 +64,7 @@ class ConnectionSlots:
     def settings_changed(self) -> None:
         """Take limits that have changed; listeners that wait may look again."""
         self.limit, self._limits = self._read_limits()
+        self.protected = protected_listener(self._config)
         self._look_again()
 
     def _look_again(self) -> None:

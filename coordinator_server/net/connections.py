@@ -49,6 +49,7 @@ class Connections:
         self._report_time_ms = clock.now_ms()
         self._unreported = 0
         self._is_held = False
+        self._closed_listeners: set[str] = set()
         self.turns = Turns(TURNS_SECONDS)
         """Of connections that are behind: they have more requests here than are served at once."""
 
@@ -60,6 +61,27 @@ class Connections:
         self.slots.settings_changed()
         self._address_limits.settings_changed()
 
+    def open_listener(self, name: str) -> None:
+        """Take the connections of a listener that may have been closed before."""
+        self._closed_listeners.discard(name)
+
+    def close_listener(self, name: str) -> None:
+        """Close the connections of a listener, and those that are still being set up.
+
+        Responses already given go out; a client that does not take them is cut off.
+        """
+        self._closed_listeners.add(name)
+        closing = [one for one in self._open if one.listener_name == name]
+        for connection in closing:
+            connection.close()
+
+        def abort() -> None:
+            for connection in closing:
+                if connection in self._open:
+                    connection.abort()
+
+        asyncio.get_running_loop().call_later(_CLOSING_TIME_SECONDS, abort)
+
     def opened(self, connection: Connection) -> None:
         """Take a new connection in; one beyond the limits of its address is closed at once."""
         connection.idle_since_ms = self._clock.now_ms()
@@ -68,6 +90,8 @@ class Connections:
             connection.slot = self.slots.take(connection.listener_name)
         if self._is_held:
             connection.hold()
+        if connection.listener_name in self._closed_listeners:
+            connection.abort()
         reason = self._address_limits.opened(connection.client_host[1:])
         if reason is not None:
             self.report("connection.refused", connection, reason)

@@ -6,9 +6,11 @@ Source: Kafka's SocketServer.
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.net.acceptor import Acceptor, bind
+from coordinator_server.config.config import ConfigError, Listener
+from coordinator_server.events.log import LOG
+from coordinator_server.net.acceptor import Acceptor, StartError, bind
 from coordinator_server.net.connection import Connection
 from coordinator_server.net.connections import Connections
 from coordinator_server.net.turns import Turns
@@ -18,17 +20,31 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from coordinator_server.clock.broker_clock import BrokerClock
-    from coordinator_server.config.config import Config, Listener
+    from coordinator_server.config.config import Config
     from coordinator_server.net.acceptor import NewProtocol
     from coordinator_server.net.connection_gate import ConnectionGate
     from coordinator_server.net.connection_slots import Slot
     from coordinator_server.net.connections import Dispatch
     from coordinator_server.security.security import Security
+    from coordinator_server.steps import Steps
 
 _LEAST_BACKLOG = 1024
 
 LOGIN_SECONDS = 0.002
 """How long steps of SASL may take in a turn of the loop: some ten."""
+
+
+class _OpenListener(NamedTuple):
+    """A listener with its sockets; `address` is the one really bound."""
+
+    address: Listener
+    security: ListenerSecurity
+    acceptors: list[Acceptor]
+
+    def close(self) -> None:
+        """Accept no more."""
+        for acceptor in self.acceptors:
+            acceptor.close()
 
 
 class SocketServer:
@@ -52,34 +68,69 @@ class SocketServer:
         self._gate = gate
         self._backlog = max(config.integer("socket.listen.backlog.size"), _LEAST_BACKLOG)
         self.connections = Connections(config, clock, dispatch)
-        self._acceptors: list[Acceptor] = []
-        self._listeners: list[ListenerSecurity] = []
+        self._open: dict[str, _OpenListener] = {}
+        self._changes = 0
         self._handshakes: Turns | None = None
         self._logins = Turns(LOGIN_SECONDS)
+
+    @property
+    def addresses(self) -> tuple[Listener, ...]:
+        """The listeners, with the hosts and ports really bound."""
+        return tuple(one.address for one in self._open.values())
 
     def start(self, listeners: Iterable[Listener]) -> tuple[Listener, ...]:
         """Listen on every listener; the hosts and ports really bound.
 
         Raises StartError if an address cannot be had, ConfigError for TLS that cannot be had.
         """
-        addresses = []
         for listener in listeners:
-            security = ListenerSecurity(self._config, listener.name)
-            self._listeners.append(security)
-            new_protocol = self._new_protocol(security)
-            for bound in bind(listener):
-                # Accepted sockets inherit it: a peer that vanished is noticed one day, even
-                # while its request is parked. Kafka's Acceptor does the same.
-                bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                acceptor = Acceptor(
-                    bound, new_protocol, listener.name, self._gate, self.connections.slots
-                )
-                acceptor.start(self._backlog)
-                self._acceptors.append(acceptor)
-                port = bound.getsockname()[1]
-            addresses.append(listener._replace(host=listener.host or "0.0.0.0", port=port))
+            self._listen(listener)
         self.connections.start_sweeping()
-        return tuple(addresses)
+        return self.addresses
+
+    def follow(self, listeners: Iterable[Listener]) -> Steps:
+        """Have these listeners, by name: close others with their connections, open new ones.
+
+        A listener that cannot be opened is logged; the next change tries again. A later call takes
+        the place of one that is not done. Source: DynamicListenerConfig.reconfigure.
+        """
+        wanted = {one.name: one for one in listeners}
+        self._changes += 1
+        change = self._changes
+        for name in self._open.keys() - wanted.keys():
+            self._open.pop(name).close()
+            self.connections.close_listener(name)
+            LOG.emit("listener.removed", listener=name)
+        for name, listener in wanted.items():
+            if name in self._open:
+                continue
+            yield
+            if self._changes != change:
+                return
+            try:
+                self._listen(listener)
+            except (StartError, ConfigError) as error:
+                LOG.emit("listener.failed", listener=name, reason=str(error))
+            else:
+                LOG.emit("listener.added", listener=name, address=self._open[name].address.address)
+
+    def _listen(self, listener: Listener) -> None:
+        security = ListenerSecurity(self._config, listener.name)
+        new_protocol = self._new_protocol(security)
+        self.connections.open_listener(listener.name)
+        acceptors: list[Acceptor] = []
+        for bound in bind(listener):
+            # Accepted sockets inherit it: a peer that vanished is noticed one day, even
+            # while its request is parked. Kafka's Acceptor does the same.
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            acceptor = Acceptor(
+                bound, new_protocol, listener.name, self._gate, self.connections.slots
+            )
+            acceptor.start(self._backlog)
+            acceptors.append(acceptor)
+            port = bound.getsockname()[1]
+        address = listener._replace(host=listener.host or "0.0.0.0", port=port)
+        self._open[listener.name] = _OpenListener(address, security, acceptors)
 
     def _new_protocol(self, security: ListenerSecurity) -> NewProtocol:
         """What makes the protocol of each connection of a listener."""
@@ -99,21 +150,22 @@ class SocketServer:
 
     def check(self, config: Config) -> None:
         """Raise ConfigError unless the listeners can have the certificates of these settings."""
-        for listener in self._listeners:
-            listener.check(config)
+        for one in self._open.values():
+            one.security.check(config)
 
     def settings_changed(self) -> None:
         """Take limits of connections and certificates that have changed at run time."""
-        for listener in self._listeners:
-            listener.settings_changed(self._config)
+        for one in self._open.values():
+            one.security.settings_changed(self._config)
         self._gate.settings_changed()
         self.connections.settings_changed()
 
     def accept_no_more(self) -> None:
         """Close the listening sockets; the connections go on."""
-        for acceptor in self._acceptors:
-            acceptor.close()
-        self._acceptors.clear()
+        for one in self._open.values():
+            one.close()
+        self._open.clear()
+        self._changes += 1
 
     async def disconnect(self) -> None:
         """Close the connections: answers already given go out."""

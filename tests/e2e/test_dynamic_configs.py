@@ -5,14 +5,14 @@ from __future__ import annotations
 import signal
 import socket
 import ssl
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from tests.certificates import Authority
 from tests.scripts.player import Outcome, ours
-from tests.support import Serve, free_port, wait_for
+from tests.support import API_VERSIONS_REQUEST, Serve, connect, free_port, wait_for
 
 
 def alter(bootstrap: str, *arguments: str) -> Outcome:
@@ -93,6 +93,77 @@ def test_limits_of_connections_hold_at_once(tmp_path: Path) -> None:
         assert f"{limit}=5 " in described(broker.bootstrap_servers)
         assert alter(broker.bootstrap_servers, "--delete-config", f"{limit}").code == 0
         assert f"{limit}=" not in described(broker.bootstrap_servers)
+
+
+def test_a_listener_is_added_and_removed_while_clients_go_on(tmp_path: Path) -> None:
+    """A TLS listener of the run time is there after kill -9; its clients alone end with it."""
+    authority = Authority()
+    authority.issue("broker").write(tmp_path / "one.pem")
+    plain, secured = free_port(), free_port()
+    base = f"PLAINTEXT://127.0.0.1:{plain}"
+    arguments = ("--data-dir", str(tmp_path / "data"), f"--set=listeners={base}")
+    bootstrap = f"127.0.0.1:{plain}"
+    store = f"listener.name.x.ssl.keystore.location={tmp_path / 'one.pem'}"
+    added = f"listeners=[{base},X://127.0.0.1:{secured}]"
+    protocols = "listener.security.protocol.map=[PLAINTEXT:PLAINTEXT,X:SSL]"
+    with Serve(*arguments, listener=None) as broker, connect(bootstrap) as stays:
+        given = f"{store},listener.name.x.ssl.keystore.type=PEM,{added},{protocols}"
+        assert alter(bootstrap, "--add-config", given).code == 0
+        wait_for(lambda: certificate(authority, secured) is not None, "the listener is there")
+        done = ours("kafka-topics", ["--bootstrap-server", bootstrap, "--create", "--topic", "t"])
+        assert done.code == 0
+        assert stays.ask(API_VERSIONS_REQUEST)
+        broker.signal(signal.SIGKILL)
+        broker.wait()
+    with Serve(*arguments, listener=None), connect(bootstrap) as stays:
+        assert certificate(authority, secured) is not None
+        assert "t" in ours("kafka-topics", ["--bootstrap-server", bootstrap, "--list"]).out
+        context = ssl.create_default_context(cadata=authority.pem().decode())
+        with (
+            socket.create_connection(("127.0.0.1", secured), timeout=10) as raw,
+            context.wrap_socket(raw, server_hostname="localhost") as goes,
+            socket.create_connection(("127.0.0.1", secured), timeout=10) as handshakes,
+        ):
+            goes.sendall(API_VERSIONS_REQUEST)
+            assert goes.recv(4)
+            assert alter(bootstrap, "--delete-config", "listeners").code == 0
+            wait_for(lambda: _refuses(secured), "the listener is gone")
+            goes.settimeout(10)
+            while goes.recv(4096):
+                pass
+            handshakes.settimeout(10)
+            with suppress(OSError), context.wrap_socket(handshakes, server_hostname="localhost"):
+                handshakes.sendall(API_VERSIONS_REQUEST)
+                assert not handshakes.recv(4)
+        assert stays.ask(API_VERSIONS_REQUEST)
+
+
+def test_a_listener_whose_port_is_taken_does_not_prevent_a_start(tmp_path: Path) -> None:
+    """The log says why, and the broker serves its other listeners."""
+    plain, taken = free_port(), free_port()
+    base = f"PLAINTEXT://127.0.0.1:{plain}"
+    arguments = ("--data-dir", str(tmp_path / "data"), f"--set=listeners={base}")
+    added = f"listeners=[{base},X://127.0.0.1:{taken}]"
+    protocols = "listener.security.protocol.map=[PLAINTEXT:PLAINTEXT,X:PLAINTEXT]"
+    with Serve(*arguments, listener=None):
+        assert alter(f"127.0.0.1:{plain}", "--add-config", f"{added},{protocols}").code == 0
+    with (
+        socket.create_server(("127.0.0.1", taken)),
+        Serve(*arguments, listener=None) as broker,
+        connect(f"127.0.0.1:{plain}") as client,
+    ):
+        assert client.ask(API_VERSIONS_REQUEST)
+        wait_for(lambda: "listener.failed" in broker.log, "the log says so")
+        assert broker.output.count("listening ") == 1
+
+
+def _refuses(port: int) -> bool:
+    """Return whether nothing listens at a port."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=10).close()
+    except ConnectionRefusedError:
+        return True
+    return False
 
 
 def _is_closed(client: socket.socket) -> bool:

@@ -40,19 +40,23 @@ class ConnectionRates:
         listener_limits: Mapping[str, int],
         protected: str | None = None,
     ) -> None:
-        self._protected = protected
         self._windows = windows
         self._broker = Rate(windows, broker_limit)
-        self._listeners = {name: Rate(windows, limit) for name, limit in listener_limits.items()}
+        self._listeners: dict[str, Rate] = {}
         self._limits: Mapping[str | None, float] = {}
         self._addresses: Sensors[str, Rate] = Sensors()
-        self.limit(broker_limit, listener_limits)
+        self.limit(broker_limit, listener_limits, protected)
 
-    def limit(self, broker_limit: int, listener_limits: Mapping[str, int]) -> None:
-        """Take new limits of the broker and of its listeners."""
+    def limit(
+        self, broker_limit: int, listener_limits: Mapping[str, int], protected: str | None
+    ) -> None:
+        """Take new limits of the broker and of the listeners that it has now."""
+        self._protected = protected
         self._broker.limit = broker_limit
+        before, self._listeners = self._listeners, {}
         for name, limit in listener_limits.items():
-            self._listeners[name].limit = limit
+            rate = self._listeners[name] = before.get(name) or Rate(self._windows, limit)
+            rate.limit = limit
         self._has_limit = {broker_limit, *listener_limits.values()} != {NO_LIMIT}
 
     @property

@@ -8,22 +8,25 @@ from typing import Any
 
 import pytest
 
+from coordinator_server.apis import describe_cluster, metadata
 from coordinator_server.broker import transaction_settings
 from coordinator_server.config.dynamic_checks import MOST_LISTED_CHARACTERS
 from coordinator_server.events.log import LOG
 from coordinator_server.net.address_limits import AddressLimits
 from coordinator_server.net.connection_slots import ConnectionSlots
 from coordinator_server.steps import run_all
+from protocol.apis.describe_cluster import DescribeClusterRequest
 from protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from protocol.apis.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from protocol.apis.metadata import MetadataRequest
 from protocol.errors import ErrorCode
 from storage.memory_disk import MemoryDisk
 from tests.unit.nodes import Nodes
-from tests.unit.topics.fakes import batch
+from tests.unit.topics.fakes import FakeCall, FakeConnection, batch
 
 BROKER, LOGGER = 4, 8
 SET, DELETE = 0, 1
@@ -241,14 +244,68 @@ async def test_a_value_that_is_not_valid_by_now_has_no_effect() -> None:
     await asyncio.sleep(0)
 
 
-async def test_listeners_do_not_come_or_go() -> None:
-    """Clients are told the addresses of the start; the same value again is no change."""
-    nodes = await Nodes(None, 1).start()
-    for name, value in (("listeners", "A://:1"), ("listener_security_protocol_map", "A:SSL")):
-        code, message = await alter(nodes, 1, "1", **{name: value})
-        assert code == ErrorCode.INVALID_REQUEST
-        assert f"{name.replace('_', '.')} cannot change while this broker runs" in str(message)
-    assert await alter(nodes, 1, "1", listeners="PLAINTEXT://:9092") == (0, None)
+PROTOCOLS = "PLAINTEXT:PLAINTEXT,X:PLAINTEXT"
+
+
+async def test_a_broker_without_the_listener_of_a_client_is_left_out() -> None:
+    """Metadata lists the brokers with the listener; others do not lead for this client."""
+    nodes = await Nodes(None, 2).start()
+    first, second = nodes.cluster.topics.create("t", 2, {}).partitions
+    nodes.move(first, 1)
+    nodes.move(second, 2)
+    listeners = "PLAINTEXT://127.0.0.1:9092,X://127.0.0.1:9999"
+    added = {"listeners": listeners, "listener_security_protocol_map": PROTOCOLS}
+    assert await alter(nodes, 1, "1", **added) == (0, None)
+    assert [one.name for one in nodes.cluster.addresses(1)] == ["PLAINTEXT", "X"]
+    assert [one.name for one in nodes.cluster.addresses(2)] == ["PLAINTEXT"]
+    call = nodes.send(1, "Metadata", MetadataRequest(topics=None))
+    assert [one.node_id for one in call.replies[0].brokers] == [1, 2]
+    call = FakeCall(12, "test", FakeConnection())
+    call.connection.listener_name = "X"
+    call.connection.local_address = ("127.0.0.1", 9999)
+    call.serve(metadata.handle, nodes.cluster.brokers[1], MetadataRequest(topics=None))
+    (shown,) = [one for one in call.replies[0].topics if one.name == "t"]
+    assert [(one.node_id, one.port) for one in call.replies[0].brokers] == [(1, 9999)]
+    assert [(one.error_code, one.leader_id) for one in shown.partitions] == [
+        (ErrorCode.NONE, 1),
+        (ErrorCode.LISTENER_NOT_FOUND, -1),
+    ]
+    assert 2 in shown.partitions[1].offline_replicas
+    described = FakeCall(2, "test", call.connection)
+    described.serve(describe_cluster.handle, nodes.cluster.brokers[1], DescribeClusterRequest())
+    assert [one.broker_id for one in described.replies[0].brokers] == [1]
+    await nodes.cluster.stop()
+
+
+async def test_listeners_that_cannot_be_had_any_more_are_those_of_the_start() -> None:
+    """A broker that is started with another map keeps its dynamic listeners, and does without."""
+    disk = MemoryDisk()
+    nodes = await Nodes(disk, 1).start()
+    listeners = "PLAINTEXT://127.0.0.1:9092,X://127.0.0.1:9999"
+    added = {"listeners": listeners, "listener_security_protocol_map": PROTOCOLS}
+    assert await alter(nodes, 1, "1", **added) == (0, None)
+    await nodes.cluster.stop()
+    again = await Nodes(disk, 1).start()
+    assert [one.port for one in again.cluster.addresses(1)] == [9092, 9999]
+    await again.cluster.stop()
+    other = await Nodes(
+        disk,
+        1,
+        listeners="OTHER://:1",
+        advertised_listeners="OTHER://a:1",
+        listener_security_protocol_map="OTHER:PLAINTEXT",
+    ).start()
+    assert [one.name for one in other.cluster.addresses(1)] == ["OTHER"]
+    await other.cluster.stop()
+
+
+async def test_a_listener_of_the_controller_stays() -> None:
+    """A broker whose listeners name a controller's cannot be without one."""
+    names = {"controller_listener_names": "C", "listener_security_protocol_map": "A:SSL,C:SSL"}
+    nodes = await Nodes(None, 1, listeners="A://:1,C://:2", **names).start()
+    code, message = await alter(nodes, 1, "1", listeners="A://:1")
+    assert code == ErrorCode.INVALID_REQUEST
+    assert "must contain at least one value appearing in the 'listeners'" in str(message)
     await nodes.cluster.stop()
 
 

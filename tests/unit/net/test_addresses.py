@@ -162,8 +162,7 @@ def test_advertised_listeners_are_shown_as_addresses(
     connection = SimpleNamespace(
         listener_name=listener, client_host=f"/{peer}", local_address=(CONTAINER, 9092)
     )
-    listeners = Config(overrides=settings).listeners()
-    shown = book(settings).advertised_listeners(cast(Any, connection), 1, listeners)
+    shown = book(settings).advertised_listeners(cast(Any, connection), 1)
     assert shown == expected
 
 

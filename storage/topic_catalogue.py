@@ -31,6 +31,7 @@ _OLD_VERSION = 1
 
 _COMPACTED_PER_STEP = 500
 _DEAD_CHANGES_KEPT = 1000
+_NO_SECRET = "min.insync.replicas"  # the first start of every broker writes it
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -137,7 +138,7 @@ class TopicCatalogue:
             _replace(self.group_configs, value["group_id"], value["configs"])
         elif kind == "broker":
             _replace(self.broker_configs, value["broker"], value["configs"])
-            self._has_secrets = True
+            self._note_secrets(value["configs"])
         elif kind == "client_metrics":
             _replace(self.client_metrics, value["name"], value["configs"])
         else:
@@ -186,10 +187,14 @@ class TopicCatalogue:
 
         There may be passwords among them: from the first one on the file is private.
         """
-        self._has_secrets = True
+        for own in configs.values():
+            self._note_secrets(own)
         self._write(_broker(name, own) for name, own in configs.items())
         for name, own in configs.items():
             _replace(self.broker_configs, name, own)
+
+    def _note_secrets(self, configs: Iterable[str]) -> None:
+        self._has_secrets = self._has_secrets or any(one != _NO_SECRET for one in configs)
 
     def _write(self, changes: Iterable[str]) -> None:
         """Append one line, which is on the disk when this returns."""

@@ -1,6 +1,8 @@
 """The configs of brokers that were set at run time: of one broker, or of all brokers at once.
 
-They are kept in the catalogue of the data directory, by broker id; "" stands for all brokers.
+They are kept in the catalogue of the data directory, by broker id; "" stands for all brokers. The
+first start writes its `min.insync.replicas` there; later starts do not change it, as in a Kafka
+with eligible leader replicas (KIP-966).
 `Config.dynamic` and the values of each broker's `Config` follow them; components that cache
 settings register in `on_changed`. A value that is not valid by now, as the broker was started with
 other settings, has no effect.
@@ -111,15 +113,19 @@ class DynamicConfigs:
         """Called after the settings of brokers have changed; the steps follow that."""
         self.servers: Mapping[int, Listeners] = {}
         """The listeners of the brokers that run, by id, which check their certificates."""
+        if MIN_IN_SYNC not in self.own(ALL_BROKERS):
+            shared = {**self._of_start(), **self.own(ALL_BROKERS)}
+            catalogue.put_broker_configs({ALL_BROKERS: shared})
         run_all(self._follow())
 
     def own(self, name: str) -> Mapping[str, str]:
         """Return the configs of a broker, or of all brokers, as they were set."""
-        own = self._catalogue.broker_configs.get(name, {})
-        if name != ALL_BROKERS or MIN_IN_SYNC in own:
-            return own
+        return self._catalogue.broker_configs.get(name, {})
+
+    def _of_start(self) -> dict[str, str]:
+        """Return the configs that all brokers have from the first start on."""
         config = next(iter(self._configs.values()))
-        return {MIN_IN_SYNC: render(config.static_value(MIN_IN_SYNC)) or "1", **own}
+        return {MIN_IN_SYNC: render(config.static_value(MIN_IN_SYNC)) or "1"}
 
     def error(
         self, node_id: int, name: str, configs: Mapping[str, str]
@@ -160,10 +166,12 @@ class DynamicConfigs:
             yield from changed()
 
     def clear(self) -> Steps:
-        """Forget all of them. The first step raises StorageError."""
-        configured = self._catalogue.broker_configs
-        if configured:
-            yield from self.set({name: {} for name in configured})
+        """Forget all of them, as after a first start. The first step raises StorageError."""
+        wanted = {name: {} for name in self._catalogue.broker_configs}
+        wanted[ALL_BROKERS] = self._of_start()
+        changed = {name: own for name, own in wanted.items() if own != self.own(name)}
+        if changed:
+            yield from self.set(changed)
 
     def _follow(self) -> Steps:
         """Give the brokers the settings that hold now, also if they change between the steps."""

@@ -91,6 +91,23 @@ async def test_they_are_kept_and_hold_again_after_a_restart() -> None:
     await again.cluster.stop()
 
 
+async def test_min_insync_replicas_is_that_of_the_first_start() -> None:
+    """Later starts, with another value or without one, do not change it; a client can."""
+    disk = MemoryDisk()
+    for given, expected in (("2", "2"), ("3", "2"), (None, "2"), ("5", "2")):
+        settings = {} if given is None else {"min_insync_replicas": given}
+        nodes = await Nodes(disk, 1, **settings).start()
+        assert await shown(nodes, 1, "min.insync.replicas") == (expected, 3)
+        assert nodes.cluster.config.integer("min.insync.replicas") == int(expected)
+        disk.power_cut()
+    again = await Nodes(disk, 1, min_insync_replicas="5").start()
+    assert await alter(again, 1, ALL, min_insync_replicas="4") == (0, None)
+    assert await shown(again, 1, "min.insync.replicas") == ("4", 3)
+    await again.cluster.reset()
+    assert await shown(again, 1, "min.insync.replicas") == ("5", 3)
+    await again.cluster.stop()
+
+
 async def test_a_write_that_fails_changes_nothing() -> None:
     """The client is told KAFKA_STORAGE_ERROR, and the old settings hold."""
     disk = MemoryDisk()

@@ -167,7 +167,7 @@ class DynamicConfigs:
 
     def clear(self) -> Steps:
         """Forget all of them, as after a first start. The first step raises StorageError."""
-        wanted = {name: {} for name in self._catalogue.broker_configs}
+        wanted: dict[str, dict[str, str]] = {name: {} for name in self._catalogue.broker_configs}
         wanted[ALL_BROKERS] = self._of_start()
         changed = {name: own for name, own in wanted.items() if own != self.own(name)}
         if changed:

@@ -209,7 +209,7 @@ class _Request:
         state = STATE_AFTER[kind]
         limit = settings.delivery_count_limit
         if state is RecordState.AVAILABLE and run.delivery_count >= limit:
-            state = partition.give_up(run, self.transition.dead_letters)
+            state = partition.give_up(run, settings, self.transition.dead_letters)
         elif kind == AcknowledgeType.REJECT and settings.dead_letter_topic:
             state = RecordState.ARCHIVING
             self.transition.dead_letters.append(

@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.core.share_partitions.in_flight import DeadLetters, GivenUpRecords
+from coordinator_server.core.share_partitions.in_flight import DeadLetters, GivenUpRecords, Run
 from coordinator_server.core.share_partitions.persister import StateBatch
 from coordinator_server.core.share_partitions.record_state import RecordState
 from protocol.batch_header import (
@@ -182,3 +182,16 @@ def _archived(partition: SharePartition, _: ErrorCode) -> None:
     """Move the start offset, also when the state could not be written, as in Kafka."""
     if partition.advance():
         partition.changed()
+
+
+def unwritten(partition: SharePartition, run: Run, member_id: str) -> GivenUpRecords:
+    """Return the account of records whose acknowledgement could not be written.
+
+    If their lock has ended meanwhile after the last delivery they are archived, and go to no queue,
+    as in Kafka (InFlightState.completeStateTransition).
+    """
+    queue = partition.settings.dead_letter_topic or None
+    error = None if queue is None else "the acknowledgement could not be written"
+    return GivenUpRecords(
+        run.first, run.last, run.delivery_count, member_id, queue=queue, queue_error=error
+    )

@@ -290,14 +290,14 @@ class SharePartition:
         expired = self.locks.expired(now_ms)
         state_batches: list[StateBatch] = []
         letters: list[DeadLetters] = []
-        limit = self.settings.delivery_count_limit
+        settings = self.settings
         for lock in expired:
             batch = lock.batch
             for run in batch.overlapping(lock.first_offset, lock.last_offset):
                 if run.lock is not lock or run.state is not RecordState.ACQUIRED:
                     continue
                 for piece in self._at_start_offset(batch, run):
-                    piece.to(self._state_if_released(piece, limit, letters))
+                    piece.to(self._state_if_released(piece, settings, letters))
                     piece.unlock()
                     add_state(state_batches, piece)
                     self.finds_next_offset |= piece.state is RecordState.AVAILABLE
@@ -314,14 +314,14 @@ class SharePartition:
     def release(self, member_id: str, done: Callable[[Refusal | None], None]) -> None:
         """Give back all that a member has: its share session has ended."""
         transition = Transition()
-        limit = self.settings.delivery_count_limit
+        settings = self.settings
         for batch in self.in_flight:
             for run in tuple(batch.runs):
                 if run.state is not RecordState.ACQUIRED or run.member_id != member_id:
                     continue
                 for piece in self._at_start_offset(batch, run):
-                    letters = transition.dead_letters
-                    piece.begin(self._state_if_released(piece, limit, letters), limit)
+                    state = self._state_if_released(piece, settings, transition.dead_letters)
+                    piece.begin(state, settings.delivery_count_limit)
                     transition.add(batch, piece)
                     self.count_done(piece)
         self.persist(transition, done)
@@ -333,20 +333,20 @@ class SharePartition:
         return [run]
 
     def _state_if_released(
-        self, run: Run, delivery_count_limit: int, letters: list[DeadLetters]
+        self, run: Run, settings: ShareSettings, letters: list[DeadLetters]
     ) -> RecordState:
         if run.last < self.start_offset:
             return RecordState.ARCHIVED
-        if run.delivery_count >= delivery_count_limit:
-            return self.give_up(run, letters)
+        if run.delivery_count >= settings.delivery_count_limit:
+            return self.give_up(run, settings, letters)
         return RecordState.AVAILABLE
 
-    def give_up(self, run: Run, letters: list[DeadLetters]) -> RecordState:
+    def give_up(self, run: Run, settings: ShareSettings, letters: list[DeadLetters]) -> RecordState:
         """Return the state that a run goes to that was delivered too often.
 
         With a dead letter queue it is added to `letters`.
         """
-        if self.settings.dead_letter_topic:
+        if settings.dead_letter_topic:
             letters.append(
                 DeadLetters(run.first, run.last, run.delivery_count, False, run.member_id)
             )
@@ -372,6 +372,8 @@ class SharePartition:
         """Undo changes."""
         for written, run, undo in transition.runs():
             run.roll_back(undo)
+            if run.state is RecordState.ARCHIVED is not written:
+                self.tell_given_up(dead_letters.unwritten(self, run, undo.member_id))
             self.finds_next_offset |= run.state is RecordState.AVAILABLE
             if written in TERMINAL_STATES and run.state not in TERMINAL_STATES:
                 self.delivery_complete_count -= self.count_in_flight(run.first, run.last)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from unittest.mock import Mock
 
 import pytest
 
@@ -96,6 +97,32 @@ def test_a_rejection_that_cannot_be_written_sends_nothing() -> None:
     assert context.states() == "0-4:Acquiredx1/A"
     assert context.sent == []
     assert context.given_up == []
+
+
+@pytest.mark.parametrize("kind", [ACCEPT, RELEASE, REJECT])
+def test_a_lock_that_ends_before_a_failed_write_sends_nothing(kind: int) -> None:
+    """Kafka archives such records at the delivery limit; the account of the group says why."""
+    context = fetched((0, 4), times=2)
+    context.persister.is_held = True
+    context.persister.errors = [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    context.say((0, 4, kind))
+    context.advance(LOCK_MS)
+    context.persister.release_held()
+    assert context.states() == "0-4:Archivedx2"
+    assert context.sent == []
+    reason = "the acknowledgement could not be written"
+    assert context.given_up == [GivenUpRecords(0, 4, 2, "A", False, "queue", reason)]
+
+
+def test_the_settings_of_the_group_are_read_once() -> None:
+    """A lock that ends has as many runs as its batch was split into."""
+    context = fetched((0, 99), times=2)
+    context.say(*((offset, offset, RELEASE) for offset in range(0, 100, 2)))
+    read = Mock(wraps=context.partition._settings)
+    context.partition._settings = read
+    context.advance(LOCK_MS)
+    assert len(context.sent) > 1
+    assert read.call_count < 10
 
 
 def test_a_refused_acknowledgement_sends_nothing() -> None:

@@ -21,12 +21,21 @@ def java_hash(text: str) -> int:
     return value - (1 << 32) if value & 0x8000_0000 else value
 
 
-def java_bucket(text: str, table_size: int) -> int:
-    """Return the bucket of a string in a Java HashMap with this table size, a power of two.
+def java_table_size(count: int) -> int:
+    """Return the table size of a Java HashMap that has grown to `count` entries one by one."""
+    size = 16
+    while count > size * 3 // 4:
+        size *= 2
+    return size
 
-    Iteration visits buckets in ascending order, and the strings of one bucket as they were put.
+
+def java_bucket(key: str | int, table_size: int) -> int:
+    """Return the bucket of a key in a Java HashMap with this table size, a power of two.
+
+    The key is a string, or the hash code of another object. Iteration visits buckets in ascending
+    order, and the keys of one bucket as they were put.
     """
-    value = java_hash(text) & _MASK_32
+    value = (key if isinstance(key, int) else java_hash(key)) & _MASK_32
     return (value ^ value >> 16) & (table_size - 1)
 
 

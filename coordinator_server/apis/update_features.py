@@ -15,7 +15,7 @@ from protocol.apis.update_features import (
     UpdateFeaturesResponse,
 )
 from protocol.errors import ErrorCode
-from protocol.hashing import java_hash
+from protocol.hashing import java_bucket, java_table_size
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
@@ -41,11 +41,12 @@ def handle(broker: Broker, call: Call, request: UpdateFeaturesRequest) -> Steps:
         update.level, update.kind = one.max_version_level, kind
         yield
     first: tuple[int, int] | None = None
+    size = java_table_size(count)  # of Kafka's map of the features, of which it names a wrong one
     response = UpdateFeaturesResponse()
     for one in request.feature_updates:
         name = one.feature
         update = updates.setdefault(name, _Update(0))
-        place = (_bucket(name, count), update.number)
+        place = (java_bucket(name, size), update.number)
         if first is None or place < first:
             error = _error(broker.controller_id, name, update)
             if error is not None:
@@ -70,15 +71,6 @@ class _Update:
     def __init__(self, number: int) -> None:
         self.number = number
         self.level = self.kind = 0
-
-
-def _bucket(name: str, count: int) -> int:
-    """The place of a name in a Java HashMap of `count` names: one wrong feature is named."""
-    size = 16
-    while count > size * 3 // 4:
-        size *= 2
-    code = java_hash(name) & 0xFFFFFFFF
-    return (code ^ code >> 16) & (size - 1)
 
 
 def _error(controller_id: int, name: str, update: _Update) -> tuple[ErrorCode, str] | None:

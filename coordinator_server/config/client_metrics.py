@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from protocol.hashing import java_bucket
+from protocol.hashing import java_bucket, java_table_size
 from storage.config_def import Kind, Setting, Value, render
 from storage.errors import TopicConfigError
 from storage.log_config import parse_client_config
@@ -127,9 +127,8 @@ class ClientMetricsConfigs:
         """Return the subscriptions in the order of Kafka's map of them."""
         if self._ordered is None:
             names = self.names()
-            size = 16
-            while len(names) >= size * 3 // 4:  # Java's ConcurrentHashMap grows one entry earlier
-                size *= 2
+            # Java's ConcurrentHashMap grows one entry earlier than its HashMap.
+            size = java_table_size(len(names) + 1)
             names.sort(key=lambda name: java_bucket(name, size))
             self._ordered = [self._subscription(name) for name in names]
         return self._ordered
@@ -144,9 +143,7 @@ def check(name: str, configs: Mapping[str, str]) -> None:
     """Raise RefusedError or TopicConfigError for configs that a subscription may not have."""
     if not name:
         raise RefusedError("Subscription name can't be empty")
-    size = 16
-    while len(configs) > size * 3 // 4:
-        size *= 2
+    size = java_table_size(len(configs))
     unknown = [one for one in configs if one not in CLIENT_METRICS_SETTINGS]
     if unknown:
         first = min(unknown, key=lambda one: java_bucket(one, size))
@@ -180,9 +177,8 @@ def _parsed(configs: Mapping[str, str]) -> Subscription:
     metrics, interval_ms = values.get(METRICS, ()), values.get(INTERVAL, DEFAULT_INTERVAL_MS)
     assert isinstance(metrics, tuple)
     assert isinstance(interval_ms, int)
-    size = 16
-    while size < int(len(metrics) / 0.75) + 1:  # the table of a HashSet that is made from a list
-        size *= 2
+    # A HashSet that is made from a list has a larger table than one that has grown.
+    size = max(java_table_size(0), 1 << int(len(metrics) / 0.75).bit_length())
     ordered = sorted(metrics, key=lambda metric: java_bucket(metric, size))
     return Subscription(tuple(ordered), interval_ms, _patterns(values.get(MATCH, ())))
 

@@ -30,7 +30,7 @@ from coordinator_server.config.listener_checks import (
 )
 from coordinator_server.config.other_names import OF_KAFKA
 from coordinator_server.config.settings import SETTINGS
-from protocol.hashing import java_hash
+from protocol.hashing import java_bucket, java_table_size
 from storage.config_def import Kind, Setting, Value
 from storage.errors import TopicConfigError
 from storage.log_config import parse_client_config
@@ -91,15 +91,9 @@ class _ListedSet(Listed):
     __slots__ = ()
 
     def __str__(self) -> str:
-        return ", ".join(sorted(self.names, key=self._bucket))
-
-    def _bucket(self, name: str) -> int:
-        """Return the number of the bucket that a name is in."""
-        size = 16
-        while len(self.names) > size * 0.75:
-            size *= 2
-        code = java_hash(name) & 0xFFFFFFFF
-        return size if name == "..." else (code ^ code >> 16) & (size - 1)
+        size = java_table_size(len(self.names))
+        names = sorted(self.names, key=lambda name: (name == "...", java_bucket(name, size)))
+        return ", ".join(names)
 
 
 # --- names and single values --------------------------------------------------------------------

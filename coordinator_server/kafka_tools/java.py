@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from coordinator_server.client import Address
 from protocol.errors import ErrorCode
-from protocol.hashing import java_hash
+from protocol.hashing import java_bucket, java_hash, java_table_size
 
 K = TypeVar("K")
 
@@ -178,12 +178,5 @@ def in_bucket_order(
     The copy of a map is as large as its keys need; other maps begin with 16 buckets.
     """
     keys = list(keys)
-    size = 1 << int(len(keys) / 0.75).bit_length() if is_copy else 16
-    while len(keys) > size * 3 // 4:
-        size *= 2
-
-    def bucket(key: K) -> int:
-        code = hash_of(key) & 0xFFFFFFFF
-        return (code ^ code >> 16) & (size - 1)
-
-    return sorted(keys, key=bucket)
+    size = 1 << int(len(keys) / 0.75).bit_length() if is_copy else java_table_size(len(keys))
+    return sorted(keys, key=lambda key: java_bucket(hash_of(key), size))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from coordinator_server.config.client_metrics import ALL_METRICS, DEFAULT_INTERVAL_MS, Subscription
 from protocol.crc32c import crc32c
 from protocol.errors import ErrorCode
-from protocol.hashing import java_bucket
+from protocol.hashing import java_bucket, java_table_size
 
 if TYPE_CHECKING:
     from coordinator_server.config.client_metrics import ClientMetricsConfigs
@@ -224,9 +224,7 @@ def _subscribed(
         yield
     if ALL_METRICS in metrics:
         return [ALL_METRICS], interval_ms
-    size = 16
-    while len(metrics) > size * 3 // 4:
-        size *= 2
+    size = java_table_size(len(metrics))
     by_bucket: list[tuple[int, int, str]] = []
     for number, metric in enumerate(metrics):
         by_bucket.append((java_bucket(metric, size), number, metric))

@@ -56,10 +56,21 @@ def handle(broker: Broker, call: Call, request: DeleteRecordsRequest) -> Steps:
         yield
     if moved:
         # What was deleted stays deleted, whatever happens to the process.
-        yield from broker.topics.checkpoint_log_starts(moved)
+        error = yield from broker.topics.checkpoint_log_starts(moved)
+        if error is not ErrorCode.NONE:
+            yield from _refuse(response, error)
     call.reply(response)
     yield from counts.clear()
     yield from by_name.clear()
+
+
+def _refuse(response: DeleteRecordsResponse, error: ErrorCode) -> Steps:
+    """Answer with an error for each partition whose first offset has moved, and is not kept."""
+    for topic in response.topics:
+        for result in topic.partitions:
+            if result.error_code == ErrorCode.NONE:
+                result.error_code, result.low_watermark = error, _NO_OFFSET
+            yield
 
 
 def _delete(

@@ -416,14 +416,21 @@ class TopicManager:
         """Do a small step of what the logs need; returns the milliseconds until the next one."""
         return self._maintenance.step()
 
-    def checkpoint_log_starts(self, partitions: Iterable[Partition]) -> Steps:
-        """Keep the first offsets of partitions now, not with the next round of maintenance."""
+    def checkpoint_log_starts(
+        self, partitions: Iterable[Partition]
+    ) -> Generator[None, None, ErrorCode]:
+        """Keep the first offsets of partitions now, not with the next round of maintenance.
+
+        Returns why they could not be kept: they hold, and may be lost with the process.
+        """
         try:
             yield from self._logs.checkpoint_log_starts(
                 (partition.topic_name, partition.index) for partition in partitions
             )
         except StorageError as error:
             LOG.emit("log.failed", reason=error.message)
+            return error.code
+        return ErrorCode.NONE
 
     def volume(self) -> tuple[str, int, int]:
         """The data directory, and the size of its volume and what is free of it, in bytes."""

@@ -79,6 +79,24 @@ def test_what_was_deleted_stays_deleted() -> None:
     assert FakeBroker(disk).topics.log("t", 0).log_start_offset == 3
 
 
+def test_a_full_disk_refuses_what_it_cannot_keep() -> None:
+    """Nothing is acknowledged that the next process would not know; a retry succeeds."""
+    disk = MemoryDisk()
+    made = broker(disk)
+    made.topics.create("u", 1, {})
+    assert delete(made, ("t", 0, 1)) == [("t", 0, 0, 1)]
+    disk.fail_at(0)
+    refused = [
+        ("t", 0, ErrorCode.KAFKA_STORAGE_ERROR, -1),
+        ("u", 0, ErrorCode.OFFSET_OUT_OF_RANGE, -1),
+    ]
+    assert delete(made, ("t", 0, 3), ("u", 0, 9)) == refused
+    disk.disarm()
+    assert delete(made, ("t", 0, 2)) == [("t", 0, 0, 3)]
+    disk.processes_died()
+    assert FakeBroker(disk).topics.log("t", 0).log_start_offset == 3
+
+
 def test_log_dirs_tell_sizes() -> None:
     """All partitions or those asked for; what does not exist is left out."""
     made = broker()

@@ -18,6 +18,7 @@ from coordinator_server.tools.findings import Findings
 from coordinator_server.tools.verify_transactions import TransactionCheck
 from protocol.batch import iterate_records
 from protocol.batch_header import NO_TIMESTAMP, BatchHeader
+from protocol.compression import Compression
 from protocol.errors import ProtocolError
 from storage.batch_scan import Corruption
 from storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
@@ -70,17 +71,28 @@ class SegmentCheck:
 
     def _check_records(self, data: bytes, batch: BatchHeader) -> None:
         """Report an unreadable payload, another count of records than the header has, offsets that
-        do not rise inside the batch, and a largest timestamp that is not that of the records."""
+        do not rise inside the batch, and a largest timestamp that is not that of the records.
+
+        Brokers do not look at the offsets in an uncompressed batch. Such offsets are a note; Kafka's
+        DumpLogSegments calls the batch valid, and the offsets non-consecutive.
+        """
         expected = batch.base_offset if batch.magic == 2 else -1
         largest_ms = NO_TIMESTAMP
+        is_noted = False
         try:
+            is_checked = batch.magic != 2 or batch.compression is not Compression.NONE
             for record in iterate_records(data, batch, batch.position):
                 self.findings.records += 1
                 largest_ms = max(largest_ms, record.timestamp_ms)
                 if not expected <= record.offset <= batch.last_offset:
                     reason = f"position {batch.position}: a record of offset {record.offset}"
-                    self.findings.error(self.log_path, f"{reason}, {expected} or more was due")
-                    return
+                    reason += f", {expected} or more was due"
+                    if is_checked:
+                        self.findings.error(self.log_path, reason)
+                        return
+                    if not is_noted:
+                        self.findings.note(self.log_path, reason)
+                    is_noted = True
                 expected = record.offset + 1
         except ProtocolError as error:
             self.findings.error(self.log_path, f"position {batch.position}: {error}")

@@ -14,6 +14,7 @@ from protocol.batch import Record, build_batch
 from protocol.batch_header import read_header
 from protocol.crc32c import crc32c
 from storage.maintenance import maintenance_steps
+from tests.conformance.odd_batches.cases import CODECS, Odd, Rec
 from tests.unit.storage.support import NOW_MS, TOPIC_ID, keyed
 from tests.unit.tools.support import SEGMENTS, flip, make_data_directory, open_manager, run
 
@@ -126,6 +127,22 @@ def test_batches_that_were_stored_unchecked_are_found(data: Path) -> None:
         rewrite_first_batch(data, position, contents)
         assert any(reason in line for line in Verification(data).run().errors), reason
         first_log(data).write_bytes(before)
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_offsets_that_do_not_rise_are_wrong_in_a_compressed_batch(
+    codec: str, tmp_path: Path
+) -> None:
+    """Kafka and this broker take any offsets in an uncompressed batch: that is a note."""
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    codecs = {"none": 0, **CODECS}
+    odd = Odd((Rec(offset=0), Rec(offset=0), Rec(offset=0)), codec=codecs[codec])
+    (directory / f"{0:020d}.log").write_bytes(odd.encode(NOW_MS))
+    findings = Verification(directory).run()
+    found = {"none": findings.notes, "zstd": findings.errors}[codec]
+    assert sum("a record of offset 0, 1 or more was due" in line for line in found) == 1
+    assert not findings.errors or codec == "zstd"
 
 
 def shift_an_offset_index(data: Path) -> None:

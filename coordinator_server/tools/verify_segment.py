@@ -73,8 +73,8 @@ class SegmentCheck:
         """Report an unreadable payload, another count of records than the header has, offsets that
         do not rise inside the batch, and a largest timestamp that is not that of the records.
 
-        Brokers do not look at the offsets in an uncompressed batch. Such offsets are a note; Kafka's
-        DumpLogSegments calls the batch valid, and the offsets non-consecutive.
+        Brokers do not look at the offsets in an uncompressed batch. Such offsets are a note.
+        Kafka's DumpLogSegments calls the batch valid, and the offsets non-consecutive.
         """
         expected = batch.base_offset if batch.magic == 2 else -1
         largest_ms = NO_TIMESTAMP

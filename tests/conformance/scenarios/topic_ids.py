@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from protocol.errors import ErrorCode
+from tests.conformance import batches
 from tests.conformance.stage import Area, Stage
 
 AREA = Area("topic_ids")
@@ -210,3 +212,42 @@ def deleted_topic(t: Stage) -> None:
     topics.commit("commit of both ids", [(second, [0]), (first, [0])])
     topics.fetch("both ids again", (t.g, [(first, [0]), (second, [0])]))
     topics.delete(name, second)
+
+
+@AREA.each(version=[9, 13])
+def errors_of_one_produce(t: Stage, version: int) -> None:
+    """Produce v{version} of four topics: batches that fail early, in the log, and not at all.
+
+    Kafka answers in the order of a hash table of topic ids, which are random.
+    """
+    first = t.topic(3, suffix="c")
+    limited = t.topic(3, "b", **{"max.message.bytes": "100"})
+    last = t.topic(3, suffix="a")
+    fits, large = batches.build(-1, -1, -1, 1, False), batches.build(-1, -1, -1, 60, False)
+    damaged = fits[:20] + bytes([fits[20] ^ 1]) + fits[21:]
+    asked = {
+        first: {2: fits, 9: fits, 0: damaged},
+        f"{t.g}-none": {1: fits, 0: fits},
+        limited: {1: large, 0: fits, 7: fits},
+        last: {2: fits, 1: fits, 0: fits},
+    }
+    topics = [
+        {
+            **({"name": name} if version < 13 else {"topic_id": t.own_topics.get(name, b"1" * 16)}),
+            "partition_data": [{"index": index, "records": own[index]} for index in own],
+        }
+        for name, own in asked.items()
+    ]
+    body = {"transactional_id": None, "acks": 1, "timeout_ms": 5000, "topic_data": topics}
+    names = {topic_id: name for name, topic_id in t.own_topics.items()}
+    shown = [
+        [
+            t.sub(names.get(one.get("topic_id"), one.get("name", "unknown"))).removeprefix(t.g),
+            part["index"],
+            ErrorCode(part["error_code"]).name,
+            part["base_offset"],
+        ]
+        for one in t.raw("Produce", version, body)["responses"]
+        for part in one["partition_responses"]
+    ]
+    t.rec("partitions", sorted(shown))

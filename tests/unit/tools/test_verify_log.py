@@ -14,7 +14,7 @@ from protocol.batch import Record, build_batch
 from protocol.batch_header import read_header
 from protocol.crc32c import crc32c
 from storage.maintenance import maintenance_steps
-from tests.conformance.odd_batches.cases import CODECS, Odd, Rec
+from tests.conformance.odd_batches.encode import CODECS, Odd, Rec
 from tests.unit.storage.support import NOW_MS, TOPIC_ID, keyed
 from tests.unit.tools.support import SEGMENTS, flip, make_data_directory, open_manager, run
 
@@ -138,7 +138,9 @@ def test_offsets_that_do_not_rise_are_wrong_in_a_compressed_batch(
     directory.mkdir()
     codecs = {"none": 0, **CODECS}
     odd = Odd((Rec(offset=0), Rec(offset=0), Rec(offset=0)), codec=codecs[codec])
-    (directory / f"{0:020d}.log").write_bytes(odd.encode(NOW_MS))
+    batch = odd.encode(NOW_MS)
+    assert batch is not None
+    (directory / f"{0:020d}.log").write_bytes(batch)
     findings = Verification(directory).run()
     found = {"none": findings.notes, "zstd": findings.errors}[codec]
     assert sum("a record of offset 0, 1 or more was due" in line for line in found) == 1

@@ -23,6 +23,7 @@ from protocol.apis.describe_quorum import (
 )
 from protocol.apis.remove_raft_voter import RemoveRaftVoterRequest
 from protocol.apis.unregister_broker import UnregisterBrokerRequest
+from protocol.apis.unregister_controller import UnregisterControllerRequest
 from protocol.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from protocol.errors import ErrorCode
 from tests.unit.nodes import Nodes
@@ -184,4 +185,46 @@ async def test_the_quorum_keeps_its_voter() -> None:
         request.cluster_id = "other"
         answer = await nodes.answer(1, api, request)
         assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+    await nodes.cluster.stop()
+
+
+@pytest.mark.parametrize(
+    ("controller_id", "error", "message"),
+    [
+        (1, ErrorCode.INVALID_REQUEST, "Controller cannot unregister itself while it is active."),
+        (
+            2,
+            ErrorCode.CONTROLLER_ID_NOT_REGISTERED,
+            "Controller ID 2 is not currently registered.",
+        ),
+        (
+            -1,
+            ErrorCode.CONTROLLER_ID_NOT_REGISTERED,
+            "Controller ID -1 is not currently registered.",
+        ),
+    ],
+)
+async def test_no_controller_can_be_unregistered(
+    controller_id: int, error: ErrorCode, message: str
+) -> None:
+    """The active controller refuses itself; brokers without its role are not registered as one."""
+    nodes = await Nodes().start()
+    request = UnregisterControllerRequest(controller_id=controller_id)
+    for node_id in (1, 2):
+        answer = await nodes.answer(node_id, "UnregisterController", request)
+        assert (answer.error_code, answer.error_message) == (error, message)
+    await nodes.cluster.stop()
+
+
+async def test_the_next_controller_is_the_one_that_stays() -> None:
+    """When another broker has become the controller, that id is the active one."""
+    nodes = await Nodes().start()
+    await nodes.cluster.stop_broker(1)
+    for controller_id, error in (
+        (2, ErrorCode.INVALID_REQUEST),
+        (1, ErrorCode.CONTROLLER_ID_NOT_REGISTERED),
+    ):
+        request = UnregisterControllerRequest(controller_id=controller_id)
+        answer = await nodes.answer(3, "UnregisterController", request)
+        assert answer.error_code == error
     await nodes.cluster.stop()

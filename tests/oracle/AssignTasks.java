@@ -21,8 +21,8 @@ import org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor;
  * Runs Kafka's sticky task assignor on groups that come as lines of JSON; an assignment for each.
  *
  * A group is {"replicas", "subtopologies": {id: [tasks, stateful]}, "members": {member id:
- * {"process", "active": {subtopology id: [partition]}, "standby": the same}}}; maps keep the order
- * of the line. The answer is {member id: {"active", "standby"}}.
+ * {"process", "active": {subtopology id: [partition]}, "standby": the same, "offsets":
+ * {subtopology id: {partition: offset}}}}}; maps keep the order of the line. The answer is {member id: {"active", "standby"}}.
  */
 public class AssignTasks {
     static final ObjectMapper JSON = new ObjectMapper();
@@ -42,8 +42,8 @@ public class AssignTasks {
             JsonNode member = entry.getValue();
             members.put(entry.getKey(), new MemberMetadataAndStateImpl(
                 Optional.empty(), Optional.empty(), member.get("process").asText(), Map.of(),
-                tasks(member.get("active")), tasks(member.get("standby")), Map.of(), Map.of(),
-                Map.of()));
+                tasks(member.get("active")), tasks(member.get("standby")), Map.of(),
+                offsets(member.get("offsets")), Map.of()));
         });
         JsonNode subtopologies = group.get("subtopologies");
         TopologyDescriber topology = new TopologyDescriber() {
@@ -74,6 +74,17 @@ public class AssignTasks {
                 own.set("standby", JSON.valueToTree(assignment.standbyTasks()));
             });
         return answer;
+    }
+
+    static Map<String, Map<Integer, Long>> offsets(JsonNode node) {
+        Map<String, Map<Integer, Long>> offsets = new LinkedHashMap<>();
+        node.fields().forEachRemaining(entry -> {
+            Map<Integer, Long> own = new LinkedHashMap<>();
+            entry.getValue().fields().forEachRemaining(
+                one -> own.put(Integer.parseInt(one.getKey()), one.getValue().asLong()));
+            offsets.put(entry.getKey(), own);
+        });
+        return offsets;
     }
 
     static Map<String, Set<Integer>> tasks(JsonNode node) {

@@ -82,10 +82,19 @@ def to_json(spec: GroupSpec) -> dict[str, Any]:
                 "process": process_id,
                 "active": {one: sorted(had) for one, had in tasks.active.items()},
                 "standby": {one: sorted(had) for one, had in tasks.standby.items()},
+                "offsets": offsets_of(offsets),
             }
-            for name, (process_id, tasks) in spec.members.items()
+            for name, (process_id, tasks, offsets) in spec.members.items()
         },
     }
+
+
+def offsets_of(offsets: Mapping[tuple[str, int], int]) -> dict[str, dict[int, int]]:
+    """Offsets of a member as the program reads them."""
+    by_subtopology: dict[str, dict[int, int]] = {}
+    for (subtopology, partition), offset in offsets.items():
+        by_subtopology.setdefault(subtopology, {})[partition] = offset
+    return by_subtopology
 
 
 def tasks_of(answer: Mapping[str, list[int]]) -> Tasks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.conformance import share_looks, streams
+from tests.conformance import group_settings, share_looks, streams
 from tests.conformance.producers import error
 from tests.conformance.shares import ShareMember
 from tests.conformance.stage import Area, Stage
@@ -281,3 +281,60 @@ def _reach(t: Stage, state: str) -> StreamsMember:
     if state == "empty":
         t.setup(a.leave)
     return a
+
+
+def _offset(number: int) -> list[dict[str, Any]]:
+    return [{"subtopology_id": "0", "partition": 0, "offset": number}]
+
+
+def _held(t: Stage, label: str) -> None:
+    """Record which tasks each member has, of each kind."""
+    shown = {
+        t.sub(one["member_id"]): [
+            sum(len(part["partitions"]) for part in one["assignment"][f"{kind}_tasks"])
+            for kind in streams.KINDS
+        ]
+        for one in streams.described_group(t)["members"]
+    }
+    t.rec(label, dict(sorted(shown.items())))
+
+
+@AREA.each(furthest=["B", "C"])
+def state_decides(t: Stage, furthest: str) -> None:
+    """A task whose member leaves goes to the member that reports the largest offset: {furthest}."""
+    a, b, c = members(t, "ABC", _with_state(t, t.t1))
+    first = next(one for one in (a, b, c) if one.owned["active"])
+    second, third = (one for one in (a, b, c) if one is not first)
+    for one in (second, third):
+        is_furthest = (one is second) is (furthest == "B")
+        t.setup(lambda one=one, far=is_furthest: one.owning(task_offsets=_offset(9 if far else 5)))
+    t.setup(first.leave)
+    second.settled(third)
+    winner = second if furthest == "B" else third
+    t.rec("has the task", [len(one.owned["active"]) for one in (winner,)])
+
+
+@AREA.scenario
+def no_warm_up(t: Stage) -> None:
+    """Warm-up replicas and rack tags are configured, and the state of a task is far behind."""
+    group_settings.alter(
+        t,
+        "configs",
+        ("streams.num.warmup.replicas", group_settings.SET, "2"),
+        ("streams.num.standby.replicas", group_settings.SET, "1"),
+        ("streams.rack.aware.assignment.tags", group_settings.SET, "zone"),
+    )
+    wanted = _with_state(t, t.t1)
+    a = StreamsMember(t, "A", wanted)
+    zone: dict[str, Any] = {
+        "one": [{"key": "zone", "value": "1"}],
+        "two": [{"key": "zone", "value": "2"}],
+    }
+    a.join(client_tags=zone["one"])
+    t.setup(a.settled)
+    b, c = StreamsMember(t, "B", wanted), StreamsMember(t, "C", wanted)
+    ends: dict[str, Any] = {"task_end_offsets": _offset(1_000_000)}
+    t.setup(lambda: b.join(client_tags=zone["one"], task_offsets=_offset(9), **ends))
+    t.setup(lambda: c.join(client_tags=zone["two"], task_offsets=_offset(5), **ends))
+    a.settled(b, c)
+    _held(t, "active, standby and warm-up tasks")

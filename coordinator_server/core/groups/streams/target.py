@@ -27,6 +27,7 @@ from coordinator_server.core.groups.streams.configs import (
 from coordinator_server.core.groups.streams.reconcile import Target
 from coordinator_server.core.groups.streams.records import target_epoch_record, target_record
 from coordinator_server.core.groups.streams.status import StatusCode, status
+from coordinator_server.core.groups.streams.task_offsets import TaskOffsets
 
 if TYPE_CHECKING:
     from coordinator_server import steps
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 _STANDBY_REPLICAS = "num.standby.replicas"
 _NO_TASKS = MemberTasks()
+_NO_OFFSETS = TaskOffsets()
 
 
 def assignment_configs(group: StreamsGroup) -> Mapping[str, str]:
@@ -90,7 +92,11 @@ class Computation(NamedTuple):
             assert subtopologies is not None
             spec = GroupSpec(
                 {
-                    member_id: MemberSpec(member.process_id, group.last_assigned(member))
+                    member_id: MemberSpec(
+                        member.process_id,
+                        group.last_assigned(member),
+                        group.task_offsets.get(member_id, _NO_OFFSETS).reached,
+                    )
                     for member_id, member in members.items()
                 },
                 {

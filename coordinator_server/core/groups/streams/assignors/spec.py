@@ -27,10 +27,14 @@ Assignment = Mapping[str, MemberTasks]
 
 
 class MemberSpec(NamedTuple):
-    """A member: one thread of a process. `tasks` are those that it has."""
+    """A member: one thread of a process. `tasks` are those that it has.
+
+    `offsets` are how far it has restored tasks, also tasks of which it has the state only.
+    """
 
     process_id: str
     tasks: MemberTasks = MemberTasks()
+    offsets: Mapping[tuple[str, int], int] = {}
 
 
 class Subtopology(NamedTuple):

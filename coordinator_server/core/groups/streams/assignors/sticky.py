@@ -1,8 +1,9 @@
 """The sticky task assignor: tasks stay where they or their state are, as far as loads are even.
 
-Active tasks first: to who ran the task, then to who kept a copy of its state, then to the process
-with the least load. Then the standby tasks of what has state, each in a process of its own. Source:
-StickyTaskAssignor (KIP-1071).
+Active tasks first: to who ran the task, then to who has a copy of its state, then to the process
+with the least load. A copy is a standby task, or an offset that a member has reported: standby
+tasks come first, then larger offsets. Then the standby tasks of what has state, each in a process
+of its own. Source: StickyTaskAssignor (KIP-1071).
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ class _Quota:
 
 _BY_PARTITION = itemgetter(1, 0)
 _LOAD = attrgetter("load")
+_RANK = itemgetter(0, 1)
 
 
 class _Builder:
@@ -86,6 +88,7 @@ class _Builder:
         self._members: list[_Member] = []
         self._last_active: dict[TaskId, _Member] = {}
         self._last_standby: dict[TaskId, list[_Member]] = {}
+        self._candidates: dict[TaskId, list[tuple[bool, int, _Member]]] = {}
 
     def build(self) -> Computation[Assignment]:
         """Who shall run what."""
@@ -103,7 +106,13 @@ class _Builder:
 
     def _note_members(self) -> Computation[None]:
         """The members, with what they had."""
-        for member_id, (process_id, tasks) in self._spec.members.items():
+        reported: set[TaskId] = set()
+        for one in self._spec.members.values():
+            for task in one.offsets:
+                reported.add(task)
+                if self._pace.is_due():
+                    yield
+        for member_id, (process_id, tasks, offsets) in self._spec.members.items():
             process = self._processes.setdefault(process_id, Process())
             process.add_member(member_id)
             member = _Member(process, member_id)
@@ -113,9 +122,26 @@ class _Builder:
                 if self._pace.is_due():
                     yield
             for task in _each(tasks.standby):
-                self._last_standby.setdefault(task, []).append(member)
+                if task in reported:
+                    self._add_candidate(task, False, offsets.get(task, 0), member)
+                else:
+                    self._last_standby.setdefault(task, []).append(member)
                 if self._pace.is_due():
                     yield
+            for task, offset in offsets.items():
+                if task[1] not in tasks.standby.get(task[0], ()):
+                    self._add_candidate(task, True, offset, member)
+                if self._pace.is_due():
+                    yield
+        for task, candidates in self._candidates.items():
+            candidates.sort(key=_RANK)
+            self._last_standby[task] = [member for _, _, member in candidates]
+            if self._pace.is_due(len(candidates)):
+                yield
+
+    def _add_candidate(self, task: TaskId, is_idle: bool, offset: int, member: _Member) -> None:
+        """Note a member with state of a task (Kafka's StandbyCandidate)."""
+        self._candidates.setdefault(task, []).append((is_idle, -offset, member))
 
     # Active tasks
 

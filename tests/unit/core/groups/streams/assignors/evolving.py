@@ -35,6 +35,7 @@ class Evolving:
         self._processes = chosen.randint(1, members_max)
         self._made = 0
         self._salt = chosen.random()
+        self._reporting = random.Random(self._salt)
         self.replicas = chosen.choice((0, 1, 1, 2, 3))
         self.subtopologies: dict[str, Subtopology] = {}
         for _ in range(chosen.randint(1, 4)):
@@ -92,10 +93,24 @@ class Evolving:
             name = chr(FIRST_NAME + len(of_processes)) if is_ordered else f"p{process}-{self._salt}"
             of_processes.setdefault(process, name)
         members = {
-            names[member]: MemberSpec(of_processes[process], self.tasks.get(member, MemberTasks()))
+            names[member]: MemberSpec(
+                of_processes[process], self.tasks.get(member, MemberTasks()), self._offsets()
+            )
             for member, process in self.processes.items()
         }
         return GroupSpec(members, dict(self.subtopologies), self.replicas)
+
+    def _offsets(self) -> dict[tuple[str, int], int]:
+        """How far a member has restored some tasks; half of the members report nothing."""
+        chosen = self._reporting
+        if chosen.random() < 0.5:
+            return {}
+        return {
+            (one, partition): chosen.randint(0, 5)
+            for one, subtopology in self.subtopologies.items()
+            for partition in range(subtopology.task_count)
+            if chosen.random() < 0.3
+        }
 
     def take(self, assignment: Assignment, names: dict[int, str]) -> None:
         """The next step finds these tasks."""

@@ -48,6 +48,28 @@ def test_tasks_stay_where_they_were() -> None:
     }
 
 
+def test_tasks_go_to_the_largest_reported_offset() -> None:
+    """Standby tasks come before offsets of members that have the state only; no warm-up."""
+    topology = {"0": Subtopology(1, is_stateful=True)}
+    idle = {
+        "a": MemberSpec("p", offsets={("0", 0): 5}),
+        "b": MemberSpec("q", offsets={("0", 0): 9}),
+        "c": MemberSpec("r"),
+    }
+    nothing = MemberTasks()
+    assert assigned(GroupSpec(idle, topology)) == {
+        "a": nothing,
+        "b": MemberTasks(some(0)),
+        "c": nothing,
+    }
+    standby = {**idle, "c": MemberSpec("r", MemberTasks({}, some(0)))}
+    assert assigned(GroupSpec(standby, topology, 1)) == {
+        "a": nothing,
+        "b": MemberTasks({}, some(0)),
+        "c": MemberTasks(some(0)),
+    }
+
+
 def test_tasks_go_to_copies_of_their_state() -> None:
     """To the one in the least loaded process, when who ran them is gone."""
     members = {

@@ -60,6 +60,13 @@ Outcome = tuple[int, str | None]
 
 DONE: Outcome = (ErrorCode.NONE, None)
 
+_VALUE_CHARACTERS = 32_767
+TOO_LONG: Outcome = (
+    ErrorCode.INVALID_CONFIG,
+    "The configuration value cannot be added because it exceeds the maximum value size of "
+    f"{_VALUE_CHARACTERS} bytes.",
+)
+
 
 class Operation(IntEnum):
     """What is done to a config (Kafka's AlterConfigOp.OpType)."""
@@ -351,7 +358,8 @@ def _planned_broker(
 ) -> Generator[None, None, Outcome | Planned]:
     """Check the new dynamic configs of a broker: those that are too many need no other check."""
     if len(configs) <= len(before) + MAX_RECORDS_PER_REQUEST:
-        problem = yield from broker.dynamic_configs.error(broker.node_id, name, configs)
+        checked = {one: text for one, text in configs.items() if not is_too_long(text)}
+        problem = yield from broker.dynamic_configs.error(broker.node_id, name, checked)
         if problem is not None:
             return ErrorCode.INVALID_REQUEST, problem
     if name and touches_min_in_sync:
@@ -361,6 +369,13 @@ def _planned_broker(
         reason = f"Cluster-level {MIN_IN_SYNC} cannot be removed while ELR is enabled."
         return ErrorCode.INVALID_CONFIG, reason
     return Planned(BrokerName(name), before, configs)
+
+
+def is_too_long(text: str) -> bool:
+    """Return whether a value has more UTF-16 units than Kafka's controller takes."""
+    if len(text) * 2 <= _VALUE_CHARACTERS or len(text) > _VALUE_CHARACTERS:
+        return len(text) > _VALUE_CHARACTERS
+    return len(text) + sum(one > "\uffff" for one in text) > _VALUE_CHARACTERS
 
 
 def _broker_error(broker: Broker, name: str) -> Outcome | None:

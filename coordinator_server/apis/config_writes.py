@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from coordinator_server.apis.config_changes import (
     DONE,
+    TOO_LONG,
     BrokerName,
     Outcome,
     Planned,
     SubscriptionName,
+    is_too_long,
 )
 from coordinator_server.events.log import LOG, ROOT_LOGGER
 from coordinator_server.steps import run_all
@@ -57,7 +59,7 @@ def apply_all(
     for number, one in enumerate(resources):
         outcome: Outcome | Planned = TWICE
         if counts[one.resource_type, one.resource_name] == 1:
-            outcome = yield from plan(broker, one)
+            outcome = _kept((yield from plan(broker, one)))
         if isinstance(outcome, Planned):
             records += len(outcome.configs.items() ^ outcome.before.items())
             if outcome.configs != outcome.before:
@@ -79,6 +81,16 @@ def apply_all(
     return outcomes
 
 
+def _kept(outcome: Outcome | Planned) -> Outcome | Planned:
+    """Refuse a new value that is too long (ConfigurationControlManager.validateAlterConfig)."""
+    if isinstance(outcome, Planned) and any(
+        is_too_long(text) and outcome.before.get(name) != text
+        for name, text in outcome.configs.items()
+    ):
+        return TOO_LONG
+    return outcome
+
+
 def _renew(
     broker: Broker,
     resource: R,
@@ -90,7 +102,7 @@ def _renew(
     """Plan a change again if another request has changed its resource since."""
     if planned[number].is_current(broker):
         return
-    outcome = run_all(plan(broker, resource))
+    outcome = _kept(run_all(plan(broker, resource)))
     if isinstance(outcome, Planned):
         planned[number] = outcome
     else:

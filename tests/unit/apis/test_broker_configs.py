@@ -108,6 +108,25 @@ async def test_min_insync_replicas_is_that_of_the_first_start() -> None:
     await again.cluster.stop()
 
 
+async def test_a_value_has_at_most_32767_characters() -> None:
+    """Kafka counts UTF-16 units; another value that is wrong is named first."""
+    nodes = await Nodes(None, 1).start()
+    too_long = "exceeds the maximum value size of 32767 bytes"
+    assert await alter(nodes, 1, "1", own="x" * 32_767) == (0, None)
+    for text in ("x" * 32_768, "\U0001f600" * 16_384):
+        code, message = await alter(nodes, 1, "1", own=text)
+        assert (code, too_long in str(message)) == (ErrorCode.INVALID_CONFIG, True)
+    code, _ = await alter(nodes, 1, "1", own="x" * 32_768, log_retention_ms="x")
+    assert code == ErrorCode.INVALID_REQUEST
+    names = [f"X{number}" for number in range(50_000)]
+    listeners = ",".join(f"{name}://127.0.0.1:0" for name in names)
+    protocols = ",".join(f"{name}:PLAINTEXT" for name in names)
+    added = {"listeners": listeners, "listener_security_protocol_map": protocols}
+    code, message = await alter(nodes, 1, "1", **added)
+    assert (code, too_long in str(message)) == (ErrorCode.INVALID_CONFIG, True)
+    await nodes.cluster.stop()
+
+
 async def test_a_write_that_fails_changes_nothing() -> None:
     """The client is told KAFKA_STORAGE_ERROR, and the old settings hold."""
     disk = MemoryDisk()

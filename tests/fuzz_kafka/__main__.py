@@ -111,7 +111,9 @@ def running_kafka(address: str | None = None) -> Iterator[Target]:
     with ExitStack() as stack:
         if address is None:
             directory = stack.enter_context(tempfile.TemporaryDirectory())
-            kafka = Kafka(Path(directory), {**profile(), **SETTINGS, **OFFLOAD})
+            kafka = Kafka(
+                Path(directory), {**profile(), **SETTINGS, **OFFLOAD}, takes_telemetry=True
+            )
             stack.callback(kafka.end)
             kafka.start()
             address = kafka.bootstrap_servers

@@ -44,7 +44,7 @@ def find(kafka: Target, ours: Target, steps: Sequence[Step]) -> Difference | Non
         return None
     steps = _until(steps, difference)
     first = _play(kafka, steps, _CONFIRMING)
-    difference = _first(steps, first, _play(ours, steps, _CONFIRMING))
+    difference = first_difference(steps, first, _play(ours, steps, _CONFIRMING))
     if difference is None:
         return None
     second = _play(kafka, steps, _CONFIRMING)
@@ -71,7 +71,7 @@ def _until(steps: Sequence[Step], difference: Difference) -> Sequence[Step]:
 def _compare(
     kafka: Target, ours: Target, steps: Sequence[Step], patience: float
 ) -> Difference | None:
-    return _first(steps, _play(kafka, steps, patience), _play(ours, steps, patience))
+    return first_difference(steps, _play(kafka, steps, patience), _play(ours, steps, patience))
 
 
 def _play(target: Target, steps: Sequence[Step], patience: float) -> Transcript:
@@ -79,13 +79,15 @@ def _play(target: Target, steps: Sequence[Step], patience: float) -> Transcript:
     return Player(target.address, run, target.wait, patience).play(steps)
 
 
-def _first(steps: Sequence[Step], kafka: Transcript, ours: Transcript) -> Difference | None:
+def first_difference(
+    steps: Sequence[Step], kafka: Transcript, ours: Transcript
+) -> Difference | None:
     """Return the first difference of two transcripts that has no explanation."""
     for number, ((label, expected), (_, answered)) in enumerate(zip(kafka, ours, strict=True)):
         paths = sorted(set(_paths(expected, answered)))
         kind = f"{label.split()[0]} {'; '.join(paths[:3])}"
         earlier = list(zip(steps[:number], kafka[:number], strict=True)) if paths else []
-        explained = explanation(kind, str(earlier)) if paths else None
+        explained = explanation(kind, f"{earlier} {steps[number]}") if paths else None
         if paths and explained is None:
             return Difference(number, kind, expected, answered)
         if explained is not None and explained.ends:

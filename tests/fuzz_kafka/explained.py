@@ -9,8 +9,8 @@ from typing import NamedTuple
 class Explained(NamedTuple):
     """A difference that is meant. `kind` is a regular expression on `Difference.kind`.
 
-    `after` is one on the steps before and what Kafka answered. With `ends` the rest of the sequence
-    tells nothing, as the brokers are in different states from there on.
+    `after` is one on the steps before with Kafka's answers, and on the step itself. With `ends` the
+    rest of the sequence tells nothing, as the brokers are in different states from there on.
     """
 
     kind: str
@@ -38,7 +38,7 @@ EXPLAINED = (
         "random topic and member ids",
     ),
     Explained(
-        r"\w*Describe\w* .*: Dead \| Empty.*",
+        r"\w*Describe\w* .*: (Dead \| Empty|GROUP_ID_NOT_FOUND \| NONE).*",
         "a group that a refused commit creates is described by Kafka after the next record in the "
         "same partition, and here at once",
         after="OFFSET_METADATA_TOO_LARGE",
@@ -86,7 +86,10 @@ EXPLAINED = (
 
 
 def explanation(kind: str, earlier: str) -> Explained | None:
-    """Return what explains a difference, None if nothing does; `earlier` are steps and answers."""
+    """Return what explains a difference, None if nothing does.
+
+    `earlier` are the steps before with Kafka's answers, and the step itself.
+    """
     for one in EXPLAINED:
         if re.fullmatch(one.kind, kind) and re.search(one.after, earlier):
             return one

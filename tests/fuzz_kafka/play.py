@@ -32,6 +32,9 @@ _GENERATED_ID = 22
 """The length of the ids that brokers generate; ids of clients are shorter."""
 
 _UNKNOWN_ID = bytes(range(1, 17))
+_OFFSETS_TOPIC = "__consumer_offsets"
+"""Its partitions follow from the names of groups, which differ in each run."""
+
 _PARKS = ("JoinGroup", "SyncGroup")
 _PARKED_AFTER_S, _ANSWER_S = 0.12, 8.0
 _SETTLE_S = {
@@ -347,6 +350,8 @@ class Player:
 
     def _shown(self, value: Any, api: str, name: str = "") -> Any:
         if isinstance(value, dict):
+            if value.get("topic") == _OFFSETS_TOPIC:
+                return {"topic": _OFFSETS_TOPIC}
             return {k: self._shown(v, api, k) for k, v in value.items() if k not in _DROPPED}
         if name.endswith("error_code"):
             return ErrorCode(value).name

@@ -8,7 +8,7 @@ import pytest
 
 from protocol.registry import SPEC_BY_NAME
 from tests.fuzz_kafka.__main__ import OFFLOAD, SETTINGS, profile
-from tests.fuzz_kafka.compare import Target, find, shrink
+from tests.fuzz_kafka.compare import Target, find, first_difference, shrink
 from tests.fuzz_kafka.draw import THEMES, WAIT, Draw, Step
 from tests.fuzz_kafka.explained import EXPLAINED, explanation
 from tests.support import Broker
@@ -74,3 +74,25 @@ def test_explanations_match_what_they_are_about() -> None:
     assert explanation(kind, "") is None
     assert explanation(kind, refused) in EXPLAINED
     assert explanation("Fetch error_code: NONE | UNKNOWN_TOPIC_ID", "") is None
+    created = (
+        "DescribeGroups groups.error_code: GROUP_ID_NOT_FOUND | NONE; groups.error_message: .."
+    )
+    assert explanation(created, "") is None
+    assert explanation(created, "'error_code': 'OFFSET_METADATA_TOO_LARGE'") in EXPLAINED
+
+
+def test_the_step_that_differs_counts_for_its_explanation() -> None:
+    """The second vote of a tie between assignors may be that of the step itself."""
+    steps = [
+        Step(number, number, "ConsumerGroupHeartbeat", 1, {"server_assignor": assignor}, "G0")
+        for number, assignor in enumerate(("uniform", "range"))
+    ]
+    kafka, ours = (
+        [("ConsumerGroupHeartbeat v1", [(number, {"member_epoch": epoch})]) for number, epoch in of]
+        for of in (((0, 1), (1, 3)), ((0, 1), (1, 2)))
+    )
+    assert first_difference(steps, kafka, ours) is None
+    votes_alike = [one._replace(body={"server_assignor": "range"}) for one in steps]
+    difference = first_difference(votes_alike, kafka, ours)
+    assert difference is not None
+    assert difference.kind == "ConsumerGroupHeartbeat member_epoch: 3 | 2"

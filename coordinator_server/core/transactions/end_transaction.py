@@ -96,8 +96,11 @@ def _unchanged(metadata: TransactionMetadata, error: ErrorCode) -> Decision:
 
 
 def _is_retry(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> bool:
-    """Whether the producer did not get the answer that gave it its next epoch, or next id."""
-    if metadata.client_version < TRANSACTIONS_V2 or metadata.state is TransactionState.EMPTY:
+    """Return whether a request of v2 has the epoch or id from before the latest end.
+
+    Like Kafka, take any epoch before the current one for it, also if that end was one of v1.
+    """
+    if metadata.state is TransactionState.EMPTY:
         return False
     if metadata.producer_id == producer_id:
         return metadata.producer_epoch == producer_epoch + 1

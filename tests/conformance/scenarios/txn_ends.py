@@ -86,6 +86,23 @@ def retry_of_an_end_after_the_next_transaction_began(t: Stage) -> None:
     p.look()
 
 
+@AREA.each(protocol=[1, 2], first=[True, False], second=[True, False])
+def end_of_v2_with_the_epoch_before_an_end_of_v1(
+    t: Stage, protocol: int, first: bool, second: bool
+) -> None:
+    """After EndTxn v4 ({first}) EndTxn v5 ({second}) of protocol {protocol}, one epoch too low."""
+    p = Producer(t, "P", protocol).raised(2)
+    p.begin()
+    p.end(first, version=4)
+    p.settle()
+    p.end(second, "epoch before", version=5, producer_epoch=1, adopt=False)
+    p.end(second, "two epochs before", version=5, producer_epoch=0, adopt=False)
+    p.look()
+    p.begin()
+    p.end(second, "epoch before, open", version=5, producer_epoch=1, adopt=False)
+    p.look()
+
+
 @AREA.scenario
 def late_end_of_v1_ends_the_next_transaction(t: Stage) -> None:
     """EndTxn v4 that comes once more, late, ends the next transaction: what KIP-890 mends."""

@@ -94,6 +94,16 @@ def test_a_retry_of_v2_gets_the_answer_of_the_first_time(ended_with_commit: bool
     assert context.end(old, commits=not ended_with_commit, version=V2).error is E.INVALID_TXN_STATE
 
 
+def test_an_end_of_v2_with_the_epoch_before_an_end_of_v1_is_a_retry() -> None:
+    """Kafka compares the epochs only, whichever protocol the end before was of."""
+    context, producer = in_state("committed", V1)
+    old = producer[0], producer[1] - 1
+    assert context.end(old, version=V2) == (E.NONE, None, *producer)
+    assert context.end(old, commits=False, version=V2).error is E.INVALID_TXN_STATE
+    older = producer[0], producer[1] - 2
+    assert context.end(older, version=V2).error is E.PRODUCER_FENCED
+
+
 def test_a_retry_while_the_markers_are_written_comes_too_early() -> None:
     """CONCURRENT_TRANSACTIONS: the client tries again."""
     context, (producer_id, epoch) = in_state("preparing commit", V2)

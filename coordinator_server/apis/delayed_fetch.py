@@ -248,11 +248,11 @@ class DelayedFetch(KeyedOperation):
             if before and self._is_unchanged(partition, before[number]):
                 found.append(before[number])
                 continue
-            limit = max(min(target.max_bytes, left), 0)
+            limit = min(target.max_bytes, left)
             one = self._read_partition(target, partition, limit, at_least_one)
             if one.records:
                 at_least_one = False
-                left -= len(one.records)
+                left = max(left - len(one.records), 0)
             found.append(one)
             yield
         return found
@@ -282,8 +282,11 @@ class DelayedFetch(KeyedOperation):
                 return _failed(target, ErrorCode.OFFSET_OUT_OF_RANGE)
             end = self._end_of(log)
             if target.fetch_offset < end and (limit or at_least_one):
-                records = log.read(target.fetch_offset, limit, at_least_one=at_least_one, up_to=end)
-                if self._committed:
+                most = max(limit, 0)
+                records = log.read(target.fetch_offset, most, at_least_one=at_least_one, up_to=end)
+                if not records:  # Kafka's answer in the place of a cut batch has no list
+                    aborted = None
+                elif self._committed:
                     aborted = _aborted_in(log, target.fetch_offset, records)
             readable_bytes = log.bytes_below(end) if self._min_bytes > 1 else 0
         except StorageError as failure:

@@ -114,6 +114,29 @@ def _fetch(t: Stage, topic: str, index: int, isolation: int, start: int) -> Any:
     return t.raw("Fetch", 12, body)["responses"][0]["partitions"][0]
 
 
+def limited(t: Stage, topic: str, note: str, limit: int, most: int) -> int:
+    """Record a committed read of two partitions, the second up to `limit`, both up to `most`.
+
+    Return the size of the records of the first.
+    """
+    asked = [
+        {"partition": index, "fetch_offset": 0, "partition_max_bytes": size}
+        for index, size in enumerate((1 << 20, limit))
+    ]
+    body = {
+        "max_wait_ms": 0,
+        "min_bytes": 0,
+        "max_bytes": most,
+        "isolation_level": COMMITTED,
+        "topics": [{"topic": topic, "partitions": asked}],
+        "replica_id": -1,
+    }
+    found = t.raw("Fetch", 12, body)["responses"][0]["partitions"]
+    shown = [[bool(one["records"]), one["aborted_transactions"]] for one in found]
+    t.rec(f"committed read: {note}", shown)
+    return len(found[0]["records"])
+
+
 def _shown(t: Stage, one: batches.Batch) -> str:
     where = str(one.base_offset)
     if one.last_offset != one.base_offset:

@@ -71,6 +71,27 @@ def aborted_ones_in_a_range(t: Stage, protocol: int) -> None:
 
 
 @AREA.scenario
+def limits_that_cut_a_batch(t: Stage) -> None:
+    """Read committed from two partitions: is the list of the second null, by its limit?"""
+    topic = t.topic(2)
+    p = Producer(t)
+    p.init(transactional_id=None)
+    where = [(topic, 0), (topic, 1)]
+    p.produce(where, transactional=False, transactional_id=None)
+    size = reads.limited(t, topic, "all", 1 << 20, 1 << 20)
+    for note, limit, most in (
+        ("one byte", 1, 1 << 20),
+        ("a byte too few", size - 1, 1 << 20),
+        ("the batch", size, 1 << 20),
+        ("nothing", 0, 1 << 20),
+        ("below nothing", -1, 1 << 20),
+        ("a byte left of the request", 1 << 20, size + 1),
+        ("nothing left of the request", 1 << 20, size),
+    ):
+        reads.limited(t, topic, note, limit, most)
+
+
+@AREA.scenario
 def out_of_range(t: Stage) -> None:
     """Fetches from beyond the stable offset and beyond the end, of both isolation levels."""
     topic = t.topic()

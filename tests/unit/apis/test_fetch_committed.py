@@ -6,11 +6,18 @@ import pytest
 
 from coordinator_server.apis import fetch
 from coordinator_server.topics.topic import Partition
-from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from protocol.apis.fetch import (
+    AbortedTransaction,
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    PartitionData,
+)
 from protocol.control_record import EndTransaction
 from tests.unit.topics.fakes import START_MS, FakeBroker, FakeCall, batch
 
 COMMITTED = 1
+MIB = 1 << 20
 BIG = b"x" * 2000
 
 
@@ -80,6 +87,37 @@ def test_a_marker_wakes_readers_of_committed_records(commits: bool) -> None:
     assert found.last_stable_offset == found.high_watermark == 4
     aborted = [(one.producer_id, one.first_offset) for one in found.aborted_transactions or ()]
     assert aborted == ([] if commits else [(1, 0)])
+
+
+def test_a_batch_that_exceeds_the_limit_has_no_list_of_aborted_transactions() -> None:
+    """The list is null when a limit cuts the first batch, and empty when nothing may be read."""
+    broker = FakeBroker()
+    broker.topics.create("t", 2, {})
+    data = batch(b"v")
+    for index in (0, 1):
+        partition = broker.topics.partition("t", index)
+        assert partition is not None
+        partition.append(data, START_MS)
+
+    def second_list(limit: int, max_bytes: int = MIB) -> list[AbortedTransaction] | None:
+        asked = [
+            FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=size)
+            for index, size in enumerate((MIB, limit))
+        ]
+        topics = [FetchTopic(topic="t", partitions=asked)]
+        request = FetchRequest(isolation_level=COMMITTED, max_bytes=max_bytes, topics=topics)
+        (response,) = broker.call(fetch.handle, request, 12).replies
+        first, second = response.responses[0].partitions
+        assert first.aborted_transactions == []
+        found: list[AbortedTransaction] | None = second.aborted_transactions
+        return found
+
+    assert second_list(len(data)) == []
+    assert second_list(len(data) - 1) is None
+    assert second_list(-1) is None
+    assert second_list(0) == []
+    assert second_list(MIB, max_bytes=len(data) + 1) is None
+    assert second_list(MIB, max_bytes=len(data)) == []
 
 
 def test_the_end_of_a_younger_transaction_wakes_nobody() -> None:

@@ -5,7 +5,7 @@ Recorded are errors and offsets by partition, whether a version names topics or 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from tests.conformance.consumer_members import ConsumerMember, error, topic_id
@@ -25,15 +25,17 @@ def commit(
     member_id: str = "",
     epoch: int = -1,
     instance_id: str | None = None,
+    too_long: Collection[Offset] = (),
 ) -> Any:
-    """OffsetCommit, recorded: the error by partition."""
+    """OffsetCommit, recorded: the error by partition; `too_long` are offsets with long metadata."""
     topics: dict[str, list[dict[str, Any]]] = {}
-    for topic, index, offset in offsets or [(t.t3, 0, 1)]:
+    for one in offsets or [(t.t3, 0, 1)]:
+        topic, index, offset = one
         partition = {
             "partition_index": index,
             "committed_offset": offset,
             "committed_leader_epoch": -1,
-            "committed_metadata": "",
+            "committed_metadata": "x" * 5000 if one in too_long else "",
         }
         topics.setdefault(topic, []).append(partition)
     body = {

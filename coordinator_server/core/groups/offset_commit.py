@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from coordinator_server.core.groups.api import GroupApi
 from coordinator_server.core.groups.commit_layout import layout_of
 from coordinator_server.core.groups.effects import STEP_ITEMS
-from coordinator_server.core.groups.offsets import CommittedOffset
+from coordinator_server.core.groups.offsets import CommittedOffset, is_too_long
 from coordinator_server.core.groups.records import OffsetRecords
 from protocol.apis.offset_commit import (
     OffsetCommitRequest,
@@ -244,7 +244,7 @@ def _topic_offsets(
         if not index % STEP_ITEMS:
             yield
         metadata = partition.committed_metadata or ""
-        if len(metadata) * 2 > limit and _java_length(metadata) > limit:
+        if is_too_long(metadata, limit):
             too_long.add((topic_index, index))
             continue
         if partition.partition_index in offsets:
@@ -312,11 +312,6 @@ def _not_stored(response: OffsetCommitResponse, error: ErrorCode) -> OffsetCommi
 def _java_long(number: int) -> int:
     """The sum of two longs in Java: a retention of 292 million years ends in the past."""
     return (number + 2**63) % 2**64 - 2**63
-
-
-def _java_length(text: str) -> int:
-    """Length as Java's String.length() counts: UTF-16 units."""
-    return len(text) + sum(character > "\uffff" for character in text)
 
 
 OFFSET_COMMIT = GroupApi(

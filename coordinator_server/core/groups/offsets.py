@@ -25,6 +25,16 @@ NO_LEADER_EPOCH = -1
 NO_EXPIRE_TIMESTAMP = -1
 
 
+def is_too_long(metadata: str | None, limit: int) -> bool:
+    """Return whether metadata exceeds `offset.metadata.max.bytes`.
+
+    The unit is that of Java's String.length(): UTF-16 units.
+    """
+    if not metadata or len(metadata) * 2 <= limit:
+        return False
+    return len(metadata) + sum(character > "\uffff" for character in metadata) > limit
+
+
 class CommittedOffset(NamedTuple):
     """The committed offset of one partition; timestamps in ms. Source: OffsetAndMetadata."""
 

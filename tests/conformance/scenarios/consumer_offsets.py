@@ -167,6 +167,18 @@ def all_partitions(t: Stage, offset: int) -> list[tuple[str, int, int]]:
     ]
 
 
+@AREA.each(epoch=[1, 2, 4, 5, 6])
+def long_metadata_at_earlier_epochs(t: Stage, epoch: int) -> None:
+    """A, at epoch 5, commits with epoch {epoch}, with long metadata for some partitions."""
+    a, _ = three_epochs(t)
+    first, second, not_own = ((t.t3, index, 4) for index in range(3))
+    commit_of(t, a, "its own", first, epoch=epoch, too_long=[first])
+    commit_of(t, a, "another's", not_own, epoch=epoch, too_long=[not_own])
+    commit_of(t, a, "one of two", first, second, epoch=epoch, too_long=[first])
+    commit_of(t, a, "own and another's", first, not_own, epoch=epoch, too_long=[not_own])
+    commit_of(t, a, "another's and own", first, not_own, epoch=epoch, too_long=[first])
+
+
 @AREA.each(epoch=[-1, 0, 1, 2, 3, 4, 5, 6])
 def earlier_epochs_by_partition(t: Stage, epoch: int) -> None:
     """A, at epoch 5, commits with epoch {epoch}: one partition alone, several, and by id."""

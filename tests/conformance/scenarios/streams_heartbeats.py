@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from tests.conformance import share_looks, streams
@@ -419,16 +420,7 @@ def reported_offsets(t: Stage) -> None:
     """Members report offsets of tasks: which are described, and when are they forgotten?"""
     a, b = (StreamsMember(t, name, simple(t.t3)) for name in "AB")
 
-    def look(label: str) -> None:
-        shown = {
-            t.sub(member["member_id"]): [
-                sorted([one["subtopology_id"], one["partition"], one["offset"]] for one in offsets)
-                for offsets in (member["task_offsets"], member["task_end_offsets"])
-            ]
-            for member in streams.described_group(t)["members"]
-        }
-        t.rec(label, dict(sorted(shown.items())))
-
+    look = partial(_look_at_offsets, t)
     a.join("with offsets", task_offsets=_offsets(("0", 0, 1)), task_end_offsets=[])
     look("of a new group")
     b.join("with offsets", task_offsets=_offsets(("0", 1, 5)))
@@ -449,3 +441,32 @@ def reported_offsets(t: Stage) -> None:
     b.leave()
     b.join("again")
     look("joined again")
+
+
+@AREA.each(fails=["a list twice", "no such part", "no such task", "offsets twice"])
+def offsets_of_a_heartbeat_that_fails(t: Stage, fails: str) -> None:
+    """A heartbeat reports offsets and is refused for {fails}: are the offsets kept?"""
+    a, b = (StreamsMember(t, name, simple(t.t3)) for name in "AB")
+    t.setup(a.joined)
+    t.setup(b.join)
+    listed = {
+        "a list twice": [{"subtopology_id": "0", "partitions": [one]} for one in (0, 1)],
+        "no such part": [{"subtopology_id": "none", "partitions": [0]}],
+        "no such task": [{"subtopology_id": "0", "partitions": [9]}],
+    }.get(fails, [])
+    tasks: dict[str, Any] = {"active_tasks": listed, "standby_tasks": [], "warmup_tasks": []}
+    ends = _offsets(*[("0", 0, 9)] * (2 if fails == "offsets twice" else 1))
+    a.heartbeat("fails", **tasks, task_offsets=_offsets(("0", 0, 7)), task_end_offsets=ends)
+    _look_at_offsets(t, "after it")
+
+
+def _look_at_offsets(t: Stage, label: str) -> None:
+    """Record the offsets that each member is described with."""
+    shown = {
+        t.sub(member["member_id"]): [
+            sorted([one["subtopology_id"], one["partition"], one["offset"]] for one in offsets)
+            for offsets in (member["task_offsets"], member["task_end_offsets"])
+        ]
+        for member in streams.described_group(t)["members"]
+    }
+    t.rec(label, dict(sorted(shown.items())))

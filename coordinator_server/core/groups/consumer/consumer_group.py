@@ -28,6 +28,7 @@ from coordinator_server.core.groups.consumer.records import (
 from coordinator_server.core.groups.consumer.regex import NEVER_RESOLVED
 from coordinator_server.core.groups.consumer.state import ConsumerGroupState
 from coordinator_server.core.groups.modern.modern_group import MEMBER_EPOCHS_SINCE, ModernGroup
+from coordinator_server.core.groups.offsets import is_too_long
 from coordinator_server.core.groups.settings import GroupKind
 from protocol.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -329,10 +330,13 @@ class ConsumerGroup(ModernGroup):
             stale = ErrorCode.ILLEGAL_GENERATION
         if received > current.epoch:
             return stale
+        limit = self.settings.offset_metadata_max_length
         for topic in request.topics:
             known = self.environment.topics.topic(topic.name)
             topic_id = topic.topic_id if known is None else known.topic_id
             for one in topic.partitions:
+                if is_too_long(one.committed_metadata, limit):
+                    continue  # refused for that, whatever the epoch
                 if not holds_at(current, topic_id, one.partition_index, received):
                     return stale
         return ErrorCode.NONE

@@ -156,6 +156,8 @@ class _Heartbeat:
         offsets = yield from reported(
             self._request, group.task_offsets.get(member_id, TaskOffsets())
         )
+        if offsets is not None and member_id in group.members:
+            group.task_offsets[member_id] = offsets  # they stay if the heartbeat fails after this
         epoch, configs = self._epoch(topics, bumps=self._bumps(before, after))
         delay_ms = self._delay_ms()
         computation = Computation(group, epoch, topics.topology, configs, self._now_ms)

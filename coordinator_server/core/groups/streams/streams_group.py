@@ -15,6 +15,7 @@ from coordinator_server.core.groups.modern.modern_group import (
     NEVER_ASSIGNED_MS,
     ModernGroup,
 )
+from coordinator_server.core.groups.offsets import is_too_long
 from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.core.groups.streams.assignors.spec import MemberTasks
 from coordinator_server.core.groups.streams.holders import Holders
@@ -283,11 +284,14 @@ class StreamsGroup(ModernGroup):
             return ErrorCode.NONE
         if received > current.epoch or self.topology is None:
             return ErrorCode.STALE_MEMBER_EPOCH
+        limit = self.settings.offset_metadata_max_length
         for topic in request.topics:
             subtopology_id = self.topology.readers.get(topic.name, "")
             assigned = current.assigned.active.get(subtopology_id, {})
             revoking = current.revoking.active.get(subtopology_id, {})
             for one in topic.partitions:
+                if is_too_long(one.committed_metadata, limit):
+                    continue  # refused for that, whatever the epoch
                 index = one.partition_index
                 assigned_at = assigned.get(index, revoking.get(index))
                 if assigned_at is None or received < assigned_at:

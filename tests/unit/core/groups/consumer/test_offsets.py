@@ -92,6 +92,19 @@ def test_an_older_epoch_does_for_partitions_owned_since_then() -> None:
     ]
 
 
+def test_long_metadata_is_refused_whatever_the_epoch_of_the_partition() -> None:
+    """An older epoch is stale only for partitions whose metadata can be stored."""
+    context = ConsumerContext()
+    a, kept, given = give_up(context)
+    assert a.own() is E.NONE
+    own, long = ("three", kept[0], 1), ("three", given, 1, "x" * 5000)
+    old: dict[str, Any] = {"generation_id_or_member_epoch": 2}
+    assert a.commit(long, **old) == [E.OFFSET_METADATA_TOO_LARGE]
+    assert a.commit(own, long, **old) == [E.NONE, E.OFFSET_METADATA_TOO_LARGE]
+    assert a.commit((*own, "x" * 5000), ("three", given, 1), **old) == [E.STALE_MEMBER_EPOCH] * 2
+    assert a.commit(long, generation_id_or_member_epoch=4) == [E.STALE_MEMBER_EPOCH]
+
+
 def test_a_partition_that_is_being_given_up_may_be_committed() -> None:
     """With the epoch that the member has."""
     context = ConsumerContext()

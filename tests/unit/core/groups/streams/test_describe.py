@@ -23,6 +23,7 @@ from tests.unit.core.groups.context import commit
 from tests.unit.core.groups.streams.context import (
     StreamsContext,
     internal,
+    listed,
     subtopology,
     topology,
 )
@@ -113,6 +114,25 @@ def test_the_offsets_that_a_member_reports() -> None:
     assert reply.response.members == [described]
     assert member.leave() is ErrorCode.NONE
     assert not context.group.task_offsets
+
+
+def test_the_offsets_of_a_heartbeat_that_fails_are_kept() -> None:
+    """Kafka keeps them before it stumbles over a list that comes twice; a wrong task is earlier."""
+    context = StreamsContext()
+    member, other = context.member("a"), context.member("b")
+    context.joined(member)
+    assert other.join().error is ErrorCode.NONE  # so that the lists of the first one count
+    twice = [*listed({"0": [0]}), *listed({"0": [1]})]
+    for tasks, offset, error in (
+        (twice, 7, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (listed({"0": [9]}), 8, ErrorCode.INVALID_REQUEST),
+    ):
+        reported = StreamsTaskOffset(subtopology_id="0", partition=0, offset=offset)
+        lists: dict[str, Any] = {"standby_tasks": [], "warmup_tasks": []}
+        answer = member.send(active_tasks=tasks, task_offsets=[reported], **lists)
+        assert answer.error is error
+        described, _ = context.describe().members
+        assert [one.offset for one in described.task_offsets] == [7]
 
 
 def test_the_topology_as_it_came_and_as_it_is() -> None:

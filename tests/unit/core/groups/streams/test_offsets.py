@@ -63,6 +63,11 @@ def test_a_member_commits_with_its_epoch(shared: tuple[StreamsContext, StreamsMe
         committed = member.commit((topic, partition, 3), generation_id_or_member_epoch=epoch)
         assert committed == [error], (epoch, partition, topic)
     assert offsets(context.broker)["three", 0] == (3, "")
+    old = {"generation_id_or_member_epoch": 2}
+    long = ("three", 2, 4, "x" * 5000)
+    refused = ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert member.commit(("three", 0, 3), long, **old) == [NONE, refused]
+    assert member.commit(("one", 0, 3), long, **old) == [STALE, STALE]
     assert member.commit(("three", 0, 9), version=8) == [ErrorCode.UNSUPPORTED_VERSION]
     assert member.commit(("three", 0, 9), member_id="z") == [UNKNOWN]
     assert commit(context.broker, ("three", 0, 9)) == [UNKNOWN]

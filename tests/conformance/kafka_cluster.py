@@ -51,6 +51,7 @@ class KafkaCluster:
 
     def start_all(self) -> None:
         """Format and start the nodes, and wait for them."""
+        self._directory.mkdir(parents=True, exist_ok=True)
         for node in NODES:
             self._format(node)
             self._launch(node)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from protocol.apis.heartbeat import HeartbeatRequest
+from tests.conformance.kafka_cluster import NODES, KafkaCluster
 from tests.oracle.kafka_process import Kafka, jars
 from tests.reference import tables
 from tests.reference.definitions import declarations, differences, read_definitions
@@ -51,6 +53,18 @@ def test_apis_and_features(tmp_path: Path) -> None:
     finally:
         kafka.end()
     assert found == []
+
+
+def test_a_cluster_makes_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make reference` gives each suite a directory that does not exist yet."""
+    for name in ("_launch", "_wait_until_whole"):
+        monkeypatch.setattr(KafkaCluster, name, lambda *_: None)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: None)
+    directory = tmp_path / "kafka" / "cluster"
+    KafkaCluster(directory).start_all()
+    assert sorted(one.name for one in directory.iterdir()) == [
+        f"node-{node}.properties" for node in NODES
+    ]
 
 
 def test_what_changed_is_named() -> None:

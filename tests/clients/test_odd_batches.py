@@ -21,10 +21,10 @@ TOPIC = "odd"
 SECONDS = 120
 
 
-def output_of(command: list[str], environment: dict[str, str], broker: Broker) -> str:
-    """What a program prints that gets the broker and the topic."""
+def output_of(command: list[str], environment: dict[str, str], broker: Broker, *more: str) -> str:
+    """What a program prints that gets the broker and the topic, and what comes after them."""
     done = subprocess.run(
-        [*command, broker.bootstrap_servers, TOPIC],
+        [*command, broker.bootstrap_servers, TOPIC, *more],
         env=environment,
         capture_output=True,
         text=True,
@@ -52,6 +52,21 @@ def test_a_record_of_old_sarama_is_found_by_time(
     assert found is not None
     assert found.offset == 0
     assert found.timestamp >= before_ms
+
+
+def test_sarama_reassigns_a_partition_as_kafkactl_does(
+    start_broker: Callable[..., Broker], tmp_path: Path
+) -> None:
+    """One admin client of sarama goes on after reassignments that were made and refused."""
+    command, environment = sarama(tmp_path)
+    broker = start_broker(broker_count="3")
+    with closing(kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+        admin.create_topics({TOPIC: {"assignments": {0: [1, 2]}}})
+    printed = output_of(command, environment, broker, "reassign")
+    assert printed == (
+        "[1 2] [3 1] failed to reassign partitions for topic: [odd-0]: "
+        "kafka server: Replica assignment is invalid 1"
+    )
 
 
 def test_a_broken_codec_is_refused(start_broker: Callable[..., Broker], tmp_path: Path) -> None:

@@ -41,3 +41,15 @@ def test_the_answers_are_those_of_kafka() -> None:
     odd = [line for name, line in differing.items() if name not in EXPLAINED]
     assert not odd, f"{len(odd)} differ from Kafka {REFERENCE_VERSION}:\n" + "\n".join(odd[:20])
     assert differing.keys() == EXPLAINED.keys(), json.dumps(sorted(EXPLAINED.keys() - differing))
+
+
+def test_a_topic_that_cannot_be_created_is_an_answer() -> None:
+    """A release that does not know a topic config is recorded with that, the other cases follow."""
+    known = CASES[0]
+    unknown = known._replace(name="unknown", configs={"nonsense": "1"})
+    with Broker() as broker:
+        player = Player(address_of(broker.bootstrap_servers))
+        answers = player.play([unknown, known])
+        player.close()
+    assert answers["unknown"] == {"topic": "INVALID_CONFIG: Unknown topic config name: nonsense"}
+    assert answers[known.name] == read()[known.name]

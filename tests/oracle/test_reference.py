@@ -11,6 +11,7 @@ from protocol.apis.heartbeat import HeartbeatRequest
 from tests.conformance.kafka_cluster import NODES, KafkaCluster
 from tests.oracle.kafka_process import Kafka, jars
 from tests.reference import tables
+from tests.reference.__main__ import recorded
 from tests.reference.definitions import declarations, differences, read_definitions
 from tests.support import Broker
 
@@ -65,6 +66,16 @@ def test_a_cluster_makes_its_directory(tmp_path: Path, monkeypatch: pytest.Monke
     assert sorted(one.name for one in directory.iterdir()) == [
         f"node-{node}.properties" for node in NODES
     ]
+
+
+def test_a_suite_that_fails_does_not_end_the_others(tmp_path: Path) -> None:
+    """Its error is among the decisions, as a run takes half an hour."""
+
+    def failing(_: Path, __: Path) -> list[str]:
+        raise ValueError("no broker")
+
+    assert recorded(failing, tmp_path, tmp_path) == ["not recorded: ValueError('no broker')"]
+    assert recorded(lambda *_: ["x differs"], tmp_path, tmp_path) == ["x differs"]
 
 
 def test_what_changed_is_named() -> None:

@@ -147,7 +147,9 @@ def tools(out: Path, _: Path) -> list[str]:
     return changed + differing(json.loads(OPTIONS.read_text()), options)
 
 
-SUITES: Mapping[str, Callable[[Path, Path], list[str]]] = {
+Suite = Callable[[Path, Path], list[str]]
+
+SUITES: Mapping[str, Suite] = {
     "scenarios": scenarios,
     "recorded": recorded_suite,
     "access": access_matrix,

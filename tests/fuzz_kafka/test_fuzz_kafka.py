@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -62,6 +62,26 @@ def test_a_difference_is_found_and_reduced(target: Target) -> None:
         assert "GROUP_MAX_SIZE_REACHED" in str(difference.ours)
         shrunk = shrink(target, small, steps[:3], difference.kind)
     assert [step.number for step in shrunk] == [0, 2]
+
+
+def test_a_delay_does_not_hide_a_later_difference(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A late answer in the quick run is no difference; the slow run is searched to its end."""
+    steps = [Step(number, 0, "Heartbeat", 0, {}) for number in (0, 1)]
+    ours = target._replace(wait=lambda _: None)
+
+    def played(
+        one: Target, steps: Sequence[Step], patience: float
+    ) -> list[tuple[str, list[tuple[int, object]]]]:
+        is_late = one is target and patience == 1.0
+        answers = ("parked" if is_late else "NONE", "UNKNOWN" if one is ours else "NONE")
+        return [("Heartbeat v0", [(step.number, answers[step.number])]) for step in steps]
+
+    monkeypatch.setattr("tests.fuzz_kafka.compare._play", played)
+    difference = find(target, ours, steps)
+    assert difference is not None
+    assert (difference.step, difference.kind) == (1, "Heartbeat : NONE | UNKNOWN")
 
 
 def test_explanations_match_what_they_are_about() -> None:

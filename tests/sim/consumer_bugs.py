@@ -54,9 +54,9 @@ CONSUMER_BUGS = [
     ),
     _bug(
         "any epoch of the past is accepted",
-        "heartbeat",
-        "if is_larger or (received < current.epoch and not is_lost_answer):",
-        "if is_larger:",
+        "modern.members",
+        "if received == epoch or (is_lost_answer and not is_larger):",
+        "if not is_larger:",
     ),
     _bug(
         "a member whose answer was lost is fenced",

@@ -52,8 +52,8 @@ SHARE_BUGS = [
     _bug(
         "a record is given up a delivery early",
         "core.share_partitions.share_partition",
-        "        if run.delivery_count >= delivery_count_limit:\n",
-        "        if run.delivery_count >= delivery_count_limit - 1:\n",
+        "        if run.delivery_count >= settings.delivery_count_limit:\n",
+        "        if run.delivery_count >= settings.delivery_count_limit - 1:\n",
     ),
     _bug(
         "anybody may acknowledge parts of a batch",

@@ -22,15 +22,10 @@ from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
 from coordinator_server.core.groups.consumer.member import NOTHING_OWNED, Member
 from coordinator_server.core.groups.consumer.reconcile import Target
 from coordinator_server.core.groups.consumer.records import current_record, member_record
-from coordinator_server.core.groups.consumer.steps import (
-    check_size,
-    next_epoch,
-    reconciled,
-    replace_static,
-    static_member,
-)
+from coordinator_server.core.groups.consumer.steps import next_epoch, reconciled, replace_static
 from coordinator_server.core.groups.consumer.subscriptions import regex_change
 from coordinator_server.core.groups.consumer.target import last_target, target_of_member
+from coordinator_server.core.groups.modern.members import check_size, static_member
 from coordinator_server.core.groups.modern.refusal import RefusedError
 from protocol.apis.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.consumer_protocol import decode_subscription
@@ -122,7 +117,8 @@ def _may_enter(group: ConsumerGroup, one_join: Join, effects: Effects) -> bool:
     if group.settings.consumer_migration_policy == DISABLED:
         message = f"The migration of group {group.group_id} is disabled."
         raise RefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
-    check_size(group, request.member_id, request.group_instance_id)
+    limit = group.settings.consumer_max_size
+    check_size(group, limit, request.member_id, request.group_instance_id)
     if request.protocol_type != PROTOCOL_TYPE or not any(
         group.classic_protocols.get(name, 0) == group.classic_count
         for name, _ in one_join.protocols

@@ -16,9 +16,9 @@ from coordinator_server.core.groups.classic.responses import sync_error
 from coordinator_server.core.groups.consumer import leaving, timers
 from coordinator_server.core.groups.consumer.classic_protocol import assignment_bytes
 from coordinator_server.core.groups.consumer.state import MemberState
-from coordinator_server.core.groups.consumer.steps import known_member, static_member
 from coordinator_server.core.groups.effects import STEP_ITEMS
 from coordinator_server.core.groups.explain import Cause, Trigger, caused_by
+from coordinator_server.core.groups.modern.members import caller, known_member, static_member
 from coordinator_server.core.groups.modern.refusal import RefusedError
 from protocol.apis.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.coordinator_errors import client_error
@@ -191,7 +191,6 @@ def leave(
 
 def _leaving_member(group: ConsumerGroup, identity: MemberIdentity) -> Member:
     """The member; an administrator names a static one by its instance id alone."""
-    if identity.group_instance_id is None:
-        return known_member(group, identity.member_id)
-    owner = group.static_ids.get(identity.group_instance_id, "")
-    return static_member(group, identity.member_id or owner, identity.group_instance_id)
+    owner_id = group.static_ids.get(identity.group_instance_id or "", "")
+    member: Member = caller(group, identity.member_id or owner_id, identity.group_instance_id)
+    return member

@@ -82,8 +82,6 @@ class ConsumerGroup(ModernGroup):
         self.has_legacy_record = False
         """Whether the log holds a record of Kafka before 4.1, which is to be deleted."""
 
-        self.static_ids: dict[str, str] = {}
-        """The member id of each instance id."""
         self.owners: dict[bytes, dict[int, str]] = {}
         self.readers: Counter[str] = Counter()
         """How many members name a topic."""

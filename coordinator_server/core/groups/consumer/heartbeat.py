@@ -14,27 +14,32 @@ from coordinator_server.core.groups.classic.state import EMPTY
 from coordinator_server.core.groups.consumer import leaving, timers, upgrade
 from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
 from coordinator_server.core.groups.consumer.member import (
-    JOINING_EPOCH,
-    LEAVING_EPOCH,
     NOTHING_OWNED,
-    STATIC_LEAVING_EPOCH,
     CurrentAssignment,
     Member,
     holds_all,
 )
 from coordinator_server.core.groups.consumer.records import current_record, member_record
-from coordinator_server.core.groups.consumer.steps import (
-    check_size,
-    known_member,
-    next_epoch,
-    reconciled,
-    replace_static,
-    static_member,
-)
+from coordinator_server.core.groups.consumer.steps import next_epoch, reconciled, replace_static
 from coordinator_server.core.groups.consumer.subscriptions import regex_change
 from coordinator_server.core.groups.consumer.target import target_of_member
 from coordinator_server.core.groups.effects import STEP_ITEMS
 from coordinator_server.core.groups.modern.configs import config
+from coordinator_server.core.groups.modern.members import (
+    JOINING_EPOCH,
+    LEAVING_EPOCH,
+    STATIC_LEAVING_EPOCH,
+    caller,
+    check_epoch,
+    check_size,
+    creates_group,
+    known_member,
+    no_group,
+    other_kind,
+    refuse_unreleased,
+    serve_heartbeat,
+    static_member,
+)
 from coordinator_server.core.groups.modern.refusal import RefusedError
 from coordinator_server.core.groups.modern.text import is_blank
 from coordinator_server.core.groups.modern.topic_names import topic_names
@@ -45,7 +50,6 @@ from protocol.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from protocol.coordinator_errors import client_error
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -55,6 +59,7 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.consumer.member import OwnedPartitions
     from coordinator_server.core.groups.consumer.reconcile import Listed
     from coordinator_server.core.groups.effects import Effects, Reply, Steps, Write
+    from coordinator_server.core.groups.group import Group
     from coordinator_server.core.groups.records import CoordinatorRecord
     from coordinator_server.core.groups.settings import GroupSettings
     from coordinator_server.steps import Computation
@@ -139,20 +144,13 @@ def refuse_invalid(
 
 def missing(request: ConsumerGroupHeartbeatRequest, _: Caller) -> ConsumerGroupHeartbeatResponse:
     """Only who joins makes a group."""
-    is_leaving = request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH)
-    kind = "Group" if is_leaving else "Consumer group"
-    return _error(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {request.group_id} not found.")
+    return _error(ErrorCode.GROUP_ID_NOT_FOUND, no_group(request, GroupKind.CONSUMER))
 
 
 def wrong_kind(request: ConsumerGroupHeartbeatRequest, _: Caller) -> ConsumerGroupHeartbeatResponse:
     """A group of another kind."""
-    message = f"Group {request.group_id} is not a consumer group."
+    message = other_kind(request.group_id, GroupKind.CONSUMER)
     return _error(ErrorCode.GROUP_ID_NOT_FOUND, message)
-
-
-def creates_group(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the member joins."""
-    return request.member_epoch == JOINING_EPOCH
 
 
 # --- with a group -----------------------------------------------------------------------------
@@ -227,35 +225,21 @@ def _serve(
     effects: Effects,
 ) -> Computation[Write | None]:
     """Serve a heartbeat, after the records that make the group; returns what it writes."""
-    try:
-        if request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH):
-            plan = yield from _leave(group, request, now_ms)
-        else:
-            plan = yield from _Heartbeat(group, records, request, reply.caller, now_ms).plan()
-    except RefusedError as refused:
-        effects.reply(reply, _error(refused.error, refused.message))
-        return None
-
-    def done(error: ErrorCode, now_ms: int, effects: Effects) -> None:
-        if error is not ErrorCode.NONE:
-            effects.reply(reply, _error(client_error(error)))
-            return
-        if plan.downgrade is not None:
-            plan.downgrade.finish(effects.group, now_ms, effects)
-        else:
-            assert isinstance(effects.group, ConsumerGroup)
-            _finish(effects.group, plan, now_ms)
-        effects.reply(reply, plan.response)
-
-    if plan.records:
-        return effects.write(plan.records, done)
-    _finish(group, plan, now_ms)
-    effects.reply(reply, plan.response)
-    return None
+    if request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH):
+        planning = _leave(group, request, now_ms)
+    else:
+        planning = _Heartbeat(group, records, request, reply.caller, now_ms).plan()
+    return (yield from serve_heartbeat(group, planning, reply, _error, _finish, now_ms, effects))
 
 
-def _finish(group: ConsumerGroup, plan: Plan, now_ms: int) -> None:
-    """The records are written: timers."""
+def _finish(
+    group: Group, plan: Plan, now_ms: int, effects: Effects
+) -> ConsumerGroupHeartbeatResponse:
+    """The records are written: timers, or the round that a classic group begins with."""
+    if plan.downgrade is not None:
+        plan.downgrade.finish(group, now_ms, effects)
+        return plan.response
+    assert isinstance(group, ConsumerGroup)
     if plan.revision is not None:
         group.hashed_revision = plan.revision
     if plan.member_id is not None:
@@ -264,6 +248,7 @@ def _finish(group: ConsumerGroup, plan: Plan, now_ms: int) -> None:
             timers.watch_revocation(group, plan.member_id, now_ms)
     if plan.has_to_resolve:
         timers.resolve_soon(group, plan.may_describe, now_ms)
+    return plan.response
 
 
 def _leave(
@@ -271,10 +256,7 @@ def _leave(
 ) -> Computation[Plan]:
     """A member leaves, for good or for a while."""
     member_id, epoch = request.member_id, request.member_epoch
-    if request.instance_id is None:
-        member = known_member(group, member_id)
-    else:
-        member = static_member(group, member_id, request.instance_id)
+    member: Member = caller(group, member_id, request.instance_id)
     response = ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=epoch)
     if epoch == STATIC_LEAVING_EPOCH:
         return Plan(leaving.leave_for_a_while(group, member), response)
@@ -303,7 +285,8 @@ class _Heartbeat:
     def plan(self) -> Computation[Plan]:
         """What it comes to. Raises RefusedError."""
         group, request, records = self._group, self._request, self._records
-        check_size(group, request.member_id, request.instance_id)
+        limit = group.settings.consumer_max_size
+        check_size(group, limit, request.member_id, request.instance_id)
         member_id = request.member_id or group.environment.new_uuid()
         before, current = self._member(member_id)
         after = self._updated(before)
@@ -374,11 +357,7 @@ class _Heartbeat:
         """A static member is back; one that speaks this protocol has to have left before."""
         is_away = self._group.current(owner.member_id).epoch == STATIC_LEAVING_EPOCH
         if owner.classic is None and not is_away:
-            message = (
-                f"Static member {member_id} with instance id {owner.instance_id} cannot join the "
-                f"group because the instance id is owned by {owner.member_id} member."
-            )
-            raise RefusedError(ErrorCode.UNRELEASED_INSTANCE_ID, message)
+            refuse_unreleased(member_id, owner.instance_id, owner.member_id)
         return replace_static(self._group, owner, member_id, self._records)
 
     def _checked_epoch(self, member_id: str) -> CurrentAssignment:
@@ -389,19 +368,12 @@ class _Heartbeat:
         """
         current, received = self._group.current(member_id), self._request.member_epoch
         listed = self._listed
-        is_larger = received > current.epoch
         is_lost_answer = (
             received == current.previous_epoch
             and listed is not None
             and holds_all(current.assigned, listed)
         )
-        if is_larger or (received < current.epoch and not is_lost_answer):
-            message = (
-                f"The consumer group member has a {'greater' if is_larger else 'smaller'} member "
-                f"epoch ({received}) than the one known by the group coordinator ({current.epoch})."
-                " The member must abandon all its partitions and rejoin."
-            )
-            raise RefusedError(ErrorCode.FENCED_MEMBER_EPOCH, message)
+        check_epoch(self._group, received, current.epoch, is_lost_answer=is_lost_answer)
         return current
 
     @property

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.core.groups.consumer import downgrade
 from coordinator_server.core.groups.consumer.consumer_group import count
-from coordinator_server.core.groups.consumer.member import STATIC_LEAVING_EPOCH
 from coordinator_server.core.groups.consumer.records import (
     current_record,
     epoch_record,
@@ -19,6 +18,7 @@ from coordinator_server.core.groups.consumer.records import (
     target_epoch_record,
 )
 from coordinator_server.core.groups.modern.account import cause_of
+from coordinator_server.core.groups.modern.members import STATIC_LEAVING_EPOCH
 from coordinator_server.core.groups.modern.metadata_hash import metadata_hash
 from coordinator_server.core.groups.modern.modern_group import NEVER_ASSIGNED_MS
 from coordinator_server.core.groups.modern.retry import retried

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.core.groups.consumer.state import MemberState
+from coordinator_server.core.groups.modern.members import JOINING_EPOCH
 
 if TYPE_CHECKING:
     from protocol.consumer_group_records import ClassicMemberMetadata
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 OwnedPartitions = Mapping[bytes, Mapping[int, int]]
 """Topic id -> partition -> the member epoch at which the partition was assigned (KIP-1251)."""
 
-JOINING_EPOCH = 0
-LEAVING_EPOCH = -1
-STATIC_LEAVING_EPOCH = -2
 """The member epochs of requests that are no plain heartbeats."""
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.core.groups.consumer.member import JOINING_EPOCH
 from coordinator_server.core.groups.consumer.reconcile import Reconciliation, UnknownStateError
 from coordinator_server.core.groups.consumer.records import (
     current_record,
@@ -19,6 +18,7 @@ from coordinator_server.core.groups.consumer.records import (
     member_tombstones,
     target_record,
 )
+from coordinator_server.core.groups.modern.members import JOINING_EPOCH
 from coordinator_server.core.groups.modern.metadata_hash import metadata_hash
 from coordinator_server.core.groups.modern.refusal import RefusedError
 from coordinator_server.core.groups.pace import Pace
@@ -30,39 +30,6 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.consumer.reconcile import Listed, Target
     from coordinator_server.core.groups.records import CoordinatorRecord
     from coordinator_server.steps import Computation
-
-
-def check_size(group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
-    """Raise RefusedError if the group is full and has neither the member nor its instance id."""
-    limit = group.settings.consumer_max_size
-    is_known = member_id in group.members or instance_id in group.static_ids
-    if len(group.members) >= limit and not is_known:
-        message = f"The consumer group has reached its maximum capacity of {limit} members."
-        raise RefusedError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
-
-
-def known_member(group: ConsumerGroup, member_id: str) -> Member:
-    """The member of this id. Raises RefusedError."""
-    member = group.members.get(member_id)
-    if member is None:
-        message = f"Member {member_id} is not a member of group {group.group_id}."
-        raise RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, message)
-    return member
-
-
-def static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> Member:
-    """The member of an instance id, which has to be the caller. Raises RefusedError."""
-    owner = group.static_ids.get(instance_id)
-    if owner is None:
-        message = f"Instance id {instance_id} is unknown."
-        raise RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, message)
-    if owner != member_id:
-        message = (
-            f"Static member {member_id} with instance id {instance_id} was fenced by member "
-            f"{owner}."
-        )
-        raise RefusedError(ErrorCode.FENCED_INSTANCE_ID, message)
-    return group.members[owner]
 
 
 def replace_static(

@@ -54,6 +54,8 @@ class ModernGroup(Group):
         """When the target assignment was computed."""
         self.hashed_revision = -1
         """The revision of the topics that `metadata_hash` was computed of; soft."""
+        self.static_ids: dict[str, str] = {}
+        """Instance id -> member id, of static members."""
         self.sessions: dict[str, DelayedOperation[Any]] = {}
         """By member id: what `timers` has wait in the purgatory."""
 

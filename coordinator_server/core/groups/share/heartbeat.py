@@ -11,20 +11,25 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.core.groups.api import GroupApi
 from coordinator_server.core.groups.modern.configs import config
+from coordinator_server.core.groups.modern.members import (
+    JOINING_EPOCH,
+    LEAVING_EPOCH,
+    check_epoch,
+    check_size,
+    creates_group,
+    known_member,
+    no_group,
+    other_kind,
+    serve_heartbeat,
+)
 from coordinator_server.core.groups.modern.metadata_hash import metadata_hash
-from coordinator_server.core.groups.modern.refusal import RefusedError
 from coordinator_server.core.groups.modern.text import is_blank
 from coordinator_server.core.groups.modern.topic_names import topic_names
 from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.core.groups.share import timers
 from coordinator_server.core.groups.share.initialize import Initialization, initialization_due
 from coordinator_server.core.groups.share.leaving import removal, topics_with
-from coordinator_server.core.groups.share.member import (
-    JOINING_EPOCH,
-    LEAVING_EPOCH,
-    ShareAssignment,
-    ShareMember,
-)
+from coordinator_server.core.groups.share.member import ShareAssignment, ShareMember
 from coordinator_server.core.groups.share.records import (
     current_record,
     epoch_record,
@@ -38,7 +43,6 @@ from protocol.apis.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
 )
 from protocol.apis.share_group_heartbeat import ShareAssignment as AssignmentField
-from protocol.coordinator_errors import client_error
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -97,19 +101,12 @@ def refuse(
 
 def missing(request: ShareGroupHeartbeatRequest, _: Caller) -> ShareGroupHeartbeatResponse:
     """Only who joins makes a group."""
-    kind = "Group" if request.member_epoch == LEAVING_EPOCH else "Share group"
-    return _error(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {request.group_id} not found.")
+    return _error(ErrorCode.GROUP_ID_NOT_FOUND, no_group(request, GroupKind.SHARE))
 
 
 def wrong_kind(request: ShareGroupHeartbeatRequest, _: Caller) -> ShareGroupHeartbeatResponse:
     """No group of another kind becomes a share group, even if it is empty."""
-    message = f"Group {request.group_id} is not a share group."
-    return _error(ErrorCode.GROUP_ID_NOT_FOUND, message)
-
-
-def creates_group(request: ShareGroupHeartbeatRequest) -> bool:
-    """Whether the member joins."""
-    return request.member_epoch == JOINING_EPOCH
+    return _error(ErrorCode.GROUP_ID_NOT_FOUND, other_kind(request.group_id, GroupKind.SHARE))
 
 
 # --- with a group -----------------------------------------------------------------------------
@@ -137,28 +134,11 @@ def heartbeat(
     effects: Effects,
 ) -> Steps:
     """Serve a heartbeat to a share group. Exclusive: it sees what all before it have made."""
-    try:
-        if request.member_epoch == LEAVING_EPOCH:
-            plan = yield from _leave(group, request)
-        else:
-            plan = yield from _Heartbeat(group, request, reply.caller, now_ms).plan()
-    except RefusedError as refused:
-        effects.reply(reply, _error(refused.error, refused.message))
-        return
-
-    def done(error: ErrorCode, now_ms: int, effects: Effects) -> None:
-        if error is not ErrorCode.NONE:
-            effects.reply(reply, _error(client_error(error)))
-            return
-        assert isinstance(effects.group, ShareGroup)
-        _finish(effects.group, plan, now_ms, effects)
-        effects.reply(reply, plan.response)
-
-    if plan.records:
-        effects.write(plan.records, done)
+    if request.member_epoch == LEAVING_EPOCH:
+        planning = _leave(group, request)
     else:
-        _finish(group, plan, now_ms, effects)
-        effects.reply(reply, plan.response)
+        planning = _Heartbeat(group, request, reply.caller, now_ms).plan()
+    yield from serve_heartbeat(group, planning, reply, _error, _finish, now_ms, effects)
 
 
 def first_heartbeat(
@@ -176,7 +156,9 @@ def first_heartbeat(
     yield from heartbeat(blank, request, reply, now_ms, effects)
 
 
-def _finish(group: ShareGroup, plan: Plan, now_ms: int, effects: Effects) -> None:
+def _finish(
+    group: ShareGroup, plan: Plan, now_ms: int, effects: Effects
+) -> ShareGroupHeartbeatResponse:
     """The records are written: the session, and the call to the share coordinator."""
     if plan.revision is not None:
         group.hashed_revision = plan.revision
@@ -184,21 +166,14 @@ def _finish(group: ShareGroup, plan: Plan, now_ms: int, effects: Effects) -> Non
         timers.renew_session(group, plan.member_id, now_ms)
     if plan.initialization is not None:
         plan.initialization.begin(group, now_ms, effects)
+    return plan.response
 
 
 def _leave(group: ShareGroup, request: ShareGroupHeartbeatRequest) -> Computation[Plan]:
     member_id = request.member_id
     response = ShareGroupHeartbeatResponse(member_id=member_id, member_epoch=LEAVING_EPOCH)
-    records = yield from removal(group, _known_member(group, member_id))
+    records = yield from removal(group, known_member(group, member_id))
     return Plan(records, response)
-
-
-def _known_member(group: ShareGroup, member_id: str) -> ShareMember:
-    member = group.members.get(member_id)
-    if member is None:
-        message = f"Member {member_id} is not a member of group {group.group_id}."
-        raise RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, message)
-    return member
 
 
 class _Heartbeat:
@@ -221,7 +196,7 @@ class _Heartbeat:
     def plan(self) -> Computation[Plan]:
         """What it comes to. Raises RefusedError."""
         group, records = self._group, self._records
-        self._check_size()
+        check_size(group, group.settings.share_max_size, self._request.member_id, None)
         before = self._member()
         after, current = self._updated(before), group.current(before.member_id)
         if self._request.subscribed_topic_names is not None:
@@ -245,37 +220,21 @@ class _Heartbeat:
         initialization = yield from initialization_due(group, epoch, after, self._now_ms, records)
         return Plan(records, response, after.member_id, revision, initialization)
 
-    def _check_size(self) -> None:
-        group = self._group
-        limit = group.settings.share_max_size
-        if len(group.members) >= limit and self._request.member_id not in group.members:
-            message = f"The share group has reached its maximum capacity of {limit} members."
-            raise RefusedError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
-
     def _member(self) -> ShareMember:
         """The member as it was before, a blank one that joins."""
         member_id = self._request.member_id
         if self._is_joining:
             return self._group.members.get(member_id, ShareMember(member_id))
-        member = _known_member(self._group, member_id)
-        self._check_epoch(self._group.current(member_id))
+        member: ShareMember = known_member(self._group, member_id)
+        current, received = self._group.current(member_id), self._request.member_epoch
+        check_epoch(
+            self._group,
+            received,
+            current.epoch,
+            is_lost_answer=received == current.previous_epoch,
+            note=f", and it does not match the previous member epoch ({current.previous_epoch})",
+        )
         return member
-
-    def _check_epoch(self, current: ShareAssignment) -> None:
-        """The epoch before is right too: the answer that told the new one may be lost."""
-        received = self._request.member_epoch
-        if received in (current.epoch, current.previous_epoch):
-            return
-        known = f"epoch ({received}) than the one known by the group coordinator ({current.epoch})"
-        rejoin = "The member must abandon all its partitions and rejoin."
-        if received > current.epoch:
-            message = f"The share group member has a greater member {known}. {rejoin}"
-        else:
-            message = (
-                f"The share group member has a smaller member {known}, and it does not match the "
-                f"previous member epoch ({current.previous_epoch}). {rejoin}"
-            )
-        raise RefusedError(ErrorCode.FENCED_MEMBER_EPOCH, message)
 
     def _updated(self, member: ShareMember) -> ShareMember:
         """The member with what the request says of it beside the names of topics; null leaves a

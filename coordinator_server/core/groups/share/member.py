@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from coordinator_server.core.groups.modern.members import JOINING_EPOCH
+
 if TYPE_CHECKING:
     from coordinator_server.core.groups.modern.assignor_spec import Partitions
 
-JOINING_EPOCH, LEAVING_EPOCH = 0, -1
 """The member epochs of requests that are no plain heartbeats."""
 
 

@@ -11,23 +11,25 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.core.groups.api import GroupApi
 from coordinator_server.core.groups.classic.state import EMPTY
+from coordinator_server.core.groups.modern import members
 from coordinator_server.core.groups.modern.configs import config
+from coordinator_server.core.groups.modern.members import (
+    JOINING_EPOCH,
+    LEAVING_EPOCH,
+    STATIC_LEAVING_EPOCH,
+    creates_group,
+    no_group,
+)
 from coordinator_server.core.groups.modern.refusal import RefusedError
 from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.core.groups.streams import static_members, timers, validation
 from coordinator_server.core.groups.streams.configs import HEARTBEAT_INTERVAL
-from coordinator_server.core.groups.streams.member import (
-    JOINING_EPOCH,
-    LEAVING_EPOCH,
-    STATIC_LEAVING_EPOCH,
-)
 from coordinator_server.core.groups.streams.plan import Plan, planned
 from coordinator_server.core.groups.streams.streams_group import StreamsGroup
 from protocol.apis.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
 )
-from protocol.coordinator_errors import client_error
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.records import CoordinatorRecord
     from coordinator_server.core.groups.settings import GroupSettings
     from coordinator_server.core.groups.streams.configure import InternalTopic
+    from coordinator_server.steps import Computation
 
 _LEAVING = (LEAVING_EPOCH, STATIC_LEAVING_EPOCH)
 
@@ -76,13 +79,7 @@ def refuse(request: StreamsGroupHeartbeatRequest, _: Caller, error: ErrorCode) -
 
 def missing(request: StreamsGroupHeartbeatRequest, _: Caller) -> HeartbeatResult:
     """Only who joins makes a group."""
-    kind = "Group" if request.member_epoch in _LEAVING else "Streams group"
-    return _refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {request.group_id} not found.")
-
-
-def creates_group(request: StreamsGroupHeartbeatRequest) -> bool:
-    """Whether the member joins."""
-    return request.member_epoch == JOINING_EPOCH
+    return _refusal(ErrorCode.GROUP_ID_NOT_FOUND, no_group(request, GroupKind.STREAMS))
 
 
 def heartbeat(
@@ -120,7 +117,7 @@ def other_kind(
     effects: Effects,
 ) -> None:
     """A heartbeat to a group of another kind."""
-    message = f"Group {group.group_id} is not a streams group."
+    message = members.other_kind(group.group_id, GroupKind.STREAMS)
     effects.reply(reply, _refusal(ErrorCode.GROUP_ID_NOT_FOUND, message))
 
 
@@ -132,46 +129,33 @@ def _serve(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    try:
-        if request.member_epoch in _LEAVING:
-            plan = _leave(group, request)
-        else:
-            plan = yield from planned(group, tombstones, request, reply.caller, now_ms)
-    except RefusedError as refused:
-        effects.reply(reply, _refusal(refused.error, refused.message))
-        return
-    interval_ms = config(group, HEARTBEAT_INTERVAL)
-    result = HeartbeatResult(plan.response, plan.to_create, interval_ms)
-
-    def done(error: ErrorCode, now_ms: int, effects: Effects) -> None:
-        if error is not ErrorCode.NONE:
-            effects.reply(reply, _refusal(client_error(error)))
-            return
-        assert isinstance(effects.group, StreamsGroup)
-        if effects.group is group:
-            plan.keep(group)
-        _set_timers(effects.group, plan, now_ms)
-        effects.reply(reply, result)
-
-    if plan.records:
-        effects.write(plan.records, done)
+    if request.member_epoch in _LEAVING:
+        planning = _leave(group, request)
     else:
-        plan.keep(group)
-        _set_timers(group, plan, now_ms)
-        effects.reply(reply, result)
+        planning = planned(group, tombstones, request, reply.caller, now_ms)
+    interval_ms = config(group, HEARTBEAT_INTERVAL)
+
+    def finish(written: StreamsGroup, plan: Plan, now_ms: int, effects: Effects) -> HeartbeatResult:
+        if written is group:
+            plan.keep(group)
+        _set_timers(written, plan, now_ms)
+        return HeartbeatResult(plan.response, plan.to_create, interval_ms)
+
+    yield from members.serve_heartbeat(group, planning, reply, _refusal, finish, now_ms, effects)
 
 
-def _leave(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Plan:
+def _leave(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Computation[Plan]:
     """A member leaves, for good or for a while. Kafka takes a request to shut down from anybody."""
     member_id = request.member_id
     if request.shutdown_application:
         group.shutdown_member_id = group.shutdown_member_id or member_id
-    static_members.known_member(group, member_id, request.instance_id)
+    members.caller(group, member_id, request.instance_id)
     response = StreamsGroupHeartbeatResponse(
         member_id=member_id, member_epoch=request.member_epoch, status=[]
     )
     if request.member_epoch == STATIC_LEAVING_EPOCH:
         return Plan(static_members.leave_for_a_while(group, member_id), response)
+    yield from ()
     return Plan(group.removal(member_id), response)
 
 

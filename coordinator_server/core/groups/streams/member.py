@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from coordinator_server.core.groups.modern.members import JOINING_EPOCH
 from coordinator_server.core.groups.streams.state import MemberState
 from coordinator_server.core.groups.streams.tasks import OwnedTasks
 
-JOINING_EPOCH = 0
-LEAVING_EPOCH = -1
-STATIC_LEAVING_EPOCH = -2
 """The member epochs of requests that are no plain heartbeats."""
 
 NOTHING = OwnedTasks()

@@ -9,6 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.core.groups.modern.configs import config
+from coordinator_server.core.groups.modern.members import (
+    JOINING_EPOCH,
+    caller,
+    check_epoch,
+    check_size,
+)
 from coordinator_server.core.groups.modern.metadata_hash import metadata_hash
 from coordinator_server.core.groups.modern.refusal import RefusedError
 from coordinator_server.core.groups.streams.configs import (
@@ -19,12 +25,7 @@ from coordinator_server.core.groups.streams.configs import (
 )
 from coordinator_server.core.groups.streams.configure import configured_topology
 from coordinator_server.core.groups.streams.endpoints import partitions_by_endpoint
-from coordinator_server.core.groups.streams.member import (
-    JOINING_EPOCH,
-    NO_TASKS,
-    CurrentTasks,
-    Member,
-)
+from coordinator_server.core.groups.streams.member import NO_TASKS, CurrentTasks, Member
 from coordinator_server.core.groups.streams.reconcile import Reconciliation, UnknownStateError
 from coordinator_server.core.groups.streams.records import (
     current_record,
@@ -32,7 +33,7 @@ from coordinator_server.core.groups.streams.records import (
     member_record,
     topology_record,
 )
-from coordinator_server.core.groups.streams.static_members import known_member, replaced
+from coordinator_server.core.groups.streams.static_members import replaced
 from coordinator_server.core.groups.streams.status import StatusCode, status
 from coordinator_server.core.groups.streams.target import Computation, assignment_configs
 from coordinator_server.core.groups.streams.task_offsets import TaskOffsets, reported
@@ -145,7 +146,8 @@ class _Heartbeat:
         """What it comes to. Raises RefusedError."""
         group, records, member_id = self._group, self._records, self._request.member_id
         if self._is_joining:
-            self._check_size()
+            limit, instance_id = group.settings.streams_max_size, self._request.instance_id
+            check_size(group, limit, member_id, instance_id)
         before, current = self._member()
         after = self._updated(before)
         if after != before:
@@ -182,17 +184,6 @@ class _Heartbeat:
             offsets=offsets,
         )
 
-    def _check_size(self) -> None:
-        """Raise RefusedError if the group is full and the member is new to it."""
-        group, limit = self._group, self._group.settings.streams_max_size
-        is_known = (
-            self._request.member_id in group.members
-            or self._request.instance_id in group.static_ids
-        )
-        if group.member_count >= limit and not is_known:
-            message = f"The streams group has reached its maximum capacity of {limit} members."
-            raise RefusedError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
-
     def _member(self) -> tuple[Member, CurrentTasks]:
         """The member as it was before, and the tasks that it has; a blank one that joins."""
         group, member_id = self._group, self._request.member_id
@@ -203,7 +194,7 @@ class _Heartbeat:
             if owner_id is not None:
                 return replaced(group, owner_id, member_id, self._records)
             return group.members.get(member_id, Member(member_id)), current
-        member = known_member(group, member_id, instance_id)
+        member: Member = caller(group, member_id, instance_id)
         self._check_epoch(current)
         return member, current
 
@@ -228,17 +219,10 @@ class _Heartbeat:
         answer that told it so was lost.
         """
         received = self._request.member_epoch
-        is_larger = received > current.epoch
         is_lost_answer = received == current.previous_epoch and self._listed.are_in(
             current.assigned
         )
-        if is_larger or (received < current.epoch and not is_lost_answer):
-            message = (
-                f"The streams group member has a {'greater' if is_larger else 'smaller'} member "
-                f"epoch ({received}) than the one known by the group coordinator ({current.epoch})."
-                " The member must abandon all its partitions and rejoin."
-            )
-            raise RefusedError(ErrorCode.FENCED_MEMBER_EPOCH, message)
+        check_epoch(self._group, received, current.epoch, is_lost_answer=is_lost_answer)
 
     def _updated(self, member: Member) -> Member:
         """The member with what the request says of it; null leaves a field as it was."""

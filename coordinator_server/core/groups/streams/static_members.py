@@ -8,46 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.core.groups.modern.refusal import RefusedError
-from coordinator_server.core.groups.streams.assignors.spec import MemberTasks
-from coordinator_server.core.groups.streams.member import (
+from coordinator_server.core.groups.modern.members import (
     JOINING_EPOCH,
-    NOTHING,
     STATIC_LEAVING_EPOCH,
-    CurrentTasks,
-    Member,
+    refuse_unreleased,
 )
+from coordinator_server.core.groups.streams.assignors.spec import MemberTasks
+from coordinator_server.core.groups.streams.member import NOTHING, CurrentTasks, Member
 from coordinator_server.core.groups.streams.records import (
     current_record,
     member_record,
     member_tombstones,
     target_record,
 )
-from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.core.groups.records import CoordinatorRecord
     from coordinator_server.core.groups.streams.streams_group import StreamsGroup
-
-
-def known_member(group: StreamsGroup, member_id: str, instance_id: str | None) -> Member:
-    """Return the member that a request which does not join is from. Raises RefusedError."""
-    if instance_id is not None:
-        owner_id = group.static_ids.get(instance_id)
-        if owner_id is None:
-            message = f"Instance id {instance_id} is unknown."
-            raise RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, message)
-        if owner_id != member_id:
-            message = (
-                f"Static member {member_id} with instance id {instance_id} was fenced by member "
-                f"{owner_id}."
-            )
-            raise RefusedError(ErrorCode.FENCED_INSTANCE_ID, message)
-    member = group.members.get(member_id)
-    if member is None:
-        message = f"Member {member_id} is not a member of group {group.group_id}."
-        raise RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, message)
-    return member
 
 
 def replaced(
@@ -59,11 +36,7 @@ def replaced(
     """
     owner, current = group.members[owner_id], group.current(owner_id)
     if current.epoch != STATIC_LEAVING_EPOCH:
-        message = (
-            f"Static member {member_id} with instance id {owner.instance_id} cannot join the group "
-            f"because the instance id is owned by {owner_id} member."
-        )
-        raise RefusedError(ErrorCode.UNRELEASED_INSTANCE_ID, message)
+        refuse_unreleased(member_id, owner.instance_id, owner_id)
     member = owner._replace(member_id=member_id)
     current = current._replace(epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
     target = group.targets.get(owner_id, MemberTasks())

@@ -81,8 +81,6 @@ class StreamsGroup(ModernGroup):
         """The settings that the assignor had when the group epoch last rose."""
         self.topology: Topology | None = None
         self.members: dict[str, Member] = {}
-        self.static_ids: dict[str, str] = {}
-        """The member id of each instance id."""
         self.targets: dict[str, MemberTasks] = {}
         self.currents: dict[str, CurrentTasks] = {}
         self.holders = Holders()

@@ -167,6 +167,8 @@ AREAS = (
 # We have nothing to advertise: group.protocol=consumer is not here yet.
 _ADVERTISEMENT = re.compile(r"(?m)^The consumer rebalance protocol \(KIP-848\) .*\n")
 _USAGE = re.compile(r"(?s)(?P<before>\A|\n)Option +(?:\(\* = required\) *)?Description.*")
+# Options that Kafka's tools list in the order of a set, which differs from one JVM to the next.
+_LISTED = re.compile(r"(?<=options: )\[[\w-]+\](?:, \[[\w-]+\])+")
 # Where a tool has commands: its usage, and messages that Kafka's justifies to 75 columns.
 _USAGE_OF_COMMANDS = re.compile(
     r"(?s)\Ausage: .*?(?=\n(?:kafka|verifiable)-[\w.-]*:\s+error:|\n\Z)"
@@ -363,6 +365,7 @@ class Player:
     def _comparable(self, text: str) -> str:
         text = without_frames(text)
         text = _USAGE.sub(r"\g<before><usage>", text)
+        text = _LISTED.sub(lambda listed: ", ".join(sorted(listed[0].split(", "))), text)
         text = re.sub(r"^\[[^\]]*\] (ERROR|WARN) \S+ - ", r"[time] \1 ", text, flags=re.M)
         text = re.sub(r"^\[[^\]]*\] (ERROR|WARN) ", r"[time] \1 ", text, flags=re.M)
         text = re.sub(r"(?m)\n? \(org\.apache\.kafka[\w.]*\)$", "", text)

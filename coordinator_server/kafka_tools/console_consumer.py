@@ -26,6 +26,7 @@ from coordinator_server.kafka_tools.console import (
 )
 from coordinator_server.kafka_tools.formatters import Formatter
 from coordinator_server.kafka_tools.frame import (
+    BOOTSTRAP_SERVER,
     FAILURES,
     Failure,
     NotHereError,
@@ -63,14 +64,17 @@ _REPLACED = {
     "consumer-property": "command-property",
     "consumer.config": "command-config",
 }
-OPTIONS = (
-    Option(
-        "bootstrap-server",
-        "REQUIRED: the brokers to connect to first.",
-        argument="server to connect to",
-    ),
+READER_OPTIONS = (
+    BOOTSTRAP_SERVER,
     Option("topic", "The topic to read.", argument="topic"),
     Option("include", "The topics to read.", argument="Java regex (String)"),
+    Option("command-config", "A file of the consumer's settings.", argument="config file"),
+    Option("consumer.config", "Old name of --command-config.", argument="config file"),
+)
+"""The options of all tools that read topics."""
+
+OPTIONS = (
+    *READER_OPTIONS,
     Option(
         "partition",
         "One partition to read, outside of a group.",
@@ -115,8 +119,6 @@ OPTIONS = (
     Option("skip-message-on-error", "Skip a record that cannot be printed."),
     Option("command-property", "A setting of the consumer.", argument="consumer_prop"),
     Option("consumer-property", "Old name of --command-property.", argument="consumer_prop"),
-    Option("command-config", "A file of the consumer's settings.", argument="config file"),
-    Option("consumer.config", "Old name of --command-config.", argument="config file"),
     Option("enable-systest-events", "Say when the consumer has ended."),
 )
 

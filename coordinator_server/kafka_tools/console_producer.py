@@ -19,6 +19,7 @@ from coordinator_server.client import (
 )
 from coordinator_server.kafka_tools.console import stopped_by_signals, warn_topic
 from coordinator_server.kafka_tools.frame import (
+    BOOTSTRAP_SERVER,
     EXECUTION,
     Failure,
     Tool,
@@ -79,11 +80,7 @@ _PROPERTY_HELP = (
 )
 
 OPTIONS = (
-    Option(
-        "bootstrap-server",
-        "REQUIRED: the brokers to connect to first.",
-        argument="server to connect to",
-    ),
+    BOOTSTRAP_SERVER,
     Option("topic", "REQUIRED: the topic to write to.", argument="topic"),
     Option("sync", "Wait for each record to be written before the next."),
     Option("reader-property", f"How lines are read: {_PROPERTY_HELP}", argument="prop"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from coordinator_server.client import ClientSettings
 from coordinator_server.kafka_tools.console import ended_by_sigterm, warn_topic
-from coordinator_server.kafka_tools.console_consumer import consumer_settings
+from coordinator_server.kafka_tools.console_consumer import READER_OPTIONS, consumer_settings
 from coordinator_server.kafka_tools.frame import (
     NotHereError,
     Tool,
@@ -37,13 +37,7 @@ _COLUMNS = (
 )
 
 OPTIONS = (
-    Option(
-        "bootstrap-server",
-        "REQUIRED: the brokers to connect to first.",
-        argument="server to connect to",
-    ),
-    Option("topic", "The topic to read.", argument="topic"),
-    Option("include", "The topics to read.", argument="Java regex (String)"),
+    *READER_OPTIONS,
     Option("group", "The group to join; else one with a random name.", argument="gid"),
     Option(
         "fetch-size",
@@ -65,8 +59,6 @@ OPTIONS = (
     Option("num-records", "REQUIRED: how many records to read.", argument="count", kind="long"),
     Option("messages", "Old name of --num-records.", argument="count", kind="long"),
     Option("command-property", "A setting of the consumer.", argument="prop1=val1"),
-    Option("command-config", "A file of the consumer's settings.", argument="config file"),
-    Option("consumer.config", "Old name of --command-config.", argument="config file"),
     Option(
         "print-metrics",
         "The metrics of Java's consumer.",

@@ -15,6 +15,7 @@ from coordinator_server.client import (
 )
 from coordinator_server.kafka_tools.filters import INTERNAL_TOPICS, known_topics, topic_filter
 from coordinator_server.kafka_tools.frame import (
+    BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
     EXECUTION,
     Failure,
@@ -45,11 +46,7 @@ Partition = tuple[str, int]
 PartitionFilter = Callable[[str, int], bool]
 
 OPTIONS = (
-    Option(
-        "bootstrap-server",
-        "REQUIRED: the brokers to connect to first.",
-        argument="HOST1:PORT1,...,HOST3:PORT3",
-    ),
+    BOOTSTRAP_SERVER._replace(argument="HOST1:PORT1,...,HOST3:PORT3"),
     COMMAND_CONFIG._replace(argument="config file"),
     Option("topic", "Only topics whose name is, or matches, this.", argument="topic"),
     Option("partitions", "Only these partitions, by commas.", argument="partition ids"),

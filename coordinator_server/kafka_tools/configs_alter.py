@@ -23,11 +23,14 @@ def alter_configs(client: Client, kind: int, resources: Mapping[str, Changes]) -
 
     A broker is asked for its own settings, any broker for those of all other resources.
     """
-    own = [name for name in resources if name and kind in (BROKER, BROKER_LOGGER)]
-    for name in own:
-        _ask(client, kind, {name: resources[name]}, int(name))
-    if len(own) < len(resources):
-        _ask(client, kind, resources, ANY_BROKER)
+    shared: dict[str, Changes] = {}
+    for name, changes in resources.items():
+        if name and kind in (BROKER, BROKER_LOGGER):
+            _ask(client, kind, {name: changes}, int(name))
+        else:
+            shared[name] = changes
+    if shared:
+        _ask(client, kind, shared, ANY_BROKER)
 
 
 def _ask(client: Client, kind: int, resources: Mapping[str, Changes], node_id: int | None) -> None:

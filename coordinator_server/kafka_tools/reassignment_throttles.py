@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from coordinator_server.client import Client
-from coordinator_server.kafka_tools.configs_alter import Changes, alter_configs
+from coordinator_server.kafka_tools.configs_alter import alter_configs
 from coordinator_server.kafka_tools.configs_read import BROKER, TOPIC
 from coordinator_server.kafka_tools.java import numbers_in_hash_order
 from coordinator_server.kafka_tools.reassignment_files import Plan
@@ -38,21 +38,18 @@ def all_moves(
 
 def throttle_replicas(client: Client, moves: Moves, rate: int) -> None:
     """Limit the rate of the replicas that move. Raises ClientError."""
-    topics: dict[str, Changes] = {}
-    for topic in {topic for topic, _ in moves}:
-        leaders, followers = (
-            sorted(
-                f"{index}:{broker}"
-                for (name, index), brokers in moves.items()
-                if name == topic
-                for broker in brokers[side]
-            )
-            for side in (0, 1)
-        )
-        topics[topic] = [(_LEADERS, ",".join(leaders)), (_FOLLOWERS, ",".join(followers))]
+    sides: dict[str, tuple[list[str], list[str]]] = {}
+    for (topic, index), brokers_of_sides in moves.items():
+        listed = sides.setdefault(topic, ([], []))
+        for side, brokers in zip(listed, brokers_of_sides, strict=True):
+            side += [f"{index}:{broker}" for broker in brokers]
+    topics = {
+        topic: [(_LEADERS, ",".join(sorted(leaders))), (_FOLLOWERS, ",".join(sorted(followers)))]
+        for topic, (leaders, followers) in sides.items()
+    }
     alter_configs(client, TOPIC, topics)
-    brokers = {broker for sides in moves.values() for side in sides for broker in side}
-    set_rates(client, brokers, rate, *_RATES)
+    moving = {broker for both in moves.values() for brokers in both for broker in brokers}
+    set_rates(client, moving, rate, *_RATES)
     print(f"The inter-broker throttle limit was set to {rate} B/s")
 
 

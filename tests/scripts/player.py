@@ -604,7 +604,12 @@ def _command(tool: Tool, name: str, arguments: Sequence[str]) -> list[str]:
 def _run_until(text: str, command: Sequence[str], number: signal.Signals) -> Outcome:
     """Run a tool that has no end; a signal ends it when it has printed a line with a text."""
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:  # where SIGINT is ignored, as behind a shell's "&", the new process would ignore it, too
+        process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with process:
         assert process.stdout is not None
         out = ""
         while line := process.stdout.readline():
@@ -612,7 +617,10 @@ def _run_until(text: str, command: Sequence[str], number: signal.Signals) -> Out
             if text in line:
                 process.send_signal(number)
                 break
-        rest, err = process.communicate(timeout=60)
+        try:
+            rest, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
     return Outcome(process.returncode, out + rest, err)
 
 

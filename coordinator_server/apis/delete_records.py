@@ -93,7 +93,7 @@ def _delete(
         return result
     try:
         log = partition.log
-        if not log.config.deletes:
+        if log.config.compacts and not log.config.deletes:
             result.error_code = ErrorCode.POLICY_VIOLATION
             return result
         if offset == _HIGH_WATERMARK:

@@ -53,6 +53,8 @@ def test_what_has_no_records_to_delete() -> None:
     """Unknown partitions, internal topics, and topics that are only compacted."""
     made = broker(cleanup_policy="compact")
     assert delete(made, ("t", 0, 1)) == [("t", 0, ErrorCode.POLICY_VIOLATION, -1)]
+    for policy in ("", "compact,delete"):
+        assert delete(broker(cleanup_policy=policy), ("t", 0, 2)) == [("t", 0, ErrorCode.NONE, 2)]
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert delete(made, ("t", 1, 0), ("no", 0, 0)) == [
         ("t", 1, unknown, -1),

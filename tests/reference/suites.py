@@ -88,8 +88,12 @@ def scenarios(out: Path, work: Path) -> list[str]:
             sorted(unstable & names),
         )
         now.write(out / path.name)
-        changed += [name for name in now.unstable if name not in before.unstable]
-        changed += differing(before.kept, now.kept)
+        changed += [
+            f"{name}: not the same each time"
+            for name in now.unstable
+            if name not in before.unstable
+        ]
+        changed += [name for name in differing(before.kept, now.kept) if name not in now.unstable]
     return changed
 
 

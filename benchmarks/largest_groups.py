@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from coordinator_server.apis.config_changes import GROUP, Operation
+from coordinator_server.apis.config_changes import GROUP, ConfigOperation
 from protocol.apis.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -74,7 +74,7 @@ def assigns(group: str, kind: str, *, rarely: bool) -> Message:
     """Have targets of a group computed at most every 15 s, or whenever members change."""
     interval = AlterableConfig(
         name=f"{kind}.assignment.interval.ms",
-        config_operation=Operation.SET,
+        config_operation=ConfigOperation.SET,
         value="15000" if rarely else "0",
     )
     resource = AlterConfigsResource(resource_type=GROUP, resource_name=group, configs=[interval])

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from coordinator_server.core.share_partitions.settings import ShareSettings
     from coordinator_server.core.share_state.settings import ShareStateSettings
     from coordinator_server.net.connection import Connection
-    from coordinator_server.net.endpoint import Endpoint
+    from coordinator_server.net.endpoint import BrokerEndpoint
     from coordinator_server.runtime.coordinator import CoordinatorRuntime
     from coordinator_server.telemetry.instances import ClientInstances
 
@@ -229,7 +229,9 @@ class Broker:
         """The broker that clients are told to be the controller."""
         return self._cluster.controller_id
 
-    def endpoints(self, connection: Connection, *, with_stopped: bool = False) -> list[Endpoint]:
+    def endpoints(
+        self, connection: Connection, *, with_stopped: bool = False
+    ) -> list[BrokerEndpoint]:
         """Where the client of a connection finds the brokers, those that run or all of them.
 
         Brokers that lack the client's listener are left out.
@@ -242,7 +244,7 @@ class Broker:
         found = (cluster.endpoint(node_id, self.node_id, connection) for node_id in nodes)
         return [one for one in found if one is not None]
 
-    def endpoint(self, node_id: int, connection: Connection) -> Endpoint | None:
+    def endpoint(self, node_id: int, connection: Connection) -> BrokerEndpoint | None:
         """Where the client of a connection finds one broker; None if that does not run."""
         if node_id not in self._cluster.brokers:
             return None

@@ -25,7 +25,7 @@ from coordinator_server.net.acceptor import StartError
 from coordinator_server.net.addresses import AddressBook, check_names
 from coordinator_server.net.connection_gate import ConnectionGate
 from coordinator_server.net.dispatch import Dispatcher
-from coordinator_server.net.endpoint import Endpoint
+from coordinator_server.net.endpoint import BrokerEndpoint
 from coordinator_server.net.metering import Metering
 from coordinator_server.net.networks import RoutingTable
 from coordinator_server.net.socket_server import SocketServer
@@ -212,7 +212,9 @@ class Cluster:
         """The broker that clients are told to be the controller; -1 when none runs."""
         return next(iter(self.brokers), NOBODY)
 
-    def endpoint(self, node_id: int, asked_id: int, connection: Connection) -> Endpoint | None:
+    def endpoint(
+        self, node_id: int, asked_id: int, connection: Connection
+    ) -> BrokerEndpoint | None:
         """Where a client that is connected to broker `asked_id` finds broker `node_id`.
 
         None if that broker does not have the listener that the client came in by.
@@ -221,7 +223,7 @@ class Cluster:
         if address is None:
             return None
         rack = self.topics.racks.get(node_id)
-        return Endpoint(node_id, *address, node_id not in self.brokers, rack)
+        return BrokerEndpoint(node_id, *address, node_id not in self.brokers, rack)
 
     def advertised_listeners(self, node_id: int, connection: Connection) -> str:
         """Return `advertised.listeners` of a broker as a client of that broker sees it."""

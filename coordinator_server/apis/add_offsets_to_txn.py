@@ -17,7 +17,7 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.core.transactions.decision import Decision
+    from coordinator_server.core.transactions.decision import TransactionDecision
     from coordinator_server.core.transactions.metadata import TransactionMetadata
     from coordinator_server.net.call import Call
     from protocol.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -28,7 +28,7 @@ PRODUCER_FENCED_SINCE = 2
 def handle(broker: Broker, call: Call, request: AddOffsetsToTxnRequest) -> None:
     """To the transaction coordinator."""
 
-    def done(decision: Decision) -> None:
+    def done(decision: TransactionDecision) -> None:
         error = decision.error
         if error is ErrorCode.PRODUCER_FENCED and call.api_version < PRODUCER_FENCED_SINCE:
             error = ErrorCode.INVALID_PRODUCER_EPOCH
@@ -43,7 +43,7 @@ def handle(broker: Broker, call: Call, request: AddOffsetsToTxnRequest) -> None:
         return
     partitions = ((OFFSETS_TOPIC, broker.groups.partition_index(request.group_id)),)
 
-    def decide(metadata: TransactionMetadata | None, now_ms: int) -> Decision:
+    def decide(metadata: TransactionMetadata | None, now_ms: int) -> TransactionDecision:
         return add_partitions(
             metadata,
             request.producer_id,

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.core.transactions.add_partitions import add_partitions, missing_partitions
-from coordinator_server.core.transactions.decision import Decision, refused
+from coordinator_server.core.transactions.decision import TransactionDecision, refused
 from coordinator_server.core.transactions.metadata import TRANSACTIONS_V1, TRANSACTIONS_V2
 from coordinator_server.security.acl import Operation
 from coordinator_server.topics.names import is_internal
@@ -37,7 +37,7 @@ PRODUCER_FENCED_SINCE = 2
 BATCHED_SINCE = 4
 
 
-class Outcome(NamedTuple):
+class TransactionOutcome(NamedTuple):
     """What became of one transaction: the error of each partition, of the others `error`."""
 
     error: ErrorCode
@@ -57,9 +57,9 @@ def handle(broker: Broker, call: Call, request: AddPartitionsToTxnRequest) -> St
                 topics=request.v3_and_below_topics,
             )
         ]
-    outcomes: dict[int, Outcome] = {}
+    outcomes: dict[int, TransactionOutcome] = {}
 
-    def take(number: int, outcome: Outcome) -> None:
+    def take(number: int, outcome: TransactionOutcome) -> None:
         outcomes[number] = outcome
         if len(outcomes) == len(transactions):
             call.run(_reply(call, transactions, outcomes))
@@ -75,7 +75,7 @@ def _add(
     broker: Broker,
     call: Call,
     transaction: AddPartitionsToTxnTransaction,
-    take: Callable[[Outcome], None],
+    take: Callable[[TransactionOutcome], None],
 ) -> Steps:
     """Add the partitions of one transaction: all of them, or none."""
     partitions: list[TopicPartition] = []
@@ -98,12 +98,12 @@ def _add(
             yield
         yield
     if errors:
-        take(Outcome(ErrorCode.OPERATION_NOT_ATTEMPTED, errors))
+        take(TransactionOutcome(ErrorCode.OPERATION_NOT_ATTEMPTED, errors))
         return
 
     missing: Collection[TopicPartition] = ()
 
-    def decide(metadata: TransactionMetadata | None, now_ms: int) -> Decision:
+    def decide(metadata: TransactionMetadata | None, now_ms: int) -> TransactionDecision:
         nonlocal missing
         producer_id, producer_epoch = transaction.producer_id, transaction.producer_epoch
         if transaction.verify_only:
@@ -119,11 +119,11 @@ def _add(
             now_ms,
         )
 
-    def done(decision: Decision) -> None:
+    def done(decision: TransactionDecision) -> None:
         error = decision.error
         if error is ErrorCode.PRODUCER_FENCED and call.api_version < PRODUCER_FENCED_SINCE:
             error = ErrorCode.INVALID_PRODUCER_EPOCH
-        take(Outcome(error, dict.fromkeys(missing, ErrorCode.TRANSACTION_ABORTABLE)))
+        take(TransactionOutcome(error, dict.fromkeys(missing, ErrorCode.TRANSACTION_ABORTABLE)))
 
     if transaction.transactional_id:
         broker.transactions.submit(transaction.transactional_id, decide, done)
@@ -134,7 +134,7 @@ def _add(
 def _reply(
     call: Call,
     transactions: Sequence[AddPartitionsToTxnTransaction],
-    outcomes: Mapping[int, Outcome],
+    outcomes: Mapping[int, TransactionOutcome],
 ) -> Steps:
     """Answer for all transactions, in their order."""
     results = []

@@ -11,8 +11,12 @@ from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coordinator_server.config.client_metrics import CLIENT_METRICS_SETTINGS, RefusedError, check
-from coordinator_server.config.dynamic_checks import Listed
+from coordinator_server.config.client_metrics import (
+    CLIENT_METRICS_SETTINGS,
+    RefusedConfigsError,
+    check,
+)
+from coordinator_server.config.dynamic_checks import ListedNames
 from coordinator_server.config.dynamic_settings import MIN_IN_SYNC, java_integer, setting_of
 from coordinator_server.config.group_settings import GROUP_SETTINGS
 from coordinator_server.events.log import KAFKA_LEVELS, LOG, ROOT_LOGGER
@@ -68,7 +72,7 @@ TOO_LONG: Outcome = (
 )
 
 
-class Operation(IntEnum):
+class ConfigOperation(IntEnum):
     """What is done to a config (Kafka's AlterConfigOp.OpType)."""
 
     SET = 0
@@ -77,7 +81,7 @@ class Operation(IntEnum):
     SUBTRACT = 3
 
 
-_OPERATIONS = frozenset(Operation)
+_OPERATIONS = frozenset(ConfigOperation)
 
 
 class SubscriptionName(NamedTuple):
@@ -115,7 +119,7 @@ def change(
 ) -> Generator[None, None, Outcome | Planned]:
     """Plan changes of what a resource has of its own (IncrementalAlterConfigs)."""
     refused = yield from _list_error(
-        (one.name, one.config_operation != Operation.DELETE and one.value is None)
+        (one.name, one.config_operation != ConfigOperation.DELETE and one.value is None)
         for one in changes
     )
     if refused is not None:
@@ -142,7 +146,7 @@ def change(
             if one.name not in known:
                 if has_unknown:
                     continue  # the first is enough to refuse all, and there may be millions
-                has_unknown = one.config_operation == Operation.SET
+                has_unknown = one.config_operation == ConfigOperation.SET
             refused = _apply(broker.config, configs, one, is_of_topic=kind != CLIENT_METRICS)
             if refused is not None:
                 return refused
@@ -185,7 +189,10 @@ def is_malformed(resource: Any) -> Generator[None, None, bool]:
     Source: ConfigAdminManager.preprocess; the rights are asked for later, by the controller.
     """
     refused = yield from _list_error(
-        (one.name, one.value is None and getattr(one, "config_operation", None) != Operation.DELETE)
+        (
+            one.name,
+            one.value is None and getattr(one, "config_operation", None) != ConfigOperation.DELETE,
+        )
         for one in resource.configs
     )
     replaces_logger = resource.resource_type == BROKER_LOGGER and isinstance(
@@ -199,7 +206,7 @@ def _list_error(
 ) -> Generator[None, None, Outcome | None]:
     """Why these names of configs, and whether a value is missing, cannot stand in one list."""
     counts: Counts[str] = Counts()
-    nulls = Listed()
+    nulls = ListedNames()
     is_twice = False
     for name, is_null in configs:
         is_twice = counts.add(name) > 1 or is_twice
@@ -221,16 +228,16 @@ def _apply(
 
     Lists are those of topics, whose names groups share: for client metrics Kafka knows no types.
     """
-    if one.config_operation == Operation.DELETE:
+    if one.config_operation == ConfigOperation.DELETE:
         configs.pop(one.name, None)
         return None
     assert one.value is not None
     row = TOPIC_SETTINGS.get(one.name) if is_of_topic else None
     is_list = row is not None and row.setting.kind is Kind.LIST
-    if one.config_operation == Operation.SET:
+    if one.config_operation == ConfigOperation.SET:
         configs[one.name] = ",".join(_items(one.value)) if is_list else one.value.strip()
         return None
-    operation = Operation(one.config_operation)
+    operation = ConfigOperation(one.config_operation)
     if not is_list:
         reason = f"Can't {operation.name} to key {one.name} because its type is not LIST."
         return ErrorCode.INVALID_CONFIG, reason
@@ -239,10 +246,10 @@ def _apply(
     return None
 
 
-def _combined(operation: Operation, current: str, given: str) -> str:
+def _combined(operation: ConfigOperation, current: str, given: str) -> str:
     """Return a list with items appended, or without those that are subtracted."""
     items, named = _items(current) if current else [], _items(given)
-    if operation is Operation.APPEND:
+    if operation is ConfigOperation.APPEND:
         items += [item for item in dict.fromkeys(named) if item not in items]
     else:
         items = [item for item in items if item not in named]
@@ -293,7 +300,7 @@ def _planned_subscription(
     """Check the new configs of a subscription to client metrics."""
     try:
         check(name, configs)
-    except RefusedError as error:
+    except RefusedConfigsError as error:
         return ErrorCode.INVALID_REQUEST, str(error)
     except StorageError as error:
         return error.code, error.message
@@ -311,14 +318,14 @@ def _change_broker(
     configs = dict(before)
     for one in changes:
         yield
-        if one.config_operation == Operation.DELETE:
+        if one.config_operation == ConfigOperation.DELETE:
             configs.pop(one.name, None)
             continue
         assert one.value is not None
-        if one.config_operation == Operation.SET:
+        if one.config_operation == ConfigOperation.SET:
             configs[one.name] = one.value
             continue
-        operation = Operation(one.config_operation)
+        operation = ConfigOperation(one.config_operation)
         setting = setting_of(one.name)
         if setting is None:
             return ErrorCode.INVALID_CONFIG, f"Unknown config name: {one.name}"
@@ -329,7 +336,7 @@ def _change_broker(
         given = broker.config.static_value(setting.name)
         current = configs.get(one.name, render(given)) or ""
         added = [item for item in _items(one.value) if item not in _items(current)]
-        if operation is Operation.APPEND and len(set(added)) < len(added):
+        if operation is ConfigOperation.APPEND and len(set(added)) < len(added):
             reason = f"Configuration '{one.name}' values must not be duplicated."
             return ErrorCode.INVALID_REQUEST, reason
         configs[one.name] = _combined(operation, current, one.value)
@@ -395,13 +402,13 @@ def _change_logger(
     before = dict(levels)
     for one in changes:
         yield
-        if one.config_operation in (Operation.APPEND, Operation.SUBTRACT):
-            operation = Operation(one.config_operation).name
+        if one.config_operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
+            operation = ConfigOperation(one.config_operation).name
             reason = f"{operation} operation is not allowed for the BROKER_LOGGER resource"
             return ErrorCode.INVALID_REQUEST, reason
         if one.name != ROOT_LOGGER:
             return ErrorCode.INVALID_CONFIG, f"Logger {one.name} does not exist!"
-        if one.config_operation == Operation.DELETE:
+        if one.config_operation == ConfigOperation.DELETE:
             reason = "Removing the log level of the root logger is not allowed"
             return ErrorCode.INVALID_REQUEST, reason
         assert one.value is not None

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 TWICE: Outcome = (ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
 
 
-class Resource(Protocol):
+class ConfigResource(Protocol):
     """What a request names."""
 
     resource_type: int
     resource_name: str
 
 
-R = TypeVar("R", bound=Resource)
+R = TypeVar("R", bound=ConfigResource)
 
 
 def apply_all(

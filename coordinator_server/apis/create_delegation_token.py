@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from coordinator_server.apis.token_requests import NO_TIME, are_allowed
 from coordinator_server.events.log import LOG
 from coordinator_server.security.acl import Operation, ResourceType
-from coordinator_server.security.delegation_tokens import MOST_TOKEN_BYTES, TokenError
+from coordinator_server.security.delegation_tokens import MOST_TOKEN_BYTES, TokenRequestError
 from coordinator_server.security.principal import ANONYMOUS, USER_TYPE, Principal
 from coordinator_server.security.unwritten import log_unwritten
 from coordinator_server.topics.manager import new_topic_id
@@ -55,7 +55,7 @@ def handle(broker: Broker, call: Call, request: CreateDelegationTokenRequest) ->
     tokens = broker.security.tokens
     try:
         token = tokens.create(token_id, owner, requester, renewers, request.max_lifetime_ms)
-    except TokenError as refused:
+    except TokenRequestError as refused:
         call.reply(_answer(refused.error, owner, requester, 0))
         return
     except StorageError as failure:

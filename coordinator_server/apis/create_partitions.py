@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _THROTTLED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
-class _Plan(NamedTuple):
+class _AddedPartitions(NamedTuple):
     """Partitions that a topic may get, which had `before` when that was checked."""
 
     topic: Topic
@@ -50,7 +50,7 @@ def handle(broker: Broker, call: Call, request: CreatePartitionsRequest) -> Step
             )
             results.append(result)
         yield
-    planned: list[_Plan] = []
+    planned: list[_AddedPartitions] = []
     records = 0
     for asked in request.topics:
         yield
@@ -80,7 +80,7 @@ def handle(broker: Broker, call: Call, request: CreatePartitionsRequest) -> Step
             continue
         places = None if chosen is None else dict(enumerate(chosen, before))
         leadership = broker.topics.placed(topic, asked.count, places)
-        planned.append(_Plan(topic, before, leadership, result))
+        planned.append(_AddedPartitions(topic, before, leadership, result))
     if planned and not request.validate_only:
         yield from _add(broker, planned)
     call.reply(CreatePartitionsResponse(results=results))
@@ -111,7 +111,7 @@ def _error(
     return None if message is None else (ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
-def _add(broker: Broker, planned: list[_Plan]) -> Steps:
+def _add(broker: Broker, planned: list[_AddedPartitions]) -> Steps:
     """Add what is planned and still missing: other requests ran between the steps."""
     added: dict[Topic, Leaderships] = {}
     for topic, before, leadership, result in planned:

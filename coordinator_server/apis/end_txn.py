@@ -17,7 +17,7 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.core.transactions.decision import Decision
+    from coordinator_server.core.transactions.decision import TransactionDecision
     from coordinator_server.core.transactions.metadata import TransactionMetadata
     from coordinator_server.net.call import Call
     from protocol.apis.end_txn import EndTxnRequest
@@ -31,7 +31,7 @@ def handle(broker: Broker, call: Call, request: EndTxnRequest) -> None:
     is_v2 = call.api_version >= TRANSACTIONS_V2_SINCE
     coordinator = broker.transactions
 
-    def done(decision: Decision) -> None:
+    def done(decision: TransactionDecision) -> None:
         error = decision.error
         if error is ErrorCode.PRODUCER_FENCED and call.api_version < PRODUCER_FENCED_SINCE:
             error = ErrorCode.INVALID_PRODUCER_EPOCH
@@ -43,7 +43,7 @@ def handle(broker: Broker, call: Call, request: EndTxnRequest) -> None:
             )
         )
 
-    def decide(metadata: TransactionMetadata | None, now_ms: int) -> Decision:
+    def decide(metadata: TransactionMetadata | None, now_ms: int) -> TransactionDecision:
         return end_transaction(
             metadata,
             request.producer_id,

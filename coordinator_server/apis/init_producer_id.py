@@ -21,7 +21,7 @@ from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.core.transactions.decision import Decision
+    from coordinator_server.core.transactions.decision import TransactionDecision
     from coordinator_server.net.call import Call
 
 PRODUCER_FENCED_SINCE = 4
@@ -59,7 +59,7 @@ def _init_transactional(
     if request.producer_id != NO_PRODUCER_ID:
         expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
 
-    def decide(metadata: TransactionMetadata | None, now_ms: int) -> Decision:
+    def decide(metadata: TransactionMetadata | None, now_ms: int) -> TransactionDecision:
         if metadata is None:
             metadata = TransactionMetadata(transactional_id, coordinator.new_producer_id())
         return init_producer_id(
@@ -70,7 +70,7 @@ def _init_transactional(
             coordinator.new_producer_id,
         )
 
-    def done(decision: Decision) -> None:
+    def done(decision: TransactionDecision) -> None:
         error = decision.error
         if error is ErrorCode.PRODUCER_FENCED and call.api_version < PRODUCER_FENCED_SINCE:
             error = ErrorCode.INVALID_PRODUCER_EPOCH

@@ -69,7 +69,7 @@ class CommitCall(Protocol):
         """The request fails."""
 
 
-class WholeCall(Protocol):
+class MergeableCall(Protocol):
     """What a merged call needs of the call that it answers in the end."""
 
     @property
@@ -92,7 +92,7 @@ class MergedCall(Generic[Response]):
 
     __slots__ = ("_answer", "call")
 
-    def __init__(self, call: WholeCall, answer: Callable[[Response], Steps]) -> None:
+    def __init__(self, call: MergeableCall, answer: Callable[[Response], Steps]) -> None:
         self.call = call
         self._answer: Callable[[Response], Steps] = answer
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from coordinator_server.broker import Broker
     from coordinator_server.net.call import Call
-    from coordinator_server.net.endpoint import Endpoint
+    from coordinator_server.net.endpoint import BrokerEndpoint
     from coordinator_server.steps import Steps
     from coordinator_server.topics.topic import Partition, Topic
 
@@ -148,7 +148,7 @@ def _known(
     return described
 
 
-def without_listener(broker: Broker, endpoints: Sequence[Endpoint]) -> frozenset[int]:
+def without_listener(broker: Broker, endpoints: Sequence[BrokerEndpoint]) -> frozenset[int]:
     """Return the brokers that run and are not among the endpoints of a listener."""
     running = broker.topics.leadership.running
     if len(endpoints) >= len(running):

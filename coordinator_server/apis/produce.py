@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from coordinator_server.apis.verification import (
     TransactionSupport,
-    Verification,
+    TransactionVerification,
     error_message,
     produce_error,
 )
@@ -163,7 +163,7 @@ def _verify(broker: Broker, call: Call, request: ProduceRequest, transactional_i
     elif call.api_version >= _FIRST_VERSION_WITH_TRANSACTION_ABORTABLE:
         support = TransactionSupport.GENERIC_ERROR
     adds = support is TransactionSupport.ADD_PARTITION
-    verification = Verification(broker, transactional_id, support)
+    verification = TransactionVerification(broker, transactional_id, support)
     if adds or broker.transactions.settings.verifies_partitions:
         for topic_data in request.topic_data:
             topic = _topic(broker, call, topic_data)
@@ -204,7 +204,7 @@ def _append_all(
     broker: Broker,
     call: Call,
     request: ProduceRequest,
-    verification: Verification | None,
+    verification: TransactionVerification | None,
     progress: Progress | None = None,
     check: BatchCheck | None = None,
 ) -> Steps:
@@ -271,7 +271,7 @@ def _go_on(
     broker: Broker,
     call: Call,
     request: ProduceRequest,
-    verification: Verification | None,
+    verification: TransactionVerification | None,
     progress: Progress,
     check: BatchCheck,
 ) -> None:

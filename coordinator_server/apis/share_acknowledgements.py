@@ -30,17 +30,17 @@ MEMBER_ID_MAX_LENGTH = 36
 TYPES_PER_STEP = 10_000
 
 
-class Outcome(NamedTuple):
+class AcknowledgeOutcome(NamedTuple):
     """How the acknowledgements of one partition went."""
 
     error: ErrorCode
     message: str | None = None
 
 
-Outcomes = dict["PartitionKey", Outcome]
+Outcomes = dict["PartitionKey", AcknowledgeOutcome]
 
 
-class AcknowledgedPartition(Protocol):
+class AcknowledgedInRequest(Protocol):
     """One partition of a request, with what is acknowledged there."""
 
     @property
@@ -60,7 +60,7 @@ class AcknowledgedTopic(Protocol):
         """Which one."""
 
     @property
-    def partitions(self) -> Sequence[AcknowledgedPartition]:
+    def partitions(self) -> Sequence[AcknowledgedInRequest]:
         """Its partitions."""
 
 
@@ -142,13 +142,13 @@ class Acknowledging:
             for one in asked.partitions:
                 key = (asked.topic_id, one.partition_index)
                 if topic is None:
-                    outcomes[key] = Outcome(ErrorCode.UNKNOWN_TOPIC_ID)
+                    outcomes[key] = AcknowledgeOutcome(ErrorCode.UNKNOWN_TOPIC_ID)
                 elif not (yield from _is_valid(one.acknowledgement_batches, most, renews)):
-                    outcomes[key] = Outcome(ErrorCode.INVALID_REQUEST)
+                    outcomes[key] = AcknowledgeOutcome(ErrorCode.INVALID_REQUEST)
                 elif self._access and not self._access.topic(Operation.READ, topic.name):
-                    outcomes[key] = Outcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                    outcomes[key] = AcknowledgeOutcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 elif not 0 <= one.partition_index < len(topic.partitions):
-                    outcomes[key] = Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                    outcomes[key] = AcknowledgeOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 else:
                     wanted[key] = one.acknowledgement_batches
                 yield
@@ -178,7 +178,9 @@ class Acknowledging:
             yield
 
     def _settled(self, key: PartitionKey, refusal: Refusal | None) -> None:
-        self._outcomes[key] = Outcome(ErrorCode.NONE) if refusal is None else Outcome(*refusal)
+        self._outcomes[key] = (
+            AcknowledgeOutcome(ErrorCode.NONE) if refusal is None else AcknowledgeOutcome(*refusal)
+        )
         self._pending -= 1
         if not self._pending:
             self._done(self._outcomes)

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from coordinator_server.core.share_partitions.persister import ShareState, ShareStateSummary
-    from coordinator_server.core.share_state.shard import Outcome
+    from coordinator_server.core.share_state.shard import StateOutcome
     from coordinator_server.net.call import Call
     from coordinator_server.steps import Steps
     from protocol.schema import Message
 
 
-class PartitionResult(Protocol):
+class StateResult(Protocol):
     """The answer to one share partition."""
 
     partition: int
@@ -28,7 +28,7 @@ class PartitionResult(Protocol):
     error_message: str | None
 
 
-R = TypeVar("R", bound=PartitionResult)
+R = TypeVar("R", bound=StateResult)
 
 
 class TopicResult(Protocol[R]):
@@ -81,7 +81,7 @@ class Answers(Generic[R]):
             topic.partitions.append(result)
         return known
 
-    def take(self, result: R, answer: Outcome | ShareState | ShareStateSummary) -> None:
+    def take(self, result: R, answer: StateOutcome | ShareState | ShareStateSummary) -> None:
         """A result is known; its further fields are set."""
         result.error_code = answer.error
         result.error_message = answer.message

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_server.config.security_protocol import SecurityProtocol
-from coordinator_server.security.delegation_tokens import TokenError
+from coordinator_server.security.delegation_tokens import TokenRequestError
 from coordinator_server.security.principal import ANONYMOUS
 from coordinator_server.security.unwritten import log_unwritten
 from protocol.errors import ErrorCode
@@ -37,7 +37,7 @@ def changed(broker: Broker, call: Call, change: Callable[[], int]) -> tuple[Erro
         return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, NO_TIME
     try:
         return ErrorCode.NONE, change()
-    except TokenError as refused:
+    except TokenRequestError as refused:
         return refused.error, 0
     except StorageError as failure:
         log_unwritten(failure)

@@ -79,7 +79,7 @@ def error_message(error: ErrorCode) -> str | None:
     return None
 
 
-class Verification:
+class TransactionVerification:
     """The verification of one Produce request.
 
     `partitions` are those that the coordinator is asked about, for `producer_id` and

@@ -31,7 +31,7 @@ class Secret:
         return "[hidden]"
 
 
-class Store(NamedTuple):
+class CertificateStore(NamedTuple):
     """Where certificates, or a key with its certificates, come from: files, or PEM texts.
 
     `setting` is the property that names it, for errors.
@@ -49,8 +49,8 @@ class Store(NamedTuple):
 class TlsSettings(NamedTuple):
     """The settings `ssl.*`. Without a trust store that of the system counts."""
 
-    truststore: Store | None = None
-    keystore: Store | None = None
+    truststore: CertificateStore | None = None
+    keystore: CertificateStore | None = None
     verifies_name: bool = True
     verifies_chain: bool = True
     versions: tuple[str, ...] = TLS_VERSIONS
@@ -199,21 +199,21 @@ def jaas_options(text: str) -> dict[str, str]:
         raise invalid(f"sasl.jaas.config: {error}") from None
 
 
-def _truststore(properties: Mapping[str, str]) -> Store | None:
+def _truststore(properties: Mapping[str, str]) -> CertificateStore | None:
     password = _secret(properties, "ssl.truststore.password")
     for location, texts in (
         ("ssl.truststore.location", "ssl.truststore.certificates"),
         ("ssl.ca.location", "ssl.ca.pem"),
     ):
         if texts in properties:
-            return Store(texts, certificates=properties[texts])
+            return CertificateStore(texts, certificates=properties[texts])
         path = _first(properties, location)
         if path and path != "probe":
-            return Store(location, path, password=password)
+            return CertificateStore(location, path, password=password)
     return None
 
 
-def _keystore(properties: Mapping[str, str]) -> Store | None:
+def _keystore(properties: Mapping[str, str]) -> CertificateStore | None:
     password = _secret(properties, "ssl.keystore.password")
     key_password = _secret(properties, "ssl.key.password")
     for chain, key in (
@@ -221,7 +221,7 @@ def _keystore(properties: Mapping[str, str]) -> Store | None:
         ("ssl.certificate.pem", "ssl.key.pem"),
     ):
         if chain in properties and key in properties:
-            return Store(
+            return CertificateStore(
                 chain,
                 certificates=properties[chain],
                 key=Secret(properties[key]),
@@ -229,7 +229,7 @@ def _keystore(properties: Mapping[str, str]) -> Store | None:
             )
     for location in ("ssl.keystore.location", "ssl.certificate.location"):
         if path := _first(properties, location):
-            return Store(
+            return CertificateStore(
                 location,
                 path,
                 key_location=_first(properties, "ssl.key.location"),

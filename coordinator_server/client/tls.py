@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from coordinator_server.client.errors import ClientError, TlsError, UnsupportedSettingError
-from coordinator_server.client.security import Secret, Store, TlsSettings, invalid
+from coordinator_server.client.security import CertificateStore, Secret, TlsSettings, invalid
 from coordinator_server.client.settings import Address
 from coordinator_server.credentials.certificate_strength import (
     accept_old_algorithms,
@@ -108,7 +108,7 @@ def explain(error: ssl.SSLError) -> str:
     return str(error)
 
 
-def _trust(context: ssl.SSLContext, store: Store) -> None:
+def _trust(context: ssl.SSLContext, store: CertificateStore) -> None:
     try:
         if store.location is None:
             context.load_verify_locations(cadata=store.certificates)
@@ -127,7 +127,7 @@ def _trust(context: ssl.SSLContext, store: Store) -> None:
         raise _unreadable(store, error, "PEM certificates") from None
 
 
-def _identify(context: ssl.SSLContext, store: Store) -> None:
+def _identify(context: ssl.SSLContext, store: CertificateStore) -> None:
     password = store.key_password
     try:
         if store.location is None:
@@ -162,12 +162,12 @@ def _load_texts(context: ssl.SSLContext, texts: str, password: Secret | None) ->
         Path(path).unlink()
 
 
-def _content(store: Store) -> bytes:
+def _content(store: CertificateStore) -> bytes:
     assert store.location is not None
     return Path(store.location).read_bytes()
 
 
-def _jks(store: Store, content: bytes) -> list[JksEntry]:
+def _jks(store: CertificateStore, content: bytes) -> list[JksEntry]:
     """The entries of a JKS store. Raises ValueError."""
     try:
         return read_jks(content, None if store.password is None else store.password.value)
@@ -176,7 +176,7 @@ def _jks(store: Store, content: bytes) -> list[JksEntry]:
         raise ValueError(f"damaged, or {stem}.password is wrong") from None
 
 
-def _jks_trusted(store: Store, content: bytes) -> list[str]:
+def _jks_trusted(store: CertificateStore, content: bytes) -> list[str]:
     """The trusted certificates of a JKS store, in PEM. Raises ValueError."""
     found = [one for one in _jks(store, content) if one.protected_key is None]
     if not found:
@@ -184,7 +184,7 @@ def _jks_trusted(store: Store, content: bytes) -> list[str]:
     return [ssl.DER_cert_to_PEM_cert(der) for one in found for der in one.chain]
 
 
-def _jks_key(store: Store, content: bytes) -> list[str]:
+def _jks_key(store: CertificateStore, content: bytes) -> list[str]:
     """The key and its certificates in a JKS store, in PEM. Raises ValueError."""
     for one in _jks(store, content):
         if one.protected_key is not None:
@@ -203,12 +203,12 @@ def _jks_key(store: Store, content: bytes) -> list[str]:
     return [f"-----BEGIN PRIVATE KEY-----\n{encoded}-----END PRIVATE KEY-----\n", *chain]
 
 
-def _pkcs12_trusted(store: Store, content: bytes) -> list[str]:
+def _pkcs12_trusted(store: CertificateStore, content: bytes) -> list[str]:
     """The certificates of a PKCS12 store, in PEM. Raises ValueError."""
     return _pkcs12(store, content)[1:]
 
 
-def _pkcs12(store: Store, content: bytes) -> list[str]:
+def _pkcs12(store: CertificateStore, content: bytes) -> list[str]:
     """The key, in PEM, and the certificates of a PKCS12 store. Raises ValueError."""
     try:
         from cryptography.hazmat.primitives import serialization
@@ -232,7 +232,7 @@ def _pkcs12(store: Store, content: bytes) -> list[str]:
     return [key, *(one.certificate.public_bytes(encoding).decode() for one in found)]
 
 
-def _unreadable(store: Store, error: Exception, what: str) -> ClientError:
+def _unreadable(store: CertificateStore, error: Exception, what: str) -> ClientError:
     where = store.setting if store.location is None else f"{store.setting}={store.location}"
     if isinstance(error, ssl.SSLError):
         return invalid(f"{where}: there is no {what} that can be read: {explain(error)}")

@@ -63,7 +63,7 @@ _BAD_BRACE = r"\{(?!\d+(,\d*)?\})"
 _LEAST_INTERVAL_MS, _MOST_INTERVAL_MS = 100, 3_600_000
 
 
-class RefusedError(Exception):
+class RefusedConfigsError(Exception):
     """Configs that a subscription may not have, which Kafka calls an invalid request."""
 
 
@@ -142,17 +142,17 @@ class ClientMetricsConfigs:
 def check(name: str, configs: Mapping[str, str]) -> None:
     """Raise RefusedError or TopicConfigError for configs that a subscription may not have."""
     if not name:
-        raise RefusedError("Subscription name can't be empty")
+        raise RefusedConfigsError("Subscription name can't be empty")
     size = java_table_size(len(configs))
     unknown = [one for one in configs if one not in CLIENT_METRICS_SETTINGS]
     if unknown:
         first = min(unknown, key=lambda one: java_bucket(one, size))
-        raise RefusedError(f"Unknown client metrics configuration: {first}")
+        raise RefusedConfigsError(f"Unknown client metrics configuration: {first}")
     values = _values(configs)
     interval_ms = values.get(INTERVAL)
     if isinstance(interval_ms, int) and not _LEAST_INTERVAL_MS <= interval_ms <= _MOST_INTERVAL_MS:
         text = f"Invalid value {interval_ms} for {INTERVAL}, interval must be between"
-        raise RefusedError(f"{text} {_LEAST_INTERVAL_MS} and {_MOST_INTERVAL_MS} (1 hour)")
+        raise RefusedConfigsError(f"{text} {_LEAST_INTERVAL_MS} and {_MOST_INTERVAL_MS} (1 hour)")
     _patterns(values.get(MATCH, ()))
 
 

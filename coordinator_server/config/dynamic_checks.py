@@ -66,7 +66,7 @@ class NewSettings(Protocol):
         """Return the value of a setting of a listener."""
 
 
-class Listed:
+class ListedNames:
     """Names in a text, which ends with ... where it would have more than MOST_LISTED_CHARACTERS."""
 
     __slots__ = ("_left", "names")
@@ -85,7 +85,7 @@ class Listed:
         return ", ".join(self.names)
 
 
-class _ListedSet(Listed):
+class _ListedSet(ListedNames):
     """Names in the order in which a HashSet of Java has them."""
 
     __slots__ = ()

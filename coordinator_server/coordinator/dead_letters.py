@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from coordinator_server.core.share_partitions.dead_letters import (
     Copies,
     Headers,
-    Outcome,
+    QueueOutcome,
     header_parts,
     read_copies,
     with_offset,
@@ -108,11 +108,11 @@ class _Job:
             )
         return with_offset(self.parts, self.offset)
 
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> list[QueueOutcome]:
         """Return what has become of all dead letters."""
         errors = self.errors
         return [
-            Outcome(letters, self.queue, errors.get(index))
+            QueueOutcome(letters, self.queue, errors.get(index))
             for index, letters in enumerate(self.letters)
         ]
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Response = TypeVar("Response")
 
 
-class WholeCall(Protocol):
+class SplitCall(Protocol):
     """What a fan-in needs of the call of the whole request."""
 
     @property
@@ -38,7 +38,7 @@ class FanIn(Generic[Response]):
     __slots__ = ("_caller", "_finish", "_missing", "_parts", "call")
 
     def __init__(
-        self, call: WholeCall, count: int, finish: Callable[[list[Response]], None]
+        self, call: SplitCall, count: int, finish: Callable[[list[Response]], None]
     ) -> None:
         self.call = call
         self._caller = call.caller

@@ -49,7 +49,7 @@ class Submitter(Protocol):
         """Bring a request to its group."""
 
 
-class Operation(Protocol):
+class GroupOperation(Protocol):
     """One entry of a mailbox.
 
     An `exclusive` operation shares no drain with others: it sees the durable state exactly as the
@@ -88,7 +88,7 @@ class Operation(Protocol):
 class LargeOperation(NamedTuple):
     """An operation that runs in steps, and the remaining steps."""
 
-    operation: Operation
+    operation: GroupOperation
     steps: Generator[None, None, None]
 
 

@@ -15,7 +15,7 @@ from coordinator_server.coordinator.share_state_partition import ShareStateParti
 from coordinator_server.core.share_partitions.persister import ShareState, ShareStateSummary
 from coordinator_server.core.share_state.coordinator_key import coordinator_key
 from coordinator_server.core.share_state.records import ShareSnapshot
-from coordinator_server.core.share_state.shard import Outcome, ShareCoordinatorShard
+from coordinator_server.core.share_state.shard import ShareCoordinatorShard, StateOutcome
 from coordinator_server.events.log import LOG
 from coordinator_server.runtime.coordinator import CoordinatorRuntime
 from coordinator_server.runtime.partition import PartitionState
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from coordinator_server.clock.step_runner import StepRunner
     from coordinator_server.core.share_partitions.persister import SharePartitionKey
     from coordinator_server.core.share_state.settings import ShareStateSettings
-    from coordinator_server.core.share_state.shard import Decision, StateWrite
+    from coordinator_server.core.share_state.shard import StateDecision, StateWrite
     from coordinator_server.events.log import EventLog
     from coordinator_server.runtime.topic import CoordinatorTopic
     from coordinator_server.steps import Steps
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _RECORDS_PER_BATCH = 20
 """Snapshots and tombstones that come together; each may have thousands of state batches."""
 
-R = TypeVar("R", Outcome, ShareState, ShareStateSummary)
+R = TypeVar("R", StateOutcome, ShareState, ShareStateSummary)
 
 
 class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
@@ -101,7 +101,7 @@ class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
         key: SharePartitionKey,
         state_epoch: int,
         start_offset: int,
-        done: Callable[[Outcome], None],
+        done: Callable[[StateOutcome], None],
     ) -> None:
         """As `SharePersister.initialize`, of a share partition that is kept here; no retry."""
         self._submit(
@@ -125,7 +125,7 @@ class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
         )
 
     def write(
-        self, key: SharePartitionKey, write: StateWrite, done: Callable[[Outcome], None]
+        self, key: SharePartitionKey, write: StateWrite, done: Callable[[StateOutcome], None]
     ) -> None:
         """As `SharePersister.write`, of a share partition that is kept here; no retry."""
         self._submit(
@@ -135,7 +135,7 @@ class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
             _failed("write"),
         )
 
-    def delete(self, key: SharePartitionKey, done: Callable[[Outcome], None]) -> None:
+    def delete(self, key: SharePartitionKey, done: Callable[[StateOutcome], None]) -> None:
         """As `SharePersister.delete`, of a share partition that is kept here; no retry."""
         self._submit(
             key,
@@ -163,7 +163,7 @@ class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
     def _submit(
         self,
         key: SharePartitionKey,
-        decide: Callable[[ShareCoordinatorShard, int], Decision[R]],
+        decide: Callable[[ShareCoordinatorShard, int], StateDecision[R]],
         done: Callable[[R], None],
         failed: Callable[[ErrorCode, str], R],
     ) -> None:
@@ -173,7 +173,7 @@ class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
             done(failed(error, error.message))
             return
 
-        def written(decision: Decision[R], error: ErrorCode, reason: str) -> None:
+        def written(decision: StateDecision[R], error: ErrorCode, reason: str) -> None:
             done(decision.answer if error is ErrorCode.NONE else failed(error, reason))
 
         decision = decide(partition.shard, self.clock.now_ms())
@@ -227,5 +227,7 @@ class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
             yield from self._topics.checkpoint_log_starts(moved)
 
 
-def _failed(verb: str) -> Callable[[ErrorCode, str], Outcome]:
-    return lambda error, reason: Outcome(error, f"Unable to {verb} share group state: {reason}")
+def _failed(verb: str) -> Callable[[ErrorCode, str], StateOutcome]:
+    return lambda error, reason: StateOutcome(
+        error, f"Unable to {verb} share group state: {reason}"
+    )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from coordinator_server.core.share_partitions.persister import ShareState, ShareStateSummary
 from coordinator_server.core.share_state.coordinator_key import coordinator_key
-from coordinator_server.core.share_state.shard import Outcome, StateWrite
+from coordinator_server.core.share_state.shard import StateOutcome, StateWrite
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ PATIENCE_MS = 15_000
 here."""
 
 
-A = TypeVar("A", bound="Outcome | ShareState | ShareStateSummary")
+A = TypeVar("A", bound="StateOutcome | ShareState | ShareStateSummary")
 
 
 class LocalSharePersister:
@@ -74,7 +74,7 @@ class LocalSharePersister:
             lambda coordinator, answer: coordinator.initialize(
                 key, state_epoch, start_offset, answer
             ),
-            Outcome,
+            StateOutcome,
             lambda outcome: done(outcome.error),
         )
 
@@ -106,7 +106,7 @@ class LocalSharePersister:
         self._ask(
             key,
             lambda coordinator, answer: coordinator.write(key, write, answer),
-            Outcome,
+            StateOutcome,
             lambda outcome: done(outcome.error),
         )
 
@@ -115,7 +115,7 @@ class LocalSharePersister:
         self._ask(
             key,
             lambda coordinator, answer: coordinator.delete(key, answer),
-            Outcome,
+            StateOutcome,
             lambda outcome: done(outcome.error),
         )
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from coordinator_server.coordinator.operations import Submitter
     from coordinator_server.core.groups.effects import (
+        AssignedSharePartition,
         Effects,
-        SharePartition,
         StateCall,
         StateErrors,
     )
@@ -51,9 +51,9 @@ class _Gathering:
     def __init__(self, count: int, done: Callable[[StateErrors], None]) -> None:
         self._missing = count
         self._done = done
-        self._errors: dict[SharePartition, ErrorCode] = {}
+        self._errors: dict[AssignedSharePartition, ErrorCode] = {}
 
-    def take(self, partition: SharePartition, error: ErrorCode) -> None:
+    def take(self, partition: AssignedSharePartition, error: ErrorCode) -> None:
         """Take the answer for one partition."""
         if error is not ErrorCode.NONE:
             self._errors[partition] = error

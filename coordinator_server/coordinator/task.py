@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from coordinator_server.clock.broker_clock import BrokerClock, Timer
     from coordinator_server.clock.step_runner import StepRunner
     from coordinator_server.coordinator.offsets_partition import OffsetsPartition
-    from coordinator_server.coordinator.operations import GroupCall, Operation
+    from coordinator_server.coordinator.operations import GroupCall, GroupOperation
     from coordinator_server.core.groups.api import A, Q
     from coordinator_server.core.groups.effects import Answered, StateCall, Steps
     from coordinator_server.core.groups.explain import Rebalance
@@ -93,7 +93,7 @@ class GroupTask:
         self._held: set[object] | None = None
         """Answers that wait for a sync or the share coordinator: their requests are served,
         whatever happens to others."""
-        self._mailbox: deque[Operation] | None = None
+        self._mailbox: deque[GroupOperation] | None = None
         """None while it is empty: an empty deque takes 760 bytes."""
         self._large: LargeOperation | None = None
         """An operation under way in steps; the mailbox waits for its end."""
@@ -103,7 +103,7 @@ class GroupTask:
         """Answers that go out in the next turns."""
         self._is_woken = self._is_draining = self._is_broken = self._is_stopped = False
 
-    def post(self, operation: Operation) -> None:
+    def post(self, operation: GroupOperation) -> None:
         """Put an operation into the mailbox; it is applied in the next turn of the loop.
 
         One that gains nothing by sharing a write is applied at once if it is the only one.
@@ -176,7 +176,7 @@ class GroupTask:
             self._timer.cancel()
         self._is_stopped = True
 
-    def _take_all(self) -> list[Operation]:
+    def _take_all(self) -> list[GroupOperation]:
         """Empty the mailbox."""
         operations = list(self._mailbox or ())
         if self._mailbox is not None:
@@ -199,7 +199,7 @@ class GroupTask:
         look_ms = self.group.next_look_ms()
         return look_ms is not None and look_ms <= now_ms
 
-    def _apply_now(self, operation: Operation, now_ms: int) -> None:
+    def _apply_now(self, operation: GroupOperation, now_ms: int) -> None:
         """Apply an operation while the mailbox is empty."""
         self._is_draining = True
         try:
@@ -216,7 +216,7 @@ class GroupTask:
     def _drain_until_large(self) -> LargeOperation | None:
         """Apply the mailbox up to a large operation, which becomes `_large`."""
         mailbox = self._mailbox
-        applied: list[Operation] = []
+        applied: list[GroupOperation] = []
         now_ms = self._context.clock.now_ms()
         self._is_draining = True
         try:
@@ -259,7 +259,7 @@ class GroupTask:
         """
         return any(not isinstance(write.records, OffsetRecords) for write in self._effects.writes)
 
-    def _apply_exclusive(self, operation: Operation, now_ms: int) -> None:
+    def _apply_exclusive(self, operation: GroupOperation, now_ms: int) -> None:
         """Apply an operation that is settled by itself."""
         self._settle(now_ms, is_last=False)
         self._apply(operation, now_ms)
@@ -267,7 +267,7 @@ class GroupTask:
         if self.group.is_dead:
             self._hand_back()
 
-    def _apply(self, operation: Operation, now_ms: int) -> None:
+    def _apply(self, operation: GroupOperation, now_ms: int) -> None:
         """Have the core apply it; if it raises, the effects of earlier operations are settled.
 
         What is not done with its first step becomes `_large`, unless it shares the drain of a
@@ -296,7 +296,7 @@ class GroupTask:
             operation.resubmit(self._context)
 
     def _run_large(
-        self, operation: Operation, steps: Steps | None = None
+        self, operation: GroupOperation, steps: Steps | None = None
     ) -> Generator[None, None, None]:
         """A large operation in steps, or those that are left of it; the mailbox waits meanwhile."""
         now_ms = self._context.clock.now_ms()
@@ -438,7 +438,7 @@ class GroupTask:
         else:
             self._unsent = None
 
-    def _recover(self, applied: list[Operation], now_ms: int) -> None:
+    def _recover(self, applied: list[GroupOperation], now_ms: int) -> None:
         """After a bug: reload the group from its log, and answer the operations at hand.
 
         Parked requests get NOT_COORDINATOR. A second bug on the way breaks the task: whatever is
@@ -477,7 +477,7 @@ class GroupTask:
             else:
                 reply.refuse(client_error(error.code))
 
-    def post_answer(self, operation: Operation, call: StateCall) -> None:
+    def post_answer(self, operation: GroupOperation, call: StateCall) -> None:
         """Put the answer of the share coordinator to a call into the mailbox."""
         if call.reply is not None:
             self._release((call.reply,))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from coordinator_server.coordinator.transactions_partition import TransactionsPartition
 from coordinator_server.core.transactions.add_partitions import add_partitions, missing_partitions
-from coordinator_server.core.transactions.decision import Decision, refused
+from coordinator_server.core.transactions.decision import TransactionDecision, refused
 from coordinator_server.core.transactions.end_transaction import completed, fence
 from coordinator_server.core.transactions.expiry import is_expired
 from coordinator_server.core.transactions.metadata import (
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from coordinator_server.topics.producer_ids import ProducerIdManager
     from coordinator_server.topics.topic import Partition, Topic
 
-    Decide = Callable[[TransactionMetadata | None, int], Decision]
+    Decide = Callable[[TransactionMetadata | None, int], TransactionDecision]
     """`decide(metadata of the id or None, now_ms)`; may raise StorageError for want of an id."""
 
 _RETRY_MS = 100
@@ -166,7 +166,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
         self,
         transactional_id: str,
         decide: Decide,
-        done: Callable[[Decision], None],
+        done: Callable[[TransactionDecision], None],
         *,
         waits_for_end: bool = False,
     ) -> None:
@@ -206,8 +206,8 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
     def _written(
         self,
         transactional_id: str,
-        done: Callable[[Decision], None],
-        decision: Decision,
+        done: Callable[[TransactionDecision], None],
+        decision: TransactionDecision,
         error: ErrorCode,
         _reason: str,
         *,
@@ -254,7 +254,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
             done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
 
-        def decide(metadata: TransactionMetadata | None, now_ms: int) -> Decision:
+        def decide(metadata: TransactionMetadata | None, now_ms: int) -> TransactionDecision:
             if adds:
                 return add_partitions(
                     metadata, producer_id, producer_epoch, partitions, TRANSACTIONS_V2, now_ms
@@ -362,11 +362,13 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
             if not number % _IDS_PER_STEP:
                 yield
 
-    def _fence_timed_out(self, metadata: TransactionMetadata | None, now_ms: int) -> Decision:
+    def _fence_timed_out(
+        self, metadata: TransactionMetadata | None, now_ms: int
+    ) -> TransactionDecision:
         """Abort a transaction, if it still is timed out."""
         if metadata is None or not metadata.is_timed_out(now_ms):
-            return Decision(ErrorCode.NONE)
-        return Decision(ErrorCode.NONE, fence(metadata, now_ms, self.new_producer_id))
+            return TransactionDecision(ErrorCode.NONE)
+        return TransactionDecision(ErrorCode.NONE, fence(metadata, now_ms, self.new_producer_id))
 
     def remove_expired(self) -> None:
         """Forget ids that nobody has used for `transactional.id.expiration.ms`."""
@@ -385,5 +387,5 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
                 yield
 
 
-def _ignore(_: Decision) -> None:
+def _ignore(_: TransactionDecision) -> None:
     """The next check tries again."""

@@ -16,8 +16,8 @@ from coordinator_server.kafka_tools.frame import (
     EXECUTION,
     FAILURES,
     Failure,
-    Tool,
     ToolError,
+    ToolSpec,
     connect,
     parse_principal,
     print_stack_trace,
@@ -107,7 +107,7 @@ OPTIONS = (
 )
 
 
-class Resource(NamedTuple):
+class AclResource(NamedTuple):
     """What an ACL is about, or which resources are meant (ResourcePattern and its filter)."""
 
     kind: ResourceType
@@ -133,13 +133,13 @@ class Entry(NamedTuple):
             f" permissionType={self.permission.name})"
         )
 
-    def of(self, resource: Resource) -> Acl:
+    def of(self, resource: AclResource) -> Acl:
         """This, said of a resource."""
         return Acl(*resource, self.principal, self.host, self.operation, self.permission)
 
 
-Entries = dict[Resource, set[Entry]]
-_CLUSTER = Resource(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
+Entries = dict[AclResource, set[Entry]]
+_CLUSTER = AclResource(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
 
 
 def run(options: Options) -> int:
@@ -226,7 +226,7 @@ def _remove(client: Client, options: Options) -> None:
 
 
 def _list(client: Client, options: Options) -> None:
-    resources: Sequence[Resource | None] = _resources(options) or [None]
+    resources: Sequence[AclResource | None] = _resources(options) or [None]
     principals = sorted(set(map(parse_principal, options.values("principal"))))
     found: Entries = {}
     for resource in resources:
@@ -310,11 +310,11 @@ def _made(options: Options, operations: Sequence[Operation]) -> set[Entry]:
     return made
 
 
-def _resources(options: Options) -> list[Resource]:
+def _resources(options: Options) -> list[AclResource]:
     """The resources that the options name; for a filter, those that are meant."""
     pattern_type = _pattern_type(options)
     found = {
-        Resource(
+        AclResource(
             kind, name if kind is ResourceType.TRANSACTIONAL_ID else name.strip(), pattern_type
         )
         for option, kind in _RESOURCES
@@ -345,13 +345,13 @@ def _confirmed(question: str) -> bool:
     return sys.stdin.readline().strip().lower() == "y"
 
 
-def _all_of(resource: Resource | None) -> AclFilter:
+def _all_of(resource: AclResource | None) -> AclFilter:
     """The filter that lets all ACLs of a resource pass, or all there are."""
     kind, name, pattern_type = resource or (ResourceType.ANY, None, PatternType.ANY)
     return AclFilter(kind, name, pattern_type, None, None, Operation.ANY, Permission.ANY)
 
 
-def _describe(client: Client, resource: Resource | None) -> Entries:
+def _describe(client: Client, resource: AclResource | None) -> Entries:
     """The ACLs that there are for a resource, or all, by resource."""
     from protocol.apis.describe_acls import DescribeAclsRequest
 
@@ -359,7 +359,9 @@ def _describe(client: Client, resource: Resource | None) -> Entries:
     found: Entries = {}
     for one in response.resources:
         pattern_type = from_code(PatternType, one.pattern_type)
-        key = Resource(from_code(ResourceType, one.resource_type), one.resource_name, pattern_type)
+        key = AclResource(
+            from_code(ResourceType, one.resource_type), one.resource_name, pattern_type
+        )
         for acl in one.acls:
             operation = from_code(Operation, acl.operation)
             permission = from_code(Permission, acl.permission_type)
@@ -438,4 +440,4 @@ def _failed(error: Failure) -> int:
     return print_with_usage(error, OPTIONS)
 
 
-TOOL = Tool("kafka-acls", OPTIONS, run, "This tool helps to manage acls on kafka.", _failed)
+TOOL = ToolSpec("kafka-acls", OPTIONS, run, "This tool helps to manage acls on kafka.", _failed)

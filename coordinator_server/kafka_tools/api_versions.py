@@ -10,8 +10,8 @@ from coordinator_server.client import Client, ClientError, ClientSettings, parse
 from coordinator_server.kafka_tools.frame import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    Tool,
     ToolError,
+    ToolSpec,
     connect,
 )
 from coordinator_server.kafka_tools.java import log
@@ -198,7 +198,7 @@ def _range(low: int, high: int) -> str:
     return str(low) if low == high else f"{low} to {high}"
 
 
-TOOL = Tool(
+TOOL = ToolSpec(
     "kafka-broker-api-versions",
     OPTIONS,
     run,

@@ -14,8 +14,8 @@ from coordinator_server.kafka_tools.frame import (
     COMMAND_CONFIG,
     FAILURES,
     Failure,
-    Tool,
     ToolError,
+    ToolSpec,
     admin_client,
     illegal_argument,
     parse_integer,
@@ -166,4 +166,4 @@ def _failed(error: Failure) -> int:
     return print_uncaught(error)
 
 
-TOOL = Tool("kafka-client-metrics", OPTIONS, run, _PURPOSE, _failed)
+TOOL = ToolSpec("kafka-client-metrics", OPTIONS, run, _PURPOSE, _failed)

@@ -30,8 +30,8 @@ from coordinator_server.kafka_tools.frame import (
     FAILURES,
     Failure,
     NotHereError,
-    Tool,
     ToolError,
+    ToolSpec,
     connect,
     illegal_argument,
     invalid_config,
@@ -432,7 +432,7 @@ def _failed(error: Failure) -> int:
     return 1
 
 
-TOOL = Tool(
+TOOL = ToolSpec(
     "kafka-configs",
     OPTIONS,
     run,

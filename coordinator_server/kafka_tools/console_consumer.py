@@ -30,8 +30,8 @@ from coordinator_server.kafka_tools.frame import (
     FAILURES,
     Failure,
     NotHereError,
-    Tool,
     ToolError,
+    ToolSpec,
     client_label,
     connect_to,
     print_stack_trace,
@@ -371,7 +371,7 @@ def _failed(error: Failure) -> int:
     return 1
 
 
-TOOL = Tool(
+TOOL = ToolSpec(
     "kafka-console-consumer",
     OPTIONS,
     run,

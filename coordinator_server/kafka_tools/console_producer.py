@@ -22,8 +22,8 @@ from coordinator_server.kafka_tools.frame import (
     BOOTSTRAP_SERVER,
     EXECUTION,
     Failure,
-    Tool,
     ToolError,
+    ToolSpec,
     client_label,
     connect_to,
     print_stack_trace,
@@ -31,7 +31,7 @@ from coordinator_server.kafka_tools.frame import (
     raise_wrapped,
 )
 from coordinator_server.kafka_tools.java import log
-from coordinator_server.kafka_tools.line_reader import Line, LineReader
+from coordinator_server.kafka_tools.line_reader import LineReader, TypedRecord
 from coordinator_server.kafka_tools.options import (
     Option,
     Options,
@@ -309,14 +309,14 @@ class _Typed:
     def __init__(self, reader: LineReader) -> None:
         self._reader = reader
         # What a signal handler may put into, unlike queue.Queue.
-        self._queue: queue.SimpleQueue[Line | ToolError | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[TypedRecord | ToolError | None] = queue.SimpleQueue()
         self._free = threading.Semaphore(_QUEUED_LINES)
 
     def end(self) -> None:
         """End after what was read so far."""
         self._queue.put(None)
 
-    def lines(self, producer: Producer) -> Iterator[Line]:
+    def lines(self, producer: Producer) -> Iterator[TypedRecord]:
         """The records; while there are none, `producer` sends what has lingered.
 
         Raises ToolError for a line that the reader refuses.
@@ -378,7 +378,7 @@ def _failed(error: Failure) -> int:
     return 1
 
 
-TOOL = Tool(
+TOOL = ToolSpec(
     "kafka-console-producer",
     OPTIONS,
     run,

@@ -31,8 +31,8 @@ from coordinator_server.kafka_tools.frame import (
     BOOTSTRAP_SERVER,
     FAILURES,
     Failure,
-    Tool,
     ToolError,
+    ToolSpec,
     client_label,
     connect_to,
     print_stack_trace,
@@ -349,7 +349,7 @@ def _failed(error: Failure) -> int:
     return 1
 
 
-TOOL = Tool(
+TOOL = ToolSpec(
     "kafka-console-share-consumer",
     OPTIONS,
     run,

@@ -15,7 +15,7 @@ from coordinator_server.kafka_tools.frame import (
     EXECUTION,
     FAILURES,
     Failure,
-    Tool,
+    ToolSpec,
     java_class,
     print_stack_trace,
     raise_wrapped,
@@ -341,7 +341,7 @@ def _validate_regex(pattern: str) -> None:
         print(f"The regular expression `{pattern}` is valid.")
 
 
-TOOL = Tool(
+TOOL = ToolSpec(
     "kafka-consumer-groups",
     OPTIONS,
     run,

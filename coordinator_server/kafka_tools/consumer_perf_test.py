@@ -14,8 +14,8 @@ from coordinator_server.kafka_tools.console import ended_by_sigterm, warn_topic
 from coordinator_server.kafka_tools.console_consumer import READER_OPTIONS, consumer_settings
 from coordinator_server.kafka_tools.frame import (
     NotHereError,
-    Tool,
     ToolError,
+    ToolSpec,
     client_label,
     connect_to,
     illegal_argument,
@@ -276,7 +276,7 @@ def _formatted(parts: list[str | tuple[str, int]], at_s: float) -> str:
     return text
 
 
-TOOL = Tool(
+TOOL = ToolSpec(
     "kafka-consumer-perf-test",
     OPTIONS,
     run,

@@ -14,8 +14,8 @@ from coordinator_server.kafka_tools.frame import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
     EXECUTION,
-    Tool,
     ToolError,
+    ToolSpec,
     connect,
     illegal_argument,
     parse_principal,
@@ -313,7 +313,7 @@ def _date(time_ms: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M", time.localtime(time_ms // 1000))
 
 
-TOOL = Tool(
+TOOL = ToolSpec(
     "kafka-delegation-tokens",
     OPTIONS,
     run,

@@ -13,8 +13,8 @@ from coordinator_server.kafka_tools import jackson
 from coordinator_server.kafka_tools.frame import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    Tool,
     ToolError,
+    ToolSpec,
     connect,
     java_class,
 )
@@ -136,7 +136,7 @@ def _read(path: str) -> dict[Partition, int]:
     return offsets
 
 
-TOOL = Tool(
+TOOL = ToolSpec(
     "kafka-delete-records",
     OPTIONS,
     run,

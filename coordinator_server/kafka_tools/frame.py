@@ -114,7 +114,7 @@ def raise_wrapped(error: Failure, *java_classes: str) -> NoReturn:
     raise outer
 
 
-class Tool(NamedTuple):
+class ToolSpec(NamedTuple):
     """One tool: its official name without `.sh`, its options, its work, and a line for `--help`.
 
     `failed` prints an exception and gives the exit code, where a tool has its own way;
@@ -133,7 +133,7 @@ class Tool(NamedTuple):
     before: Callable[[], None] | None = None
 
 
-def run_tool(tool: Tool, arguments: Sequence[str]) -> int:
+def run_tool(tool: ToolSpec, arguments: Sequence[str]) -> int:
     """Run a tool; returns its exit code."""
     declared = (*tool.options, HELP, VERSION)
     if tool.before is not None:

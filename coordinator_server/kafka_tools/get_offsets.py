@@ -19,8 +19,8 @@ from coordinator_server.kafka_tools.frame import (
     COMMAND_CONFIG,
     EXECUTION,
     Failure,
-    Tool,
     ToolError,
+    ToolSpec,
     connect,
     java_class,
     parse_integer,
@@ -245,7 +245,7 @@ def _failed(error: Failure) -> int:
     return 1
 
 
-TOOL = Tool(
+TOOL = ToolSpec(
     "kafka-get-offsets",
     OPTIONS,
     run,

@@ -7,7 +7,7 @@ from coordinator_server.kafka_tools.frame import (
     COMMAND_CONFIG,
     FAILURES,
     Failure,
-    Tool,
+    ToolSpec,
     connect,
     illegal_argument,
     java_class,
@@ -104,7 +104,7 @@ def _failed(error: Failure) -> int:
     return print_uncaught(error)
 
 
-TOOL = Tool(
+TOOL = ToolSpec(
     "kafka-groups",
     OPTIONS,
     run,

@@ -10,8 +10,8 @@ from coordinator_server.kafka_tools.frame import EXECUTION, raise_wrapped
 from coordinator_server.kafka_tools.groups_read import (
     DEAD,
     Committed,
-    Group,
-    Member,
+    GroupDescription,
+    MemberDescription,
     Partition,
     committed_offsets,
     describe_group,
@@ -44,7 +44,7 @@ _OFFSET_COLUMNS = (
 Row = tuple[str, ...]
 
 
-def read_groups(client: Client, names: Sequence[str]) -> list[Group]:
+def read_groups(client: Client, names: Sequence[str]) -> list[GroupDescription]:
     """The groups by name. Raises ToolError."""
     groups = []
     for name in sorted(set(names)):
@@ -63,7 +63,7 @@ def read_committed(client: Client, group: str) -> dict[Partition, Committed]:
         raise_wrapped(error, EXECUTION, RUNTIME)
 
 
-def print_offsets(client: Client, groups: Sequence[Group], *, verbose: bool) -> None:
+def print_offsets(client: Client, groups: Sequence[GroupDescription], *, verbose: bool) -> None:
     """A row for each partition that a group owns or has committed. Raises ToolError."""
     described = [(group, _offset_rows(client, group)) for group in groups]
     for group, rows in described:
@@ -80,7 +80,7 @@ def print_offsets(client: Client, groups: Sequence[Group], *, verbose: bool) -> 
         print()
 
 
-def _offset_rows(client: Client, group: Group) -> list[Row]:
+def _offset_rows(client: Client, group: GroupDescription) -> list[Row]:
     committed = read_committed(client, group.name)
     rows: list[Row] = []
     owned: set[Partition] = set()
@@ -115,7 +115,7 @@ def _partition_rows(
     return rows
 
 
-def print_members(groups: Sequence[Group], *, verbose: bool) -> None:
+def print_members(groups: Sequence[GroupDescription], *, verbose: bool) -> None:
     """A row for each member of each group."""
     for group in groups:
         _is_shown(group, len(group.members))
@@ -139,7 +139,7 @@ def print_members(groups: Sequence[Group], *, verbose: bool) -> None:
             print(" ".join(cells if verbose else (*cells, "")))
 
 
-def _member_row(group: str, member: Member) -> Row:
+def _member_row(group: str, member: MemberDescription) -> Row:
     return (
         group,
         member.member_id,
@@ -150,7 +150,7 @@ def _member_row(group: str, member: Member) -> Row:
     )
 
 
-def _epoch_row(group: Group, member: Member) -> Row:
+def _epoch_row(group: GroupDescription, member: MemberDescription) -> Row:
     """Where a member is, and where it is to be; only KIP-848 has a target and epochs."""
     return (
         _optional(member.epoch),
@@ -172,7 +172,7 @@ def _assignment(partitions: Sequence[Partition]) -> str:
     return ";".join(f"{topic}:{','.join(topics[topic])}" for topic in topics) or MISSING
 
 
-def print_states(groups: Sequence[Group], *, verbose: bool) -> None:
+def print_states(groups: Sequence[GroupDescription], *, verbose: bool) -> None:
     """Coordinator, assignor, state and size of each group."""
     for group in groups:
         if not _is_shown(group, 1):
@@ -191,7 +191,7 @@ def print_states(groups: Sequence[Group], *, verbose: bool) -> None:
         print()
 
 
-def _is_shown(group: Group, rows: int) -> bool:
+def _is_shown(group: GroupDescription, rows: int) -> bool:
     """Say what is to be said of the group's state; whether it has rows to be printed."""
     if group.state == DEAD:
         print(f"\nError: Consumer group '{group.name}' does not exist.")

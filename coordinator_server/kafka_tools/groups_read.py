@@ -43,7 +43,7 @@ class AnyListing(NamedTuple):
     protocol: str
 
 
-class Member(NamedTuple):
+class MemberDescription(NamedTuple):
     """A member with the partitions of its assignment, in order.
 
     What only KIP-848 has is None in a classic group: its epoch, the partitions of its target
@@ -60,7 +60,7 @@ class Member(NamedTuple):
     is_upgraded: bool | None = None
 
 
-class Group(NamedTuple):
+class GroupDescription(NamedTuple):
     """A described group; `node_id` and `address` are those of its coordinator.
 
     The epochs of the group and of its target assignment are KIP-848's, None in a classic group.
@@ -71,7 +71,7 @@ class Group(NamedTuple):
     assignor: str
     node_id: int
     address: Address
-    members: list[Member]
+    members: list[MemberDescription]
     epoch: int | None = None
     target_epoch: int | None = None
 
@@ -141,10 +141,10 @@ def _listed(
     return groups.values()
 
 
-def describe_group(client: Client, name: str) -> Group:
+def describe_group(client: Client, name: str) -> GroupDescription:
     """One group, of KIP-848 or classic."""
 
-    def attempt(node_id: int) -> Group:
+    def attempt(node_id: int) -> GroupDescription:
         try:
             return _consumer_group(client, name, node_id)
         except ClientError as error:
@@ -159,7 +159,7 @@ def describe_group(client: Client, name: str) -> Group:
     return on_coordinator(client, "describeConsumerGroups", name, attempt)
 
 
-def _consumer_group(client: Client, name: str, node_id: int) -> Group:
+def _consumer_group(client: Client, name: str, node_id: int) -> GroupDescription:
     """A group of KIP-848. Raises ClientError: GROUP_ID_NOT_FOUND for a classic one, too."""
     from protocol.apis.consumer_group_describe import (
         CONSUMER_MEMBER,
@@ -176,7 +176,7 @@ def _consumer_group(client: Client, name: str, node_id: int) -> Group:
     answer = client.ask(ConsumerGroupDescribeRequest(group_ids=[name]), node_id).groups[0]
     check(answer.error_code, answer.error_message)
     members = [
-        Member(
+        MemberDescription(
             member.member_id,
             member.instance_id or "",
             member.client_host,
@@ -188,7 +188,7 @@ def _consumer_group(client: Client, name: str, node_id: int) -> Group:
         )
         for member in answer.members
     ]
-    return Group(
+    return GroupDescription(
         name,
         answer.group_state,
         answer.assignor_name,
@@ -200,12 +200,12 @@ def _consumer_group(client: Client, name: str, node_id: int) -> Group:
     )
 
 
-def _classic_group(client: Client, name: str, node_id: int) -> Group:
+def _classic_group(client: Client, name: str, node_id: int) -> GroupDescription:
     from protocol.apis.describe_groups import DescribeGroupsRequest
 
     answer = client.ask(DescribeGroupsRequest(groups=[name]), node_id).groups[0]
     check(answer.error_code, answer.error_message)
-    return Group(
+    return GroupDescription(
         name,
         answer.group_state,
         answer.protocol_data,
@@ -215,14 +215,14 @@ def _classic_group(client: Client, name: str, node_id: int) -> Group:
     )
 
 
-def _classic_member(member: Any) -> Member:
+def _classic_member(member: Any) -> MemberDescription:
     from protocol.consumer_protocol import decode_assignment
 
     partitions: list[Partition] = []
     if member.member_assignment:
         for topic in decode_assignment(member.member_assignment).assigned_partitions:
             partitions += ((topic.topic, index) for index in topic.partitions)
-    return Member(
+    return MemberDescription(
         member.member_id,
         member.group_instance_id or "",
         member.client_host,

@@ -11,8 +11,8 @@ from coordinator_server.kafka_tools.frame import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
     EXECUTION,
-    Tool,
     ToolError,
+    ToolSpec,
     connect,
     java_class,
     raise_wrapped,
@@ -213,7 +213,7 @@ def _read(path: str) -> list[Place]:
     return places
 
 
-TOOL = Tool(
+TOOL = ToolSpec(
     "kafka-leader-election",
     OPTIONS,
     run,

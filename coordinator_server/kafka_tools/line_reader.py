@@ -13,7 +13,7 @@ _KAFKA_EXCEPTION = "org.apache.kafka.common.KafkaException"
 Headers = list[tuple[str, bytes | None]]
 
 
-class Line(NamedTuple):
+class TypedRecord(NamedTuple):
     """A record as it was typed."""
 
     key: bytes | None
@@ -55,12 +55,12 @@ class LineReader:
             name = "java.util.regex.PatternSyntaxException"
             raise ToolError(name, f"{error}: {self._headers_separator}") from None
 
-    def read(self, lines: Iterable[str]) -> Iterator[Line]:
+    def read(self, lines: Iterable[str]) -> Iterator[TypedRecord]:
         """The records of lines, which may end in a newline. Raises ToolError for one it refuses."""
         for number, line in enumerate(lines, 1):
             yield self._line(line.removesuffix("\n"), number)
 
-    def _line(self, line: str, number: int) -> Line:
+    def _line(self, line: str, number: int) -> TypedRecord:
         rest, headers, key = line, None, None
         if self._parse_headers:
             headers, rest = self._split(
@@ -73,7 +73,7 @@ class LineReader:
             key, rest = self._split(
                 rest, self._key_separator, f"key separator found on line number {number}", line
             )
-        return Line(
+        return TypedRecord(
             self._bytes(key),
             self._bytes(rest),
             []

@@ -11,7 +11,7 @@ from coordinator_server.kafka_tools.frame import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
     EXECUTION,
-    Tool,
+    ToolSpec,
     connect,
     parse_integer,
     raise_wrapped,
@@ -95,7 +95,7 @@ def _described(client: Client, node_id: int, topics: set[str]) -> dict[str, Any]
     return {"broker": node_id, "logDirs": directories}
 
 
-TOOL = Tool(
+TOOL = ToolSpec(
     "kafka-log-dirs",
     OPTIONS,
     run,

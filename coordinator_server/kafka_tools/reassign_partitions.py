@@ -14,8 +14,8 @@ from coordinator_server.kafka_tools.frame import (
     FAILURES,
     Failure,
     NotHereError,
-    Tool,
     ToolError,
+    ToolSpec,
     connect,
     print_stack_trace,
 )
@@ -161,7 +161,7 @@ def _failed(error: Failure) -> int:
     return 1
 
 
-TOOL = Tool(
+TOOL = ToolSpec(
     "kafka-reassign-partitions",
     OPTIONS,
     run,

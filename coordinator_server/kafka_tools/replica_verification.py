@@ -21,8 +21,8 @@ from coordinator_server.kafka_tools.console import ended_by_sigterm
 from coordinator_server.kafka_tools.filters import topic_filter
 from coordinator_server.kafka_tools.frame import (
     EXECUTION,
-    Tool,
     ToolError,
+    ToolSpec,
     connect_to,
     illegal_argument,
     raise_wrapped,
@@ -312,7 +312,7 @@ def _warn() -> None:
     log("WARN", "This tool is deprecated and may be removed in a future major release.", _LOGGER)
 
 
-TOOL = Tool(
+TOOL = ToolSpec(
     "kafka-replica-verification",
     OPTIONS,
     run,

@@ -15,8 +15,8 @@ from coordinator_server.kafka_tools.frame import (
     EXECUTION,
     FAILURES,
     Failure,
-    Tool,
     ToolError,
+    ToolSpec,
     java_class,
     print_stack_trace,
     raise_wrapped,
@@ -342,7 +342,7 @@ def _failed(error: Failure) -> int:
     return 1
 
 
-TOOL = Tool(
+TOOL = ToolSpec(
     "kafka-share-groups",
     OPTIONS,
     run,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from coordinator_server.kafka_tools.frame import NotHereError, Tool
+from coordinator_server.kafka_tools.frame import NotHereError, ToolSpec
 from coordinator_server.kafka_tools.java import uuid_text
 from coordinator_server.kafka_tools.options import Option, Options, UsageError
 
@@ -77,7 +77,7 @@ def random_uuid() -> str:
             return text
 
 
-TOOL = Tool(
+TOOL = ToolSpec(
     "kafka-storage",
     OPTIONS,
     run,

@@ -14,7 +14,7 @@ from coordinator_server.kafka_tools.frame import (
     EXECUTION,
     FAILURES,
     Failure,
-    Tool,
+    ToolSpec,
     java_class,
     print_stack_trace,
     raise_wrapped,
@@ -381,7 +381,7 @@ def _failed(error: Failure) -> int:
     return 1
 
 
-TOOL = Tool(
+TOOL = ToolSpec(
     "kafka-streams-groups",
     OPTIONS,
     run,

@@ -15,8 +15,8 @@ from coordinator_server.kafka_tools.frame import (
     COMMAND_CONFIG,
     FAILURES,
     Failure,
-    Tool,
     ToolError,
+    ToolSpec,
     connect,
     illegal_argument,
     java_class,
@@ -358,7 +358,7 @@ def _delete(client: Client, options: Options) -> None:
         check(result.error_code, result.error_message)
 
 
-TOOL = Tool(
+TOOL = ToolSpec(
     "kafka-topics",
     OPTIONS,
     run,

@@ -18,7 +18,7 @@ PARTITION_LIMIT = 2_000
 """How many partitions are asked for at once, Kafka's default."""
 
 
-class Partition(NamedTuple):
+class DescribedPartition(NamedTuple):
     """A partition; the eligible leader replicas are None where the broker does not tell them."""
 
     number: int
@@ -36,12 +36,12 @@ class Partition(NamedTuple):
         return len(self.replicas) - (len(self.move.adding) if self.move else 0)
 
 
-class Topic(NamedTuple):
+class DescribedTopic(NamedTuple):
     """A topic with its partitions in order."""
 
     name: str
     topic_id: bytes
-    partitions: list[Partition]
+    partitions: list[DescribedPartition]
 
 
 def describe(client: Client, options: Options, wanted: Sequence[str] | Sequence[bytes]) -> None:
@@ -49,7 +49,7 @@ def describe(client: Client, options: Options, wanted: Sequence[str] | Sequence[
     limit = options.integer("partition-size-limit-per-response") or PARTITION_LIMIT
     topics = _with_moves(sorted(_read(client, wanted, limit)), client)
     configs = read_configs(client, TOPIC, [topic.name for topic in topics])
-    reports: dict[str, Callable[[Partition, int], bool]] = {
+    reports: dict[str, Callable[[DescribedPartition, int], bool]] = {
         "under-replicated-partitions": _is_under_replicated,
         "unavailable-partitions": lambda partition, _: partition.leader not in client.nodes,
         "under-min-isr-partitions": _is_under_min_isr,
@@ -75,15 +75,15 @@ def describe(client: Client, options: Options, wanted: Sequence[str] | Sequence[
                 print(_partition_line(topic.name, partition))
 
 
-def _is_under_replicated(partition: Partition, _: int) -> bool:
+def _is_under_replicated(partition: DescribedPartition, _: int) -> bool:
     return len(partition.isr) < partition.replication_factor
 
 
-def _is_under_min_isr(partition: Partition, least: int) -> bool:
+def _is_under_min_isr(partition: DescribedPartition, least: int) -> bool:
     return partition.leader is None or len(partition.isr) < least
 
 
-def _topic_line(topic: Topic, own: list[str]) -> str:
+def _topic_line(topic: DescribedTopic, own: list[str]) -> str:
     parts = [f"Topic: {topic.name}"]
     if topic.topic_id != ZERO_UUID:
         parts.append(f"TopicId: {uuid_text(topic.topic_id)}")
@@ -92,7 +92,7 @@ def _topic_line(topic: Topic, own: list[str]) -> str:
     return "\t".join([*parts, f"Configs: {','.join(own)}"])
 
 
-def _partition_line(name: str, partition: Partition) -> str:
+def _partition_line(name: str, partition: DescribedPartition) -> str:
     leader = "none" if partition.leader is None else partition.leader
     move = ""
     if partition.move is not None:
@@ -109,7 +109,9 @@ def _ids(ids: Sequence[int] | None) -> str:
     return "N/A" if ids is None else ",".join(map(str, ids))
 
 
-def _read(client: Client, wanted: Sequence[str] | Sequence[bytes], limit: int) -> Iterable[Topic]:
+def _read(
+    client: Client, wanted: Sequence[str] | Sequence[bytes], limit: int
+) -> Iterable[DescribedTopic]:
     """The topics by DescribeTopicPartitions, by Metadata where that cannot be asked."""
     names = [name for name in wanted if isinstance(name, str)]
     if names:
@@ -122,13 +124,13 @@ def _read(client: Client, wanted: Sequence[str] | Sequence[bytes], limit: int) -
     return [_topic(client, topic) for topic in answer.topics]
 
 
-def _pages(client: Client, names: Sequence[str], limit: int) -> list[Topic]:
+def _pages(client: Client, names: Sequence[str], limit: int) -> list[DescribedTopic]:
     from protocol.apis.describe_topic_partitions import (
         DescribeTopicPartitionsRequest,
         TopicRequest,
     )
 
-    topics: dict[str, Topic] = {}
+    topics: dict[str, DescribedTopic] = {}
     request = DescribeTopicPartitionsRequest(
         topics=[TopicRequest(name=name) for name in sorted(names)], response_partition_limit=limit
     )
@@ -146,7 +148,7 @@ def _pages(client: Client, names: Sequence[str], limit: int) -> list[Topic]:
         request.topics = [topic for topic in request.topics if topic.name >= cursor.topic_name]
 
 
-def _with_moves(topics: list[Topic], client: Client) -> list[Topic]:
+def _with_moves(topics: list[DescribedTopic], client: Client) -> list[DescribedTopic]:
     """The topics with their running reassignments, as far as the broker tells of them."""
     places = [(topic.name, one.number) for topic in topics for one in topic.partitions]
     try:
@@ -166,11 +168,11 @@ def _with_moves(topics: list[Topic], client: Client) -> list[Topic]:
     ]
 
 
-def _topic(client: Client, topic: Any) -> Topic:
+def _topic(client: Client, topic: Any) -> DescribedTopic:
     """A topic of either answer. Raises ClientError for its error."""
     check(topic.error_code)
     partitions = [
-        Partition(
+        DescribedPartition(
             partition.partition_index,
             partition.leader_id if partition.leader_id in client.nodes else None,
             partition.replica_nodes,
@@ -180,4 +182,4 @@ def _topic(client: Client, topic: Any) -> Topic:
         )
         for partition in topic.partitions
     ]
-    return Topic(topic.name, topic.topic_id, sorted(partitions))
+    return DescribedTopic(topic.name, topic.topic_id, sorted(partitions))

@@ -32,7 +32,7 @@ _LIST_VERSION_WITH_DURATION, _LIST_VERSION_WITH_PATTERN = 1, 2
 _LOGGERS = "org.apache.kafka.clients.admin.internals."
 
 
-class Listed(NamedTuple):
+class TransactionOnBroker(NamedTuple):
     """One transactional id of a broker."""
 
     transactional_id: str
@@ -63,7 +63,7 @@ def list_transactions(
     producer_ids: Iterable[int] = (),
     duration_ms: int = -1,
     pattern: str | None = None,
-) -> list[Listed]:
+) -> list[TransactionOnBroker]:
     """The transactional ids of all brokers, filtered."""
     from protocol.apis.list_transactions import ListTransactionsRequest
 
@@ -91,7 +91,9 @@ def list_transactions(
         call = "listTransactions(api=LIST_TRANSACTIONS)"
         answer = client.call(call, partial(ask, node_id))
         listed += [
-            Listed(state.transactional_id, node_id, state.producer_id, state.transaction_state)
+            TransactionOnBroker(
+                state.transactional_id, node_id, state.producer_id, state.transaction_state
+            )
             for state in answer.transaction_states
         ]
     return listed

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Endpoint(NamedTuple):
+class BrokerEndpoint(NamedTuple):
     """A broker's id, its address for one client, its rack; `is_stopped` if it does not run."""
 
     node_id: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coordinator_server.core.groups.explain import Cause, Outcome, Rebalance, Trigger
+from coordinator_server.core.groups.explain import Cause, Rebalance, RebalanceOutcome, Trigger
 from coordinator_server.core.groups.modern.account import cause_of
 from coordinator_server.core.groups.settings import GroupKind
 
@@ -29,7 +29,7 @@ class RecordsOfTopic(NamedTuple):
     dead_letter_error: str | None
 
 
-class GivenUp(Rebalance):
+class GivenUpAccount(Rebalance):
     """The account of records that were given up; `generation` is the group epoch, 0 if unknown."""
 
     __slots__ = ("kind", "records")
@@ -38,12 +38,12 @@ class GivenUp(Rebalance):
         super().__init__(cause, epoch, None, now_ms)
         self.kind = GroupKind.SHARE
         self.records = records
-        self.end(Outcome.STABLE, None, now_ms)
+        self.end(RebalanceOutcome.STABLE, None, now_ms)
 
 
 def given_up(
     group: Any, topic: str, partition: int, records: GivenUpRecords, now_ms: int
-) -> GivenUp:
+) -> GivenUpAccount:
     """The account of `records`; `group` is the share group, if it is known."""
     is_known = group is not None and group.kind is GroupKind.SHARE
     epoch = group.epoch if is_known else 0
@@ -61,4 +61,4 @@ def given_up(
         records.queue,
         records.queue_error,
     )
-    return GivenUp(cause, epoch, named, now_ms)
+    return GivenUpAccount(cause, epoch, named, now_ms)

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from coordinator_server.core.groups.explain import WITHOUT_REBALANCE, Outcome
+from coordinator_server.core.groups.explain import WITHOUT_REBALANCE, RebalanceOutcome
 from coordinator_server.events.log import LOG
 from coordinator_server.rebalances.history import RebalanceHistory
 from coordinator_server.steps import run_all
@@ -147,7 +147,7 @@ class RebalanceJournal:
         value = encode_record(record)
         if len(value) > BATCH_BYTES:
             yield
-        if rebalance.outcome is Outcome.DEAD:
+        if rebalance.outcome is RebalanceOutcome.DEAD:
             self._history.drop(group_id)
         else:
             self._history.add(group_id, value)

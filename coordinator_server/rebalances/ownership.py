@@ -15,7 +15,7 @@ from itertools import chain, product
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.core.groups.effects import STEP_ITEMS
-from coordinator_server.core.groups.modern.snapshot import Snapshot
+from coordinator_server.core.groups.modern.snapshot import GroupSnapshot
 from coordinator_server.core.groups.pace import Pace
 from protocol.consumer_protocol import decode_assignment, decode_subscription
 from protocol.errors import ProtocolError
@@ -42,7 +42,7 @@ Owners = Identity | frozenset[Identity]
 """One owner of a partition, or several."""
 
 
-class Assignment(NamedTuple):
+class PartitionsInThreeForms(NamedTuple):
     """The partitions of an assignment, in three forms; not to be changed."""
 
     by_topic: Partitions
@@ -50,11 +50,11 @@ class Assignment(NamedTuple):
     json: str
 
 
-class Member(NamedTuple):
+class LoggedMember(NamedTuple):
     """One member as the log has it; its assignment is None when it cannot be read."""
 
     recorded: RecordedMember | MemberThen
-    assignment: Assignment | None
+    assignment: PartitionsInThreeForms | None
 
 
 class Moves(NamedTuple):
@@ -72,12 +72,12 @@ def identity(member_id: str, group_instance_id: str | None) -> Identity:
 
 
 def members_of(
-    value: GroupMetadataValue | Snapshot | None,
-) -> Computation[dict[Identity, Member]]:
+    value: GroupMetadataValue | GroupSnapshot | None,
+) -> Computation[dict[Identity, LoggedMember]]:
     """The members of a group by identity, in the order of the log."""
     if value is None:
         return {}
-    if isinstance(value, Snapshot):
+    if isinstance(value, GroupSnapshot):
         found = {}
         pace = Pace()
         for member in value.members:
@@ -85,20 +85,22 @@ def members_of(
             if pace.is_due(len(owned)):
                 yield
             assignment = _assignment(owned)
-            found[identity(member.member_id, member.group_instance_id)] = Member(member, assignment)
+            found[identity(member.member_id, member.group_instance_id)] = LoggedMember(
+                member, assignment
+            )
             if pace.is_due(len(assignment.pairs)):
                 yield
         return found
     readable = value.protocol_type == CONSUMER
     return {
-        identity(member.member_id, member.group_instance_id): Member(
+        identity(member.member_id, member.group_instance_id): LoggedMember(
             member, assigned(member.assignment) if readable else None
         )
         for member in value.members
     }
 
 
-def assigned(assignment: bytes) -> Assignment | None:
+def assigned(assignment: bytes) -> PartitionsInThreeForms | None:
     """What the bytes of an assignment assign; None if they are unreadable.
 
     No bytes at all are no partitions: the leader has not named the member. What is owned before a
@@ -107,9 +109,9 @@ def assigned(assignment: bytes) -> Assignment | None:
     return _kept(assignment) if len(assignment) <= KEPT_BYTES else _read(assignment)
 
 
-def _read(assignment: bytes) -> Assignment | None:
+def _read(assignment: bytes) -> PartitionsInThreeForms | None:
     if not assignment:
-        return Assignment({}, (), "{}")
+        return PartitionsInThreeForms({}, (), "{}")
     try:
         decoded = decode_assignment(assignment)
     except ProtocolError:
@@ -120,9 +122,11 @@ def _read(assignment: bytes) -> Assignment | None:
     return _assignment({topic: sorted(owned[topic]) for topic in sorted(owned) if owned[topic]})
 
 
-def _assignment(by_topic: Partitions) -> Assignment:
+def _assignment(by_topic: Partitions) -> PartitionsInThreeForms:
     pairs = chain.from_iterable(product((topic,), of_topic) for topic, of_topic in by_topic.items())
-    return Assignment(by_topic, tuple(pairs), json.dumps(by_topic, separators=(",", ":")))
+    return PartitionsInThreeForms(
+        by_topic, tuple(pairs), json.dumps(by_topic, separators=(",", ":"))
+    )
 
 
 _kept = lru_cache(ASSIGNMENTS_KEPT)(_read)
@@ -138,7 +142,9 @@ def subscribed(metadata: bytes | frozenset[str]) -> frozenset[str]:
         return frozenset()
 
 
-def unknown(protocol_type: str | None, members: Iterable[dict[Identity, Member]]) -> str | None:
+def unknown(
+    protocol_type: str | None, members: Iterable[dict[Identity, LoggedMember]]
+) -> str | None:
     """Why nothing can be said about partitions; None when it can."""
     if protocol_type and protocol_type != CONSUMER:
         return f"protocol type {protocol_type}"
@@ -147,7 +153,9 @@ def unknown(protocol_type: str | None, members: Iterable[dict[Identity, Member]]
     return None
 
 
-def moves(before: dict[Identity, Member], after: dict[Identity, Member]) -> Computation[Moves]:
+def moves(
+    before: dict[Identity, LoggedMember], after: dict[Identity, LoggedMember]
+) -> Computation[Moves]:
     """How many partitions changed hands; those of every member have to be known."""
     old = yield from _owners(before)
     new = yield from _owners(after)
@@ -162,7 +170,7 @@ def moves(before: dict[Identity, Member], after: dict[Identity, Member]) -> Comp
     return Moves(moved=moved, added=len(new) - both, revoked=len(old) - both, stayed=stayed)
 
 
-def _owners(members: dict[Identity, Member]) -> Computation[dict[tuple[str, int], Owners]]:
+def _owners(members: dict[Identity, LoggedMember]) -> Computation[dict[tuple[str, int], Owners]]:
     """Partition -> who owns it; a careless assignor may give one partition to several."""
     owners: dict[tuple[str, int], Owners] = {}
     given = 0
@@ -178,7 +186,7 @@ def _owners(members: dict[Identity, Member]) -> Computation[dict[tuple[str, int]
 
 
 def _add_other_owners(
-    owners: dict[tuple[str, int], Owners], members: dict[Identity, Member]
+    owners: dict[tuple[str, int], Owners], members: dict[Identity, LoggedMember]
 ) -> None:
     """Name all owners of the partitions that have several."""
     of_all: dict[tuple[str, int], set[Identity]] = {}

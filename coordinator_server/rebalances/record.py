@@ -11,15 +11,15 @@ import json
 from json.encoder import encode_basestring_ascii as quoted
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.core.groups.explain import WITHOUT_REBALANCE, Outcome
+from coordinator_server.core.groups.explain import WITHOUT_REBALANCE, RebalanceOutcome
 from coordinator_server.core.groups.modern.account import EpochChange
 from coordinator_server.core.groups.modern.snapshot import by_name
 from coordinator_server.core.groups.pace import Pace
 from coordinator_server.core.groups.settings import GroupKind
-from coordinator_server.rebalances.given_up import GivenUp
+from coordinator_server.rebalances.given_up import GivenUpAccount
 from coordinator_server.rebalances.ownership import (
     Identity,
-    Member,
+    LoggedMember,
     identity,
     members_of,
     moves,
@@ -64,7 +64,8 @@ def record_in_steps(group_id: str, rebalance: Rebalance) -> Computation[Record]:
     # A rebalance that was overtaken changed no assignment; loading and the end change none either.
     # Members that have epochs move one by one, so that theirs may change at any time.
     is_listed = cause.trigger not in WITHOUT_REBALANCE and (
-        outcome in (Outcome.STABLE, Outcome.EMPTY) or isinstance(rebalance, EpochChange)
+        outcome in (RebalanceOutcome.STABLE, RebalanceOutcome.EMPTY)
+        or isinstance(rebalance, EpochChange)
     )
     before = (yield from members_of(rebalance.before)) if is_listed else {}
     after = (yield from members_of(rebalance.after)) if is_listed else {}
@@ -82,7 +83,7 @@ def record_in_steps(group_id: str, rebalance: Rebalance) -> Computation[Record]:
         **_counts(rebalance),
         "stragglers": _stragglers(rebalance),
         "dropped": [_dropped(member) for member in rebalance.dropped],
-        "given_up": rebalance.records._asdict() if isinstance(rebalance, GivenUp) else None,
+        "given_up": rebalance.records._asdict() if isinstance(rebalance, GivenUpAccount) else None,
         "delays": (yield from delays(rebalance, rebalance.ended_ms))
         if isinstance(rebalance, EpochChange)
         else [],
@@ -286,7 +287,9 @@ def delays(change: EpochChange, now_ms: int) -> Computation[list[RebalanceRecord
 
 
 def _members(
-    rebalance: Rebalance, before: Mapping[Identity, Member], after: Mapping[Identity, Member]
+    rebalance: Rebalance,
+    before: Mapping[Identity, LoggedMember],
+    after: Mapping[Identity, LoggedMember],
 ) -> Computation[list[str]]:
     """Everyone who was or is a member, with the partitions on both sides, as JSON."""
     rejoined = rebalance.rejoined
@@ -313,7 +316,7 @@ def _members(
     return entries
 
 
-def _partitions(member: Member | None) -> str:
+def _partitions(member: LoggedMember | None) -> str:
     """What a member owns, as JSON."""
     if member is None or member.assignment is None:
         return "null"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from coordinator_server.core.groups.explain import Absence, Outcome, Trigger
+from coordinator_server.core.groups.explain import Absence, RebalanceOutcome, Trigger
 from coordinator_server.core.groups.settings import GroupKind
 
 SCHEMA_VERSION = 1
@@ -39,7 +39,7 @@ class RecordField(NamedTuple):
     meaning: str
 
 
-def _one_of(values: type[Absence | Outcome | Trigger | GroupKind]) -> str:
+def _one_of(values: type[Absence | RebalanceOutcome | Trigger | GroupKind]) -> str:
     return ", ".join(f"`{value.value}`" for value in values)
 
 
@@ -124,7 +124,7 @@ RECORD = (
     RecordField("group", "string", "Group id, as in the record's key."),
     RecordField("group_type", "string", f"One of {_one_of(GroupKind)}. Members of all but the "
           "first have epochs; where that makes a difference it is said here."),
-    RecordField("outcome", "string", f"How it ended: one of {_one_of(Outcome)}. The last "
+    RecordField("outcome", "string", f"How it ended: one of {_one_of(RebalanceOutcome)}. The last "
           "one is that of no record in the topic, but of what the control server shows."),
     *CAUSE,
     RecordField("also", "late_cause[]",

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from coordinator_server.core.groups.explain import Absence, Outcome, Trigger
+from coordinator_server.core.groups.explain import Absence, RebalanceOutcome, Trigger
 from coordinator_server.core.groups.settings import GroupKind
 
 if TYPE_CHECKING:
@@ -242,13 +242,13 @@ def _change(cause: RebalanceRecord, culprit: RebalanceRecord | None) -> str:
 def _members(record: RebalanceRecord) -> str:
     """Who came back, and how it ended."""
     outcome, trigger = record["outcome"], record["trigger"]
-    if outcome == Outcome.DEAD:
+    if outcome == RebalanceOutcome.DEAD:
         return ""
     if trigger in (Trigger.DELIVERY_LIMIT, Trigger.RECORDS_REJECTED):
         return ""
-    if trigger == Trigger.COORDINATOR_LOADED and outcome != Outcome.UNDER_WAY:
+    if trigger == Trigger.COORDINATOR_LOADED and outcome != RebalanceOutcome.UNDER_WAY:
         return f"{_count(record['members_after'], 'member')} as before"
-    if outcome == Outcome.EMPTY:
+    if outcome == RebalanceOutcome.EMPTY:
         return "nobody is left"
     if has_epochs(record):
         return _arrived(record)
@@ -260,9 +260,9 @@ def _members(record: RebalanceRecord) -> str:
     if joined:
         counts.append(f"{joined} joined" if before else f"{_count(joined, 'member')} joined")
     text = f"{', '.join(counts) or 'nobody came'} in {waited}"
-    if outcome == Outcome.SUPERSEDED:
+    if outcome == RebalanceOutcome.SUPERSEDED:
         text += f", but after {ms(record['sync_ms'])} without an assignment it began anew"
-    elif outcome == Outcome.UNLOADED:
+    elif outcome == RebalanceOutcome.UNLOADED:
         text += ", then the coordinator let go of the group"
     return text
 
@@ -272,12 +272,12 @@ def _arrived(record: RebalanceRecord) -> str:
     arrived = record["members_rejoined"] + record["members_joined"]
     waited = ms(record["assign_ms"] + record["reconcile_ms"])
     total = _count(record["members_after"], "member")
-    if record["outcome"] == Outcome.UNDER_WAY:
+    if record["outcome"] == RebalanceOutcome.UNDER_WAY:
         return f"{arrived} of {total} with the new assignment after {waited} so far"
     text = f"{arrived} of {total} had the new assignment after {waited}"
-    if record["outcome"] == Outcome.SUPERSEDED:
+    if record["outcome"] == RebalanceOutcome.SUPERSEDED:
         text += ", then it began anew"
-    elif record["outcome"] == Outcome.UNLOADED:
+    elif record["outcome"] == RebalanceOutcome.UNLOADED:
         text += ", then the coordinator let go of the group"
     return text
 
@@ -292,7 +292,7 @@ def _partitions(record: RebalanceRecord) -> str:
         return ""
     total = sum(moves.values())
     if not total:
-        return f"no {noun}s assigned" if record["outcome"] == Outcome.STABLE else ""
+        return f"no {noun}s assigned" if record["outcome"] == RebalanceOutcome.STABLE else ""
     changed = [(moves[kind], kind) for kind in ("moved", "added", "revoked") if moves[kind]]
     if not changed:
         return f"{_count(total, noun)} stayed"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from coordinator_server.security.principal import Principal
 
 
-class Client(Protocol):
+class PeerConnection(Protocol):
     """The connection of a client."""
 
     @property
@@ -32,7 +32,7 @@ MOST_LOGGED_CHARACTERS = 249
 
 
 def log_denial(
-    client: Client, operation: Operation, resource_type: ResourceType, name: str, api: str
+    client: PeerConnection, operation: Operation, resource_type: ResourceType, name: str, api: str
 ) -> None:
     """Write that a client was refused what it asked for (the logger kafka.authorizer.logger)."""
     LOG.emit(
@@ -60,7 +60,9 @@ class Access:
 
     __slots__ = ("_api", "_authorizer", "_client", "_denials", "_host", "_principal")
 
-    def __init__(self, authorizer: Authorizer, client: Client, api: str | None = None) -> None:
+    def __init__(
+        self, authorizer: Authorizer, client: PeerConnection, api: str | None = None
+    ) -> None:
         self._authorizer = authorizer
         self._client = client
         self._principal = client.principal

@@ -20,7 +20,7 @@ _SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
-class Access(NamedTuple):
+class ClientAccess(NamedTuple):
     """Who comes, and how: `protocol` and `mechanism` by Kafka's names.
 
     The files of `directory` are those of --dev-security.
@@ -61,7 +61,7 @@ class Access(NamedTuple):
         return f"{self.directory}/{self.user}.pem"
 
 
-def client_settings(client: str, access: Access) -> dict[str, str]:
+def client_settings(client: str, access: ClientAccess) -> dict[str, str]:
     """The settings of one of CLIENTS, without the addresses of brokers. Raises ValueError.
 
     aiokafka needs an `ssl_context` besides, which is no text.
@@ -86,7 +86,7 @@ def client_settings(client: str, access: Access) -> dict[str, str]:
     return settings
 
 
-def _librdkafka(access: Access) -> dict[str, str]:
+def _librdkafka(access: ClientAccess) -> dict[str, str]:
     settings = {"security.protocol": access.protocol}
     if access.uses_tls:
         settings["ssl.ca.location"] = access.authority
@@ -99,7 +99,7 @@ def _librdkafka(access: Access) -> dict[str, str]:
     return settings
 
 
-def _java(access: Access) -> dict[str, str]:
+def _java(access: ClientAccess) -> dict[str, str]:
     settings = {"security.protocol": access.protocol}
     if access.uses_tls:
         settings["ssl.truststore.type"] = "PEM"

@@ -89,7 +89,7 @@ class DelegationToken(NamedTuple):
         )
 
 
-class TokenError(Exception):
+class TokenRequestError(Exception):
     """Why nothing came of a request."""
 
     def __init__(self, error: ErrorCode) -> None:
@@ -187,7 +187,7 @@ class DelegationTokens:
         )
         size = _size(token)
         if size > MOST_TOKEN_BYTES or self._bytes + size > MOST_BYTES:
-            raise TokenError(ErrorCode.POLICY_VIOLATION)
+            raise TokenRequestError(ErrorCode.POLICY_VIOLATION)
         self._put(token)
         return token
 
@@ -196,7 +196,7 @@ class DelegationTokens:
         token = self._found(token_hmac)
         now_ms = self._clock.now_ms()
         if token.has_expired(now_ms):
-            raise TokenError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
+            raise TokenRequestError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
         _check_renewer(token, principal)
         lifetime_ms = self._expiry_time_ms
         if period_ms > 0:
@@ -215,7 +215,7 @@ class DelegationTokens:
             self._remove([token.token_id])
             return now_ms
         if token.has_expired(now_ms):
-            raise TokenError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
+            raise TokenRequestError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
         return self._ends_at(token, _later(now_ms, period_ms))
 
     def remove_expired(self) -> list[DelegationToken]:
@@ -240,13 +240,13 @@ class DelegationTokens:
 
     def _check_enabled(self) -> None:
         if not self.are_enabled:
-            raise TokenError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+            raise TokenRequestError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
 
     def _found(self, token_hmac: bytes) -> DelegationToken:
         self._check_enabled()
         token_id = self._id_by_hmac.get(token_hmac)
         if token_id is None:
-            raise TokenError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+            raise TokenRequestError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
         return self._tokens[token_id]
 
     def _ends_at(self, token: DelegationToken, time_ms: int) -> int:
@@ -285,7 +285,7 @@ def _size(token: DelegationToken) -> int:
 
 def _check_renewer(token: DelegationToken, principal: Principal) -> None:
     if not token.may_be_renewed_by(principal):
-        raise TokenError(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH)
+        raise TokenRequestError(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH)
 
 
 def _later(now_ms: int, period_ms: int) -> int:

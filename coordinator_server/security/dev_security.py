@@ -21,7 +21,7 @@ from coordinator_server.security.client_settings import (
     AUTHORITY_FILE,
     CLIENTS,
     USERS_FILE,
-    Access,
+    ClientAccess,
     client_settings,
 )
 from coordinator_server.security.sasl.plain import PLAIN_MODULE, USER_PREFIX
@@ -73,7 +73,7 @@ def prepare(config: Config) -> dict[str, str]:
         protocol = config.security_protocol(config.listeners()[0].name).name
         for user, password in passwords.items():
             authority.issue(f"{user}.pem", user)
-            access = Access(protocol, MECHANISMS[0], user, password, str(directory))
+            access = ClientAccess(protocol, MECHANISMS[0], user, password, str(directory))
             for client in CLIENTS:
                 name, text = _client_file(client, access)
                 write_private(directory / name, text.encode())
@@ -164,7 +164,7 @@ def _settings(directory: Path, server: Path, passwords: Mapping[str, str]) -> di
     }
 
 
-def _client_file(client: str, access: Access) -> tuple[str, str]:
+def _client_file(client: str, access: ClientAccess) -> tuple[str, str]:
     """Name and text of the file with a client's settings."""
     settings = client_settings(client, access)
     if client in ("java", "confluent"):

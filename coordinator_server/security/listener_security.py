@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from coordinator_server.config.config import Config
     from coordinator_server.security.sasl.authenticator import (
         AwaitTurn,
-        Client,
         SaslAuthenticator,
+        SaslConnection,
         Serve,
     )
     from coordinator_server.security.security import Security
@@ -108,7 +108,7 @@ class ListenerSecurity:
 
     def authentication(
         self, clock: BrokerClock, security: Security, await_turn: AwaitTurn
-    ) -> Callable[[Client, Serve], SaslAuthenticator] | None:
+    ) -> Callable[[SaslConnection, Serve], SaslAuthenticator] | None:
         """What authenticates the client of a connection; None without SASL. Raises ConfigError.
 
         `await_turn` has the steps of all clients called one after the other, some in each turn.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from coordinator_server.clock.broker_clock import BrokerClock, Timer
     from coordinator_server.config.config import Config
-    from coordinator_server.security.access import Access, Client
+    from coordinator_server.security.access import Access, PeerConnection
     from coordinator_server.security.acl import Acl
     from coordinator_server.security.authorizer import Authorizer
     from coordinator_server.security.delegation_tokens import DelegationTokens
@@ -56,7 +56,7 @@ class Security:
             LOG.emit("security_state.truncated", file=CHANGES_FILE)
         self.quotas = ClientQuotas(state)
         self.authorizer: Authorizer | None = None
-        self._new_access: Callable[[Client, str], Access] | None = None
+        self._new_access: Callable[[PeerConnection, str], Access] | None = None
         if config.text("authorizer.class.name"):
             from coordinator_server.security.access import Access
             from coordinator_server.security.acl_state import load_authorizer
@@ -155,7 +155,7 @@ class Security:
             authorizer.change(added=new, removed=gone)
         return len(new) + len(gone)
 
-    def access(self, client: Client, api: str) -> Access | None:
+    def access(self, client: PeerConnection, api: str) -> Access | None:
         """What a client may do, for the handler of an API; None if that is everything."""
         return None if self._new_access is None else self._new_access(client, api)
 

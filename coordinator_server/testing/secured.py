@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from weakref import finalize
 
-from coordinator_server.security.client_settings import USERS_FILE, Access, client_settings
+from coordinator_server.security.client_settings import USERS_FILE, ClientAccess, client_settings
 
 PROTOCOLS = ("ssl", "sasl_plaintext", "sasl_ssl")
 
@@ -38,12 +38,12 @@ class Secured:
         users: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
         return users
 
-    def access(self, user: str, mechanism: str) -> Access:
+    def access(self, user: str, mechanism: str) -> ClientAccess:
         """How a user comes. Raises ValueError if there is no such user."""
         users = self.users()
         if user not in users:
             raise ValueError(f"there is no user {user!r}, only {', '.join(users)}")
-        return Access(self.protocol, mechanism, user, users[user], self.directory)
+        return ClientAccess(self.protocol, mechanism, user, users[user], self.directory)
 
 
 def client_config(
@@ -51,7 +51,7 @@ def client_config(
 ) -> dict[str, Any]:
     """The settings of a client, with the addresses. Raises ValueError."""
     access = (
-        Access("PLAINTEXT", mechanism, user, "", "")
+        ClientAccess("PLAINTEXT", mechanism, user, "", "")
         if secured is None
         else secured.access(user, mechanism)
     )

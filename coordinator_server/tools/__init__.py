@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 
-class Tool(NamedTuple):
+class Command(NamedTuple):
     """A command, the module and function that hold it, and its line in `--help`.
 
     `needs` is a module of an extra, without which it cannot run.
@@ -27,23 +27,23 @@ class Tool(NamedTuple):
 
 
 _LIST = (
-    Tool("dump-log", "dump_log", "show what log, index and snapshot files hold"),
-    Tool("doctor", "doctor", "walk a client's first steps and say which one fails, and why"),
-    Tool("users", "users", "users with SCRAM credentials: list, set a password, delete"),
-    Tool("explain", "explain", "tell why a group rebalanced and how it went"),
-    Tool("verify-log", "verify_log", "check every byte of a data directory or a partition"),
-    Tool("snapshot", "snapshot", "copy a data directory, its broker running or not"),
-    Tool("restore", "restore", "make a data directory from a snapshot"),
-    Tool(
+    Command("dump-log", "dump_log", "show what log, index and snapshot files hold"),
+    Command("doctor", "doctor", "walk a client's first steps and say which one fails, and why"),
+    Command("users", "users", "users with SCRAM credentials: list, set a password, delete"),
+    Command("explain", "explain", "tell why a group rebalanced and how it went"),
+    Command("verify-log", "verify_log", "check every byte of a data directory or a partition"),
+    Command("snapshot", "snapshot", "copy a data directory, its broker running or not"),
+    Command("restore", "restore", "make a data directory from a snapshot"),
+    Command(
         "import", "migrate", "copy topics and groups from another cluster", "import_main", "kafka"
     ),
-    Tool("promote", "migrate", "copy topics and groups into a cluster", "promote_main", "kafka"),
+    Command("promote", "migrate", "copy topics and groups into a cluster", "promote_main", "kafka"),
 )
 _MIGRATE_EXTRA = "pip install 'coordinator-server[migrate]'"
 TOOLS = {tool.name: tool for tool in _LIST}
 
 
-def installed_tools() -> list[Tool]:
+def installed_tools() -> list[Command]:
     """The tools that can run here."""
     return [
         tool

@@ -226,9 +226,9 @@ class KafkaCluster:
             if idle > IDLE_POLLS:
                 raise MigrationError(f"{self.bootstrap}: {partition} gives nothing at {position}")
 
-    def producer(self) -> Producer:
+    def producer(self) -> KafkaProducer:
         """Something to append records with."""
-        return Producer(self._common)
+        return KafkaProducer(self._common)
 
     # --- groups -----------------------------------------------------------------------------------
 
@@ -394,7 +394,7 @@ class Interrupts:
             raise KeyboardInterrupt
 
 
-class Producer:
+class KafkaProducer:
     """Appends records in order, each one once while it lives (idempotent)."""
 
     def __init__(self, common: Mapping[str, Any]) -> None:

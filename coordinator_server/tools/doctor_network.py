@@ -32,7 +32,7 @@ class Peer(Enum):
     OTHER = "another protocol"
 
 
-class Target(NamedTuple):
+class ResolvedAddress(NamedTuple):
     """An address that a name has."""
 
     family: int
@@ -42,9 +42,9 @@ class Target(NamedTuple):
         return str(self.address[0])
 
 
-def resolve(step: Step, address: Address) -> list[Target]:
+def resolve(step: Step, address: Address) -> list[ResolvedAddress]:
     """All addresses of a name, as the system orders them. Raises StepFailedError."""
-    found: list[Target] = []
+    found: list[ResolvedAddress] = []
     errors: list[OSError] = []
 
     def look_up() -> None:  # the system's function knows no timeout
@@ -52,8 +52,8 @@ def resolve(step: Step, address: Address) -> list[Target]:
             for family, _, _, _, target in socket.getaddrinfo(
                 address.lookup_name(), address.port, type=socket.SOCK_STREAM
             ):
-                if Target(family, target) not in found:
-                    found.append(Target(family, target))
+                if ResolvedAddress(family, target) not in found:
+                    found.append(ResolvedAddress(family, target))
         except (OSError, UnicodeError) as error:
             errors.append(error if isinstance(error, OSError) else OSError(str(error)))
 
@@ -84,7 +84,7 @@ def _change_of_name(host: str) -> str:
     return "bootstrap.servers: a name that this machine knows, or its entry in DNS or /etc/hosts"
 
 
-def connect(step: Step, targets: Sequence[Target], address: Address) -> socket.socket:
+def connect(step: Step, targets: Sequence[ResolvedAddress], address: Address) -> socket.socket:
     """A connection to the first address that takes one, all of them tried.
 
     Raises StepFailedError when none does.
@@ -115,7 +115,7 @@ def connect(step: Step, targets: Sequence[Target], address: Address) -> socket.s
     return connected
 
 
-def _connect_to(target: Target, timeout_s: float) -> socket.socket:
+def _connect_to(target: ResolvedAddress, timeout_s: float) -> socket.socket:
     one = socket.socket(target.family, socket.SOCK_STREAM)
     try:
         one.settimeout(timeout_s)

@@ -19,7 +19,7 @@ from coordinator_server.client.security import SecuritySettings, TlsSettings
 from coordinator_server.tools.doctor_group import live_as_member
 from coordinator_server.tools.doctor_network import (
     Peer,
-    Target,
+    ResolvedAddress,
     change_of_advertised,
     connect,
     identify,
@@ -78,7 +78,7 @@ class Walk:
         self._timeout_s = timeout_s
         self._group = group
         self._show = show
-        self._targets: list[Target] = []
+        self._targets: list[ResolvedAddress] = []
         self._reached: Address | None = None
         """The address that took the connection."""
         self._connections: list[ClientConnection] = []

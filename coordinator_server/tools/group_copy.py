@@ -19,7 +19,7 @@ Places = dict[tuple[TopicPartition, int], int]
 """Where a record of the source lies in the target, by its partition and offset."""
 
 
-class Kind(NamedTuple):
+class CopiedKind(NamedTuple):
     """How the offsets of one kind of groups are read and set, and those of the source."""
 
     noun: str
@@ -38,8 +38,8 @@ class GroupCopy:
         self._target = target
         self._say = say
         self._kinds = (
-            Kind("group", source.group_offsets(), target.group_offsets, target.commit),
-            Kind(
+            CopiedKind("group", source.group_offsets(), target.group_offsets, target.commit),
+            CopiedKind(
                 "share group",
                 source.share_offsets(),
                 target.share_offsets,
@@ -119,7 +119,7 @@ class GroupCopy:
         return len(groups)
 
 
-def _verify(kind: Kind, places: Places) -> None:
+def _verify(kind: CopiedKind, places: Places) -> None:
     """Read the offsets back. Raises MigrationError."""
     existing = kind.read() if kind.offsets else {}
     for group, offsets in kind.offsets.items():

@@ -21,7 +21,7 @@ from coordinator_server.tools.snapshot import (
     manifest_partitions,
     require_empty,
 )
-from coordinator_server.tools.verify_log import Verification, summary
+from coordinator_server.tools.verify_log import LogVerification, summary
 from storage.checkpoints import LOCK_FILE
 from storage.disk import write_atomically
 from storage.local_disk import LocalDisk
@@ -30,7 +30,7 @@ from storage.topic_catalogue import CATALOGUE_FILE
 UNFINISHED = b"a restore is not finished; empty this directory and run it again\n"
 
 
-def restore(snapshot: Path, target: Path) -> Verification:
+def restore(snapshot: Path, target: Path) -> LogVerification:
     """Copy and verify; SnapshotError when anything is missing, damaged or in the way."""
     disk = LocalDisk()
     try:
@@ -63,9 +63,9 @@ def restore(snapshot: Path, target: Path) -> Verification:
         lock.release()
 
 
-def _verify(directory: Path, partitions: object) -> Verification:
+def _verify(directory: Path, partitions: object) -> LogVerification:
     """Every byte is good and every log ends where the snapshot says."""
-    verification = Verification(directory)
+    verification = LogVerification(directory)
     findings = verification.run()
     if findings.errors:
         raise SnapshotError(findings.errors[0])

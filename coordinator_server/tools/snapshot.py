@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator_server.tools.files import ReadOnlyFile
-from coordinator_server.tools.verify_log import Verification, partition_directories, summary
+from coordinator_server.tools.verify_log import LogVerification, partition_directories, summary
 from storage.batch_scan import Corruption, verify_batches
 from storage.checkpoints import (
     LEADER_EPOCH_FILE,
@@ -61,7 +61,7 @@ class WrongDirectoryError(SnapshotError):
     """A directory that was named cannot be the source or the target; nothing was written."""
 
 
-class Snapshot:
+class DirectorySnapshot:
     """A copy of the data directory `source` in the making, in the empty directory `target`."""
 
     def __init__(self, source: Path, target: Path) -> None:
@@ -70,7 +70,7 @@ class Snapshot:
         self.disk = LocalDisk()
         self.bytes_cut = 0
 
-    def take(self) -> Verification:
+    def take(self) -> LogVerification:
         """Copy, settle and verify; SnapshotError when the copy is not whole."""
         if not (self.source / META_PROPERTIES_FILE).exists():
             raise WrongDirectoryError(
@@ -87,7 +87,7 @@ class Snapshot:
         self._copy_small_files(log_starts, directories)
         self._copy_security()
         self._settle()
-        verification = Verification(self.target)
+        verification = LogVerification(self.target)
         if verification.run().errors:
             raise SnapshotError(f"the copy is damaged: {verification.findings.errors[0]}")
         self._write_manifest(started_ms, verification)
@@ -219,7 +219,7 @@ class Snapshot:
         if failures:
             raise SnapshotError(f"{self.source} is damaged, see verify-log: {failures[0]}")
 
-    def _write_manifest(self, started_ms: int, verification: Verification) -> None:
+    def _write_manifest(self, started_ms: int, verification: LogVerification) -> None:
         properties = read_properties((self.target / META_PROPERTIES_FILE).read_bytes())
         manifest = {
             "version": MANIFEST_VERSION,
@@ -233,7 +233,7 @@ class Snapshot:
             os.fsync(file.fileno())
 
 
-def manifest_partitions(verification: Verification) -> list[dict[str, Any]]:
+def manifest_partitions(verification: LogVerification) -> list[dict[str, Any]]:
     """What `snapshot.json` says of each log."""
     return [
         {"topic": topic, "partition": partition, "start_offset": start, "end_offset": end}
@@ -291,7 +291,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--data-dir", metavar="DIR", type=Path, required=True)
     parser.add_argument("target", metavar="OUT", type=Path, help="an empty or new directory")
     options = parser.parse_args(arguments)
-    snapshot = Snapshot(options.data_dir, options.target)
+    snapshot = DirectorySnapshot(options.data_dir, options.target)
     try:
         verification = snapshot.take()
     except (SnapshotError, StorageError, OSError) as error:

@@ -45,7 +45,7 @@ _EMPTY_CHECKPOINT = b"0\n0\n"
 _CHECKPOINTS = (RECOVERY_POINT_FILE, LOG_START_FILE, HIGH_WATERMARK_FILE, CLEANER_FILE)
 
 
-class Verification:
+class LogVerification:
     """A check of one data directory or partition; `ends` has (log start, log end) of each log."""
 
     def __init__(self, path: Path) -> None:
@@ -207,7 +207,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if not is_data_directory(options.directory):
             raise ValueError(f"{options.directory}: no data directory and no partition")
-        findings = Verification(options.directory).run()
+        findings = LogVerification(options.directory).run()
     except ValueError as error:
         print(f"coordinator-server: {error}", file=sys.stderr)
         return 2

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import NameOID
 
 from coordinator_server.client.errors import ClientError
-from coordinator_server.client.security import Secret, Store, TlsSettings
+from coordinator_server.client.security import CertificateStore, Secret, TlsSettings
 from coordinator_server.client.tls import context_of
 from coordinator_server.config.config import Config, ConfigError
 from coordinator_server.credentials.jks import WrongPasswordError, read_jks, reveal_key
@@ -269,11 +269,13 @@ def client_pem() -> Surface:
         damaged = mutator.sequence((chain, key), _PEM_WORDS, MOST_FILE)
         if mutator.random.random() < 0.5:
             return TlsSettings(
-                truststore=Store("ssl.truststore.certificates", certificates=damaged)
+                truststore=CertificateStore("ssl.truststore.certificates", certificates=damaged)
             )
         return TlsSettings(
-            truststore=Store("ssl.truststore.certificates", certificates=chain),
-            keystore=Store("ssl.keystore.certificate.chain", certificates=damaged, key=Secret(key)),
+            truststore=CertificateStore("ssl.truststore.certificates", certificates=chain),
+            keystore=CertificateStore(
+                "ssl.keystore.certificate.chain", certificates=damaged, key=Secret(key)
+            ),
         )
 
     return Surface("PEM of a client", make, context_of, (ClientError,), 0.2)

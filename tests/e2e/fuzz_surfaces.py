@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from coordinator_server.config.config import Config
 from coordinator_server.credentials.scram_mechanisms import SHA_256
-from coordinator_server.security.sasl.mechanism import SaslError, UnreadableTokenError
-from coordinator_server.security.sasl.oauthbearer import OAuthBearer, TokenError
+from coordinator_server.security.sasl.mechanism import SaslRefusalError, UnreadableTokenError
+from coordinator_server.security.sasl.oauthbearer import BearerTokenError, OAuthBearer
 from coordinator_server.security.sasl.plain import Plain
 from coordinator_server.security.sasl.scram import (
     Scram,
@@ -31,7 +31,7 @@ _JSON_WORDS = ("[", "{", '"', "\\", ",", ":", "]", "}", "9", "NaN", "1e999", '{"
 
 # --- what clients send ---------------------------------------------------------------------------
 
-_SASL_REFUSALS = (SaslError, UnreadableTokenError)
+_SASL_REFUSALS = (SaslRefusalError, UnreadableTokenError)
 _NAMES = (
     b"alice",
     b"b",
@@ -191,7 +191,7 @@ def unsecured() -> Surface:
         "unsecured token",
         _unsigned_token,
         lambda token: validate(rules, token),
-        (TokenError, UnreadableTokenError),
+        (BearerTokenError, UnreadableTokenError),
         3,
     )
 
@@ -284,7 +284,7 @@ def jwt_tokens() -> Surface:
             return ".".join((_part(text), *token.split(".")[1:]))
         return mutator.sequence((token,), _TOKEN_WORDS, MOST_TOKEN)
 
-    return Surface("signed token", make, validator.validate, (TokenError,), 2)
+    return Surface("signed token", make, validator.validate, (BearerTokenError,), 2)
 
 
 def jwks() -> Surface:

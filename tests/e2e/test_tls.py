@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_server.client.security import Store, TlsSettings
+from coordinator_server.client.security import CertificateStore, TlsSettings
 from coordinator_server.client.settings import Address
 from coordinator_server.client.tls import context_of, handshake
 from protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -72,7 +72,9 @@ def test_an_old_certificate_of_the_broker(papers: Papers, name: str) -> None:
     """A SHA-1 signature or a 1024-bit RSA key is served, and our client accepts both."""
     store = str(papers.directory / f"{name}.pem")
     with serving(papers, ssl_keystore_location=store) as broker:
-        settings = TlsSettings(truststore=Store("", str(papers.directory / "trusted.pem")))
+        settings = TlsSettings(
+            truststore=CertificateStore("", str(papers.directory / "trusted.pem"))
+        )
         address = Address(*broker.addresses["NONE"])
         plain = socket.create_connection(address, timeout=SECONDS)
         with handshake(plain, address, context_of(settings), SECONDS) as wire:

@@ -20,7 +20,7 @@ import pytest
 from kafka.structs import OffsetAndMetadata
 
 from coordinator_server.cli import main
-from coordinator_server.tools.verify_log import Verification
+from coordinator_server.tools.verify_log import LogVerification
 from tests.groups import Groups, groups_of
 from tests.known_topics import know_topics
 from tests.oracle.kafka_process import Kafka, dump_log_segments, jars
@@ -176,7 +176,7 @@ def test_kafka_accepts_every_segment(
     """DumpLogSegments finds no fault in logs, indexes and snapshots, opens every record, and tells
     the same facts about every batch as our dump."""
     data, groups = written
-    assert Verification(data).run().errors == []
+    assert LogVerification(data).run().errors == []
     assert len(list(data.glob("mixed-0/*.log"))) > 2, "rolled"
     # How much compaction has left of the offsets log depends on when it ran: a batch of each group.
     for pattern, options, least in (

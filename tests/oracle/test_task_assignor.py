@@ -13,8 +13,8 @@ import pytest
 
 from coordinator_server.core.groups.streams.assignors.spec import (
     Assignment,
-    GroupSpec,
     MemberTasks,
+    StreamsGroupSpec,
     Tasks,
 )
 from tests.oracle.kafka_process import SECONDS, java
@@ -48,7 +48,7 @@ def test_large_groups_are_balanced_as_by_kafka(count: int) -> None:
 
 def groups(
     seed: int, count: int, members_max: int, tasks_max: int, *, is_ordered: bool
-) -> Iterator[GroupSpec]:
+) -> Iterator[StreamsGroupSpec]:
     """Groups, each with the tasks that it got before its last change."""
     for group in evolving(seed, count, members_max, tasks_max):
         names = group.names(is_ordered=is_ordered)
@@ -57,7 +57,7 @@ def groups(
         group.take(assigned(spec), names)
 
 
-def answers(specs: Iterable[GroupSpec]) -> list[Assignment]:
+def answers(specs: Iterable[StreamsGroupSpec]) -> list[Assignment]:
     """What Kafka's assignor says to each group."""
     lines = "".join(json.dumps(to_json(spec)) + "\n" for spec in specs)
     done = subprocess.run(
@@ -72,7 +72,7 @@ def answers(specs: Iterable[GroupSpec]) -> list[Assignment]:
     ]
 
 
-def to_json(spec: GroupSpec) -> dict[str, Any]:
+def to_json(spec: StreamsGroupSpec) -> dict[str, Any]:
     """What the program reads."""
     return {
         "replicas": spec.standby_replicas,
@@ -107,7 +107,7 @@ def loads(assignment: Assignment, kind: str) -> list[int]:
     return sorted(sum(map(len, getattr(one, kind).values())) for one in assignment.values())
 
 
-def kept(assignment: Assignment, spec: GroupSpec) -> int:
+def kept(assignment: Assignment, spec: StreamsGroupSpec) -> int:
     """How many active tasks are where they were."""
     return sum(
         len(partitions & spec.members[name].tasks.active.get(subtopology, frozenset()))

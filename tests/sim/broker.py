@@ -21,7 +21,7 @@ from coordinator_server.config.config import Config
 from coordinator_server.coordinator.fan_in import Part
 from coordinator_server.coordinator.group_coordinator import LOAD_FINISHED, GroupCoordinator
 from coordinator_server.coordinator.offsets_partition import OffsetsPartition
-from coordinator_server.coordinator.operations import EXPIRE_TIMERS, Operation, PendingRequest
+from coordinator_server.coordinator.operations import EXPIRE_TIMERS, GroupOperation, PendingRequest
 from coordinator_server.coordinator.task import GroupTask, TaskContext
 from coordinator_server.core.caller import Caller
 from coordinator_server.core.groups.classic.metadata import GroupMetadata
@@ -246,11 +246,11 @@ class WatchedTask(GroupTask):
         """What the heart has asked for so far."""
         return self._effects
 
-    def _apply(self, operation: Operation, now_ms: int) -> None:
+    def _apply(self, operation: GroupOperation, now_ms: int) -> None:
         with self._watched():
             self._watch(operation, now_ms)
 
-    def _watch(self, operation: Operation, now_ms: int) -> None:
+    def _watch(self, operation: GroupOperation, now_ms: int) -> None:
         watcher = self.broker.watcher
         answer = None
         if isinstance(operation, PendingRequest):

@@ -102,9 +102,10 @@ SHARE_MEMBER_BUGS = [
     _bug(
         "sessions of a share group are not renewed",
         "share.timers",
-        "    renew(group, DelayedSession, member_id, now_ms + config(group, SESSION_TIMEOUT))",
+        "    renew(group, ShareMemberSession, member_id, now_ms + config(group, SESSION_TIMEOUT))",
         "    if member_id not in group.sessions:\n"
-        "        renew(group, DelayedSession, member_id, now_ms + config(group, SESSION_TIMEOUT))",
+        "        renew(group, ShareMemberSession, member_id, "
+        "now_ms + config(group, SESSION_TIMEOUT))",
     ),
     _bug(
         "a broker that starts waits for no member of a share group",

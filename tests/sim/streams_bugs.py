@@ -42,8 +42,8 @@ STREAMS_BUGS = [
     _bug(
         "a thread that waits for a task counts as stable",
         "streams.reconcile",
-        "MemberState.UNRELEASED_TASKS if is_waiting else MemberState.STABLE",
-        "MemberState.STABLE",
+        "StreamsMemberState.UNRELEASED_TASKS if is_waiting else StreamsMemberState.STABLE",
+        "StreamsMemberState.STABLE",
     ),
     _bug(
         "new tasks are not told",
@@ -79,8 +79,8 @@ STREAMS_BUGS = [
     _bug(
         "nobody waits for tasks to be closed",
         "streams.timers",
-        "if group.current(member_id).state is not MemberState.UNREVOKED_TASKS:",
-        "if group.current(member_id).state is not MemberState.UNKNOWN:",
+        "if group.current(member_id).state is not StreamsMemberState.UNREVOKED_TASKS:",
+        "if group.current(member_id).state is not StreamsMemberState.UNKNOWN:",
     ),
     _bug(
         "a change of the topics of an application goes unseen",

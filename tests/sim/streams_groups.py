@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from coordinator_server.core.groups.group import Group
 from coordinator_server.core.groups.settings import GroupSettings
 from coordinator_server.core.groups.streams.member import CurrentTasks
-from coordinator_server.core.groups.streams.state import MemberState, StreamsGroupState
+from coordinator_server.core.groups.streams.state import StreamsGroupState, StreamsMemberState
 from coordinator_server.core.groups.streams.streams_group import StreamsGroup
 from protocol.apis.streams_group_describe import StreamsGroupDescribeRequest
 from protocol.apis.streams_group_heartbeat import (
@@ -399,7 +399,7 @@ class StreamsWorld(GroupWorld):
         self.before, self.may_go = set(group.members), set()
         closings: dict[str, Closing] = {}
         for member_id, current in group.currents.items():
-            if current.state is not MemberState.UNREVOKED_TASKS:
+            if current.state is not StreamsMemberState.UNREVOKED_TASKS:
                 continue
             closing = self.closing.get(member_id)
             if closing is None or closing.current != current:

@@ -36,7 +36,7 @@ Serve = Callable[[Asking, Any], Generator[None, None, bool]]
 It returns whether the handler is to serve what is left; if not, the request is answered."""
 
 
-class Check(NamedTuple):
+class AccessCheck(NamedTuple):
     """One question, for readers: about what, and what a refusal looks like."""
 
     operation: Operation
@@ -63,9 +63,9 @@ class Whole(NamedTuple):
     message: str | None = None
 
     @property
-    def check(self) -> Check:
+    def check(self) -> AccessCheck:
         """For readers."""
-        return Check(self.operation, self.resource_type, self.field or CLUSTER_NAME)
+        return AccessCheck(self.operation, self.resource_type, self.field or CLUSTER_NAME)
 
     @property
     def error(self) -> ErrorCode:
@@ -92,12 +92,12 @@ class Row(NamedTuple):
     """
 
     wholes: tuple[Whole, ...] = ()
-    checks: tuple[Check, ...] = ()
+    checks: tuple[AccessCheck, ...] = ()
     serve: Serve | None = None
     refuse: Refuse | None = None
     in_handler: bool = False
 
     @property
-    def all_checks(self) -> tuple[Check, ...]:
+    def all_checks(self) -> tuple[AccessCheck, ...]:
         """Everything, in the order in which it is asked."""
         return (*(whole.check for whole in self.wholes), *self.checks)

@@ -19,7 +19,7 @@ from coordinator_server.apis.checks import (
     tokens,
     topics,
 )
-from coordinator_server.apis.checks.check import Check, Row, Serve, Whole
+from coordinator_server.apis.checks.check import AccessCheck, Row, Serve, Whole
 from coordinator_server.apis.checks.entries import Entries, Place, changed, named_topic
 from coordinator_server.coordinator.group_apis import row_of
 from coordinator_server.net.error_response import Failure, error_response_steps
@@ -122,8 +122,8 @@ def _request_needs(api: str, operation: Operation) -> tuple[Whole, ...]:
     return _cluster(operation, f"Request {api} needs {operation.name} permission.")
 
 
-def _topics(operation: Operation, refused: str = "") -> Check:
-    return Check(operation, _TOPIC, _EACH_TOPIC, refused)
+def _topics(operation: Operation, refused: str = "") -> AccessCheck:
+    return AccessCheck(operation, _TOPIC, _EACH_TOPIC, refused)
 
 
 def _name(broker: object, entry: Any) -> str:
@@ -142,24 +142,26 @@ def _row(
     refuse: Any = None,
 ) -> Row:
     """A row of entries, and what makes them unnecessary."""
-    checks = [Check(one, _CLUSTER, "kafka-cluster", "topics are asked") for one in entries.unless]
-    checks.append(Check(entries.operation, entries.resource_type, resource))
+    checks = [
+        AccessCheck(one, _CLUSTER, "kafka-cluster", "topics are asked") for one in entries.unless
+    ]
+    checks.append(AccessCheck(entries.operation, entries.resource_type, resource))
     return Row(wholes, tuple(checks), entries.serve, refuse)
 
 
 def _described_groups(serve: Serve, *, hides_topics: bool = True) -> Row:
-    checks = [Check(Operation.DESCRIBE, _GROUP, "each group")]
+    checks = [AccessCheck(Operation.DESCRIBE, _GROUP, "each group")]
     if hides_topics:
-        checks.append(Check(Operation.DESCRIBE, _TOPIC, "each topic of the description"))
+        checks.append(AccessCheck(Operation.DESCRIBE, _TOPIC, "each topic of the description"))
     return Row(checks=tuple(checks), serve=serve)
 
 
 def _configs(operation: Operation, serve: Serve) -> Row:
     """Configs of topics, groups, and brokers, each resource by its type."""
     checks = (
-        Check(operation, _TOPIC, "a topic"),
-        Check(operation, _GROUP, "a group"),
-        Check(operation, _CLUSTER, "kafka-cluster, for a broker"),
+        AccessCheck(operation, _TOPIC, "a topic"),
+        AccessCheck(operation, _GROUP, "a group"),
+        AccessCheck(operation, _CLUSTER, "kafka-cluster, for a broker"),
     )
     return Row(checks=checks, serve=serve)
 
@@ -174,14 +176,14 @@ TABLE: dict[str, Row] = {
     "PushTelemetry": Row(),
     "Produce": Row(
         checks=(
-            Check(Operation.WRITE, _TRANSACTIONAL_ID, "transactional_id, for such records"),
+            AccessCheck(Operation.WRITE, _TRANSACTIONAL_ID, "transactional_id, for such records"),
             _topics(Operation.WRITE),
         ),
         serve=members.produce,
     ),
     "Fetch": Row(
         checks=(
-            Check(Operation.CLUSTER_ACTION, _CLUSTER, "kafka-cluster, for a follower"),
+            AccessCheck(Operation.CLUSTER_ACTION, _CLUSTER, "kafka-cluster, for a follower"),
             _topics(Operation.READ),
         ),
         in_handler=True,
@@ -190,11 +192,11 @@ TABLE: dict[str, Row] = {
     "Metadata": Row(
         checks=(
             _topics(Operation.DESCRIBE, "TOPIC_AUTHORIZATION_FAILED, or missing in a list of all"),
-            Check(
+            AccessCheck(
                 Operation.CREATE, _CLUSTER, "kafka-cluster, to create topics", "topics are asked"
             ),
-            Check(Operation.CREATE, _TOPIC, "each topic that would be created"),
-            Check(Operation.DESCRIBE, _CLUSTER, "kafka-cluster", "no authorized operations"),
+            AccessCheck(Operation.CREATE, _TOPIC, "each topic that would be created"),
+            AccessCheck(Operation.DESCRIBE, _CLUSTER, "kafka-cluster", "no authorized operations"),
         ),
         serve=topics.metadata,
     ),
@@ -212,34 +214,38 @@ TABLE: dict[str, Row] = {
     ),
     "OffsetFetch": Row(
         checks=(
-            Check(Operation.DESCRIBE, _GROUP, "each group"),
+            AccessCheck(Operation.DESCRIBE, _GROUP, "each group"),
             _topics(Operation.DESCRIBE, "TOPIC_AUTHORIZATION_FAILED, or missing in a list of all"),
         ),
         serve=offsets.offset_fetch,
     ),
     "FindCoordinator": Row(
         checks=(
-            Check(Operation.DESCRIBE, _GROUP, "each key that is a group"),
-            Check(Operation.DESCRIBE, _TRANSACTIONAL_ID, "each key that is a transactional id"),
-            Check(Operation.CLUSTER_ACTION, _CLUSTER, "kafka-cluster, for share partitions"),
+            AccessCheck(Operation.DESCRIBE, _GROUP, "each key that is a group"),
+            AccessCheck(
+                Operation.DESCRIBE, _TRANSACTIONAL_ID, "each key that is a transactional id"
+            ),
+            AccessCheck(Operation.CLUSTER_ACTION, _CLUSTER, "kafka-cluster, for share partitions"),
         ),
         serve=topics.find_coordinator,
     ),
     "JoinGroup": Row((_group(Operation.READ),), serve=members.join_group, refuse=_join_refusal),
     "Heartbeat": Row((_group(Operation.READ),), refuse=_in_own_form),
     "LeaveGroup": Row((_group(Operation.READ),), refuse=_bare),
-    "SyncGroup": Row(checks=(Check(Operation.READ, _GROUP, "group_id"),), serve=members.sync_group),
+    "SyncGroup": Row(
+        checks=(AccessCheck(Operation.READ, _GROUP, "group_id"),), serve=members.sync_group
+    ),
     "DescribeGroups": _described_groups(lists.GROUPS.serve, hides_topics=False),
     "ListGroups": Row(
         checks=(
-            Check(Operation.DESCRIBE, _CLUSTER, "kafka-cluster", "groups are asked"),
-            Check(Operation.DESCRIBE, _GROUP, "each group", _LEFT_OUT),
+            AccessCheck(Operation.DESCRIBE, _CLUSTER, "kafka-cluster", "groups are asked"),
+            AccessCheck(Operation.DESCRIBE, _GROUP, "each group", _LEFT_OUT),
         ),
         serve=lists.list_groups,
     ),
     "CreateTopics": Row(
         checks=(
-            Check(Operation.CREATE, _CLUSTER, "kafka-cluster", "topics are asked"),
+            AccessCheck(Operation.CREATE, _CLUSTER, "kafka-cluster", "topics are asked"),
             _topics(Operation.CREATE),
             _topics(Operation.DESCRIBE_CONFIGS, "its configs are not told"),
         ),
@@ -247,7 +253,7 @@ TABLE: dict[str, Row] = {
     ),
     "DeleteTopics": Row(
         checks=(
-            Check(Operation.DELETE, _CLUSTER, "kafka-cluster", "topics are asked"),
+            AccessCheck(Operation.DELETE, _CLUSTER, "kafka-cluster", "topics are asked"),
             _topics(Operation.DESCRIBE),
             _topics(Operation.DELETE),
         ),
@@ -256,9 +262,11 @@ TABLE: dict[str, Row] = {
     "DeleteRecords": _row(Entries(Operation.DELETE, _TOPIC, _name, refusals.delete_records)),
     "InitProducerId": Row(
         checks=(
-            Check(Operation.WRITE, _TRANSACTIONAL_ID, "transactional_id, if there is one"),
-            Check(Operation.IDEMPOTENT_WRITE, _CLUSTER, "kafka-cluster, else", "topics are asked"),
-            Check(Operation.WRITE, _TOPIC, "any topic", "CLUSTER_AUTHORIZATION_FAILED"),
+            AccessCheck(Operation.WRITE, _TRANSACTIONAL_ID, "transactional_id, if there is one"),
+            AccessCheck(
+                Operation.IDEMPOTENT_WRITE, _CLUSTER, "kafka-cluster, else", "topics are asked"
+            ),
+            AccessCheck(Operation.WRITE, _TOPIC, "any topic", "CLUSTER_AUTHORIZATION_FAILED"),
         ),
         serve=members.init_producer_id,
     ),
@@ -273,9 +281,9 @@ TABLE: dict[str, Row] = {
     ),
     "AddPartitionsToTxn": Row(
         checks=(
-            Check(Operation.CLUSTER_ACTION, _CLUSTER, "kafka-cluster, from version 4"),
-            Check(Operation.WRITE, _TRANSACTIONAL_ID, "transactional_id, before version 4"),
-            Check(Operation.WRITE, _TOPIC, "each topic, before version 4"),
+            AccessCheck(Operation.CLUSTER_ACTION, _CLUSTER, "kafka-cluster, from version 4"),
+            AccessCheck(Operation.WRITE, _TRANSACTIONAL_ID, "transactional_id, before version 4"),
+            AccessCheck(Operation.WRITE, _TOPIC, "each topic, before version 4"),
         ),
         serve=members.add_partitions_to_txn,
         in_handler=True,
@@ -290,8 +298,8 @@ TABLE: dict[str, Row] = {
     "EndTxn": Row((Whole(Operation.WRITE, _TRANSACTIONAL_ID, "transactional_id"),), refuse=_bare),
     "WriteTxnMarkers": Row(
         checks=(
-            Check(Operation.ALTER, _CLUSTER, "kafka-cluster", "CLUSTER_ACTION is asked"),
-            Check(Operation.CLUSTER_ACTION, _CLUSTER, "kafka-cluster"),
+            AccessCheck(Operation.ALTER, _CLUSTER, "kafka-cluster", "CLUSTER_ACTION is asked"),
+            AccessCheck(Operation.CLUSTER_ACTION, _CLUSTER, "kafka-cluster"),
         ),
         serve=members.write_txn_markers,
     ),
@@ -353,7 +361,9 @@ TABLE: dict[str, Row] = {
         refuse=_bare,
     ),
     "DescribeCluster": Row(
-        checks=(Check(Operation.DESCRIBE, _CLUSTER, "kafka-cluster", "no authorized operations"),),
+        checks=(
+            AccessCheck(Operation.DESCRIBE, _CLUSTER, "kafka-cluster", "no authorized operations"),
+        ),
         serve=lists.describe_cluster,
     ),
     "DescribeQuorum": Row(_cluster(Operation.DESCRIBE, _CLUSTER_REFUSED), refuse=_bare),
@@ -375,20 +385,24 @@ TABLE: dict[str, Row] = {
     ),
     "DescribeTransactions": Row(
         checks=(
-            Check(Operation.DESCRIBE, _TRANSACTIONAL_ID, "each transactional id"),
+            AccessCheck(Operation.DESCRIBE, _TRANSACTIONAL_ID, "each transactional id"),
             _topics(Operation.DESCRIBE, _LEFT_OUT),
         ),
         serve=lists.describe_transactions,
     ),
     "ListTransactions": Row(
-        checks=(Check(Operation.DESCRIBE, _TRANSACTIONAL_ID, "each transactional id", _LEFT_OUT),),
+        checks=(
+            AccessCheck(Operation.DESCRIBE, _TRANSACTIONAL_ID, "each transactional id", _LEFT_OUT),
+        ),
         serve=lists.list_transactions,
     ),
     "ConsumerGroupHeartbeat": Row(
         (_group(Operation.READ),),
         (
-            Check(Operation.DESCRIBE, _TOPIC, "each topic of the subscription"),
-            Check(Operation.DESCRIBE, _TOPIC, "each topic that its expression matches", _LEFT_OUT),
+            AccessCheck(Operation.DESCRIBE, _TOPIC, "each topic of the subscription"),
+            AccessCheck(
+                Operation.DESCRIBE, _TOPIC, "each topic that its expression matches", _LEFT_OUT
+            ),
         ),
         members.consumer_group_heartbeat,
         _bare,
@@ -404,7 +418,7 @@ TABLE: dict[str, Row] = {
     ),
     "ShareGroupHeartbeat": Row(
         (_group(Operation.READ),),
-        (Check(Operation.DESCRIBE, _TOPIC, "each topic of the subscription"),),
+        (AccessCheck(Operation.DESCRIBE, _TOPIC, "each topic of the subscription"),),
         members.share_group_heartbeat,
         _bare,
     ),
@@ -423,11 +437,13 @@ TABLE: dict[str, Row] = {
     "StreamsGroupHeartbeat": Row(
         (_group(Operation.READ),),
         (
-            Check(Operation.DESCRIBE, _TOPIC, "each topic of the topology"),
-            Check(
+            AccessCheck(Operation.DESCRIBE, _TOPIC, "each topic of the topology"),
+            AccessCheck(
                 Operation.CREATE, _CLUSTER, "kafka-cluster, to create topics", "topics are asked"
             ),
-            Check(Operation.CREATE, _TOPIC, "each internal topic", "not created, and told so"),
+            AccessCheck(
+                Operation.CREATE, _TOPIC, "each internal topic", "not created, and told so"
+            ),
         ),
         members.streams_group_heartbeat,
         _bare,
@@ -437,7 +453,7 @@ TABLE: dict[str, Row] = {
     "StreamsGroupTopologyDescriptionUpdate": Row((_group(Operation.READ),), refuse=_bare),
     "DescribeShareGroupOffsets": Row(
         checks=(
-            Check(Operation.DESCRIBE, _GROUP, "each group"),
+            AccessCheck(Operation.DESCRIBE, _GROUP, "each group"),
             _topics(Operation.DESCRIBE, "TOPIC_AUTHORIZATION_FAILED, or missing in a list of all"),
         ),
         serve=offsets.describe_share_group_offsets,

@@ -5,13 +5,15 @@ Who may renew and end a token is written in the token; the authorizer is not ask
 
 from __future__ import annotations
 
-from coordinator_server.apis.checks.check import Check, Row
+from coordinator_server.apis.checks.check import AccessCheck, Row
 from coordinator_server.security.acl import Operation, ResourceType
 
 ROWS = {
     "CreateDelegationToken": Row(
         checks=(
-            Check(Operation.CREATE_TOKENS, ResourceType.USER, "the owner, if that is another"),
+            AccessCheck(
+                Operation.CREATE_TOKENS, ResourceType.USER, "the owner, if that is another"
+            ),
         ),
         in_handler=True,
     ),
@@ -19,13 +21,13 @@ ROWS = {
     "ExpireDelegationToken": Row(),
     "DescribeDelegationToken": Row(
         checks=(
-            Check(
+            AccessCheck(
                 Operation.DESCRIBE,
                 ResourceType.DELEGATION_TOKEN,
                 "each token of others",
                 "DESCRIBE_TOKENS is asked",
             ),
-            Check(Operation.DESCRIBE_TOKENS, ResourceType.USER, "its owner", "left out"),
+            AccessCheck(Operation.DESCRIBE_TOKENS, ResourceType.USER, "its owner", "left out"),
         ),
         in_handler=True,
     ),

@@ -96,14 +96,14 @@ class Write:
         self.callbacks.append(done)
 
 
-class SharePartition(NamedTuple):
+class AssignedSharePartition(NamedTuple):
     """One partition that a share group reads."""
 
     topic_id: bytes
     partition: int
 
 
-StateErrors = Mapping[SharePartition, ErrorCode]
+StateErrors = Mapping[AssignedSharePartition, ErrorCode]
 """The partitions for which a call has failed, and why."""
 
 
@@ -117,7 +117,7 @@ class StateCall(NamedTuple):
     GroupCoordinatorService calls it.
     """
 
-    start_offsets: Mapping[SharePartition, int]
+    start_offsets: Mapping[AssignedSharePartition, int]
     state_epoch: int | None
     answered: Callable[[Any, StateErrors, int, Effects], Steps | None]
     reply: Reply[Any] | None = None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from coordinator_server.core.groups.settings import GroupKind
 
 if TYPE_CHECKING:
-    from coordinator_server.core.groups.modern.snapshot import Snapshot
+    from coordinator_server.core.groups.modern.snapshot import GroupSnapshot
     from protocol.offsets_log import GroupMetadataValue
 
 
@@ -69,7 +69,7 @@ _BY_REJOINING = frozenset({Trigger.METADATA_CHANGED, Trigger.LEADER_REJOINED})
 """No news while all members are asked to rejoin anyhow."""
 
 
-class Outcome(StrEnum):
+class RebalanceOutcome(StrEnum):
     """How a rebalance can end. `UNDER_WAY` is that of an account before its end."""
 
     STABLE = "stable"
@@ -90,7 +90,7 @@ class Absence(StrEnum):
     ID_NEVER_USED = "member id never used"
 
 
-class Client(Protocol):
+class NamedMember(Protocol):
     """A member of a group of any kind, as far as it is named in an account."""
 
     @property
@@ -151,7 +151,7 @@ class Dropped(NamedTuple):
     client_host: str = ""
 
     @classmethod
-    def of(cls, why: Absence, member: Client) -> Dropped:
+    def of(cls, why: Absence, member: NamedMember) -> Dropped:
         """`member`, as one that was dropped."""
         instance_id = member.group_instance_id
         return cls(why, member.member_id, instance_id, member.client_id, member.client_host)
@@ -159,7 +159,7 @@ class Dropped(NamedTuple):
 
 def caused_by(
     trigger: Trigger,
-    member: Client,
+    member: NamedMember,
     reason: str | None = None,
     *,
     timeout_ms: int | None = None,
@@ -213,13 +213,13 @@ class Rebalance:
         self,
         cause: Cause,
         generation_before: int,
-        before: GroupMetadataValue | Snapshot | None,
+        before: GroupMetadataValue | GroupSnapshot | None,
         now_ms: int,
     ) -> None:
         self.cause = cause
         self.generation_before = self.generation = generation_before
         self.before = before
-        self.after: GroupMetadataValue | Snapshot | None = None
+        self.after: GroupMetadataValue | GroupSnapshot | None = None
         self.started_ms = self.ended_ms = now_ms
         self.delay_ended_ms: int | None = None
         self.joined_ms: int | None = None
@@ -230,7 +230,7 @@ class Rebalance:
         self.leader_id: str | None = None
         self.protocol_name: str | None = None
         self.protocol_type: str | None = None
-        self.outcome = Outcome.STABLE
+        self.outcome = RebalanceOutcome.STABLE
         if cause.trigger in _BY_JOINING:
             self._rejoin(cause, 0)
 
@@ -268,12 +268,12 @@ class Rebalance:
 
     def end(
         self,
-        outcome: Outcome,
+        outcome: RebalanceOutcome,
         protocol_type: str | None,
         now_ms: int,
         *,
         generation: int | None = None,
-        after: GroupMetadataValue | Snapshot | None = None,
+        after: GroupMetadataValue | GroupSnapshot | None = None,
     ) -> Rebalance:
         """Close the account; `generation` is given where no join phase has made one."""
         self.outcome = outcome

@@ -83,7 +83,7 @@ def acknowledge(
 
     The acknowledgements have offsets that rise, and types that exist, one or as many as offsets.
     """
-    request = _Request(partition, member_id, now_ms)
+    request = _AcknowledgeRequest(partition, member_id, now_ms)
     for acknowledgement in acknowledgements:
         refusal = yield from request.take(acknowledgement)
         if refusal is not None:
@@ -93,7 +93,7 @@ def acknowledge(
     return request.transition
 
 
-class _Request:
+class _AcknowledgeRequest:
     """The acknowledgements of one request for one partition."""
 
     __slots__ = ("_batch", "_member_id", "_now_ms", "_partition", "_settings", "transition")

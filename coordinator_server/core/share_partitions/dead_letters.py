@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from protocol.compression import Compression
     from protocol.errors import ErrorCode
 
-    Done = Callable[[Sequence["Outcome"]], Generator[None, None, None]]
+    Done = Callable[[Sequence["QueueOutcome"]], Generator[None, None, None]]
     Send = Callable[[SharePartition, Sequence[DeadLetters], Done], None]
     """Writes dead letters of a share partition, then runs the steps that `Done` returns."""
 
@@ -51,14 +51,14 @@ _ZSTD_BLOCK_BYTES = 128 << 10
 """zstd_bound() overestimates by at most one block."""
 
 
-class Cause(StrEnum):
+class LetterCause(StrEnum):
     """Why a record is a dead letter: the value of the header `__dlq.errors.message`."""
 
     REJECTED = "Offset rejected by client."
     DELIVERY_LIMIT = "Offset delivery count exceeded the threshold."
 
 
-class Outcome(NamedTuple):
+class QueueOutcome(NamedTuple):
     """What has become of dead letters: `error` is None if all of them are in `queue`."""
 
     letters: DeadLetters
@@ -66,9 +66,9 @@ class Outcome(NamedTuple):
     error: str | None
 
 
-def cause_of(letters: DeadLetters) -> Cause:
+def cause_of(letters: DeadLetters) -> LetterCause:
     """Return why these records were given up."""
-    return Cause.REJECTED if letters.is_rejected else Cause.DELIVERY_LIMIT
+    return LetterCause.REJECTED if letters.is_rejected else LetterCause.DELIVERY_LIMIT
 
 
 def header_parts(topic: str, partition: int, group_id: str, letters: DeadLetters) -> Headers:
@@ -160,7 +160,9 @@ def send(partition: SharePartition, letters: Sequence[DeadLetters]) -> None:
         partition.send_dead_letters(partition, letters, partial(_sent, partition))
 
 
-def _sent(partition: SharePartition, outcomes: Sequence[Outcome]) -> Generator[None, None, None]:
+def _sent(
+    partition: SharePartition, outcomes: Sequence[QueueOutcome]
+) -> Generator[None, None, None]:
     """Archive what was sent, also what could not be sent."""
     state_batches: list[StateBatch] = []
     for letters, queue, error in outcomes:

@@ -1,7 +1,7 @@
 """What one partition of `__share_group_state` knows: the share partitions whose key lives there.
 
-Source: ShareCoordinatorShard, its checks in its order. Requests give a `Decision`; the state itself
-changes through `replay` alone, with the records of decisions as with those of the log.
+Source: ShareCoordinatorShard, its checks in its order. Requests give a `StateDecision`; the state
+itself changes through `replay` alone, with the records of decisions as with those of the log.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ READ_UNINITIALIZED = "Read operation on uninitialized share partition not allowe
 R = TypeVar("R")
 
 
-class Outcome(NamedTuple):
+class StateOutcome(NamedTuple):
     """The answer to a request that asks for no state; `message` with an error."""
 
     error: ErrorCode
     message: str | None = None
 
 
-class Decision(NamedTuple, Generic[R]):
+class StateDecision(NamedTuple, Generic[R]):
     """The answer to a request, and the record to write before it is given."""
 
     answer: R
@@ -155,7 +155,7 @@ class ShareCoordinatorShard:
 
     def initialize(
         self, key: SharePartitionKey, state_epoch: int, start_offset: int, now_ms: int
-    ) -> Decision[Outcome]:
+    ) -> StateDecision[StateOutcome]:
         """Begin a state, or begin it anew; what was before is forgotten."""
         entry = self._entries.get(key)
         if key.partition < 0:
@@ -175,9 +175,11 @@ class ShareCoordinatorShard:
             create_ms=now_ms,
             write_ms=now_ms,
         )
-        return Decision(Outcome(ErrorCode.NONE), ShareSnapshot(key, state))
+        return StateDecision(StateOutcome(ErrorCode.NONE), ShareSnapshot(key, state))
 
-    def write(self, key: SharePartitionKey, write: StateWrite, now_ms: int) -> Decision[Outcome]:
+    def write(
+        self, key: SharePartitionKey, write: StateWrite, now_ms: int
+    ) -> StateDecision[StateOutcome]:
         """Lay what the leader has to say over what is kept."""
         if key.partition < 0:
             return _refused(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
@@ -201,9 +203,11 @@ class ShareCoordinatorShard:
             return _refused(ErrorCode.UNKNOWN_SERVER_ERROR)
         # A write does not change who the leader is, a read does.
         record = self._record(key, entry, write, entry.state.leader_epoch, now_ms)
-        return Decision(Outcome(ErrorCode.NONE), record)
+        return StateDecision(StateOutcome(ErrorCode.NONE), record)
 
-    def read(self, key: SharePartitionKey, leader_epoch: int, now_ms: int) -> Decision[ShareState]:
+    def read(
+        self, key: SharePartitionKey, leader_epoch: int, now_ms: int
+    ) -> StateDecision[ShareState]:
         """The whole state, for the leader of the partition, which fences those before it."""
         if key.partition < 0:
             return _unread(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
@@ -219,13 +223,13 @@ class ShareCoordinatorShard:
         state = entry.state
         answer = ShareState(ErrorCode.NONE, state.state_epoch, state.start_offset, state.batches)
         if leader_epoch == entry.leader_epoch:
-            return Decision(answer)
+            return StateDecision(answer)
         unchanged = StateWrite(
             state.state_epoch, leader_epoch, state.start_offset, state.delivery_complete_count, ()
         )
-        return Decision(answer, self._record(key, entry, unchanged, leader_epoch, now_ms))
+        return StateDecision(answer, self._record(key, entry, unchanged, leader_epoch, now_ms))
 
-    def read_summary(self, key: SharePartitionKey) -> Decision[ShareStateSummary]:
+    def read_summary(self, key: SharePartitionKey) -> StateDecision[ShareStateSummary]:
         """The state without its batches; one that is not initialized has nothing to tell."""
         error, message = ErrorCode.NONE, None
         if key.partition < 0:
@@ -233,11 +237,11 @@ class ShareCoordinatorShard:
         elif not self._exists(key):
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if error is not ErrorCode.NONE:
-            return Decision(ShareStateSummary(error, message=message or error.message))
+            return StateDecision(ShareStateSummary(error, message=message or error.message))
         state = self.state(key)
         if state is None:
-            return Decision(ShareStateSummary(ErrorCode.NONE))
-        return Decision(
+            return StateDecision(ShareStateSummary(ErrorCode.NONE))
+        return StateDecision(
             ShareStateSummary(
                 ErrorCode.NONE,
                 state.state_epoch,
@@ -247,14 +251,14 @@ class ShareCoordinatorShard:
             )
         )
 
-    def delete(self, key: SharePartitionKey) -> Decision[Outcome]:
+    def delete(self, key: SharePartitionKey) -> StateDecision[StateOutcome]:
         """Forget a share partition; that there is none is no error."""
         if key.partition < 0:
             return _refused(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
         if not self._exists(key):
             return _refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         record = ShareSnapshot(key, None) if key in self._entries else None
-        return Decision(Outcome(ErrorCode.NONE), record)
+        return StateDecision(StateOutcome(ErrorCode.NONE), record)
 
     def _exists(self, key: SharePartitionKey) -> bool:
         return key.partition < self._partition_count(key.topic_id)
@@ -328,9 +332,9 @@ class ShareCoordinatorShard:
         return [key for key in self._entries if key.topic_id in topic_ids]
 
 
-def _refused(error: ErrorCode, message: str | None = None) -> Decision[Outcome]:
-    return Decision(Outcome(error, message or error.message))
+def _refused(error: ErrorCode, message: str | None = None) -> StateDecision[StateOutcome]:
+    return StateDecision(StateOutcome(error, message or error.message))
 
 
-def _unread(error: ErrorCode, message: str | None = None) -> Decision[ShareState]:
-    return Decision(ShareState(error, message=message or error.message))
+def _unread(error: ErrorCode, message: str | None = None) -> StateDecision[ShareState]:
+    return StateDecision(ShareState(error, message=message or error.message))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.core.transactions.decision import Decision, refused
+from coordinator_server.core.transactions.decision import TransactionDecision, refused
 from coordinator_server.core.transactions.metadata import TopicPartition, TransactionMetadata
 from coordinator_server.core.transactions.state import TransactionState
 from protocol.errors import ErrorCode
@@ -24,7 +24,7 @@ def add_partitions(
     partitions: Collection[TopicPartition],
     client_version: int,
     now_ms: int,
-) -> Decision:
+) -> TransactionDecision:
     """Add partitions to the transaction of this id, which begins with the first of them."""
     if metadata is not None and metadata.state.is_ending:  # before the producer is looked at
         return refused(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -33,9 +33,9 @@ def add_partitions(
         return refused(error)
     assert metadata is not None
     if metadata.state is TransactionState.ONGOING and metadata.partitions.issuperset(partitions):
-        return Decision(ErrorCode.NONE)
+        return TransactionDecision(ErrorCode.NONE)
     is_open = metadata.state is TransactionState.ONGOING
-    return Decision(
+    return TransactionDecision(
         ErrorCode.NONE,
         metadata.to(TransactionState.ONGOING, now_ms)._replace(
             partitions=metadata.partitions.union(partitions),

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from coordinator_server.core.transactions.metadata import TransactionMetadata
 
 
-class Decision(NamedTuple):
+class TransactionDecision(NamedTuple):
     """`error` for the client, and the metadata to write first, None for no change.
 
     With an error and metadata, as for InitProducerId while a transaction is open, the change is
@@ -24,6 +24,6 @@ class Decision(NamedTuple):
     producer_epoch: int = -1
 
 
-def refused(error: ErrorCode) -> Decision:
+def refused(error: ErrorCode) -> TransactionDecision:
     """Nothing changes."""
-    return Decision(error)
+    return TransactionDecision(error)

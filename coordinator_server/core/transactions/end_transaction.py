@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.core.transactions.decision import Decision, refused
+from coordinator_server.core.transactions.decision import TransactionDecision, refused
 from coordinator_server.core.transactions.metadata import (
     EPOCH_EXHAUSTED,
     NO_PRODUCER_ID,
@@ -33,7 +33,7 @@ def end_transaction(
     client_version: int,
     now_ms: int,
     new_producer_id: Callable[[], int],
-) -> Decision:
+) -> TransactionDecision:
     """Decide the end that a producer asks for; a repeated request gets the same answer.
 
     `new_producer_id` is called when the epochs are exhausted; what it raises goes through.
@@ -74,7 +74,7 @@ def _without_transaction(
     is_v2: bool,
     is_retry: bool,
     prepare_abort: Callable[[], TransactionMetadata],
-) -> Decision:
+) -> TransactionDecision:
     """No transaction is open: it has just ended, or none ever began."""
     ended_so = metadata.state is (
         TransactionState.COMPLETE_COMMIT if commits else TransactionState.COMPLETE_ABORT
@@ -89,10 +89,10 @@ def _without_transaction(
     return _decided(prepare_abort(), is_v2=True)
 
 
-def _unchanged(metadata: TransactionMetadata, error: ErrorCode) -> Decision:
+def _unchanged(metadata: TransactionMetadata, error: ErrorCode) -> TransactionDecision:
     if error is not ErrorCode.NONE:
         return refused(error)
-    return Decision(error, None, metadata.producer_id, metadata.producer_epoch)
+    return TransactionDecision(error, None, metadata.producer_id, metadata.producer_epoch)
 
 
 def _is_retry(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> bool:
@@ -130,12 +130,12 @@ def _prepared(
     )
 
 
-def _decided(metadata: TransactionMetadata, *, is_v2: bool) -> Decision:
+def _decided(metadata: TransactionMetadata, *, is_v2: bool) -> TransactionDecision:
     """The answer has what the producer goes on with, in transactions v2."""
     producer_id, producer_epoch = metadata.producer_id, metadata.producer_epoch
     if is_v2 and metadata.next_producer_id != NO_PRODUCER_ID:
         producer_id, producer_epoch = metadata.next_producer_id, 0
-    return Decision(ErrorCode.NONE, metadata, producer_id, producer_epoch)
+    return TransactionDecision(ErrorCode.NONE, metadata, producer_id, producer_epoch)
 
 
 def fence(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.core.transactions.decision import Decision, refused
+from coordinator_server.core.transactions.decision import TransactionDecision, refused
 from coordinator_server.core.transactions.end_transaction import fence
 from coordinator_server.core.transactions.metadata import (
     EPOCH_EXHAUSTED,
@@ -38,7 +38,7 @@ def init_producer_id(
     expected: ProducerIdAndEpoch | None,
     now_ms: int,
     new_producer_id: Callable[[], int],
-) -> Decision:
+) -> TransactionDecision:
     """Give the transactional id to the producer that asks.
 
     A transaction that its predecessor left open is aborted first; the client is told to come again.
@@ -49,7 +49,9 @@ def init_producer_id(
     if expected is not None and not _may_go_on(metadata, expected):
         return refused(ErrorCode.PRODUCER_FENCED)
     if metadata.state is TransactionState.ONGOING:
-        return Decision(ErrorCode.CONCURRENT_TRANSACTIONS, fence(metadata, now_ms, new_producer_id))
+        return TransactionDecision(
+            ErrorCode.CONCURRENT_TRANSACTIONS, fence(metadata, now_ms, new_producer_id)
+        )
     if metadata.is_epoch_exhausted and (
         expected is None or expected.producer_epoch == metadata.producer_epoch
     ):
@@ -78,8 +80,10 @@ def init_producer_id(
     )
 
 
-def _begun(metadata: TransactionMetadata) -> Decision:
-    return Decision(ErrorCode.NONE, metadata, metadata.producer_id, metadata.producer_epoch)
+def _begun(metadata: TransactionMetadata) -> TransactionDecision:
+    return TransactionDecision(
+        ErrorCode.NONE, metadata, metadata.producer_id, metadata.producer_epoch
+    )
 
 
 def _may_go_on(metadata: TransactionMetadata, expected: ProducerIdAndEpoch) -> bool:

@@ -21,7 +21,7 @@ from coordinator_server.security.sasl.listener import AUTHENTICATION_TIMEOUT_SEC
 from coordinator_server.security.sasl.mechanism import (
     Mechanism,
     SaslAuthenticationError,
-    SaslError,
+    SaslRefusalError,
     UnreadableTokenError,
 )
 from protocol.codec import decoder, encoder
@@ -53,7 +53,7 @@ _API_KEY = Struct(">h")
 Frame = bytes | bytearray
 
 
-class Client(Protocol):
+class SaslConnection(Protocol):
     """What the authenticator needs of a connection."""
 
     remote: str
@@ -128,7 +128,7 @@ class SaslAuthenticator:
         self,
         listener: SaslListener,
         clock: BrokerClock,
-        client: Client,
+        client: SaslConnection,
         serve: Serve,
         *,
         await_turn: AwaitTurn | None = None,
@@ -188,7 +188,7 @@ class SaslAuthenticator:
                 self._take_token(bytes(frame[_FRAME_LENGTH_BYTES:]))
         except SaslAuthenticationError as error:
             self._fail(error.reason)
-        except (SaslError, UnreadableTokenError, ProtocolError) as error:
+        except (SaslRefusalError, UnreadableTokenError, ProtocolError) as error:
             self._break_off(str(error))
         except Exception:  # an error boundary: no client, known or not, may stop the broker
             self._state = _State.FAILED
@@ -263,7 +263,7 @@ class SaslAuthenticator:
         response = SaslAuthenticateResponse()
         try:
             response.auth_bytes = self._evaluate(bytes(token))
-        except SaslError as error:
+        except SaslRefusalError as error:
             # What a mechanism finds wrong may say whether a user exists: the client is not told.
             message = (
                 error.told

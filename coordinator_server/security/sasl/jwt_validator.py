@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.config.config import ConfigError
-from coordinator_server.security.sasl.oauthbearer import MOST_SECONDS, Bearer, TokenError
+from coordinator_server.security.sasl.oauthbearer import MOST_SECONDS, Bearer, BearerTokenError
 
 if TYPE_CHECKING:
     from coordinator_server.config.config import Config
@@ -67,16 +67,16 @@ class JwtValidator:
         for name in _TIMES:
             value = claims.get(name, 0)
             if isinstance(value, bool) or not isinstance(value, int | float):
-                raise TokenError(f"{name} is no number")
+                raise BearerTokenError(f"{name} is no number")
             if not -MOST_SECONDS <= value <= MOST_SECONDS:  # nor is NaN
-                raise TokenError(f"{name} is no time")
+                raise BearerTokenError(f"{name} is no time")
         if claims["exp"] < 0 or claims["iat"] < 0:
-            raise TokenError("a negative time")
+            raise BearerTokenError("a negative time")
         if int(claims["exp"]) < max(int(claims["iat"]), int(claims.get("nbf", 0))):
-            raise TokenError("it expires before it begins")
+            raise BearerTokenError("it expires before it begins")
         user = claims.get(self._sub_claim)
         if not isinstance(user, str) or not user.strip():
-            raise TokenError(f"the claim {self._sub_claim} names no user")
+            raise BearerTokenError(f"the claim {self._sub_claim} names no user")
         self._check_scope(claims.get(self._scope_claim))
         return Bearer(user.strip(), int(claims["exp"] * 1000))
 
@@ -86,7 +86,7 @@ class JwtValidator:
         try:
             header = jwt.get_unverified_header(token)
             if "crit" in header:
-                raise TokenError("the token has critical extensions")
+                raise BearerTokenError("the token has critical extensions")
             key, algorithms = self._key(header)
             claims: dict[str, Any] = jwt.decode(
                 token,
@@ -105,7 +105,7 @@ class JwtValidator:
             )
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError) as error:
             # Its text may quote the token.
-            raise TokenError(type(error).__name__) from None
+            raise BearerTokenError(type(error).__name__) from None
         return claims
 
     def _key(self, header: dict[str, Any]) -> tuple[Any, list[str]]:
@@ -120,16 +120,16 @@ class JwtValidator:
                 return key, [str(algorithm)]
         if isinstance(key_id, str) and len(key_id) <= _LONGEST_KEY_ID:
             self._jwks.misses(key_id)
-        raise TokenError("there is no such key")
+        raise BearerTokenError("there is no such key")
 
     def _check_scope(self, scope: Any) -> None:
         items = [scope] if isinstance(scope, str) else scope
         if not isinstance(items, list):
             return
         if not all(isinstance(one, str) and one.strip() for one in items):
-            raise TokenError("a scope is empty")
+            raise BearerTokenError("a scope is empty")
         if len(set(items)) != len(items):
-            raise TokenError("a scope is there twice")
+            raise BearerTokenError("a scope is there twice")
 
 
 def _is_to_sign(key: Any) -> bool:

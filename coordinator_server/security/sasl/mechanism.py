@@ -9,7 +9,7 @@ from typing import Protocol
 from protocol.utf8 import JAVA_REPLACE
 
 
-class SaslError(Exception):
+class SaslRefusalError(Exception):
     """The client is refused. The text is for the log alone, the client is told no details.
 
     Source: javax.security.sasl.SaslException, and how SaslServerAuthenticator answers it.
@@ -20,7 +20,7 @@ class SaslError(Exception):
         self.reason = reason
 
 
-class SaslAuthenticationError(SaslError):
+class SaslAuthenticationError(SaslRefusalError):
     """The client is refused, and told the text. The log has `reason` if that says more."""
 
     def __init__(self, told: str, reason: str | None = None) -> None:

@@ -15,7 +15,7 @@ from coordinator_server.config.config import ConfigError
 from coordinator_server.config.hosts import in_container, is_loopback
 from coordinator_server.security.sasl.mechanism import (
     SaslAuthenticationError,
-    SaslError,
+    SaslRefusalError,
     UnreadableTokenError,
     are_items,
     is_sasl_name,
@@ -51,7 +51,7 @@ class Bearer(NamedTuple):
     expires_at_ms: int
 
 
-class TokenError(Exception):
+class BearerTokenError(Exception):
     """A token that is not taken: `status` is for the client, the text for the log.
 
     The text is never taken from the token.
@@ -74,7 +74,7 @@ class OAuthBearer:
 
     def __init__(self, validate: Validate) -> None:
         self._validate = validate
-        self._error: TokenError | None = None
+        self._error: BearerTokenError | None = None
         self._told = ""
         self.user = ""
         self.is_complete = self.has_token = False
@@ -89,8 +89,8 @@ class OAuthBearer:
         try:
             bearer = self._validate(value)
             if not _is_text(bearer.user):
-                raise TokenError("the name of the user is no text")
-        except TokenError as error:
+                raise BearerTokenError("the name of the user is no text")
+        except BearerTokenError as error:
             self._error = error
             scope = "" if error.scope is None else f', "scope":"{error.scope}"'
             self._told = f'{{"status":"{error.status}"{scope}}}'
@@ -119,17 +119,17 @@ def _parse(message: str) -> tuple[str, str]:
     """The authorization id and the token of a client's first message. Raises SaslError."""
     match = _INITIAL.fullmatch(message)
     if match is None or not are_items(_PAIR, match["pairs"]):
-        raise SaslError("Invalid OAUTHBEARER client first message")
+        raise SaslRefusalError("Invalid OAUTHBEARER client first message")
     authorization_id = match["authzid"] or ""
     if authorization_id and not is_sasl_name(authorization_id):
-        raise SaslError("Invalid OAUTHBEARER client first message")
+        raise SaslRefusalError("Invalid OAUTHBEARER client first message")
     # Of extensions nothing is used; their form has been looked at.
     pairs = dict(pair.split("=", 1) for pair in match["pairs"].split("\x01") if pair)
     if "auth" not in pairs:
-        raise SaslError("Invalid OAUTHBEARER client first message: 'auth' not specified")
+        raise SaslRefusalError("Invalid OAUTHBEARER client first message: 'auth' not specified")
     auth = _AUTH.fullmatch(pairs["auth"])
     if auth is None:
-        raise SaslError("Invalid OAUTHBEARER client first message: invalid 'auth' format")
+        raise SaslRefusalError("Invalid OAUTHBEARER client first message: invalid 'auth' format")
     if auth["scheme"].lower() != "bearer":
         raise UnreadableTokenError("Invalid scheme in OAUTHBEARER client first message")
     return authorization_id, auth["token"]

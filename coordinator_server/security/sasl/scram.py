@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 from coordinator_server.credentials.scram_mechanisms import ScramMechanism
 from coordinator_server.security.sasl.mechanism import (
     SaslAuthenticationError,
-    SaslError,
+    SaslRefusalError,
     UnreadableTokenError,
     are_items,
     is_sasl_name,
@@ -125,7 +125,7 @@ def read_first(message: str) -> ClientFirst:
         names = (first.name, first.authorization_id or first.name)
         if all(map(is_sasl_name, names)) and are_items(_EXTENSION, first.extensions):
             return first
-    raise SaslError("Invalid SCRAM client first message format")
+    raise SaslRefusalError("Invalid SCRAM client first message format")
 
 
 def read_final(message: str) -> ClientFinal:
@@ -136,7 +136,7 @@ def read_final(message: str) -> ClientFinal:
         is_whole = len(channel) % 4 == len(proof) % 4 == 0
         if is_whole and are_items(_EXTENSION, extensions):
             return ClientFinal(base64.b64decode(channel), nonce, base64.b64decode(proof))
-    raise SaslError("Invalid SCRAM client final message format")
+    raise SaslRefusalError("Invalid SCRAM client final message format")
 
 
 def user_name(sasl_name: str) -> str:
@@ -198,20 +198,20 @@ class Scram:
         self.user = name
         credential = self._credentials.credential(self._mechanism, name)
         if credential is None:
-            raise SaslError("Authentication failed: Invalid user credentials")
+            raise SaslRefusalError("Authentication failed: Invalid user credentials")
         return credential
 
     def _of_token(self, token_id: str) -> ScramCredential:
         login = self._tokens.login(self._mechanism, token_id)
         if login is None:
-            raise SaslError("Token Authentication failed: Invalid tokenId")
+            raise SaslRefusalError("Token Authentication failed: Invalid tokenId")
         self.user, credential, self.expires_at_ms = login
         return credential
 
     def _final(self, message: str, credential: ScramCredential) -> str:
         final = read_final(message)
         if not hmac.compare_digest(final.nonce, self._nonce):
-            raise SaslError("Invalid client nonce in the final client message.")
+            raise SaslRefusalError("Invalid client nonce in the final client message.")
         mechanism = self._mechanism
         # The channel is encoded anew, as Kafka does: bits that mean nothing are dropped.
         channel = base64.b64encode(final.channel).decode()
@@ -221,7 +221,7 @@ class Scram:
             raise UnreadableTokenError("a proof of another length")
         client_key = bytes(one ^ other for one, other in zip(signature, final.proof, strict=True))
         if not hmac.compare_digest(mechanism.hash(client_key), credential.stored_key):
-            raise SaslError("Invalid client credentials")
+            raise SaslRefusalError("Invalid client credentials")
         server_signature = mechanism.hmac(credential.server_key, signed)
         return f"v={base64.b64encode(server_signature).decode()}"
 

@@ -22,7 +22,7 @@ from coordinator_server.security.sasl.oauthbearer import (
     MOST_SECONDS,
     UNSECURED_OPTIONS,
     Bearer,
-    TokenError,
+    BearerTokenError,
     Validate,
 )
 
@@ -65,45 +65,45 @@ def validate(rules: UnsecuredRules, token: str, now_ms: int | None = None) -> Be
     """Whom a token names. Raises TokenError, UnreadableTokenError."""
     now_ms = int(time.time() * 1000) if now_ms is None else now_ms
     if ".." in token:
-        raise TokenError("malformed token")
+        raise BearerTokenError("malformed token")
     parts = token.rstrip(".").split(".") + ([""] if token.endswith(".") else [])
     if len(parts) != 3:
-        raise TokenError("the token has not three parts")
+        raise BearerTokenError("the token has not three parts")
     header, claims = _object(parts[0]), _object(parts[1])
     algorithm = header.get("alg")
     if algorithm is None:
         raise UnreadableTokenError("the token names no algorithm")
     if algorithm != "none" or parts[2]:
-        raise TokenError("the token is signed, and unsigned ones are expected")
+        raise BearerTokenError("the token is signed, and unsigned ones are expected")
     scope = _scope(claims.get(rules.scope_claim))
     expires_s = _number(claims, "exp")
     if expires_s is None:
-        raise TokenError("the token has no expiration time")
+        raise BearerTokenError("the token has no expiration time")
     user = claims.get(rules.principal_claim)
     if not isinstance(user, str) or not user.strip():
-        raise TokenError("the token names no user")
+        raise BearerTokenError("the token names no user")
     issued_s = _number(claims, "iat")
     if issued_s is not None and 1000 * issued_s > now_ms + rules.clock_skew_ms:
-        raise TokenError("the token is issued in the future")
+        raise BearerTokenError("the token is issued in the future")
     if now_ms - rules.clock_skew_ms >= 1000 * expires_s:
-        raise TokenError("the token has expired")
+        raise BearerTokenError("the token has expired")
     if issued_s is not None and expires_s <= issued_s:
-        raise TokenError("the token expires before it is issued")
+        raise BearerTokenError("the token expires before it is issued")
     if not scope.issuperset(rules.required_scope):
         required = f"[{', '.join(rules.required_scope)}]"
-        raise TokenError("the scope is not sufficient", "insufficient_scope", required)
+        raise BearerTokenError("the scope is not sufficient", "insufficient_scope", required)
     return Bearer(user, floor(expires_s * 1000 + 0.5))
 
 
 def _object(part: str) -> Mapping[str, Any]:
     """A part of the token: its values as Kafka converts them."""
     if not _URL_SAFE.fullmatch(part):
-        raise TokenError("malformed base64")
+        raise BearerTokenError("malformed base64")
     try:
         decoded = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
         parsed = json.loads(decoded, parse_constant=_no_constant) if decoded.strip() else None
     except (ValueError, binascii.Error, RecursionError):
-        raise TokenError("malformed JSON") from None
+        raise BearerTokenError("malformed JSON") from None
     if not isinstance(parsed, dict):
         return {}
     return {name: _converted(value) for name, value in parsed.items()}
@@ -139,9 +139,9 @@ def _number(claims: Mapping[str, Any], name: str) -> float | None:
     if value is None:
         return None
     if not _is_number(value):
-        raise TokenError("a time in the token is no number")
+        raise BearerTokenError("a time in the token is no number")
     if not -MOST_SECONDS <= value <= MOST_SECONDS:
-        raise TokenError("a time in the token is no time")
+        raise BearerTokenError("a time in the token is no time")
     return float(value)
 
 
@@ -152,4 +152,4 @@ def _scope(value: Any) -> set[str]:
         return {value.strip()} if value.strip() else set()
     if isinstance(value, list):
         return {one.strip() for one in value if one.strip()}
-    raise TokenError("the scope in the token is neither a text nor a list")
+    raise BearerTokenError("the scope in the token is neither a text nor a list")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator_server.apis import alter_configs, incremental_alter_configs
-from coordinator_server.apis.config_changes import Operation
+from coordinator_server.apis.config_changes import ConfigOperation
 from protocol.apis import alter_configs as alter
 from protocol.apis import incremental_alter_configs as incremental
 from protocol.errors import ErrorCode
@@ -201,7 +201,7 @@ def test_resources_that_cannot_be_changed(kind: int, name: str, code: int, messa
 def test_what_a_broker_and_its_loggers_have_is_not_appended_to(operation: int) -> None:
     """Unless it is a list; what is not set can be removed."""
     made = broker()
-    done = Operation(operation).name
+    done = ConfigOperation(operation).name
     no_list = f"Config value {done.lower()} is not allowed for config key: node.id"
     given = ("node.id", operation, "7")
     assert change(made, given, kind=BROKER, name="1") == (ErrorCode.INVALID_CONFIG, no_list)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from coordinator_server.coordinator import dead_letters
-from coordinator_server.core.share_partitions.dead_letters import Outcome
+from coordinator_server.core.share_partitions.dead_letters import QueueOutcome
 from coordinator_server.core.share_partitions.in_flight import DeadLetters
 from coordinator_server.core.share_partitions.settings import DEAD_LETTER_TOPIC
 from coordinator_server.steps import Steps
@@ -74,7 +74,7 @@ def error_of(broker: ShareBroker) -> str | None:
     return broker.given_up[-1].queue_error
 
 
-def no_steps(_: Sequence[Outcome]) -> Steps:
+def no_steps(_: Sequence[QueueOutcome]) -> Steps:
     """Make no steps of the outcomes."""
     yield from ()
 
@@ -387,9 +387,9 @@ def test_letters_of_one_change_have_outcomes_of_their_own() -> None:
     broker.produce("t", 1)
     partition = broker.topics.partition("t", 0)
     assert partition is not None
-    outcomes: list[Outcome] = []
+    outcomes: list[QueueOutcome] = []
 
-    def done(written: Sequence[Outcome]) -> Steps:
+    def done(written: Sequence[QueueOutcome]) -> Steps:
         outcomes.extend(written)
         yield
 

@@ -12,7 +12,7 @@ from coordinator_server.apis import write_share_group_state
 from coordinator_server.core.share_partitions.persister import ShareState, StateBatch
 from coordinator_server.core.share_state.coordinator_key import coordinator_key
 from coordinator_server.core.share_state.records import ShareRecord, ShareSnapshot, ShareUpdate
-from coordinator_server.core.share_state.shard import Outcome, StateWrite
+from coordinator_server.core.share_state.shard import StateOutcome, StateWrite
 from coordinator_server.steps import run_all
 from coordinator_server.topics.names import SHARE_STATE_TOPIC
 from protocol.batch import Record, build_batch
@@ -37,15 +37,15 @@ class Keeper(ShareStateBroker):
         super().__init__(disk, **overrides)
         assert self.share_states.ensure_topic() is E.NONE
 
-    def initialize(self, partition: int = 0, start: int = 0) -> Outcome:
+    def initialize(self, partition: int = 0, start: int = 0) -> StateOutcome:
         """Begin a share partition."""
-        answers: list[Outcome] = []
+        answers: list[StateOutcome] = []
         self.share_states.initialize(self.key(partition), 1, start, answers.append)
         return answers[0]
 
-    def write(self, partition: int = 0, first: int = 0, leader_epoch: int = 0) -> Outcome:
+    def write(self, partition: int = 0, first: int = 0, leader_epoch: int = 0) -> StateOutcome:
         """Acknowledge ten records."""
-        answers: list[Outcome] = []
+        answers: list[StateOutcome] = []
         write = StateWrite(1, leader_epoch, -1, 0, [StateBatch(first, first + 9, 2, 1)])
         self.share_states.write(self.key(partition), write, answers.append)
         return answers[0]
@@ -85,7 +85,7 @@ def test_the_state_survives_a_restart() -> None:
     """All of it comes from the log; then it goes on."""
     broker = Keeper()
     for partition in range(3):
-        assert broker.initialize(partition) == Outcome(E.NONE)
+        assert broker.initialize(partition) == StateOutcome(E.NONE)
     broker.write(1)
     broker.read(1, leader_epoch=3)
     before = [broker.read(partition, leader_epoch=3) for partition in range(3)]
@@ -184,7 +184,7 @@ def test_an_answer_waits_for_what_it_depends_on() -> None:
     broker.share_states.read(broker.key(), 0, answers.append)
     assert answers == []
     flusher.flush()
-    assert answers == [Outcome(E.NONE)]
+    assert answers == [StateOutcome(E.NONE)]
     flusher.flush(StorageError("no space"))
     refused = answers.pop()
     assert isinstance(refused, ShareState)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coordinator_server.core.groups.classic.metadata import GroupMetadata
-from coordinator_server.core.groups.consumer.member import Member as ConsumerMember
+from coordinator_server.core.groups.consumer.member import ConsumerMember as ConsumerMember
 from coordinator_server.core.groups.consumer.records import member_record
 from coordinator_server.core.groups.effects import STEP_ITEMS
 from protocol.apis.consumer_group_describe import ConsumerGroupDescribeRequest

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.core.groups.explain import Cause, Outcome, Rebalance, Trigger
+from coordinator_server.core.groups.explain import Cause, Rebalance, RebalanceOutcome, Trigger
 from coordinator_server.events.log import LOG
 from coordinator_server.rebalances import journal as journal_module
 from coordinator_server.rebalances.journal import GATHER_MS, RebalanceJournal
@@ -32,7 +32,9 @@ def log() -> Iterator[io.StringIO]:
     LOG.configure()
 
 
-def account(generation: int = 1, outcome: Outcome = Outcome.STABLE, reason: str = "") -> Rebalance:
+def account(
+    generation: int = 1, outcome: RebalanceOutcome = RebalanceOutcome.STABLE, reason: str = ""
+) -> Rebalance:
     """The account of a rebalance that has ended."""
     cause = Cause(Trigger.MEMBER_LEFT, "m-1", None, "m", "/127.0.0.1", reason)
     return Rebalance(cause, generation - 1, None, 1_000).end(
@@ -116,7 +118,7 @@ def test_the_history_goes_with_its_group() -> None:
     """A group that ended leaves nothing in memory."""
     journal = Journal()
     journal.explain("g", 1)
-    journal.explain("g", 2, outcome=Outcome.DEAD)
+    journal.explain("g", 2, outcome=RebalanceOutcome.DEAD)
     assert journal.generations() == []
     journal.explain("g", 1)
     assert journal.generations() == [1]
@@ -304,7 +306,7 @@ def test_a_loaded_group_is_no_line_in_the_log(log: io.StringIO) -> None:
     """Thousands of them are one event of their partition; topic and history have them all."""
     journal = Journal()
     loaded = Rebalance(Cause(Trigger.COORDINATOR_LOADED), 3, None, 1_000)
-    journal.take("g", loaded.end(Outcome.STABLE, "consumer", 1_000))
+    journal.take("g", loaded.end(RebalanceOutcome.STABLE, "consumer", 1_000))
     journal.broker.scheduler.turn()
     assert log.getvalue() == ""
     assert journal.generations() == [3]

@@ -8,7 +8,7 @@ import pytest
 
 from coordinator_server.rebalances.ownership import (
     Identity,
-    Member,
+    LoggedMember,
     assigned,
     members_of,
     moves,
@@ -106,7 +106,7 @@ def test_the_log_is_told_of_a_rebalance_without_a_culprit() -> None:
     assert not fields.keys() & {"member", "moved", "reason", "instance", "client_host", "error"}
 
 
-def owners(**shares: str) -> dict[Identity, Member]:
+def owners(**shares: str) -> dict[Identity, LoggedMember]:
     """Members with partitions of `t`: a="0 1"."""
     value = GroupMetadataValue(
         protocol_type="consumer",

@@ -18,7 +18,7 @@ from coordinator_server.security.delegation_tokens import (
     MOST_TOKEN_BYTES,
     DelegationToken,
     DelegationTokens,
-    TokenError,
+    TokenRequestError,
 )
 from coordinator_server.security.principal import Principal, user
 from coordinator_server.security.sasl.scram import credential_of
@@ -61,7 +61,7 @@ class Place:
 
 
 def _refused(call: Callable[[], object]) -> ErrorCode:
-    with pytest.raises(TokenError) as caught:
+    with pytest.raises(TokenRequestError) as caught:
         call()
     return caught.value.error
 
@@ -276,7 +276,7 @@ def test_there_is_an_end_to_what_tokens_take() -> None:
     least = MOST_BYTES // MOST_TOKEN_BYTES
     for count in range(least):
         place.tokens.create(f"id{count:05}", ALICE, BOB, few, -1)
-    with suppress(TokenError):
+    with suppress(TokenRequestError):
         for count in range(least, 3 * least):
             place.tokens.create(f"id{count:05}", ALICE, BOB, few, -1)
     assert _refused(lambda: place.tokens.create("one more", ALICE, BOB, few, -1)) is policy

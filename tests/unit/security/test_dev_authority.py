@@ -9,7 +9,7 @@ import pytest
 from cryptography import x509
 
 from coordinator_server.security import dev_authority
-from coordinator_server.security.client_settings import CLIENTS, Access, client_settings
+from coordinator_server.security.client_settings import CLIENTS, ClientAccess, client_settings
 from coordinator_server.security.dev_authority import DevAuthority
 
 HOSTS = ("localhost", "127.0.0.1")
@@ -59,7 +59,7 @@ def test_a_certificate_that_ends_soon_is_renewed(
 
 def test_the_settings_show_no_password_by_accident() -> None:
     """repr() of what they are made of has none."""
-    access = Access("SASL_SSL", "PLAIN", "alice", "geheim", "/dir")
+    access = ClientAccess("SASL_SSL", "PLAIN", "alice", "geheim", "/dir")
     assert "geheim" not in repr(access)
     assert all("geheim" in str(client_settings(client, access)) for client in CLIENTS)
     assert "PlainLoginModule" in client_settings("java", access)["sasl.jaas.config"]
@@ -69,5 +69,5 @@ def test_the_settings_show_no_password_by_accident() -> None:
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
 def test_settings_without_a_password(client: str, protocol: str) -> None:
     """Nothing of SASL is in them."""
-    settings = client_settings(client, Access(protocol, "PLAIN", "alice", "", "/dir"))
+    settings = client_settings(client, ClientAccess(protocol, "PLAIN", "alice", "", "/dir"))
     assert not [name for name in settings if "sasl" in name]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coordinator_server.tools.restore import UNFINISHED
-from coordinator_server.tools.snapshot import Snapshot
+from coordinator_server.tools.snapshot import DirectorySnapshot
 from storage.errors import StorageError
 from storage.local_disk import LocalDisk
 from storage.security_state import CHANGES_FILE, SECURITY_FILE, SecurityState
@@ -51,7 +51,7 @@ def test_a_batch_in_the_making_is_left_out(data: Path, tmp_path: Path) -> None:
     path = last_log(data)
     whole = path.read_bytes()
     path.write_bytes(whole[:-5])
-    snapshot = Snapshot(data, tmp_path / "copy")
+    snapshot = DirectorySnapshot(data, tmp_path / "copy")
     verification = snapshot.take()
     assert snapshot.bytes_cut > 0
     assert verification.ends["t", 0] == (0, 177)
@@ -96,7 +96,7 @@ def test_security_that_is_written_anew_meanwhile(
         return contents
 
     monkeypatch.setattr(Path, "read_bytes", read_late)
-    Snapshot(data, tmp_path / "copy").take()
+    DirectorySnapshot(data, tmp_path / "copy").take()
     copied = SecurityState(LocalDisk(), str(tmp_path / "copy"))
     assert copied.section("acls") == state.section("acls") == [{"name": "new"}]
 
@@ -117,7 +117,7 @@ def test_an_interrupted_compaction_is_finished_in_the_copy(data: Path, tmp_path:
     logs = sorted((data / "t-0").glob("*.log"))
     logs[0].rename(f"{logs[0]}.swap")
     shutil.copyfile(logs[1], f"{logs[1]}.cleaned")
-    verification = Snapshot(data, tmp_path / "copy").take()
+    verification = DirectorySnapshot(data, tmp_path / "copy").take()
     assert verification.ends["t", 0] == (0, 180)
     assert not list((tmp_path / "copy" / "t-0").glob("*.swap"))
     assert not list((tmp_path / "copy" / "t-0").glob("*.cleaned"))
@@ -132,7 +132,7 @@ def test_a_deleted_topic_does_not_come_back(data: Path, tmp_path: Path) -> None:
     manager = open_manager(data)
     delete_topic(manager, "gone")
     manager.close()
-    verification = Snapshot(data, tmp_path / "copy").take()
+    verification = DirectorySnapshot(data, tmp_path / "copy").take()
     assert set(verification.ends) == {("t", 0), ("t", 1)}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_server.tools.verify_log import Verification
+from coordinator_server.tools.verify_log import LogVerification
 from protocol.batch import Record, build_batch
 from protocol.batch_header import read_header
 from protocol.crc32c import crc32c
@@ -40,7 +40,7 @@ def test_what_our_storage_wrote_is_whole(whole: Path, capsys: pytest.CaptureFixt
     assert out.startswith("2 partitions, ")
     assert "120 batches, 360 records" in out
     assert out.endswith("0 errors, 0 notes\n")
-    verification = Verification(whole)
+    verification = LogVerification(whole)
     findings = verification.run()
     assert findings.index_entries > 20
     assert findings.segments > 4
@@ -71,7 +71,7 @@ def test_a_compacted_log_is_whole(tmp_path: Path) -> None:
     log.roll(NOW_MS)
     assert not [step for step in maintenance_steps(manager, NOW_MS) if isinstance(step, Exception)]
     manager.close()
-    findings = Verification(tmp_path).run()
+    findings = LogVerification(tmp_path).run()
     assert findings.errors == []
     assert findings.records < 50
 
@@ -125,7 +125,7 @@ def test_batches_that_were_stored_unchecked_are_found(data: Path) -> None:
     ):
         before = first_log(data).read_bytes()
         rewrite_first_batch(data, position, contents)
-        assert any(reason in line for line in Verification(data).run().errors), reason
+        assert any(reason in line for line in LogVerification(data).run().errors), reason
         first_log(data).write_bytes(before)
 
 
@@ -141,7 +141,7 @@ def test_offsets_that_do_not_rise_are_wrong_in_a_compressed_batch(
     batch = odd.encode(NOW_MS)
     assert batch is not None
     (directory / f"{0:020d}.log").write_bytes(batch)
-    findings = Verification(directory).run()
+    findings = LogVerification(directory).run()
     found = {"none": findings.notes, "zstd": findings.errors}[codec]
     assert sum("a record of offset 0, 1 or more was due" in line for line in found) == 1
     assert not findings.errors or codec == "zstd"
@@ -278,7 +278,7 @@ def test_preallocated_indexes_are_whole(data: Path) -> None:
     for suffix in (".index", ".timeindex"):
         path = first_log(data).with_suffix(suffix)
         path.write_bytes(path.read_bytes() + bytes(2400))
-    assert Verification(data).run().errors == []
+    assert LogVerification(data).run().errors == []
 
 
 def test_a_directory_without_logs_is_refused(

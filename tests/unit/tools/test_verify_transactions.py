@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_server.tools.verify_log import Verification
+from coordinator_server.tools.verify_log import LogVerification
 from storage.cleaner import Cleaning
 from storage.transaction_index import ENTRY
 from tests.unit.storage.support import NOW_MS, TOPIC_ID, committed, keyed, marker
@@ -51,7 +51,7 @@ def data(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def errors(directory: Path) -> list[str]:
     """What is found, without the path of the directory."""
-    return [one.removeprefix(f"{directory}/") for one in Verification(directory).run().errors]
+    return [one.removeprefix(f"{directory}/") for one in LogVerification(directory).run().errors]
 
 
 def index_of(directory: Path) -> Path:
@@ -62,7 +62,7 @@ def index_of(directory: Path) -> Path:
 def test_what_is_whole_passes(data: Path) -> None:
     """As it was written, and after a pass of compaction."""
     assert errors(data) == []
-    assert Verification(data).run().index_entries > 10
+    assert LogVerification(data).run().index_entries > 10
 
 
 @pytest.mark.parametrize("name", ["plain-0", "compact/0", "compact/1", "compact/2", "compact/3"])
@@ -70,11 +70,11 @@ def test_what_kafka_wrote_is_whole(name: str, tmp_path: Path) -> None:
     """Also what Kafka's cleaner left; without the indexes every abort is missed, as a note only
     since all indexes are missing."""
     copy = Path(shutil.copytree(TRANSACTIONS / name, tmp_path / "t-0"))
-    assert Verification(copy).run().errors == []
+    assert LogVerification(copy).run().errors == []
     listed = sum(path.stat().st_size for path in copy.glob("*.txnindex")) // ENTRY.size
     for path in copy.glob("*.txnindex"):
         path.unlink()
-    findings = Verification(copy).run()
+    findings = LogVerification(copy).run()
     assert findings.errors == []
     missed = [note for note in findings.notes if "is not listed" in note]
     assert 0 < len(missed) <= listed

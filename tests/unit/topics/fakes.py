@@ -15,7 +15,7 @@ from coordinator_server.config.config import Config
 from coordinator_server.config.dynamic_configs import DynamicConfigs
 from coordinator_server.config.group_configs import GroupConfigs
 from coordinator_server.core.caller import Caller
-from coordinator_server.net.endpoint import Endpoint
+from coordinator_server.net.endpoint import BrokerEndpoint
 from coordinator_server.telemetry.telemetry import Telemetry
 from coordinator_server.topics.fetch_session import FetchSessionCache
 from coordinator_server.topics.keyed_purgatory import KeyedPurgatory
@@ -254,12 +254,12 @@ class FakeBroker:
             timer_s=lambda: self.clock.time_ms / 1000,
         )
 
-    def endpoints(self, connection: object, *, with_stopped: bool = False) -> list[Endpoint]:
+    def endpoints(self, connection: object, *, with_stopped: bool = False) -> list[BrokerEndpoint]:
         """Where clients are sent."""
         rack = self.topics.racks.get(self.node_id)
-        return [Endpoint(self.node_id, "127.0.0.1", 9092, rack=rack)]
+        return [BrokerEndpoint(self.node_id, "127.0.0.1", 9092, rack=rack)]
 
-    def endpoint(self, node_id: int, connection: object) -> Endpoint | None:
+    def endpoint(self, node_id: int, connection: object) -> BrokerEndpoint | None:
         """Where clients are sent for one broker."""
         return self.endpoints(connection)[0] if node_id == self.node_id else None
 

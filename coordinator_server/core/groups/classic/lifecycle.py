@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_server.core.groups.classic.member import MemberMetadata
-from coordinator_server.core.groups.classic.membership import Membership
+from coordinator_server.core.groups.classic.membership import ClassicMembership
 from coordinator_server.core.groups.classic.rebalance import prepare_rebalance
 from coordinator_server.core.groups.classic.responses import join_error, sync_error
 from coordinator_server.core.groups.classic.state import DEAD, EMPTY, STABLE
-from coordinator_server.core.groups.explain import Cause, Outcome, Rebalance, Trigger
+from coordinator_server.core.groups.explain import Cause, Rebalance, RebalanceOutcome, Trigger
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ def _explain_load(group: GroupMetadata, now_ms: int, effects: Effects) -> None:
     """No rebalance, but the account of a group with members continues from here."""
     recorded = group.recorded
     loaded = Rebalance(Cause(Trigger.COORDINATOR_LOADED), group.generation_id, recorded, now_ms)
-    effects.explain(loaded.end(Outcome.STABLE, group.protocol_type, now_ms, after=recorded))
+    effects.explain(
+        loaded.end(RebalanceOutcome.STABLE, group.protocol_type, now_ms, after=recorded)
+    )
 
 
 def restore(group: GroupMetadata, recorded: GroupMetadataValue) -> None:
@@ -89,10 +91,10 @@ def unload(group: GroupMetadata, now_ms: int, effects: Effects) -> None:
         if member.awaiting_sync is not None:
             effects.reply(member.awaiting_sync, sync_error(error))
     if group.rebalance is not None:
-        effects.explain(group.rebalance.end(Outcome.UNLOADED, group.protocol_type, now_ms))
+        effects.explain(group.rebalance.end(RebalanceOutcome.UNLOADED, group.protocol_type, now_ms))
         group.rebalance = None
     group.purgatory.clear()
-    group.membership = Membership()
+    group.membership = ClassicMembership()
     group.join_operation = None
     group.transition_to(DEAD, now_ms)
     effects.event("group.unloaded", group=group.group_id)

@@ -26,7 +26,7 @@ _TABLE_SIZE = 16
 """The table size of a small HashMap of Java."""
 
 
-class Membership:
+class ClassicMembership:
     """Members by id in the order in which they joined, and what follows from them.
 
     `pending` holds member ids that were given out and not used yet (MEMBER_ID_REQUIRED).

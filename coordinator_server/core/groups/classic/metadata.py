@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from coordinator_server.core.groups.classic import rebalance
-from coordinator_server.core.groups.classic.membership import Membership
+from coordinator_server.core.groups.classic.membership import ClassicMembership
 from coordinator_server.core.groups.classic.rebalance import DelayedJoin, DelayedSync
 from coordinator_server.core.groups.classic.state import (
     COMMIT_ANSWER,
@@ -23,7 +23,7 @@ from coordinator_server.core.groups.classic.state import (
     GroupState,
 )
 from coordinator_server.core.groups.classic.subscription import subscribed_topics
-from coordinator_server.core.groups.explain import Cause, Outcome, Rebalance
+from coordinator_server.core.groups.explain import Cause, Rebalance, RebalanceOutcome
 from coordinator_server.core.groups.group import Group
 from coordinator_server.core.groups.records import kind_of
 from coordinator_server.core.groups.settings import GroupKind
@@ -64,7 +64,7 @@ class GroupMetadata(Group):
         self.generation_id = 0
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
-        self.membership = Membership()
+        self.membership = ClassicMembership()
         self.subscribed_topics: frozenset[str] | None = None
         """Topics of the last completed join phase; None if unknown (see `subscription`)."""
 
@@ -229,7 +229,7 @@ class GroupMetadata(Group):
         """
         if self.generation_id:
             ended = Rebalance(Cause(trigger), self.generation_id, None, now_ms)
-            effects.explain(ended.end(Outcome.DEAD, self.protocol_type, now_ms))
+            effects.explain(ended.end(RebalanceOutcome.DEAD, self.protocol_type, now_ms))
         self.purgatory.clear()
         self.membership.pending.clear()
         self.transition_to(DEAD, now_ms)

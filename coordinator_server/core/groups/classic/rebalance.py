@@ -28,8 +28,8 @@ from coordinator_server.core.groups.explain import (
     Absence,
     Cause,
     Dropped,
-    Outcome,
     Rebalance,
+    RebalanceOutcome,
     Trigger,
     caused_by,
 )
@@ -174,7 +174,7 @@ def _open_account(group: GroupMetadata, cause: Cause, now_ms: int, effects: Effe
     # An assignment that was written for the one before has reached no member.
     before = recorded if overtaken is None else overtaken.before
     if overtaken is not None:
-        effects.explain(overtaken.end(Outcome.SUPERSEDED, group.protocol_type, now_ms))
+        effects.explain(overtaken.end(RebalanceOutcome.SUPERSEDED, group.protocol_type, now_ms))
     group.rebalance = Rebalance(cause, group.generation_id, before, now_ms)
     return group.rebalance
 
@@ -351,7 +351,9 @@ def _become_empty(
     group.transition_to(EMPTY, now_ms)
     group.rebalance = None
     effects.explain(
-        rebalance.end(Outcome.EMPTY, group.protocol_type, now_ms, generation=group.generation_id)
+        rebalance.end(
+            RebalanceOutcome.EMPTY, group.protocol_type, now_ms, generation=group.generation_id
+        )
     )
     return effects.write([group.record()])
 

@@ -20,7 +20,7 @@ from coordinator_server.core.groups.classic.state import (
     SYNC_ANSWER,
 )
 from coordinator_server.core.groups.effects import STEP_ITEMS
-from coordinator_server.core.groups.explain import Outcome, Trigger, caused_by
+from coordinator_server.core.groups.explain import RebalanceOutcome, Trigger, caused_by
 from protocol.apis.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.coordinator_errors import client_error
 from protocol.errors import ErrorCode
@@ -141,7 +141,9 @@ def _stabilise(
         answer_sync(group, member, sync_response(group, member), now_ms, effects)
     assert group.rebalance is not None
     effects.explain(
-        group.rebalance.end(Outcome.STABLE, group.protocol_type, now_ms, after=group.recorded)
+        group.rebalance.end(
+            RebalanceOutcome.STABLE, group.protocol_type, now_ms, after=group.recorded
+        )
     )
     group.rebalance = None
 

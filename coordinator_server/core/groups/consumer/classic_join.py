@@ -19,8 +19,8 @@ from coordinator_server.core.groups.consumer.classic_protocol import (
     owned_partitions,
 )
 from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
-from coordinator_server.core.groups.consumer.member import NOTHING_OWNED, Member
-from coordinator_server.core.groups.consumer.reconcile import Target
+from coordinator_server.core.groups.consumer.member import NOTHING_OWNED, ConsumerMember
+from coordinator_server.core.groups.consumer.reconcile import PartitionTarget
 from coordinator_server.core.groups.consumer.records import current_record, member_record
 from coordinator_server.core.groups.consumer.steps import next_epoch, reconciled, replace_static
 from coordinator_server.core.groups.consumer.subscriptions import regex_change
@@ -133,7 +133,7 @@ def _may_enter(group: ConsumerGroup, one_join: Join, effects: Effects) -> bool:
     return False
 
 
-class Plan(NamedTuple):
+class JoinPlan(NamedTuple):
     """What a JoinGroup comes to: records, the answer, and what follows once they are written."""
 
     records: list[CoordinatorRecord]
@@ -143,7 +143,7 @@ class Plan(NamedTuple):
     downgrade: Downgrade | None
 
 
-def _finish(group: ConsumerGroup, one_join: Join, plan: Plan, now_ms: int) -> None:
+def _finish(group: ConsumerGroup, one_join: Join, plan: JoinPlan, now_ms: int) -> None:
     """The records are written: timers. The member has to sync now."""
     member_id = plan.response.member_id
     timers.renew_session(group, member_id, now_ms, one_join.request.session_timeout_ms)
@@ -164,7 +164,7 @@ class _Joining:
         self._now_ms = now_ms
         self._records: list[CoordinatorRecord] = []
 
-    def plan(self) -> Computation[Plan]:
+    def plan(self) -> Computation[JoinPlan]:
         """What it comes to. Raises RefusedError."""
         group, records = self._group, self._records
         member_id = self._request.member_id or group.environment.new_uuid()
@@ -185,7 +185,7 @@ class _Joining:
             if replaced is None:
                 target = yield from target_of_member(group, epoch, after, self._now_ms, records)
             else:
-                target = Target(group.assignment_epoch, last_target(group, after))
+                target = PartitionTarget(group.assignment_epoch, last_target(group, after))
             owned = owned_partitions(subscription, group.environment.topics)
             moved = yield from reconciled(
                 group, after, current, target, owned, has_new_subscription=has_new_subscription
@@ -204,14 +204,14 @@ class _Joining:
             protocol_name=self._protocol_name(),
             member_id=member_id,
         )
-        return Plan(records, response, revision, regex.has_to_resolve, back)
+        return JoinPlan(records, response, revision, regex.has_to_resolve, back)
 
     def _protocol_name(self) -> str | None:
         """The first protocol; one without a name is null since v7 (JoinGroupResponse)."""
         name = self._join.protocols[0][0]
         return name or (None if self._join.api_version >= NULL_PROTOCOL_NAME_SINCE else name)
 
-    def _member(self, member_id: str) -> tuple[Member, CurrentAssignment]:
+    def _member(self, member_id: str) -> tuple[ConsumerMember, CurrentAssignment]:
         """The member as it was before, and what it owns; a blank one that joins."""
         group, instance_id = self._group, self._request.group_instance_id
         if instance_id is not None:
@@ -220,10 +220,10 @@ class _Joining:
             owner = group.static_ids.get(instance_id)
             if owner is not None:
                 return replace_static(group, group.members[owner], member_id, self._records)
-        member = group.members.get(member_id, Member(member_id))
+        member = group.members.get(member_id, ConsumerMember(member_id))
         return member, group.currents.get(member_id, NOTHING_OWNED)
 
-    def _downgraded_by(self) -> Member | None:
+    def _downgraded_by(self) -> ConsumerMember | None:
         """The static member by whose return with the classic protocol the group is downgraded."""
         group = self._group
         member_id = group.static_ids.get(self._request.group_instance_id or "")
@@ -238,7 +238,9 @@ class _Joining:
         except ProtocolError as error:
             raise RefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(error)) from None
 
-    def _updated(self, member: Member, subscription: ConsumerProtocolSubscription) -> Member:
+    def _updated(
+        self, member: ConsumerMember, subscription: ConsumerProtocolSubscription
+    ) -> ConsumerMember:
         """The member with what the request says of it. It subscribes to names alone."""
         join, caller = self._join, self._join.caller
         changes: dict[str, Any] = {}

@@ -26,7 +26,7 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
-    from coordinator_server.core.groups.consumer.member import Member
+    from coordinator_server.core.groups.consumer.member import ConsumerMember
     from coordinator_server.core.groups.effects import Effects, Reply, Steps
     from protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
     from protocol.apis.leave_group import (
@@ -98,7 +98,7 @@ def heartbeat(
 
 def _checked(
     group: ConsumerGroup, request: HeartbeatRequest | SyncGroupRequest
-) -> tuple[Member, ClassicMemberMetadata]:
+) -> tuple[ConsumerMember, ClassicMemberMetadata]:
     """The member, which has to know its generation. Raises RefusedError."""
     member_id = request.member_id
     if request.group_instance_id is None:
@@ -124,7 +124,7 @@ def _check_protocol(classic: ClassicMemberMetadata, request: SyncGroupRequest) -
         raise RefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
 
 
-def _has_to_rejoin(group: ConsumerGroup, member: Member) -> bool:
+def _has_to_rejoin(group: ConsumerGroup, member: ConsumerMember) -> bool:
     """Whether a new target is there, or partitions have to be given up, or are free to take."""
     current = group.current(member.member_id)
     if current.epoch < group.assignment_epoch:
@@ -134,7 +134,7 @@ def _has_to_rejoin(group: ConsumerGroup, member: Member) -> bool:
     return current.state is MemberState.UNREVOKED_PARTITIONS
 
 
-def _waits_for_others(group: ConsumerGroup, member: Member) -> bool:
+def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
     """Whether others have still to give up some of the member's target."""
     assigned = group.current(member.member_id).assigned
     return any(
@@ -154,7 +154,7 @@ def leave(
     """Remove each member named, whichever protocol it speaks; answered after the write."""
     caller = reply.caller
     results: list[MemberResponse] = []
-    gone: dict[str, Member] = {}
+    gone: dict[str, ConsumerMember] = {}
     causes: list[Cause] = []
     for identity in leave_group.identities(request, caller.api_version):
         error = ErrorCode.NONE
@@ -189,8 +189,10 @@ def leave(
     effects.write(records, done).causes = causes
 
 
-def _leaving_member(group: ConsumerGroup, identity: MemberIdentity) -> Member:
+def _leaving_member(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
     """The member; an administrator names a static one by its instance id alone."""
     owner_id = group.static_ids.get(identity.group_instance_id or "", "")
-    member: Member = caller(group, identity.member_id or owner_id, identity.group_instance_id)
+    member: ConsumerMember = caller(
+        group, identity.member_id or owner_id, identity.group_instance_id
+    )
     return member

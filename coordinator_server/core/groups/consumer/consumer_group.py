@@ -51,7 +51,7 @@ from protocol.offsets_log import LegacyOffsetCommitKey, OffsetCommitKey
 
 if TYPE_CHECKING:
     from coordinator_server.core.caller import MayDescribe
-    from coordinator_server.core.groups.consumer.member import CurrentAssignment, Member
+    from coordinator_server.core.groups.consumer.member import ConsumerMember, CurrentAssignment
     from coordinator_server.core.groups.consumer.regex import ResolvedRegex
     from coordinator_server.core.groups.group import Group
     from coordinator_server.core.groups.modern.assignor_spec import Partitions
@@ -74,7 +74,7 @@ class ConsumerGroup(ModernGroup):
 
     def __init__(self, group_id: str, environment: GroupEnvironment) -> None:
         super().__init__(group_id, environment)
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ConsumerMember] = {}
         self.targets: dict[str, Partitions] = {}
         self.currents: dict[str, CurrentAssignment] = {}
         self.resolved: dict[str, ResolvedRegex] = {}
@@ -142,7 +142,7 @@ class ConsumerGroup(ModernGroup):
                 self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
         return self
 
-    def _set_member(self, member_id: str, member: Member | None) -> None:
+    def _set_member(self, member_id: str, member: ConsumerMember | None) -> None:
         before = self.members.pop(member_id, None)
         if before is not None:
             self._discount(before)
@@ -158,11 +158,11 @@ class ConsumerGroup(ModernGroup):
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member_id
 
-    def _count(self, member: Member) -> None:
+    def _count(self, member: ConsumerMember) -> None:
         self.readers.update(member.topics)
         self._count_the_rest(member, 1)
 
-    def _discount(self, member: Member) -> None:
+    def _discount(self, member: ConsumerMember) -> None:
         readers = self.readers
         for topic in member.topics:
             if readers[topic] > 1:
@@ -171,7 +171,7 @@ class ConsumerGroup(ModernGroup):
                 del readers[topic]
         self._count_the_rest(member, -1)
 
-    def _count_the_rest(self, member: Member, one: int) -> None:
+    def _count_the_rest(self, member: ConsumerMember, one: int) -> None:
         if member.regex:
             count(self.regex_members, member.regex, one)
         if member.classic is not None:
@@ -238,14 +238,14 @@ class ConsumerGroup(ModernGroup):
         """Whether a member owns a partition, or has still to give it up."""
         return partition in self.owners.get(topic_id, ())
 
-    def topics_of(self, member: Member) -> Iterator[str]:
+    def topics_of(self, member: ConsumerMember) -> Iterator[str]:
         """The names of the topics that a member reads, some maybe twice; not all need exist."""
         yield from member.topics
         if member.regex:
             yield from self.resolved.get(member.regex, NEVER_RESOLVED).topics
 
     def subscribed_topics(
-        self, came: Iterable[Member] = (), gone: Iterable[Member] = ()
+        self, came: Iterable[ConsumerMember] = (), gone: Iterable[ConsumerMember] = ()
     ) -> set[str]:
         """The names of all topics that members read, as if some had come and others gone."""
         expressions, lost = dict(self.regex_members), Counter[str]()
@@ -263,7 +263,7 @@ class ConsumerGroup(ModernGroup):
             names |= self.resolved.get(expression, NEVER_RESOLVED).topics
         return names
 
-    def members_with(self, member: Member) -> dict[str, Member]:
+    def members_with(self, member: ConsumerMember) -> dict[str, ConsumerMember]:
         """Return the members with `member` as it is after a request, in place of its old entry."""
         members = self.members | {member.member_id: member}
         previous_id = self.static_ids.get(member.instance_id or "")
@@ -271,7 +271,7 @@ class ConsumerGroup(ModernGroup):
             del members[previous_id]
         return members
 
-    def changes_assignor(self, before: Member, after: Member) -> bool:
+    def changes_assignor(self, before: ConsumerMember, after: ConsumerMember) -> bool:
         """Whether another assignor is preferred once a member is `after` (Kafka's
         hasPreferredServerAssignorChanged)."""
         if before.assignor == after.assignor:
@@ -279,7 +279,7 @@ class ConsumerGroup(ModernGroup):
         chosen = self.preferred_assignor(self.members)
         return chosen != self.preferred_assignor(self.members_with(after))
 
-    def preferred_assignor(self, members: Mapping[str, Member]) -> str:
+    def preferred_assignor(self, members: Mapping[str, ConsumerMember]) -> str:
         """The assignor that most members name; the broker's first if none does.
 
         Of those that as many name it is the last by name, as Kafka's tables happen to have it.
@@ -318,7 +318,7 @@ class ConsumerGroup(ModernGroup):
             return ErrorCode.UNKNOWN_MEMBER_ID
         return self._check_epoch(request, member)
 
-    def _check_epoch(self, request: OffsetCommitRequest, member: Member) -> ErrorCode:
+    def _check_epoch(self, request: OffsetCommitRequest, member: ConsumerMember) -> ErrorCode:
         current = self.current(member.member_id)
         received = request.generation_id_or_member_epoch
         if received == current.epoch:

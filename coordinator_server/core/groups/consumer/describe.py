@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from coordinator_server.core.caller import Caller
     from coordinator_server.core.groups.classic.metadata import GroupMetadata
     from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
-    from coordinator_server.core.groups.consumer.member import Member
+    from coordinator_server.core.groups.consumer.member import ConsumerMember
     from coordinator_server.core.groups.effects import Effects, Reply, Steps
     from coordinator_server.core.groups.settings import GroupSettings, TopicsView
     from coordinator_server.steps import Computation
@@ -107,7 +107,7 @@ def describe(
 
 
 def _described(
-    group: ConsumerGroup, member: Member, pace: Pace
+    group: ConsumerGroup, member: ConsumerMember, pace: Pace
 ) -> Computation[DescribedConsumerMember]:
     """A member. What it has still to give up counts as its own."""
     current = group.current(member.member_id)

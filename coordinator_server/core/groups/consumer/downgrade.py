@@ -24,7 +24,7 @@ from coordinator_server.core.groups.pace import PER_MEMBER, Pace
 if TYPE_CHECKING:
     from coordinator_server.core.groups.classic.member import Protocols
     from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
-    from coordinator_server.core.groups.consumer.member import Member
+    from coordinator_server.core.groups.consumer.member import ConsumerMember
     from coordinator_server.core.groups.effects import Effects
     from coordinator_server.core.groups.group import Group
     from coordinator_server.core.groups.modern.assignor_spec import Partitions
@@ -68,7 +68,7 @@ class Downgrade(NamedTuple):
 
 
 def without(
-    group: ConsumerGroup, gone: Collection[Member], now_ms: int
+    group: ConsumerGroup, gone: Collection[ConsumerMember], now_ms: int
 ) -> Computation[Downgrade | None]:
     """The downgrade that follows when these members go; None if the group stays what it is."""
     if not _is_allowed(group, gone, group.member_count - len(gone)):
@@ -80,13 +80,18 @@ def without(
     return (yield from _downgrade(group, left, group.targets, tombstones, cause, now_ms))
 
 
-def is_due_with(group: ConsumerGroup, replaced: Member) -> bool:
+def is_due_with(group: ConsumerGroup, replaced: ConsumerMember) -> bool:
     """Whether the group is downgraded when a static member comes back with the classic protocol."""
     return replaced.classic is None and _is_allowed(group, (replaced,), group.member_count)
 
 
 def with_replaced(
-    group: ConsumerGroup, replaced: Member, joining: Member, now_ms: int, *, has_to_rebalance: bool
+    group: ConsumerGroup,
+    replaced: ConsumerMember,
+    joining: ConsumerMember,
+    now_ms: int,
+    *,
+    has_to_rebalance: bool,
 ) -> Computation[Downgrade]:
     """The downgrade by a static member that has come back as `joining`, of the classic protocol."""
     ids = [
@@ -100,7 +105,7 @@ def with_replaced(
     return (yield from _downgrade(group, [*others, joining], targets, tombstones, cause, now_ms))
 
 
-def _is_allowed(group: ConsumerGroup, gone: Collection[Member], size: int) -> bool:
+def _is_allowed(group: ConsumerGroup, gone: Collection[ConsumerMember], size: int) -> bool:
     """Whether nobody of the consumer protocol is left without these members, and the settings let
     a group of so many members go back."""
     consumers = group.member_count - group.classic_count
@@ -113,7 +118,7 @@ def _is_allowed(group: ConsumerGroup, gone: Collection[Member], size: int) -> bo
 
 def _downgrade(
     group: ConsumerGroup,
-    members: Iterable[Member],
+    members: Iterable[ConsumerMember],
     targets: Mapping[str, Partitions],
     tombstones: list[CoordinatorRecord],
     cause: Cause | None,

@@ -15,8 +15,8 @@ from coordinator_server.core.groups.consumer import leaving, timers, upgrade
 from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
 from coordinator_server.core.groups.consumer.member import (
     NOTHING_OWNED,
+    ConsumerMember,
     CurrentAssignment,
-    Member,
     holds_all,
 )
 from coordinator_server.core.groups.consumer.records import current_record, member_record
@@ -156,7 +156,7 @@ def wrong_kind(request: ConsumerGroupHeartbeatRequest, _: Caller) -> ConsumerGro
 # --- with a group -----------------------------------------------------------------------------
 
 
-class Plan(NamedTuple):
+class ConsumerPlan(NamedTuple):
     """What a heartbeat comes to: records, the answer, and what is to be done once they are written.
 
     `member_id` is None if the member leaves for good; `revision` that of the topics, if the
@@ -228,12 +228,12 @@ def _serve(
     if request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH):
         planning = _leave(group, request, now_ms)
     else:
-        planning = _Heartbeat(group, records, request, reply.caller, now_ms).plan()
+        planning = _ConsumerHeartbeat(group, records, request, reply.caller, now_ms).plan()
     return (yield from serve_heartbeat(group, planning, reply, _error, _finish, now_ms, effects))
 
 
 def _finish(
-    group: Group, plan: Plan, now_ms: int, effects: Effects
+    group: Group, plan: ConsumerPlan, now_ms: int, effects: Effects
 ) -> ConsumerGroupHeartbeatResponse:
     """The records are written: timers, or the round that a classic group begins with."""
     if plan.downgrade is not None:
@@ -253,18 +253,18 @@ def _finish(
 
 def _leave(
     group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now_ms: int
-) -> Computation[Plan]:
+) -> Computation[ConsumerPlan]:
     """A member leaves, for good or for a while."""
     member_id, epoch = request.member_id, request.member_epoch
-    member: Member = caller(group, member_id, request.instance_id)
+    member: ConsumerMember = caller(group, member_id, request.instance_id)
     response = ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=epoch)
     if epoch == STATIC_LEAVING_EPOCH:
-        return Plan(leaving.leave_for_a_while(group, member), response)
+        return ConsumerPlan(leaving.leave_for_a_while(group, member), response)
     removal = yield from leaving.removal(group, (member,), now_ms)
-    return Plan(removal.records, response, downgrade=removal.downgrade)
+    return ConsumerPlan(removal.records, response, downgrade=removal.downgrade)
 
 
-class _Heartbeat:
+class _ConsumerHeartbeat:
     """A heartbeat that does not leave, on its way to a plan."""
 
     def __init__(
@@ -282,7 +282,7 @@ class _Heartbeat:
         self._records = records
         self._is_joining = request.member_epoch == JOINING_EPOCH
 
-    def plan(self) -> Computation[Plan]:
+    def plan(self) -> Computation[ConsumerPlan]:
         """What it comes to. Raises RefusedError."""
         group, request, records = self._group, self._request, self._records
         limit = group.settings.consumer_max_size
@@ -328,7 +328,7 @@ class _Heartbeat:
             response.assignment = _assignment(moved.assigned)
         if is_large:
             yield
-        return Plan(
+        return ConsumerPlan(
             records,
             response,
             member_id,
@@ -338,7 +338,7 @@ class _Heartbeat:
             may_describe=self._caller.may_describe,
         )
 
-    def _member(self, member_id: str) -> tuple[Member, CurrentAssignment]:
+    def _member(self, member_id: str) -> tuple[ConsumerMember, CurrentAssignment]:
         """The member as it was before, and what it owns; a blank one that joins."""
         group, instance_id = self._group, self._request.instance_id
         if instance_id is not None:
@@ -349,11 +349,13 @@ class _Heartbeat:
             if owner is not None:
                 return self._replaced(member_id, group.members[owner])
         if self._is_joining:
-            member = group.members.get(member_id, Member(member_id))
+            member = group.members.get(member_id, ConsumerMember(member_id))
             return member, group.currents.get(member_id, NOTHING_OWNED)
         return known_member(group, member_id), self._checked_epoch(member_id)
 
-    def _replaced(self, member_id: str, owner: Member) -> tuple[Member, CurrentAssignment]:
+    def _replaced(
+        self, member_id: str, owner: ConsumerMember
+    ) -> tuple[ConsumerMember, CurrentAssignment]:
         """A static member is back; one that speaks this protocol has to have left before."""
         is_away = self._group.current(owner.member_id).epoch == STATIC_LEAVING_EPOCH
         if owner.classic is None and not is_away:
@@ -382,7 +384,7 @@ class _Heartbeat:
         owned = self._request.topic_partitions
         return None if owned is None else [(one.topic_id, one.partitions) for one in owned]
 
-    def _updated(self, member: Member) -> Member:
+    def _updated(self, member: ConsumerMember) -> ConsumerMember:
         """The member with what the request says of it beside the names of topics; null leaves a
         field as it was."""
         request = self._request

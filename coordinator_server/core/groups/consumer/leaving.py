@@ -27,7 +27,7 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
     from coordinator_server.core.groups.consumer.downgrade import Downgrade
-    from coordinator_server.core.groups.consumer.member import Member
+    from coordinator_server.core.groups.consumer.member import ConsumerMember
     from coordinator_server.core.groups.effects import Effects, Steps
     from coordinator_server.core.groups.explain import Trigger
     from coordinator_server.core.groups.purgatory import DelayedOperation
@@ -42,7 +42,9 @@ class Removal(NamedTuple):
     downgrade: Downgrade | None = None
 
 
-def removal(group: ConsumerGroup, members: Sequence[Member], now_ms: int) -> Computation[Removal]:
+def removal(
+    group: ConsumerGroup, members: Sequence[ConsumerMember], now_ms: int
+) -> Computation[Removal]:
     """Return the records by which members are removed: the group epoch rises, or the group becomes
     a classic one.
 
@@ -98,7 +100,7 @@ def fence(
     write.then(done)
 
 
-def leave_for_a_while(group: ConsumerGroup, member: Member) -> list[CoordinatorRecord]:
+def leave_for_a_while(group: ConsumerGroup, member: ConsumerMember) -> list[CoordinatorRecord]:
     """A static member keeps its partitions until it is back or its session ends."""
     current = group.current(member.member_id)
     away = current._replace(

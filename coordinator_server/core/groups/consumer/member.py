@@ -20,7 +20,7 @@ OwnedPartitions = Mapping[bytes, Mapping[int, int]]
 """The member epochs of requests that are no plain heartbeats."""
 
 
-class Member(NamedTuple):
+class ConsumerMember(NamedTuple):
     """What a member says of itself. `topics` are the names it subscribes to, in order.
 
     `classic` is there while it speaks the classic protocol in this group.

@@ -23,7 +23,7 @@ Listed = Collection[tuple[bytes, Collection[int]]]
 """What a member says it owns, by topic id."""
 
 
-class Target(NamedTuple):
+class PartitionTarget(NamedTuple):
     """The epoch of the target assignment, and the partitions of one member in it."""
 
     epoch: int
@@ -34,7 +34,7 @@ class UnknownStateError(Exception):
     """The member is in a state that is not known here: it has to give up all and rejoin."""
 
 
-class Reconciliation(NamedTuple):
+class PartitionReconciliation(NamedTuple):
     """One step. `is_owned(topic id, partition)` says whether any member owns it.
 
     `subscribed` are the ids of the topics that the member reads. `listed` is None when the
@@ -42,7 +42,7 @@ class Reconciliation(NamedTuple):
     """
 
     current: CurrentAssignment
-    target: Target
+    target: PartitionTarget
     subscribed: Collection[bytes]
     is_owned: Callable[[bytes, int], bool]
     listed: Listed | None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from coordinator_server.core.groups.consumer.member import CurrentAssignment, Member
+from coordinator_server.core.groups.consumer.member import ConsumerMember, CurrentAssignment
 from coordinator_server.core.groups.consumer.regex import ResolvedRegex
 from coordinator_server.core.groups.consumer.state import MemberState
 from protocol.consumer_group_records import (
@@ -41,7 +41,7 @@ def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRe
     return ConsumerGroupMetadataKey(group_id=group_id), value
 
 
-def member_record(group_id: str, member: Member) -> CoordinatorRecord:
+def member_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
     """What a member asks for."""
     value = ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
@@ -58,9 +58,9 @@ def member_record(group_id: str, member: Member) -> CoordinatorRecord:
     return key, value
 
 
-def member_of(member_id: str, value: ConsumerGroupMemberMetadataValue) -> Member:
+def member_of(member_id: str, value: ConsumerGroupMemberMetadataValue) -> ConsumerMember:
     """The member that a record holds."""
-    return Member(
+    return ConsumerMember(
         member_id,
         instance_id=value.instance_id,
         rack_id=value.rack_id,

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.core.groups.consumer.reconcile import Reconciliation, UnknownStateError
+from coordinator_server.core.groups.consumer.reconcile import (
+    PartitionReconciliation,
+    UnknownStateError,
+)
 from coordinator_server.core.groups.consumer.records import (
     current_record,
     epoch_record,
@@ -26,15 +29,15 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
-    from coordinator_server.core.groups.consumer.member import CurrentAssignment, Member
-    from coordinator_server.core.groups.consumer.reconcile import Listed, Target
+    from coordinator_server.core.groups.consumer.member import ConsumerMember, CurrentAssignment
+    from coordinator_server.core.groups.consumer.reconcile import Listed, PartitionTarget
     from coordinator_server.core.groups.records import CoordinatorRecord
     from coordinator_server.steps import Computation
 
 
 def replace_static(
-    group: ConsumerGroup, owner: Member, member_id: str, records: list[CoordinatorRecord]
-) -> tuple[Member, CurrentAssignment]:
+    group: ConsumerGroup, owner: ConsumerMember, member_id: str, records: list[CoordinatorRecord]
+) -> tuple[ConsumerMember, CurrentAssignment]:
     """A static member is back and takes what it had, under another id maybe."""
     group_id = group.group_id
     member = owner._replace(member_id=member_id)
@@ -51,8 +54,8 @@ def replace_static(
 
 def next_epoch(
     group: ConsumerGroup,
-    before: Member,
-    after: Member,
+    before: ConsumerMember,
+    after: ConsumerMember,
     records: list[CoordinatorRecord],
     *,
     bumps: bool,
@@ -77,9 +80,9 @@ def next_epoch(
 
 def reconciled(
     group: ConsumerGroup,
-    member: Member,
+    member: ConsumerMember,
     current: CurrentAssignment,
-    target: Target,
+    target: PartitionTarget,
     listed: Listed | None,
     *,
     has_new_subscription: bool,
@@ -96,7 +99,7 @@ def reconciled(
             subscribed.add(known.topic_id)
         if pace.is_due():
             yield
-    step = Reconciliation(
+    step = PartitionReconciliation(
         current,
         target,
         subscribed,

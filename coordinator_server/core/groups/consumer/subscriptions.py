@@ -26,7 +26,7 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
-    from coordinator_server.core.groups.consumer.member import Member
+    from coordinator_server.core.groups.consumer.member import ConsumerMember
     from coordinator_server.core.groups.effects import Effects, Steps
     from coordinator_server.core.groups.records import CoordinatorRecord
 
@@ -48,8 +48,8 @@ _NO_REGEX = RegexChange(is_new=False, is_resolved=False, has_to_resolve=False)
 
 def regex_change(
     group: ConsumerGroup,
-    before: Member,
-    after: Member,
+    before: ConsumerMember,
+    after: ConsumerMember,
     now_ms: int,
     records: list[CoordinatorRecord],
 ) -> RegexChange:

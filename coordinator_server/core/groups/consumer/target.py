@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from coordinator_server.core.groups.consumer.assignors.table import ASSIGNORS
-from coordinator_server.core.groups.consumer.reconcile import Target
+from coordinator_server.core.groups.consumer.reconcile import PartitionTarget
 from coordinator_server.core.groups.consumer.records import target_epoch_record, target_record
 from coordinator_server.core.groups.consumer.timers import ASSIGNMENT_INTERVAL
 from coordinator_server.core.groups.modern.assignor_spec import GroupSpec, MemberSpec
@@ -19,7 +19,7 @@ from coordinator_server.core.groups.pace import Pace
 
 if TYPE_CHECKING:
     from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
-    from coordinator_server.core.groups.consumer.member import Member
+    from coordinator_server.core.groups.consumer.member import ConsumerMember
     from coordinator_server.core.groups.modern.assignor_spec import Partitions
     from coordinator_server.core.groups.records import CoordinatorRecord
     from coordinator_server.steps import Computation
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 def target_of_member(
     group: ConsumerGroup,
     epoch: int,
-    member: Member,
+    member: ConsumerMember,
     now_ms: int,
     records: list[CoordinatorRecord],
-) -> Computation[Target]:
+) -> Computation[PartitionTarget]:
     """What `member` shall own at group epoch `epoch`; computes the assignment if it may.
 
     `member` is as it is after the heartbeat at hand, which the group does not know yet.
     """
     if epoch <= group.assignment_epoch or not group.may_assign(ASSIGNMENT_INTERVAL, now_ms):
-        return Target(group.assignment_epoch, last_target(group, member))
+        return PartitionTarget(group.assignment_epoch, last_target(group, member))
     members = group.members_with(member)
     spec = yield from _group_spec(group, members)
     targets = yield from ASSIGNORS[group.preferred_assignor(members)](spec)
@@ -49,16 +49,18 @@ def target_of_member(
         if pace.is_due(1 + len(target)):
             yield
     records.append(target_epoch_record(group.group_id, epoch, now_ms))
-    return Target(epoch, targets.get(member.member_id, {}))
+    return PartitionTarget(epoch, targets.get(member.member_id, {}))
 
 
-def last_target(group: ConsumerGroup, member: Member) -> Partitions:
+def last_target(group: ConsumerGroup, member: ConsumerMember) -> Partitions:
     """The target so far; a static member has that of the one it replaces."""
     owner = group.static_ids.get(member.instance_id or "", member.member_id)
     return group.targets.get(owner, {})
 
 
-def _group_spec(group: ConsumerGroup, members: Mapping[str, Member]) -> Computation[GroupSpec]:
+def _group_spec(
+    group: ConsumerGroup, members: Mapping[str, ConsumerMember]
+) -> Computation[GroupSpec]:
     """The group as an assignor sees it. Members with the same subscription share its topics."""
     topics = group.environment.topics
     counts: dict[bytes, int] = {}

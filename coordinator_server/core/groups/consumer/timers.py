@@ -40,7 +40,7 @@ _TRIGGERS = {
 }
 
 
-class DelayedSession(MemberTimer["ConsumerGroup"]):
+class ConsumerSession(MemberTimer["ConsumerGroup"]):
     """Ends the session of a member."""
 
     __slots__ = ("timeout_ms",)
@@ -57,7 +57,7 @@ class DelayedSession(MemberTimer["ConsumerGroup"]):
         )
 
 
-class DelayedRevocation(MemberTimer["ConsumerGroup"]):
+class PartitionRevocation(MemberTimer["ConsumerGroup"]):
     """Fences a member that has not given its partitions up in time, at the `epoch` it was at."""
 
     __slots__ = ("epoch",)
@@ -107,8 +107,8 @@ def renew_session(
 ) -> None:
     """Start a member's session again; one of the classic protocol has brought its own timeout."""
     session = group.sessions.get(member_id)
-    if not isinstance(session, DelayedSession):
-        session = group.sessions[member_id] = DelayedSession(member_id)
+    if not isinstance(session, ConsumerSession):
+        session = group.sessions[member_id] = ConsumerSession(member_id)
     if timeout_ms is None:
         timeout_ms = config(group, SESSION_TIMEOUT)
     session.timeout_ms = timeout_ms
@@ -150,7 +150,7 @@ def watch_revocation(group: ConsumerGroup, member_id: str, now_ms: int) -> None:
         group.purgatory.cancel(group.revocations.pop(member_id))
     if current.state is not MemberState.UNREVOKED_PARTITIONS:
         return
-    revocation = group.revocations[member_id] = DelayedRevocation(member_id, current.epoch)
+    revocation = group.revocations[member_id] = PartitionRevocation(member_id, current.epoch)
     timeout_ms = group.members[member_id].rebalance_timeout_ms
     group.purgatory.schedule(revocation, now_ms + timeout_ms)
 

@@ -17,7 +17,7 @@ from coordinator_server.core.groups.consumer.classic_protocol import (
     classic_metadata,
 )
 from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
-from coordinator_server.core.groups.consumer.member import CurrentAssignment, Member
+from coordinator_server.core.groups.consumer.member import ConsumerMember, CurrentAssignment
 from coordinator_server.core.groups.consumer.records import (
     current_record,
     epoch_record,
@@ -118,7 +118,7 @@ def _member_records(group: GroupMetadata, member: MemberMetadata) -> list[Coordi
     except ProtocolError:
         raise _refused(group, "the embedded consumer protocol is malformed") from None
     generation = group.generation_id
-    upgraded = Member(
+    upgraded = ConsumerMember(
         member.member_id,
         instance_id=member.group_instance_id,
         rack_id=subscription.rack_id or None,

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from coordinator_server.core.groups.explain import (
     Cause,
     LateCause,
-    Outcome,
     Rebalance,
+    RebalanceOutcome,
     Rejoin,
     Trigger,
 )
 from coordinator_server.core.groups.modern.snapshot import (
-    Snapshot,
+    GroupSnapshot,
     held,
     instance_id,
     pairs,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from coordinator_server.core.groups.effects import Effects
     from coordinator_server.core.groups.group import Group
-    from coordinator_server.core.groups.modern.snapshot import Indexes, ModernGroup, Partition
+    from coordinator_server.core.groups.modern.snapshot import DescribableGroup, Indexes, Partition
     from coordinator_server.core.groups.records import CoordinatorRecord
 
     OwnerOf = Callable[[Partition], str | None]
@@ -72,11 +72,16 @@ class EpochChange(Rebalance):
 
     __slots__ = ("assigned_ms", "environment", "kind", "pending", "revocations", "waits")
 
-    before: Snapshot | None
-    after: Snapshot | None
+    before: GroupSnapshot | None
+    after: GroupSnapshot | None
 
     def __init__(
-        self, group: ModernGroup, cause: Cause, epoch_before: int, before: Snapshot, now_ms: int
+        self,
+        group: DescribableGroup,
+        cause: Cause,
+        epoch_before: int,
+        before: GroupSnapshot,
+        now_ms: int,
     ) -> None:
         super().__init__(cause, epoch_before, None, now_ms)
         self.rejoined.clear()
@@ -97,7 +102,7 @@ class EpochChange(Rebalance):
                     mine[member_id] = Wait(wait.since_ms)
                     mine[member_id].holders.update(wait.holders)
 
-    def follow(self, group: ModernGroup, touched: Mapping[str, object], now_ms: int) -> None:
+    def follow(self, group: DescribableGroup, touched: Mapping[str, object], now_ms: int) -> None:
         """Take note of where these members are now."""
         members: Iterable[str] = touched.keys() & group.members.keys()
         if self.assigned_ms is None and group.assignment_epoch >= self.generation:
@@ -133,7 +138,7 @@ class EpochChange(Rebalance):
             wait.ended_ms = now_ms
         return None
 
-    def _arrive(self, group: ModernGroup, member_id: str, now_ms: int) -> None:
+    def _arrive(self, group: DescribableGroup, member_id: str, now_ms: int) -> None:
         if not has_reached(group, member_id):
             self.pending.add(member_id)
             self.rejoined.pop(member_id, None)
@@ -143,18 +148,20 @@ class EpochChange(Rebalance):
         arrival = Rejoin(now_ms - self.started_ms, instance_id(member), member.client_id)
         self.rejoined.setdefault(member_id, arrival)
 
-    def so_far(self, group: ModernGroup, now_ms: int) -> EpochChange:
+    def so_far(self, group: DescribableGroup, now_ms: int) -> EpochChange:
         """The account as it would be if it ended now."""
-        return copy(self).close(Outcome.UNDER_WAY, Snapshot(group), now_ms)
+        return copy(self).close(RebalanceOutcome.UNDER_WAY, GroupSnapshot(group), now_ms)
 
-    def close(self, outcome: Outcome, after: Snapshot | None, now_ms: int) -> EpochChange:
+    def close(
+        self, outcome: RebalanceOutcome, after: GroupSnapshot | None, now_ms: int
+    ) -> EpochChange:
         """The account has ended, with the group as it was `after` it."""
         self.end(outcome, None, now_ms)
         self.after = after
         return self
 
 
-def has_reached(group: ModernGroup, member_id: str) -> bool:
+def has_reached(group: DescribableGroup, member_id: str) -> bool:
     """Whether a member has reached the target assignment."""
     current = group.currents.get(member_id)
     if current is None:
@@ -202,7 +209,7 @@ class Before(NamedTuple):
     epoch: int
     metadata_hash: int
     touched: dict[str, Any]
-    snapshot: Snapshot | None
+    snapshot: GroupSnapshot | None
 
 
 def before_write(group: Group, records: Sequence[CoordinatorRecord]) -> Before | None:
@@ -218,7 +225,7 @@ def before_write(group: Group, records: Sequence[CoordinatorRecord]) -> Before |
     members = modern.members
     touched = {member_id: members.get(member_id) for member_id in _member_ids(records)}
     may_rise = len(records) > 1 or hasattr(records[0][1], "epoch")
-    snapshot = Snapshot(modern) if may_rise else None
+    snapshot = GroupSnapshot(modern) if may_rise else None
     return Before(modern, modern.epoch, modern.metadata_hash, touched, snapshot)
 
 
@@ -236,12 +243,12 @@ def after_write(
     """Begin, go on with or end the account of a group, of which records were replayed."""
     account = before.group.rebalance
     if account is not None and not isinstance(account, EpochChange):  # the group is upgraded
-        last = account.end(Outcome.SUPERSEDED, before.group.protocol_type, now_ms)
+        last = account.end(RebalanceOutcome.SUPERSEDED, before.group.protocol_type, now_ms)
         effects.explain(last)
         before.group.rebalance = account = None
     if group.kind is GroupKind.CLASSIC:
         if account is not None:
-            effects.explain(account.close(Outcome.SUPERSEDED, before.snapshot, now_ms))
+            effects.explain(account.close(RebalanceOutcome.SUPERSEDED, before.snapshot, now_ms))
             before.group.rebalance = None
         return
     modern: Any = group
@@ -269,7 +276,7 @@ def _risen(
         return account
     snapshot = before.snapshot
     if snapshot is None:  # classic members go on with what they have had
-        snapshot = Snapshot(group).without(
+        snapshot = GroupSnapshot(group).without(
             {one.member_id for one in group.members.values() if _classic(one) is None}
         )
     if account is not None and account.assigned_ms is None:
@@ -281,7 +288,7 @@ def _risen(
     begun.also += [LateCause(cause, 0) for cause in causes[1:]]
     if account is not None:
         begun.overtake(account, group.members)
-        effects.explain(account.close(Outcome.SUPERSEDED, snapshot, now_ms))
+        effects.explain(account.close(RebalanceOutcome.SUPERSEDED, snapshot, now_ms))
     return begun
 
 
@@ -341,12 +348,12 @@ def cause_of(trigger: Trigger, member: Any, *, timeout_ms: int | None = None) ->
 
 def _end_if_reached(group: Any, account: EpochChange, now_ms: int, effects: Effects) -> None:
     if not group.members:
-        outcome = Outcome.EMPTY
+        outcome = RebalanceOutcome.EMPTY
     elif account.assigned_ms is not None and not account.pending:
-        outcome = Outcome.STABLE
+        outcome = RebalanceOutcome.STABLE
     else:
         return
-    effects.explain(account.close(outcome, Snapshot(group), now_ms))
+    effects.explain(account.close(outcome, GroupSnapshot(group), now_ms))
     group.rebalance = None
 
 
@@ -358,7 +365,7 @@ def loaded(group: Any, now_ms: int, effects: Effects) -> None:
     if not group.members:
         return
     cause = Cause(Trigger.COORDINATOR_LOADED)
-    account = EpochChange(group, cause, group.epoch, Snapshot(group), now_ms)
+    account = EpochChange(group, cause, group.epoch, GroupSnapshot(group), now_ms)
     account.follow(group, group.members, now_ms)
     group.rebalance = account
     _end_if_reached(group, account, now_ms, effects)
@@ -367,13 +374,15 @@ def loaded(group: Any, now_ms: int, effects: Effects) -> None:
 def unloaded(group: Any, now_ms: int, effects: Effects) -> None:
     """The coordinator lets go of a group."""
     if group.rebalance is not None:
-        effects.explain(group.rebalance.close(Outcome.UNLOADED, Snapshot(group), now_ms))
+        effects.explain(
+            group.rebalance.close(RebalanceOutcome.UNLOADED, GroupSnapshot(group), now_ms)
+        )
         group.rebalance = None
 
 
 def ended(group: Any, trigger: Trigger, now_ms: int, effects: Effects) -> None:
     """A group is deleted or has expired. The end of a classic one is explained by itself."""
     if group.kind is not GroupKind.CLASSIC:
-        nothing = Snapshot(group)
+        nothing = GroupSnapshot(group)
         change = EpochChange(group, Cause(trigger), group.epoch, nothing, now_ms)
-        effects.explain(change.close(Outcome.DEAD, None, now_ms))
+        effects.explain(change.close(RebalanceOutcome.DEAD, None, now_ms))

@@ -35,7 +35,7 @@ class Heartbeat(Protocol):
     member_epoch: int
 
 
-class Plan(Protocol):
+class HeartbeatPlan(Protocol):
     """What a heartbeat comes to: records, which are written first, and what follows from them."""
 
     @property
@@ -43,7 +43,7 @@ class Plan(Protocol):
         """The records to write."""
 
 
-P = TypeVar("P", bound=Plan)
+P = TypeVar("P", bound=HeartbeatPlan)
 
 
 # --- without a group ------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ Indexes = Mapping[Any, Iterable[int]]
 """Indexes by topic id or subtopology id."""
 
 
-class ModernGroup(Protocol):
+class DescribableGroup(Protocol):
     """A group whose members have epochs: what consumer, share and streams groups have in common.
 
     Members, targets and current assignments are those of the kind, by member id.
@@ -69,14 +69,14 @@ class MemberThen(NamedTuple):
         return by_name(self.environment, *self.held)
 
 
-class Snapshot:
+class GroupSnapshot:
     """A group at one moment. `is_included` says which of its members count."""
 
     __slots__ = ("_currents", "_environment", "_kind", "_listed", "_members", "protocol")
 
     leader: str | None = None
 
-    def __init__(self, group: ModernGroup) -> None:
+    def __init__(self, group: DescribableGroup) -> None:
         self._kind = group.kind
         self._members = dict(group.members)
         self._currents = dict(group.currents)
@@ -84,7 +84,7 @@ class Snapshot:
         self._listed: list[MemberThen] | None = None
         self.protocol = assignor(group)
 
-    def without(self, member_ids: set[str]) -> Snapshot:
+    def without(self, member_ids: set[str]) -> GroupSnapshot:
         """The same without some of the members."""
         for member_id in member_ids:
             self._members.pop(member_id, None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_server.core.groups.api import GroupApi
-from coordinator_server.core.groups.effects import STEP_ITEMS, SharePartition, StateCall
+from coordinator_server.core.groups.effects import STEP_ITEMS, AssignedSharePartition, StateCall
 from coordinator_server.core.groups.modern.refusal import RefusedError
 from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.core.groups.share.initialize import write_initialized
@@ -73,7 +73,7 @@ class _Changes:
         self._group_id = group_id
         self._topics = topics
         self._answers: dict[str, AlterShareGroupOffsetsResponseTopic] = {}
-        self.offsets: dict[SharePartition, int] = {}
+        self.offsets: dict[AssignedSharePartition, int] = {}
         self.initializing: dict[bytes, SharedTopic] = {}
 
     @property
@@ -126,7 +126,7 @@ class _Changes:
                 f"{self._group_id} {uuid_to_text(known.topic_id)} {index}"
             )
             raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
-        self.offsets[SharePartition(known.topic_id, index)] = start_offset
+        self.offsets[AssignedSharePartition(known.topic_id, index)] = start_offset
         return AlterShareGroupOffsetsResponsePartition(partition_index=index)
 
 
@@ -207,7 +207,7 @@ def _with_errors(
     for topic in response.responses:
         topic.partitions = [
             _failed(one.partition_index, errors[place])
-            if (place := SharePartition(topic.topic_id, one.partition_index)) in errors
+            if (place := AssignedSharePartition(topic.topic_id, one.partition_index)) in errors
             else one
             for one in topic.partitions
         ]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from coordinator_server.core.groups.api import GroupApi
-from coordinator_server.core.groups.effects import SharePartition, StateCall
+from coordinator_server.core.groups.effects import AssignedSharePartition, StateCall
 from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.core.groups.share.partitions import (
     NO_STATES,
@@ -110,7 +110,7 @@ def delete(
 
     def written(error: ErrorCode, now_ms: int, effects: Effects) -> None:
         partitions = [
-            SharePartition(topic_id, partition)
+            AssignedSharePartition(topic_id, partition)
             for topic_id, (_, of_topic) in going.items()
             for partition in sorted(of_topic)
         ]

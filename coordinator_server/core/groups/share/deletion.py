@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_server.core.groups.delete_groups import delete, refuse
-from coordinator_server.core.groups.effects import SharePartition, StateCall
+from coordinator_server.core.groups.effects import AssignedSharePartition, StateCall
 from coordinator_server.core.groups.share.partitions import PartitionStates, SharedTopic, combined
 from coordinator_server.core.groups.share.records import states_record
 from protocol.coordinator_errors import client_error
@@ -40,7 +40,7 @@ def delete_share_group(
             effects.reply(reply, refuse(request, reply.caller, client_error(error)))
             return
         partitions = [
-            SharePartition(topic_id, partition)
+            AssignedSharePartition(topic_id, partition)
             for topic_id, topic in topics.items()
             for partition in sorted(topic.partitions)
         ]

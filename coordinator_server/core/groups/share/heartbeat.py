@@ -112,7 +112,7 @@ def wrong_kind(request: ShareGroupHeartbeatRequest, _: Caller) -> ShareGroupHear
 # --- with a group -----------------------------------------------------------------------------
 
 
-class Plan(NamedTuple):
+class SharePlan(NamedTuple):
     """What a heartbeat comes to: records, the answer, and what is to be done once they are written.
 
     `member_id` is None if the member leaves; `revision` that of the topics, if the metadata hash
@@ -137,7 +137,7 @@ def heartbeat(
     if request.member_epoch == LEAVING_EPOCH:
         planning = _leave(group, request)
     else:
-        planning = _Heartbeat(group, request, reply.caller, now_ms).plan()
+        planning = _ShareHeartbeat(group, request, reply.caller, now_ms).plan()
     yield from serve_heartbeat(group, planning, reply, _error, _finish, now_ms, effects)
 
 
@@ -157,7 +157,7 @@ def first_heartbeat(
 
 
 def _finish(
-    group: ShareGroup, plan: Plan, now_ms: int, effects: Effects
+    group: ShareGroup, plan: SharePlan, now_ms: int, effects: Effects
 ) -> ShareGroupHeartbeatResponse:
     """The records are written: the session, and the call to the share coordinator."""
     if plan.revision is not None:
@@ -169,14 +169,14 @@ def _finish(
     return plan.response
 
 
-def _leave(group: ShareGroup, request: ShareGroupHeartbeatRequest) -> Computation[Plan]:
+def _leave(group: ShareGroup, request: ShareGroupHeartbeatRequest) -> Computation[SharePlan]:
     member_id = request.member_id
     response = ShareGroupHeartbeatResponse(member_id=member_id, member_epoch=LEAVING_EPOCH)
     records = yield from removal(group, known_member(group, member_id))
-    return Plan(records, response)
+    return SharePlan(records, response)
 
 
-class _Heartbeat:
+class _ShareHeartbeat:
     """A heartbeat that does not leave, on its way to a plan."""
 
     def __init__(
@@ -193,7 +193,7 @@ class _Heartbeat:
         self._records: list[CoordinatorRecord] = []
         self._is_joining = request.member_epoch == JOINING_EPOCH
 
-    def plan(self) -> Computation[Plan]:
+    def plan(self) -> Computation[SharePlan]:
         """What it comes to. Raises RefusedError."""
         group, records = self._group, self._records
         check_size(group, group.settings.share_max_size, self._request.member_id, None)
@@ -218,7 +218,7 @@ class _Heartbeat:
         if is_full or moved.assigned != current.assigned:
             response.assignment = _field(moved.assigned)
         initialization = yield from initialization_due(group, epoch, after, self._now_ms, records)
-        return Plan(records, response, after.member_id, revision, initialization)
+        return SharePlan(records, response, after.member_id, revision, initialization)
 
     def _member(self) -> ShareMember:
         """The member as it was before, a blank one that joins."""

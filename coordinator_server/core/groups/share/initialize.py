@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.core.groups.effects import SharePartition, StateCall
+from coordinator_server.core.groups.effects import AssignedSharePartition, StateCall
 from coordinator_server.core.groups.share.leaving import topics_with
 from coordinator_server.core.groups.share.partitions import (
     NO_STATES,
@@ -41,7 +41,7 @@ ADDED_START_OFFSET = 0
 class Initialization(NamedTuple):
     """Partitions whose state shall begin, at an epoch; `known_topics` had partitions before."""
 
-    partitions: tuple[SharePartition, ...]
+    partitions: tuple[AssignedSharePartition, ...]
     epoch: int
     known_topics: frozenset[bytes]
 
@@ -96,7 +96,7 @@ def initialization_due(
         return None
     records.append(states_record(group.group_id, with_initializing(states, missing, topics)))
     partitions = [
-        SharePartition(topic_id, partition)
+        AssignedSharePartition(topic_id, partition)
         for topic_id, topic in missing.items()
         for partition in sorted(topic.partitions)
     ]
@@ -105,7 +105,7 @@ def initialization_due(
 
 
 def write_initialized(
-    group: ShareGroup, partitions: Collection[SharePartition], effects: Effects
+    group: ShareGroup, partitions: Collection[AssignedSharePartition], effects: Effects
 ) -> None:
     """Record that the state of partitions has begun."""
     done = by_topic(partitions)

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from coordinator_server.core.groups.effects import SharePartition
+    from coordinator_server.core.groups.effects import AssignedSharePartition
     from coordinator_server.core.groups.settings import KnownTopic, TopicsView
 
 UNKNOWN_NAME = "<UNKNOWN>"
@@ -41,7 +41,7 @@ class PartitionStates(NamedTuple):
 NO_STATES = PartitionStates()
 
 
-def by_topic(partitions: Iterable[SharePartition]) -> dict[bytes, frozenset[int]]:
+def by_topic(partitions: Iterable[AssignedSharePartition]) -> dict[bytes, frozenset[int]]:
     """Topic id -> partitions."""
     topics: dict[bytes, set[int]] = {}
     for topic_id, partition in partitions:

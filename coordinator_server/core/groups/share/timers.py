@@ -26,7 +26,7 @@ SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL = (
 """The configs that a group may have of its own."""
 
 
-class DelayedSession(MemberTimer["ShareGroup"]):
+class ShareMemberSession(MemberTimer["ShareGroup"]):
     """Ends the session of a member."""
 
     def on_expiration(self, group: ShareGroup, now_ms: int, effects: Effects) -> Steps:
@@ -41,7 +41,7 @@ class DelayedSession(MemberTimer["ShareGroup"]):
 
 def renew_session(group: ShareGroup, member_id: str, now_ms: int) -> None:
     """Start a member's session again."""
-    renew(group, DelayedSession, member_id, now_ms + config(group, SESSION_TIMEOUT))
+    renew(group, ShareMemberSession, member_id, now_ms + config(group, SESSION_TIMEOUT))
 
 
 def load_finished(group: ShareGroup, now_ms: int) -> None:

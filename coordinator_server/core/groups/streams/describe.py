@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         ConfiguredSubtopology,
         InternalTopic,
     )
-    from coordinator_server.core.groups.streams.member import Member
+    from coordinator_server.core.groups.streams.member import StreamsMember
     from coordinator_server.core.groups.streams.streams_group import StreamsGroup
     from coordinator_server.core.groups.streams.task_offsets import Offsets
     from coordinator_server.steps import Computation
@@ -189,7 +189,7 @@ def _key_values(values: Mapping[str, str]) -> list[DescribedKeyValue]:
     return [DescribedKeyValue(key=key, value=value) for key, value in values.items()]
 
 
-def _member(group: StreamsGroup, member: Member) -> Computation[DescribedStreamsMember]:
+def _member(group: StreamsGroup, member: StreamsMember) -> Computation[DescribedStreamsMember]:
     current = group.current(member.member_id)
     endpoint = member.endpoint
     offsets = group.task_offsets.get(member.member_id, TaskOffsets())

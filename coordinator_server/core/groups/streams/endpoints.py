@@ -22,12 +22,12 @@ if TYPE_CHECKING:
         ConfiguredSubtopology,
         ConfiguredTopology,
     )
-    from coordinator_server.core.groups.streams.member import Member
+    from coordinator_server.core.groups.streams.member import StreamsMember
     from coordinator_server.core.groups.streams.tasks import OwnedTasks
 
 
 def partitions_by_endpoint(
-    members: Iterable[tuple[Member, OwnedTasks]],
+    members: Iterable[tuple[StreamsMember, OwnedTasks]],
     topology: ConfiguredTopology,
     topics: TopicsView,
 ) -> list[EndpointToPartitions]:

@@ -24,7 +24,7 @@ from coordinator_server.core.groups.modern.refusal import RefusedError
 from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.core.groups.streams import static_members, timers, validation
 from coordinator_server.core.groups.streams.configs import HEARTBEAT_INTERVAL
-from coordinator_server.core.groups.streams.plan import Plan, planned
+from coordinator_server.core.groups.streams.plan import StreamsPlan, planned
 from coordinator_server.core.groups.streams.streams_group import StreamsGroup
 from protocol.apis.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
@@ -135,7 +135,9 @@ def _serve(
         planning = planned(group, tombstones, request, reply.caller, now_ms)
     interval_ms = config(group, HEARTBEAT_INTERVAL)
 
-    def finish(written: StreamsGroup, plan: Plan, now_ms: int, effects: Effects) -> HeartbeatResult:
+    def finish(
+        written: StreamsGroup, plan: StreamsPlan, now_ms: int, effects: Effects
+    ) -> HeartbeatResult:
         if written is group:
             plan.keep(group)
         _set_timers(written, plan, now_ms)
@@ -144,7 +146,7 @@ def _serve(
     yield from members.serve_heartbeat(group, planning, reply, _refusal, finish, now_ms, effects)
 
 
-def _leave(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Computation[Plan]:
+def _leave(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Computation[StreamsPlan]:
     """A member leaves, for good or for a while. Kafka takes a request to shut down from anybody."""
     member_id = request.member_id
     if request.shutdown_application:
@@ -154,12 +156,12 @@ def _leave(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Comput
         member_id=member_id, member_epoch=request.member_epoch, status=[]
     )
     if request.member_epoch == STATIC_LEAVING_EPOCH:
-        return Plan(static_members.leave_for_a_while(group, member_id), response)
+        return StreamsPlan(static_members.leave_for_a_while(group, member_id), response)
     yield from ()
-    return Plan(group.removal(member_id), response)
+    return StreamsPlan(group.removal(member_id), response)
 
 
-def _set_timers(group: StreamsGroup, plan: Plan, now_ms: int) -> None:
+def _set_timers(group: StreamsGroup, plan: StreamsPlan, now_ms: int) -> None:
     """The records of a heartbeat are written."""
     if plan.member_id is None:
         return

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from coordinator_server.core.groups.modern.members import JOINING_EPOCH
-from coordinator_server.core.groups.streams.state import MemberState
+from coordinator_server.core.groups.streams.state import StreamsMemberState
 from coordinator_server.core.groups.streams.tasks import OwnedTasks
 
 """The member epochs of requests that are no plain heartbeats."""
@@ -17,7 +17,7 @@ from coordinator_server.core.groups.streams.tasks import OwnedTasks
 NOTHING = OwnedTasks()
 
 
-class Member(NamedTuple):
+class StreamsMember(NamedTuple):
     """What a member says of itself; it is one thread of the process `process_id`.
 
     `endpoint` is host and port at which the process answers queries.
@@ -40,13 +40,13 @@ class CurrentTasks(NamedTuple):
 
     epoch: int = JOINING_EPOCH
     previous_epoch: int = JOINING_EPOCH
-    state: MemberState = MemberState.STABLE
+    state: StreamsMemberState = StreamsMemberState.STABLE
     assigned: OwnedTasks = NOTHING
     revoking: OwnedTasks = NOTHING
 
     def is_reconciled_to(self, epoch: int) -> bool:
         """Whether the member has reached the target of `epoch`."""
-        return self.state is MemberState.STABLE and self.epoch == epoch
+        return self.state is StreamsMemberState.STABLE and self.epoch == epoch
 
 
 NO_TASKS = CurrentTasks()

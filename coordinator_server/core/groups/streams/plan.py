@@ -25,8 +25,11 @@ from coordinator_server.core.groups.streams.configs import (
 )
 from coordinator_server.core.groups.streams.configure import configured_topology
 from coordinator_server.core.groups.streams.endpoints import partitions_by_endpoint
-from coordinator_server.core.groups.streams.member import NO_TASKS, CurrentTasks, Member
-from coordinator_server.core.groups.streams.reconcile import Reconciliation, UnknownStateError
+from coordinator_server.core.groups.streams.member import NO_TASKS, CurrentTasks, StreamsMember
+from coordinator_server.core.groups.streams.reconcile import (
+    TaskReconciliation,
+    UnknownTaskStateError,
+)
 from coordinator_server.core.groups.streams.records import (
     current_record,
     epoch_record,
@@ -55,7 +58,7 @@ if TYPE_CHECKING:
         ConfiguredTopology,
         InternalTopic,
     )
-    from coordinator_server.core.groups.streams.reconcile import Target
+    from coordinator_server.core.groups.streams.reconcile import TaskTarget
     from coordinator_server.core.groups.streams.streams_group import StreamsGroup
     from coordinator_server.core.groups.streams.tasks import ListedTasks, OwnedTasks
     from coordinator_server.core.groups.streams.topology import Topology
@@ -65,7 +68,7 @@ if TYPE_CHECKING:
     )
 
 
-class Kept(NamedTuple):
+class SoftState(NamedTuple):
     """What a group knows besides its records after a heartbeat; a new group forgets it, as in
     Kafka."""
 
@@ -75,7 +78,7 @@ class Kept(NamedTuple):
     shutdown_member_id: str | None
 
 
-class Plan(NamedTuple):
+class StreamsPlan(NamedTuple):
     """What a heartbeat comes to. `member_id` is None if the member leaves.
 
     `has_moved` if the tasks that the member has change; `delay_ms` is how long the first assignment
@@ -88,7 +91,7 @@ class Plan(NamedTuple):
     has_moved: bool = False
     delay_ms: int = 0
     to_create: tuple[InternalTopic, ...] = ()
-    kept: Kept | None = None
+    kept: SoftState | None = None
     offsets: TaskOffsets | None = None
 
     def keep(self, group: StreamsGroup) -> None:
@@ -108,9 +111,9 @@ def planned(
     request: StreamsGroupHeartbeatRequest,
     caller: Caller,
     now_ms: int,
-) -> steps.Computation[Plan]:
+) -> steps.Computation[StreamsPlan]:
     """The plan of a heartbeat; its records come after `records`. Raises RefusedError."""
-    return _Heartbeat(group, records, request, caller, now_ms).plan()
+    return _StreamsHeartbeat(group, records, request, caller, now_ms).plan()
 
 
 class _Topics(NamedTuple):
@@ -121,7 +124,7 @@ class _Topics(NamedTuple):
     revision: int
 
 
-class _Heartbeat:
+class _StreamsHeartbeat:
     """A heartbeat on its way to a plan."""
 
     def __init__(
@@ -142,7 +145,7 @@ class _Heartbeat:
         self._is_joining = request.member_epoch == JOINING_EPOCH
         self._listed = TaskLists(request.active_tasks, request.standby_tasks, request.warmup_tasks)
 
-    def plan(self) -> steps.Computation[Plan]:
+    def plan(self) -> steps.Computation[StreamsPlan]:
         """What it comes to. Raises RefusedError."""
         group, records, member_id = self._group, self._records, self._request.member_id
         if self._is_joining:
@@ -173,7 +176,7 @@ class _Heartbeat:
         if moved != current:
             records.append(current_record(group.group_id, member_id, moved))
         response, kept = self._response(after, current, moved, topics)
-        return Plan(
+        return StreamsPlan(
             records,
             response,
             member_id,
@@ -184,7 +187,7 @@ class _Heartbeat:
             offsets=offsets,
         )
 
-    def _member(self) -> tuple[Member, CurrentTasks]:
+    def _member(self) -> tuple[StreamsMember, CurrentTasks]:
         """The member as it was before, and the tasks that it has; a blank one that joins."""
         group, member_id = self._group, self._request.member_id
         instance_id = self._request.instance_id
@@ -193,12 +196,12 @@ class _Heartbeat:
             owner_id = None if instance_id is None else group.static_ids.get(instance_id)
             if owner_id is not None:
                 return replaced(group, owner_id, member_id, self._records)
-            return group.members.get(member_id, Member(member_id)), current
-        member: Member = caller(group, member_id, instance_id)
+            return group.members.get(member_id, StreamsMember(member_id)), current
+        member: StreamsMember = caller(group, member_id, instance_id)
         self._check_epoch(current)
         return member, current
 
-    def _bumps(self, before: Member, after: Member) -> bool:
+    def _bumps(self, before: StreamsMember, after: StreamsMember) -> bool:
         """Whether what a member says of itself raises the group epoch.
 
         A static member may come back with another client id, host, endpoint or timeout.
@@ -224,7 +227,7 @@ class _Heartbeat:
         )
         check_epoch(self._group, received, current.epoch, is_lost_answer=is_lost_answer)
 
-    def _updated(self, member: Member) -> Member:
+    def _updated(self, member: StreamsMember) -> StreamsMember:
         """The member with what the request says of it; null leaves a field as it was."""
         request = self._request
         said: dict[str, Any] = {}
@@ -245,7 +248,7 @@ class _Heartbeat:
         client_id, client_host = self._caller.client_id or "", self._caller.client_host
         return member._replace(client_id=client_id, client_host=client_host, **said)
 
-    def _topology(self, member: Member) -> Topology:
+    def _topology(self, member: StreamsMember) -> Topology:
         """The topology of the group, which the first member brings and nobody changes."""
         group, asked = self._group, self._request.topology
         topology = group.topology
@@ -316,16 +319,18 @@ class _Heartbeat:
             return 0
         return config(group, INITIAL_DELAY)
 
-    def _reconciled(self, member: Member, current: CurrentTasks, target: Target) -> CurrentTasks:
+    def _reconciled(
+        self, member: StreamsMember, current: CurrentTasks, target: TaskTarget
+    ) -> CurrentTasks:
         """One step towards the target. Raises RefusedError."""
         if current.is_reconciled_to(target.epoch):
             return current
-        step = Reconciliation(
+        step = TaskReconciliation(
             member.process_id, current, target, self._group.holders, self._listed.owned()
         )
         try:
             return step.next()
-        except UnknownStateError:
+        except UnknownTaskStateError:
             message = (
                 "The streams group member is in a unknown state. "
                 "The member must abandon all its tasks and rejoin."
@@ -333,8 +338,8 @@ class _Heartbeat:
             raise RefusedError(ErrorCode.FENCED_MEMBER_EPOCH, message) from None
 
     def _response(
-        self, member: Member, current: CurrentTasks, moved: CurrentTasks, topics: _Topics
-    ) -> tuple[StreamsGroupHeartbeatResponse, Kept]:
+        self, member: StreamsMember, current: CurrentTasks, moved: CurrentTasks, topics: _Topics
+    ) -> tuple[StreamsGroupHeartbeatResponse, SoftState]:
         """The answer, with the tasks and the endpoints if they are news to the member."""
         group, request, topology = self._group, self._request, topics.topology
         response = StreamsGroupHeartbeatResponse(
@@ -369,11 +374,11 @@ class _Heartbeat:
             )
             self._statuses.append(status(StatusCode.SHUTDOWN_APPLICATION, detail))
         response.status = self._statuses
-        return response, Kept(topology, topics.revision, endpoint_epoch, shutdown_member_id)
+        return response, SoftState(topology, topics.revision, endpoint_epoch, shutdown_member_id)
 
     def _members_with(
-        self, member: Member, moved: CurrentTasks
-    ) -> Iterator[tuple[Member, OwnedTasks]]:
+        self, member: StreamsMember, moved: CurrentTasks
+    ) -> Iterator[tuple[StreamsMember, OwnedTasks]]:
         """All members with the tasks that they have; the one at hand is the last."""
         for member_id, other in self._group.members_with(member).items():
             if member_id != member.member_id:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from coordinator_server.core.groups.streams.member import NOTHING, CurrentTasks
-from coordinator_server.core.groups.streams.state import MemberState
+from coordinator_server.core.groups.streams.state import StreamsMemberState
 from coordinator_server.core.groups.streams.tasks import OwnedTasks, holds_any
 
 if TYPE_CHECKING:
@@ -32,18 +32,18 @@ class TaskHolders(Protocol):
         """Whether a process has a task as standby or warm-up."""
 
 
-class Target(NamedTuple):
+class TaskTarget(NamedTuple):
     """The epoch of the target assignment, and the tasks of one member in it."""
 
     epoch: int
     tasks: MemberTasks
 
 
-class UnknownStateError(Exception):
+class UnknownTaskStateError(Exception):
     """The member is in a state that is not known here: it has to give up all and rejoin."""
 
 
-class Reconciliation(NamedTuple):
+class TaskReconciliation(NamedTuple):
     """One step of a member that has not reached its target.
 
     `listed` is what the member says it has, None when it does not say.
@@ -51,7 +51,7 @@ class Reconciliation(NamedTuple):
 
     process_id: str
     current: CurrentTasks
-    target: Target
+    target: TaskTarget
     holders: TaskHolders
     listed: MemberTasks | None
 
@@ -59,11 +59,11 @@ class Reconciliation(NamedTuple):
         """What the member has from now on. Raises UnknownStateError."""
         current, listed = self.current, self.listed
         state = current.state
-        if state is MemberState.UNKNOWN:
+        if state is StreamsMemberState.UNKNOWN:
             if listed is None or any(listed):
-                raise UnknownStateError
+                raise UnknownTaskStateError
             return self._advance(self.target.epoch)
-        if state is MemberState.UNREVOKED_TASKS:
+        if state is StreamsMemberState.UNREVOKED_TASKS:
             if self._still_has(current.revoking):
                 return current
             return self._advance(current.epoch + 1)
@@ -88,18 +88,18 @@ class Reconciliation(NamedTuple):
         revoking = OwnedTasks(active.lost, _sets(standby.lost), _sets(warmup.lost))
         if not revoking.is_empty and self._still_has(revoking):
             kept = OwnedTasks(active.kept, _sets(standby.kept), _sets(warmup.kept))
-            return self._moved(epoch, MemberState.UNREVOKED_TASKS, kept, revoking)
+            return self._moved(epoch, StreamsMemberState.UNREVOKED_TASKS, kept, revoking)
         standby.let_go_of(active.free)
         warmup.let_go_of(active.free)
         is_waiting = active.has_to_wait or standby.has_to_wait or warmup.has_to_wait
         gained = OwnedTasks(
             active.with_free(at), _sets(standby.with_free(at)), _sets(warmup.with_free(at))
         )
-        state = MemberState.UNRELEASED_TASKS if is_waiting else MemberState.STABLE
+        state = StreamsMemberState.UNRELEASED_TASKS if is_waiting else StreamsMemberState.STABLE
         return self._moved(at, state, gained, NOTHING)
 
     def _moved(
-        self, epoch: int, state: MemberState, assigned: OwnedTasks, revoking: OwnedTasks
+        self, epoch: int, state: StreamsMemberState, assigned: OwnedTasks, revoking: OwnedTasks
     ) -> CurrentTasks:
         return CurrentTasks(epoch, self.current.epoch, state, assigned, revoking)
 

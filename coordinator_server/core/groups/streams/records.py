@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from coordinator_server.core.groups.streams.assignors.spec import MemberTasks
-from coordinator_server.core.groups.streams.member import CurrentTasks, Member
-from coordinator_server.core.groups.streams.state import MemberState
+from coordinator_server.core.groups.streams.member import CurrentTasks, StreamsMember
+from coordinator_server.core.groups.streams.state import StreamsMemberState
 from coordinator_server.core.groups.streams.tasks import OwnedTasks
 from protocol.streams_group_records import (
     CurrentTaskIds,
@@ -69,7 +69,7 @@ def topology_record(group_id: str, topology: StreamsGroupTopologyValue) -> Coord
     return StreamsGroupTopologyKey(group_id=group_id), topology
 
 
-def member_record(group_id: str, member: Member) -> CoordinatorRecord:
+def member_record(group_id: str, member: StreamsMember) -> CoordinatorRecord:
     """What a member says of itself."""
     endpoint = member.endpoint
     value = StreamsGroupMemberMetadataValue(
@@ -86,10 +86,10 @@ def member_record(group_id: str, member: Member) -> CoordinatorRecord:
     return StreamsGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value
 
 
-def member_of(member_id: str, value: StreamsGroupMemberMetadataValue) -> Member:
+def member_of(member_id: str, value: StreamsGroupMemberMetadataValue) -> StreamsMember:
     """The member that a record holds."""
     endpoint = value.user_endpoint
-    return Member(
+    return StreamsMember(
         member_id,
         instance_id=value.instance_id,
         rack_id=value.rack_id,
@@ -180,7 +180,7 @@ def current_of(value: StreamsGroupCurrentMemberAssignmentValue) -> CurrentTasks:
     return CurrentTasks(
         epoch=epoch,
         previous_epoch=value.previous_member_epoch,
-        state=MemberState(value.state),
+        state=StreamsMemberState(value.state),
         assigned=OwnedTasks(
             _epochs(value.active_tasks, epoch),
             _tasks(value.standby_tasks),

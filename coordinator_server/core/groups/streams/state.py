@@ -60,7 +60,7 @@ def state_of(group: StateFacts) -> StreamsGroupState:
     return next(state for state, holds in STATE_RULES if holds(group))
 
 
-class MemberState(IntEnum):
+class StreamsMemberState(IntEnum):
     """Where a member is on its way to its target; the numbers are those of its record."""
 
     STABLE = 1
@@ -69,6 +69,6 @@ class MemberState(IntEnum):
     UNKNOWN = 127
 
     @classmethod
-    def _missing_(cls, _: object) -> MemberState:
+    def _missing_(cls, _: object) -> StreamsMemberState:
         """Of a later version."""
         return cls.UNKNOWN

@@ -14,7 +14,7 @@ from coordinator_server.core.groups.modern.members import (
     refuse_unreleased,
 )
 from coordinator_server.core.groups.streams.assignors.spec import MemberTasks
-from coordinator_server.core.groups.streams.member import NOTHING, CurrentTasks, Member
+from coordinator_server.core.groups.streams.member import NOTHING, CurrentTasks, StreamsMember
 from coordinator_server.core.groups.streams.records import (
     current_record,
     member_record,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def replaced(
     group: StreamsGroup, owner_id: str, member_id: str, records: list[CoordinatorRecord]
-) -> tuple[Member, CurrentTasks]:
+) -> tuple[StreamsMember, CurrentTasks]:
     """Return the member that takes over from a static member that left for a while, and its tasks.
 
     Raises RefusedError if the owner of the instance id has not left.

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.records import CoordinatorRecord
     from coordinator_server.core.groups.settings import GroupEnvironment
     from coordinator_server.core.groups.streams.configure import ConfiguredTopology
-    from coordinator_server.core.groups.streams.member import CurrentTasks, Member
+    from coordinator_server.core.groups.streams.member import CurrentTasks, StreamsMember
     from coordinator_server.core.groups.streams.task_offsets import TaskOffsets
     from coordinator_server.core.groups.streams.topology import Topology
     from protocol.apis.offset_commit import OffsetCommitRequest
@@ -80,7 +80,7 @@ class StreamsGroup(ModernGroup):
         self.assignment_configs: Mapping[str, str] = {}
         """The settings that the assignor had when the group epoch last rose."""
         self.topology: Topology | None = None
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, StreamsMember] = {}
         self.targets: dict[str, MemberTasks] = {}
         self.currents: dict[str, CurrentTasks] = {}
         self.holders = Holders()
@@ -132,7 +132,7 @@ class StreamsGroup(ModernGroup):
                 self.assignment_configs = mapping_of(value.last_assignment_configs)
         return self
 
-    def _set_member(self, member_id: str, member: Member | None) -> None:
+    def _set_member(self, member_id: str, member: StreamsMember | None) -> None:
         self._release(member_id)
         before = self.members.get(member_id)
         if before is not None and self.static_ids.get(before.instance_id or "") == member_id:
@@ -228,7 +228,7 @@ class StreamsGroup(ModernGroup):
         epoch = self.assignment_epoch
         return all(self.current(one).is_reconciled_to(epoch) for one in self.members)
 
-    def members_with(self, member: Member) -> dict[str, Member]:
+    def members_with(self, member: StreamsMember) -> dict[str, StreamsMember]:
         """Return the members with `member` as it is after a request, in place of its old entry."""
         members = {**self.members, member.member_id: member}
         owner_id = self.static_ids.get(member.instance_id or "")
@@ -236,12 +236,12 @@ class StreamsGroup(ModernGroup):
             del members[owner_id]
         return members
 
-    def last_target(self, member: Member) -> MemberTasks:
+    def last_target(self, member: StreamsMember) -> MemberTasks:
         """Return the target of a member; a static member has that of the member it replaces."""
         owner_id = self.static_ids.get(member.instance_id or "", member.member_id)
         return self.targets.get(owner_id, MemberTasks())
 
-    def last_assigned(self, member: Member) -> MemberTasks:
+    def last_assigned(self, member: StreamsMember) -> MemberTasks:
         """Return the tasks that a member has; a static member has those of the one it replaces."""
         owner_id = self.static_ids.get(member.instance_id or "", member.member_id)
         active, standby, warmup = self.current(owner_id).assigned

@@ -14,9 +14,9 @@ from coordinator_server.core.groups.modern.configs import config
 from coordinator_server.core.groups.pace import Pace
 from coordinator_server.core.groups.streams.assignors.spec import (
     Assignment,
-    GroupSpec,
-    MemberSpec,
     MemberTasks,
+    StreamsGroupSpec,
+    StreamsMemberSpec,
     Subtopology,
 )
 from coordinator_server.core.groups.streams.assignors.sticky import sticky
@@ -24,7 +24,7 @@ from coordinator_server.core.groups.streams.configs import (
     ASSIGNMENT_INTERVAL,
     STANDBY_REPLICAS,
 )
-from coordinator_server.core.groups.streams.reconcile import Target
+from coordinator_server.core.groups.streams.reconcile import TaskTarget
 from coordinator_server.core.groups.streams.records import target_epoch_record, target_record
 from coordinator_server.core.groups.streams.status import StatusCode, status
 from coordinator_server.core.groups.streams.task_offsets import TaskOffsets
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.effects import Effects, Steps
     from coordinator_server.core.groups.records import CoordinatorRecord
     from coordinator_server.core.groups.streams.configure import ConfiguredTopology
-    from coordinator_server.core.groups.streams.member import Member
+    from coordinator_server.core.groups.streams.member import StreamsMember
     from coordinator_server.core.groups.streams.streams_group import StreamsGroup
     from protocol.apis.streams_group_heartbeat import StreamsStatus
 
@@ -59,12 +59,12 @@ class Computation(NamedTuple):
 
     def target_of(
         self,
-        member: Member,
+        member: StreamsMember,
         records: list[CoordinatorRecord],
         statuses: list[StreamsStatus],
         *,
         is_delayed: bool,
-    ) -> steps.Computation[Target]:
+    ) -> steps.Computation[TaskTarget]:
         """The tasks that `member` shall have; computes the assignment if it may.
 
         `member` is as it is after the heartbeat at hand, which the group does not know yet.
@@ -72,17 +72,17 @@ class Computation(NamedTuple):
         group = self.group
         if is_delayed:
             statuses.append(_delayed("initial rebalance delay"))
-            return Target(group.assignment_epoch, _NO_TASKS)
+            return TaskTarget(group.assignment_epoch, _NO_TASKS)
         if group.assignment_epoch < self.epoch:
             if group.may_assign(ASSIGNMENT_INTERVAL, self.now_ms):
                 members = group.members_with(member)
                 targets = yield from self.compute(members, records)
-                return Target(self.epoch, targets.get(member.member_id, _NO_TASKS))
+                return TaskTarget(self.epoch, targets.get(member.member_id, _NO_TASKS))
             statuses.append(_delayed("assignment interval"))
-        return Target(group.assignment_epoch, group.last_target(member))
+        return TaskTarget(group.assignment_epoch, group.last_target(member))
 
     def compute(
-        self, members: Mapping[str, Member], records: list[CoordinatorRecord]
+        self, members: Mapping[str, StreamsMember], records: list[CoordinatorRecord]
     ) -> steps.Computation[Assignment]:
         """The tasks of all members; nobody has any while topics are missing or wrong."""
         group, last = self.group, self.group.targets
@@ -90,9 +90,9 @@ class Computation(NamedTuple):
         targets: Assignment = {}
         if self.topology.is_ready:
             assert subtopologies is not None
-            spec = GroupSpec(
+            spec = StreamsGroupSpec(
                 {
-                    member_id: MemberSpec(
+                    member_id: StreamsMemberSpec(
                         member.process_id,
                         group.last_assigned(member),
                         group.task_offsets.get(member_id, _NO_OFFSETS).reached,

@@ -22,7 +22,7 @@ from coordinator_server.core.groups.modern.timers import (
 )
 from coordinator_server.core.groups.purgatory import DelayedOperation
 from coordinator_server.core.groups.streams.configs import SESSION_TIMEOUT
-from coordinator_server.core.groups.streams.state import MemberState
+from coordinator_server.core.groups.streams.state import StreamsMemberState
 from coordinator_server.core.groups.streams.target import first_target
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.streams.streams_group import StreamsGroup
 
 
-class DelayedSession(MemberTimer["StreamsGroup"]):
+class StreamsSession(MemberTimer["StreamsGroup"]):
     """Ends the session of a member."""
 
     def on_expiration(self, group: StreamsGroup, now_ms: int, effects: Effects) -> None:
@@ -40,7 +40,7 @@ class DelayedSession(MemberTimer["StreamsGroup"]):
         _fence(group, self, Trigger.MEMBER_EXPIRED, timeout_ms, effects)
 
 
-class DelayedRevocation(MemberTimer["StreamsGroup"]):
+class TaskRevocation(MemberTimer["StreamsGroup"]):
     """Ends a member that does not give its tasks up in time."""
 
     def on_expiration(self, group: StreamsGroup, now_ms: int, effects: Effects) -> None:
@@ -72,16 +72,16 @@ class DelayedAssignment(DelayedOperation["StreamsGroup"]):
 
 def renew_session(group: StreamsGroup, member_id: str, now_ms: int) -> None:
     """Start a member's session again."""
-    renew(group, DelayedSession, member_id, now_ms + config(group, SESSION_TIMEOUT))
+    renew(group, StreamsSession, member_id, now_ms + config(group, SESSION_TIMEOUT))
 
 
 def watch_revocation(group: StreamsGroup, member_id: str, now_ms: int) -> None:
     """What a member has has changed: wait for it to give up what it has to, if anything."""
     if member_id in group.revocations:
         group.purgatory.cancel(group.revocations.pop(member_id))
-    if group.current(member_id).state is not MemberState.UNREVOKED_TASKS:
+    if group.current(member_id).state is not StreamsMemberState.UNREVOKED_TASKS:
         return
-    revocation = group.revocations[member_id] = DelayedRevocation(member_id)
+    revocation = group.revocations[member_id] = TaskRevocation(member_id)
     timeout_ms = group.members[member_id].rebalance_timeout_ms
     group.purgatory.schedule(revocation, now_ms + timeout_ms)
 

@@ -63,9 +63,9 @@ def test_assignors_pause(assignor: str, is_homogeneous: bool) -> None:
 def test_the_task_assignor_pauses() -> None:
     """Active and standby tasks, of members that are new and that had some."""
     subtopologies = {str(number): tasks.Subtopology(700, is_stateful=True) for number in range(3)}
-    members = {str(number): tasks.MemberSpec(f"p{number}") for number in range(4)}
+    members = {str(number): tasks.StreamsMemberSpec(f"p{number}") for number in range(4)}
     for _ in range(2):
-        steps = sticky(tasks.GroupSpec(members, subtopologies, standby_replicas=1))
+        steps = sticky(tasks.StreamsGroupSpec(members, subtopologies, standby_replicas=1))
         assert next(steps) is None
         assignment = run_all(steps)
         active = [
@@ -75,7 +75,7 @@ def test_the_task_assignor_pauses() -> None:
             for partition in partitions
         ]
         assert len(active) == len(set(active)) == 3 * 700
-        members = {name: tasks.MemberSpec(f"p{name}", assignment[name]) for name in members}
+        members = {name: tasks.StreamsMemberSpec(f"p{name}", assignment[name]) for name in members}
 
 
 def test_a_consumer_group_of_very_many_topics() -> None:

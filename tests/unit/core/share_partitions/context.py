@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.core.share_partitions.acknowledge import acknowledge
 from coordinator_server.core.share_partitions.acquire import Acquired, AcquireMode, acquire
-from coordinator_server.core.share_partitions.dead_letters import Outcome
+from coordinator_server.core.share_partitions.dead_letters import QueueOutcome
 from coordinator_server.core.share_partitions.fetched import FetchedBatches
 from coordinator_server.core.share_partitions.in_flight import DeadLetters, GivenUpRecords
 from coordinator_server.core.share_partitions.persister import SharePartitionKey, StateBatch
@@ -185,7 +185,7 @@ class ShareContext:
     def deliver(self, error: str | None = None) -> list[DeadLetters]:
         """Have the oldest dead letters written, or fail to write them; return them."""
         letters, done = self.sent.pop(0)
-        run_all(done([Outcome(one, "queue", error) for one in letters]))
+        run_all(done([QueueOutcome(one, "queue", error) for one in letters]))
         return list(letters)
 
     def _send_dead_letters(

@@ -8,8 +8,8 @@ from unittest.mock import Mock
 import pytest
 
 from coordinator_server.core.share_partitions.dead_letters import (
-    Cause,
     Copies,
+    LetterCause,
     cause_of,
     header_parts,
     read_copies,
@@ -225,7 +225,7 @@ def test_headers() -> None:
         ("__dlq.errors.delivery.count", b"3"),
         ("__dlq.errors.message", b"Offset delivery count exceeded the threshold."),
     )
-    assert cause_of(letters._replace(is_rejected=True)) is Cause.REJECTED
+    assert cause_of(letters._replace(is_rejected=True)) is LetterCause.REJECTED
 
 
 def log_of(

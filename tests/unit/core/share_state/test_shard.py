@@ -27,9 +27,9 @@ from coordinator_server.core.share_state.shard import (
     NEGATIVE_STATE_EPOCH,
     READ_UNINITIALIZED,
     WRITE_UNINITIALIZED,
-    Decision,
-    Outcome,
     ShareCoordinatorShard,
+    StateDecision,
+    StateOutcome,
     StateWrite,
 )
 from coordinator_server.core.share_state.share_group_offset import ShareGroupOffset
@@ -42,7 +42,7 @@ B = SharePartitionKey("g", T1, 1)
 OTHER_TOPIC = SharePartitionKey("g", T2, 0)
 NEGATIVE = SharePartitionKey("g", T1, -1)
 NO_PARTITION = SharePartitionKey("g", T1, 2)
-OK = Outcome(E.NONE)
+OK = StateOutcome(E.NONE)
 
 R = TypeVar("R")
 
@@ -72,14 +72,14 @@ class Shard:
         self.core.replay(record, len(self.log))
         self.log.append(record)
 
-    def _made(self, decision: Decision[R]) -> R:
+    def _made(self, decision: StateDecision[R]) -> R:
         if decision.record is not None:
             self.apply(decision.record)
         return decision.answer
 
     def initialize(
         self, key: SharePartitionKey = A, state_epoch: int = 1, start: int = -1
-    ) -> Outcome:
+    ) -> StateOutcome:
         """InitializeShareGroupState."""
         return self._made(self.core.initialize(key, state_epoch, start, self.now_ms))
 
@@ -91,7 +91,7 @@ class Shard:
         state_epoch: int = 1,
         leader_epoch: int = 0,
         complete: int = 0,
-    ) -> Outcome:
+    ) -> StateOutcome:
         """WriteShareGroupState."""
         laid = [StateBatch(*one) for one in batches]
         write = StateWrite(state_epoch, leader_epoch, start, complete, laid)
@@ -105,7 +105,7 @@ class Shard:
         """ReadShareGroupStateSummary."""
         return self._made(self.core.read_summary(key))
 
-    def delete(self, key: SharePartitionKey = A) -> Outcome:
+    def delete(self, key: SharePartitionKey = A) -> StateOutcome:
         """DeleteShareGroupState."""
         return self._made(self.core.delete(key))
 
@@ -135,9 +135,9 @@ class Shard:
         )
 
 
-def refused(error: E, message: str | None = None) -> Outcome:
+def refused(error: E, message: str | None = None) -> StateOutcome:
     """The answer with an error."""
-    return Outcome(error, message or error.message)
+    return StateOutcome(error, message or error.message)
 
 
 def test_an_initialized_share_partition() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 from coordinator_server.core.transactions.add_partitions import add_partitions
-from coordinator_server.core.transactions.decision import Decision
+from coordinator_server.core.transactions.decision import TransactionDecision
 from coordinator_server.core.transactions.end_transaction import completed, end_transaction
 from coordinator_server.core.transactions.init_producer_id import (
     ProducerIdAndEpoch,
@@ -49,7 +49,7 @@ class TransactionContext:
 
     def init(
         self, producer_id: int = -1, producer_epoch: int = -1, timeout_ms: int = 60_000
-    ) -> Decision:
+    ) -> TransactionDecision:
         """InitProducerId; a producer id that is given is one to go on with."""
         metadata = self.metadata or TransactionMetadata("id", self.new_producer_id())
         expected = ProducerIdAndEpoch(producer_id, producer_epoch) if producer_id >= 0 else None
@@ -65,7 +65,7 @@ class TransactionContext:
 
     def add(
         self, producer: tuple[int, int], *partitions: tuple[str, int], version: int = V1
-    ) -> Decision:
+    ) -> TransactionDecision:
         """AddPartitionsToTxn."""
         return self._apply(
             add_partitions(self.metadata, *producer, partitions or (T0,), version, self.now_ms)
@@ -73,7 +73,7 @@ class TransactionContext:
 
     def end(
         self, producer: tuple[int, int], *, commits: bool = True, version: int = V1
-    ) -> Decision:
+    ) -> TransactionDecision:
         """EndTxn; the markers are not written yet."""
         return self._apply(
             end_transaction(
@@ -90,7 +90,7 @@ class TransactionContext:
         """The markers are written."""
         self._become(completed(self.state, self.now_ms))
 
-    def _apply(self, decision: Decision) -> Decision:
+    def _apply(self, decision: TransactionDecision) -> TransactionDecision:
         if decision.record is not None:
             self._become(decision.record)
         return decision

@@ -30,13 +30,13 @@ from coordinator_server.security.sasl.jwks import Jwks, parse_keys
 from coordinator_server.security.sasl.jwt_validator import JwtValidator
 from coordinator_server.security.sasl.mechanism import (
     SaslAuthenticationError,
-    SaslError,
+    SaslRefusalError,
     UnreadableTokenError,
 )
 from coordinator_server.security.sasl.oauthbearer import (
     Bearer,
+    BearerTokenError,
     OAuthBearer,
-    TokenError,
     new_oauthbearer,
 )
 from coordinator_server.security.sasl.unsecured_jws import UnsecuredRules, new_unsecured, validate
@@ -87,7 +87,7 @@ def _signed(changes: dict[str, Any] | None = None, **header: Any) -> str:
 def _bearer(token: str) -> Bearer:
     if token == "good":
         return Bearer("alice", 5000)
-    raise TokenError("it is bad", "insufficient_scope", "[a]")
+    raise BearerTokenError("it is bad", "insufficient_scope", "[a]")
 
 
 def test_a_good_token() -> None:
@@ -112,7 +112,7 @@ def test_a_bad_token_is_refused_in_two_steps() -> None:
 )
 def test_messages_that_are_refused(message: bytes) -> None:
     """What is no message of the mechanism gets no reason."""
-    with pytest.raises(SaslError):
+    with pytest.raises(SaslRefusalError):
         OAuthBearer(_bearer).evaluate(message)
 
 
@@ -133,7 +133,7 @@ def test_unsigned_tokens() -> None:
     rules = UnsecuredRules(required_scope=("a",))
     token = _unsigned({**GOOD, "scope": ["a", "b"]})
     assert validate(rules, token, NOW * 1000) == Bearer("alice", GOOD["exp"] * 1000)
-    with pytest.raises(TokenError) as caught:
+    with pytest.raises(BearerTokenError) as caught:
         validate(rules, _unsigned({**GOOD, "scope": "b"}), NOW * 1000)
     assert (caught.value.status, caught.value.scope) == ("insufficient_scope", "[a]")
 
@@ -162,7 +162,7 @@ def test_unsigned_tokens() -> None:
 )
 def test_unsigned_tokens_that_are_refused(token: str) -> None:
     """Each for one reason."""
-    with pytest.raises(TokenError):
+    with pytest.raises(BearerTokenError):
         validate(UnsecuredRules(), token, NOW * 1000)
 
 
@@ -188,7 +188,7 @@ def test_options_of_unsigned_tokens() -> None:
 @given(st.text("ab.e0=-_~/+", max_size=50))
 def test_any_token_is_refused(token: str) -> None:
     """Whatever is sent, there are only the errors that the mechanism knows."""
-    with pytest.raises((TokenError, UnreadableTokenError)):
+    with pytest.raises((BearerTokenError, UnreadableTokenError)):
         validate(UnsecuredRules(), token)
 
 
@@ -233,7 +233,7 @@ def test_what_is_not_expected_has_to_be_allowed(claim: str) -> None:
     expected = {"aud": "kafka", "iss": "me"}
     assert validator.validate(_signed({**expected, name: "x"})).user == "alice"
     assert validator.validate(_signed({**expected, name: None})).user == "alice"
-    with pytest.raises(TokenError):
+    with pytest.raises(BearerTokenError):
         validator.validate(_signed({**dict.fromkeys(expected, "x"), name: None}))
 
 
@@ -249,7 +249,7 @@ def test_what_is_not_expected_has_to_be_allowed(claim: str) -> None:
 )  # fmt: skip
 def test_signed_tokens_that_are_refused(changes: dict[str, Any]) -> None:
     """A claim is missing or wrong; the reason never quotes the token."""
-    with pytest.raises(TokenError) as caught:
+    with pytest.raises(BearerTokenError) as caught:
         _validator().validate(_signed({"iss": "me", **changes}))
     assert "alice" not in str(caught.value)
 
@@ -266,7 +266,7 @@ def test_signatures_that_are_refused() -> None:
         "a.b.c",
         "",
     ):
-        with pytest.raises(TokenError):
+        with pytest.raises(BearerTokenError):
             _validator(keys).validate(token)
     assert keys.missed == ["two", "one", "one"]
 
@@ -274,7 +274,7 @@ def test_signatures_that_are_refused() -> None:
 @given(st.text(max_size=80))
 def test_any_signed_token_is_refused(token: str) -> None:
     """Whatever is sent, there is only the one error."""
-    with pytest.raises(TokenError):
+    with pytest.raises(BearerTokenError):
         _validator().validate(token)
 
 

@@ -13,7 +13,7 @@ from coordinator_server.credentials.scram_mechanisms import SHA_256, SHA_512, Sc
 from coordinator_server.security.sasl import scram
 from coordinator_server.security.sasl.mechanism import (
     SaslAuthenticationError,
-    SaslError,
+    SaslRefusalError,
     UnreadableTokenError,
 )
 from coordinator_server.security.sasl.scram import (
@@ -101,7 +101,7 @@ def test_a_delegation_token(mechanism: ScramMechanism, value: str) -> None:
 def test_a_token_has_to_be_announced(first: bytes) -> None:
     """Its id is no user name."""
     server = Scram(SHA_256, Credentials(), Tokens())
-    with pytest.raises(SaslError, match="Invalid user credentials"):
+    with pytest.raises(SaslRefusalError, match="Invalid user credentials"):
         server.evaluate(first)
     assert not server.has_token
 
@@ -138,7 +138,7 @@ def test_the_authorization_id_of_a_token_is_its_id() -> None:
 def test_first_messages_that_are_refused(first: bytes) -> None:
     """The client is told no reason; nothing can follow."""
     server = Scram(SHA_256, Credentials(), Tokens())
-    with pytest.raises(SaslError) as caught:
+    with pytest.raises(SaslRefusalError) as caught:
         server.evaluate(first)
     assert not isinstance(caught.value, SaslAuthenticationError)
     with pytest.raises(SaslAuthenticationError):
@@ -154,8 +154,8 @@ def test_another_authorization_id() -> None:
 @pytest.mark.parametrize(
     ("password", "changes", "error"),
     [
-        ("wrong", {}, SaslError),
-        ("pencil", {"nonce": "x"}, SaslError),
+        ("wrong", {}, SaslRefusalError),
+        ("pencil", {"nonce": "x"}, SaslRefusalError),
         ("pencil", {"proof_bytes": 0}, UnreadableTokenError),
         ("pencil", {"proof_bytes": 31}, UnreadableTokenError),
     ],
@@ -187,7 +187,7 @@ def test_any_message_is_refused(first: bytes, final: bytes) -> None:
     for message in (b"n,,n=user,r=x", first, final):
         try:
             server.evaluate(message)
-        except (SaslError, UnreadableTokenError):
+        except (SaslRefusalError, UnreadableTokenError):
             break
     assert not server.is_complete
 
@@ -198,7 +198,7 @@ def test_long_messages_take_little_memory(repeated: str) -> None:
     count = 500_000 // len(repeated)
     message = f"n,,n={repeated * count},r=a".encode()
     tracemalloc.start()
-    with pytest.raises(SaslError):
+    with pytest.raises(SaslRefusalError):
         Scram(SHA_256, Credentials(), Tokens()).evaluate(message)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -232,7 +232,7 @@ def test_extensions_of_both_messages() -> None:
 )
 def test_final_messages_of_another_form(wrong: str) -> None:
     """A comma too many, no proof at the end, what is no base64."""
-    with pytest.raises(SaslError, match="final message format"):
+    with pytest.raises(SaslRefusalError, match="final message format"):
         read_final(wrong)
 
 
@@ -256,5 +256,5 @@ def test_final_messages_of_another_form(wrong: str) -> None:
 )
 def test_first_messages_of_another_form(wrong: str) -> None:
     """Signs that names and nonces cannot have, parts that are missing."""
-    with pytest.raises(SaslError, match="first message format"):
+    with pytest.raises(SaslRefusalError, match="first message format"):
         read_first(wrong)

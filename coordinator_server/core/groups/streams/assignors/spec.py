@@ -26,7 +26,7 @@ Assignment = Mapping[str, MemberTasks]
 """Member id -> what the member shall run."""
 
 
-class MemberSpec(NamedTuple):
+class StreamsMemberSpec(NamedTuple):
     """A member: one thread of a process. `tasks` are those that it has.
 
     `offsets` are how far it has restored tasks, also tasks of which it has the state only.
@@ -45,9 +45,9 @@ class Subtopology(NamedTuple):
     is_stateful: bool
 
 
-class GroupSpec(NamedTuple):
+class StreamsGroupSpec(NamedTuple):
     """A group. `standby_replicas` is Kafka's `num.standby.replicas`."""
 
-    members: Mapping[str, MemberSpec]
+    members: Mapping[str, StreamsMemberSpec]
     subtopologies: Mapping[str, Subtopology]
     standby_replicas: int = 0

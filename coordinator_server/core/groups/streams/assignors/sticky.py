@@ -18,8 +18,8 @@ from coordinator_server.core.groups.streams.assignors.least_first import LeastFi
 from coordinator_server.core.groups.streams.assignors.process import Process, TaskId
 from coordinator_server.core.groups.streams.assignors.spec import (
     Assignment,
-    GroupSpec,
     MemberTasks,
+    StreamsGroupSpec,
     Tasks,
 )
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from coordinator_server.steps import Computation
 
 
-def sticky(spec: GroupSpec) -> Computation[Assignment]:
+def sticky(spec: StreamsGroupSpec) -> Computation[Assignment]:
     """Who shall run what."""
     if not spec.members:
         return {}
-    return (yield from _Builder(spec).build())
+    return (yield from _StickyBuilder(spec).build())
 
 
-class _Member(NamedTuple):
+class _StickyMember(NamedTuple):
     process: Process
     member_id: str
 
@@ -70,8 +70,8 @@ _LOAD = attrgetter("load")
 _RANK = itemgetter(0, 1)
 
 
-class _Builder:
-    def __init__(self, spec: GroupSpec) -> None:
+class _StickyBuilder:
+    def __init__(self, spec: StreamsGroupSpec) -> None:
         self._spec = spec
         self._pace = Pace()
         self._replicas = spec.standby_replicas
@@ -85,10 +85,10 @@ class _Builder:
         all_tasks = len(self._tasks) + self._replicas * len(self._stateful)
         self._quota = _Quota(all_tasks, len(spec.members))
         self._processes: dict[str, Process] = {}
-        self._members: list[_Member] = []
-        self._last_active: dict[TaskId, _Member] = {}
-        self._last_standby: dict[TaskId, list[_Member]] = {}
-        self._candidates: dict[TaskId, list[tuple[bool, int, _Member]]] = {}
+        self._members: list[_StickyMember] = []
+        self._last_active: dict[TaskId, _StickyMember] = {}
+        self._last_standby: dict[TaskId, list[_StickyMember]] = {}
+        self._candidates: dict[TaskId, list[tuple[bool, int, _StickyMember]]] = {}
 
     def build(self) -> Computation[Assignment]:
         """Who shall run what."""
@@ -115,7 +115,7 @@ class _Builder:
         for member_id, (process_id, tasks, offsets) in self._spec.members.items():
             process = self._processes.setdefault(process_id, Process())
             process.add_member(member_id)
-            member = _Member(process, member_id)
+            member = _StickyMember(process, member_id)
             self._members.append(member)
             for task in _each(tasks.active):
                 self._last_active[task] = member
@@ -139,7 +139,9 @@ class _Builder:
             if self._pace.is_due(len(candidates)):
                 yield
 
-    def _add_candidate(self, task: TaskId, is_idle: bool, offset: int, member: _Member) -> None:
+    def _add_candidate(
+        self, task: TaskId, is_idle: bool, offset: int, member: _StickyMember
+    ) -> None:
         """Note a member with state of a task (Kafka's StandbyCandidate)."""
         self._candidates.setdefault(task, []).append((is_idle, -offset, member))
 
@@ -172,7 +174,7 @@ class _Builder:
         members = self._last_standby.get(task)
         return self._is_taken(task, _least_loaded(members) if members else None)
 
-    def _is_taken(self, task: TaskId, member: _Member | None) -> bool:
+    def _is_taken(self, task: TaskId, member: _StickyMember | None) -> bool:
         if member is None or member.task_count >= self._active_quota.each:
             return False
         self._note_active(member.process.add_task(member.member_id, task, is_active=True))
@@ -203,7 +205,7 @@ class _Builder:
             if self._pace.is_due(replicas):
                 yield
 
-    def _last_keeper(self, task: TaskId) -> _Member | None:
+    def _last_keeper(self, task: TaskId) -> _StickyMember | None:
         """Who ran the task, else who kept a copy: in a process without it, if there is room."""
         member = self._last_active.get(task)
         if member is not None and not member.process.has_task(task) and self._has_room(member):
@@ -212,7 +214,7 @@ class _Builder:
         member = _least_loaded(members, task) if members else None
         return member if member is not None and self._has_room(member) else None
 
-    def _has_room(self, member: _Member) -> bool:
+    def _has_room(self, member: _StickyMember) -> bool:
         return member.task_count < self._quota.each
 
     def _has_found_process(self, task: TaskId, processes: LeastFirst[Process]) -> bool:
@@ -228,13 +230,13 @@ class _Builder:
         return has_found
 
 
-def _least_loaded(members: list[_Member], task: TaskId | None = None) -> _Member | None:
+def _least_loaded(members: list[_StickyMember], task: TaskId | None = None) -> _StickyMember | None:
     """Return the first member, or a later one with less, in a process with less than before.
 
     With a `task`, only members count whose process does not have the task. (Kafka:
     findPrevMemberWithLeastLoad)
     """
-    least: _Member | None = None
+    least: _StickyMember | None = None
     load, count = inf, inf
     for member in members:
         if task is not None and member.process.has_task(task):

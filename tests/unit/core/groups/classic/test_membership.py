@@ -11,7 +11,7 @@ from coordinator_server.core.groups.classic.member import (
     Protocols,
     shared_protocols,
 )
-from coordinator_server.core.groups.classic.membership import Membership
+from coordinator_server.core.groups.classic.membership import ClassicMembership
 from coordinator_server.core.groups.effects import Reply
 from protocol.apis.join_group import JoinGroupRequest, JoinGroupResponse
 from tests.sim.broker import Answer
@@ -30,9 +30,9 @@ def member(name: str, *protocols: str, instance_id: str | None = None) -> Member
     )
 
 
-def membership(*members: MemberMetadata) -> Membership:
+def membership(*members: MemberMetadata) -> ClassicMembership:
     """A membership of `members`."""
-    made = Membership()
+    made = ClassicMembership()
     for one in members:
         made.add(one)
     return made
@@ -152,7 +152,7 @@ def test_a_renamed_member_keeps_its_place() -> None:
 def test_the_longest_rebalance_timeout_counts() -> None:
     """The group waits for its slowest member."""
     assert membership(member("a"), member("bbb"), member("cc")).rebalance_timeout_ms == 30
-    assert Membership().rebalance_timeout_ms == 0
+    assert ClassicMembership().rebalance_timeout_ms == 0
 
 
 def test_metadata_of_a_protocol() -> None:

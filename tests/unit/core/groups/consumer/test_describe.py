@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator_server.core.groups.consumer.member import Member
+from coordinator_server.core.groups.consumer.member import ConsumerMember
 from coordinator_server.core.groups.consumer.records import member_record
 from coordinator_server.core.groups.effects import STEP_ITEMS
 from protocol.apis.consumer_group_describe import (
@@ -106,7 +106,7 @@ def test_a_large_group_is_described_in_steps() -> None:
     a = context.member("a")
     assert a.join().error is ErrorCode.NONE
     names = [f"m{number}" for number in range(STEP_ITEMS)]
-    context.replay(*(member_record(GROUP, Member(name)) for name in names))
+    context.replay(*(member_record(GROUP, ConsumerMember(name)) for name in names))
     assert len(context.describe().members) == STEP_ITEMS + 1
 
 

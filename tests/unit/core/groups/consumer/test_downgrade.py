@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from coordinator_server.core.groups.classic.state import GroupState
-from coordinator_server.core.groups.explain import Outcome, Trigger
+from coordinator_server.core.groups.explain import RebalanceOutcome, Trigger
 from protocol.consumer_protocol import decode_assignment
 from protocol.errors import ErrorCode
 from protocol.offsets_log import GroupMetadataValue
@@ -85,7 +85,7 @@ def test_the_account_of_the_rebalance() -> None:
     m.sync({m.id: assignment(THREE)})
     account = context.broker.explained[-1]
     assert (account.cause.trigger, account.cause.member_id) == (Trigger.GROUP_DOWNGRADED, a.id)
-    assert account.outcome is Outcome.STABLE
+    assert account.outcome is RebalanceOutcome.STABLE
 
 
 def by_heartbeat(context: MigrationContext, a: ConsumerMember, _: Member) -> None:

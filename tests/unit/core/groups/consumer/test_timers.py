@@ -6,7 +6,7 @@ from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
 from coordinator_server.core.groups.consumer.leaving import fence
 from coordinator_server.core.groups.consumer.timers import (
     SESSION_TIMEOUT,
-    DelayedSession,
+    ConsumerSession,
     has_synced,
 )
 from coordinator_server.core.groups.effects import Effects
@@ -228,7 +228,7 @@ def test_who_is_gone_cannot_be_fenced() -> None:
     context = ConsumerContext()
     context.joined(context.member("a", "three"))
     effects = Effects()
-    timer, now_ms = DelayedSession("x"), context.broker.now_ms
+    timer, now_ms = ConsumerSession("x"), context.broker.now_ms
     steps = fence(context.group, "x", timer, Trigger.MEMBER_EXPIRED, SESSION_MS, now_ms, effects)
     assert list(steps) == []
     assert effects.writes == []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from coordinator_server.core.groups.classic.state import GroupState
-from coordinator_server.core.groups.explain import Outcome
+from coordinator_server.core.groups.explain import RebalanceOutcome
 from protocol.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -117,7 +117,7 @@ def test_a_group_that_waits_for_its_leader() -> None:
     assert parked.error is E.REBALANCE_IN_PROGRESS
     assert context.owned_by(m) == context.owned_by(n) == {}
     ended = context.broker.explained[-1]
-    assert ended.outcome is Outcome.SUPERSEDED
+    assert ended.outcome is RebalanceOutcome.SUPERSEDED
     context.settle(m, n, a)
     context.check()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator_server.core.groups.explain import Outcome
+from coordinator_server.core.groups.explain import RebalanceOutcome
 from coordinator_server.core.groups.modern.account import EpochChange
 from coordinator_server.core.groups.modern.snapshot import sides, wanted
 from coordinator_server.core.groups.settings import GroupKind
@@ -18,10 +18,10 @@ def test_an_account_so_far() -> None:
     account = context.group.rebalance
     assert isinstance(account, EpochChange)
     so_far = account.so_far(context.group, context.broker.now_ms)
-    assert so_far.outcome is Outcome.UNDER_WAY
+    assert so_far.outcome is RebalanceOutcome.UNDER_WAY
     context.reconcile(a, b)
     assert context.group.rebalance is None
-    assert context.broker.explained[-1].outcome is Outcome.STABLE
+    assert context.broker.explained[-1].outcome is RebalanceOutcome.STABLE
 
 
 def test_a_member_without_an_assignment() -> None:

@@ -8,11 +8,11 @@ from coordinator_server.core.groups.streams.assignors.spec import MemberTasks
 from coordinator_server.core.groups.streams.holders import Holders
 from coordinator_server.core.groups.streams.member import CurrentTasks
 from coordinator_server.core.groups.streams.reconcile import (
-    Reconciliation,
-    Target,
-    UnknownStateError,
+    TaskReconciliation,
+    TaskTarget,
+    UnknownTaskStateError,
 )
-from coordinator_server.core.groups.streams.state import MemberState
+from coordinator_server.core.groups.streams.state import StreamsMemberState
 from coordinator_server.core.groups.streams.tasks import OwnedTasks
 from protocol.errors import ErrorCode
 from protocol.streams_group_records import (
@@ -24,7 +24,7 @@ from tests.sim.broker import GROUP
 from tests.unit.core.groups.streams.context import StreamsContext, subtopology, topology
 
 STATEFUL = topology(subtopology("0", "two", changelogs=["changelog"]))
-STABLE, UNREVOKED, UNRELEASED, UNKNOWN = MemberState
+STABLE, UNREVOKED, UNRELEASED, UNKNOWN = StreamsMemberState
 
 
 def two(*partitions: int) -> dict[str, frozenset[int]]:
@@ -51,7 +51,7 @@ def step(
     holders.add("p", current.revoking)
     for process_id, tasks in others:
         holders.add(process_id, tasks)
-    return Reconciliation("p", current, Target(epoch, target), holders, listed).next()
+    return TaskReconciliation("p", current, TaskTarget(epoch, target), holders, listed).next()
 
 
 def test_standby_tasks_go_to_other_processes() -> None:
@@ -206,9 +206,9 @@ def test_tasks_that_may_be_in_two_processes(
 def test_a_state_of_a_later_release() -> None:
     """The member has to begin anew, unless it has nothing."""
     current = CurrentTasks(3, 2, UNKNOWN)
-    assert MemberState(77) is UNKNOWN
+    assert StreamsMemberState(77) is UNKNOWN
     for listed in (None, MemberTasks(two(1))):
-        with pytest.raises(UnknownStateError):
+        with pytest.raises(UnknownTaskStateError):
             step(current, MemberTasks(two(1)), listed)
     moved = step(current, MemberTasks(two(1)), MemberTasks())
     assert moved == CurrentTasks(9, 3, STABLE, OwnedTasks(at(9, 1)))

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from coordinator_server.core.groups.streams.assignors.spec import (
     Assignment,
-    GroupSpec,
-    MemberSpec,
     MemberTasks,
+    StreamsGroupSpec,
+    StreamsMemberSpec,
     Subtopology,
 )
 from coordinator_server.core.groups.streams.assignors.sticky import sticky
@@ -20,7 +20,7 @@ FIRST_NAME = 64
 a hash table in their order, as long as the table has a place for each."""
 
 
-def assigned(spec: GroupSpec) -> Assignment:
+def assigned(spec: StreamsGroupSpec) -> Assignment:
     """What our assignor gives, worked out without a pause."""
     return run_all(sticky(spec))
 
@@ -86,19 +86,19 @@ class Evolving:
             return {member: chr(FIRST_NAME + place) for place, member in enumerate(self.processes)}
         return {member: f"m{member}-{self._salt}" for member in self.processes}
 
-    def spec(self, names: dict[int, str], *, is_ordered: bool) -> GroupSpec:
+    def spec(self, names: dict[int, str], *, is_ordered: bool) -> StreamsGroupSpec:
         """The group as the assignor gets it."""
         of_processes: dict[int, str] = {}
         for process in self.processes.values():
             name = chr(FIRST_NAME + len(of_processes)) if is_ordered else f"p{process}-{self._salt}"
             of_processes.setdefault(process, name)
         members = {
-            names[member]: MemberSpec(
+            names[member]: StreamsMemberSpec(
                 of_processes[process], self.tasks.get(member, MemberTasks()), self._offsets()
             )
             for member, process in self.processes.items()
         }
-        return GroupSpec(members, dict(self.subtopologies), self.replicas)
+        return StreamsGroupSpec(members, dict(self.subtopologies), self.replicas)
 
     def _offsets(self) -> dict[tuple[str, int], int]:
         """How far a member has restored some tasks; half of the members report nothing."""

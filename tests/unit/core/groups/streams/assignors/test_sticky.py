@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 
+from coordinator_server.core.groups.effects import STEP_ITEMS
 from coordinator_server.core.groups.streams.assignors.spec import (
-    GroupSpec,
-    MemberSpec,
     MemberTasks,
+    StreamsGroupSpec,
+    StreamsMemberSpec,
     Subtopology,
     Tasks,
 )
+from coordinator_server.core.groups.streams.assignors.sticky import sticky
 from tests.unit.core.groups.streams.assignors.evolving import assigned, evolving
 
 STATELESS = {"0": Subtopology(4, is_stateful=False)}
@@ -24,14 +26,18 @@ def some(*partitions: int) -> Tasks:
 
 def test_nobody_gets_nothing() -> None:
     """A group without members."""
-    assert assigned(GroupSpec({}, STATELESS)) == {}
+    assert assigned(StreamsGroupSpec({}, STATELESS)) == {}
 
 
 def test_active_tasks_are_spread_over_processes_and_their_members() -> None:
     """Each process has as many for each of its members, each member as many."""
-    members = {"a": MemberSpec("p"), "b": MemberSpec("p"), "c": MemberSpec("q")}
+    members = {
+        "a": StreamsMemberSpec("p"),
+        "b": StreamsMemberSpec("p"),
+        "c": StreamsMemberSpec("q"),
+    }
     topology = {"1": Subtopology(3, is_stateful=False), "0": Subtopology(3, is_stateful=False)}
-    assignment = assigned(GroupSpec(members, topology))
+    assignment = assigned(StreamsGroupSpec(members, topology))
     assert all(sum(map(len, one.active.values())) == 2 for one in assignment.values())
     assert all(one.standby == one.warmup == {} for one in assignment.values())
 
@@ -39,10 +45,10 @@ def test_active_tasks_are_spread_over_processes_and_their_members() -> None:
 def test_tasks_stay_where_they_were() -> None:
     """Within an even share; the rest goes to who has least."""
     members = {
-        "a": MemberSpec("p", MemberTasks(some(0, 1, 2, 3))),
-        "b": MemberSpec("q"),
+        "a": StreamsMemberSpec("p", MemberTasks(some(0, 1, 2, 3))),
+        "b": StreamsMemberSpec("q"),
     }
-    assert assigned(GroupSpec(members, STATELESS)) == {
+    assert assigned(StreamsGroupSpec(members, STATELESS)) == {
         "a": MemberTasks(some(0, 1)),
         "b": MemberTasks(some(2, 3)),
     }
@@ -52,32 +58,45 @@ def test_tasks_go_to_the_largest_reported_offset() -> None:
     """Standby tasks come before offsets of members that have the state only; no warm-up."""
     topology = {"0": Subtopology(1, is_stateful=True)}
     idle = {
-        "a": MemberSpec("p", offsets={("0", 0): 5}),
-        "b": MemberSpec("q", offsets={("0", 0): 9}),
-        "c": MemberSpec("r"),
+        "a": StreamsMemberSpec("p", offsets={("0", 0): 5}),
+        "b": StreamsMemberSpec("q", offsets={("0", 0): 9}),
+        "c": StreamsMemberSpec("r"),
     }
     nothing = MemberTasks()
-    assert assigned(GroupSpec(idle, topology)) == {
+    assert assigned(StreamsGroupSpec(idle, topology)) == {
         "a": nothing,
         "b": MemberTasks(some(0)),
         "c": nothing,
     }
-    standby = {**idle, "c": MemberSpec("r", MemberTasks({}, some(0)))}
-    assert assigned(GroupSpec(standby, topology, 1)) == {
+    standby = {**idle, "c": StreamsMemberSpec("r", MemberTasks({}, some(0)))}
+    assert assigned(StreamsGroupSpec(standby, topology, 1)) == {
         "a": nothing,
         "b": MemberTasks({}, some(0)),
         "c": MemberTasks(some(0)),
     }
 
 
+def test_reported_offsets_of_many_tasks_are_read_in_steps() -> None:
+    """A member that reports on 1 100 tasks: others are served in between, and all are assigned."""
+    count = 1100
+    topology = {"0": Subtopology(count, is_stateful=True)}
+    offsets = {("0", partition): partition for partition in range(count)}
+    members = {"a": StreamsMemberSpec("p", offsets=offsets), "b": StreamsMemberSpec("q")}
+    steps = sticky(StreamsGroupSpec(members, topology))
+    pauses = sum(1 for _ in steps)
+    assert pauses >= 2 * (count // STEP_ITEMS)
+    tasks = assigned(StreamsGroupSpec(members, topology))
+    assert sorted(len(one.active["0"]) for one in tasks.values()) == [count // 2] * 2
+
+
 def test_tasks_go_to_copies_of_their_state() -> None:
     """To the one in the least loaded process, when who ran them is gone."""
     members = {
-        "a": MemberSpec("p", MemberTasks(some(0), some(1))),
-        "b": MemberSpec("q", MemberTasks({}, some(1))),
-        "c": MemberSpec("p", MemberTasks({}, some(1))),
+        "a": StreamsMemberSpec("p", MemberTasks(some(0), some(1))),
+        "b": StreamsMemberSpec("q", MemberTasks({}, some(1))),
+        "c": StreamsMemberSpec("p", MemberTasks({}, some(1))),
     }
-    assert assigned(GroupSpec(members, {"0": Subtopology(3, is_stateful=True)})) == {
+    assert assigned(StreamsGroupSpec(members, {"0": Subtopology(3, is_stateful=True)})) == {
         "a": MemberTasks(some(0)),
         "b": MemberTasks(some(1)),
         "c": MemberTasks(some(2)),
@@ -86,9 +105,13 @@ def test_tasks_go_to_copies_of_their_state() -> None:
 
 def test_standby_tasks_are_in_other_processes() -> None:
     """As many as there are processes for; none of what has no state."""
-    members = {"a": MemberSpec("p"), "b": MemberSpec("p"), "c": MemberSpec("q")}
+    members = {
+        "a": StreamsMemberSpec("p"),
+        "b": StreamsMemberSpec("p"),
+        "c": StreamsMemberSpec("q"),
+    }
     topology = {**STATEFUL, "1": Subtopology(1, is_stateful=False)}
-    assignment = assigned(GroupSpec(members, topology, standby_replicas=5))
+    assignment = assigned(StreamsGroupSpec(members, topology, standby_replicas=5))
     processes = {
         task: [
             members[name].process_id
@@ -105,13 +128,13 @@ def test_standby_tasks_are_in_other_processes() -> None:
 def test_standby_tasks_stay_too() -> None:
     """With who ran the task when it went elsewhere; with who kept a copy."""
     members = {
-        "a": MemberSpec("p", MemberTasks(some(0), some(1))),
-        "b": MemberSpec("q", MemberTasks(some(1), some(0))),
+        "a": StreamsMemberSpec("p", MemberTasks(some(0), some(1))),
+        "b": StreamsMemberSpec("q", MemberTasks(some(1), some(0))),
     }
-    spec = GroupSpec(members, STATEFUL, standby_replicas=1)
+    spec = StreamsGroupSpec(members, STATEFUL, standby_replicas=1)
     assert assigned(spec) == {name: member.tasks for name, member in members.items()}
-    members = {"a": MemberSpec("p", MemberTasks(some(0, 1))), "b": MemberSpec("q")}
-    assert assigned(GroupSpec(members, STATEFUL, standby_replicas=1)) == {
+    members = {"a": StreamsMemberSpec("p", MemberTasks(some(0, 1))), "b": StreamsMemberSpec("q")}
+    assert assigned(StreamsGroupSpec(members, STATEFUL, standby_replicas=1)) == {
         "a": MemberTasks(some(0), some(1)),
         "b": MemberTasks(some(1), some(0)),
     }

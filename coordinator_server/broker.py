@@ -17,8 +17,8 @@ from coordinator_server.coordinator.transaction_coordinator import TransactionCo
 from coordinator_server.core.groups.kinds import in_place_of
 from coordinator_server.core.groups.settings import GroupEnvironment, GroupKind, GroupSettings
 from coordinator_server.core.transactions.settings import TransactionSettings
+from coordinator_server.fetch.session import FetchSessionCache
 from coordinator_server.topics.creation_errors import CreationErrors
-from coordinator_server.topics.fetch_session import FetchSessionCache
 from coordinator_server.topics.manager import new_topic_id
 from coordinator_server.topics.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 

@@ -19,6 +19,7 @@ from coordinator_server.config.group_configs import GroupConfigs
 from coordinator_server.config.hosts import in_container
 from coordinator_server.coordinator.markers import Markers
 from coordinator_server.events.log import LOG
+from coordinator_server.fetch.purgatory import KeyedPurgatory
 from coordinator_server.maintenance import descriptors, ephemeral
 from coordinator_server.maintenance.flusher import Flusher
 from coordinator_server.net.acceptor import StartError
@@ -34,7 +35,6 @@ from coordinator_server.runtime.topic import CoordinatorTopic
 from coordinator_server.security.security import Security
 from coordinator_server.steps import run_all
 from coordinator_server.telemetry.telemetry import Telemetry
-from coordinator_server.topics.keyed_purgatory import KeyedPurgatory
 from coordinator_server.topics.leadership import NOBODY
 from coordinator_server.topics.log_defaults import LogDefaults
 from coordinator_server.topics.manager import TopicManager

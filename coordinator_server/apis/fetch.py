@@ -1,14 +1,14 @@
 """Fetch: read record batches, now or as soon as enough of them are there.
 
 What is asked for is looked up in the fetch session; a fetch that finds too little is parked
-as a DelayedFetch under its partitions. See `topics.fetch_session` and `apis.delayed_fetch`.
+as a DelayedFetch under its partitions. See `fetch.session` and `fetch.delayed_fetch`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.apis.delayed_fetch import DelayedFetch
+from coordinator_server.fetch.delayed_fetch import DelayedFetch
 from protocol.apis.fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:

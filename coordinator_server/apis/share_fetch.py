@@ -9,12 +9,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.apis.delayed_fetch import answer_bytes
-from coordinator_server.apis.delayed_share_fetch import (
-    DelayedShareFetch,
-    Fetched,
-    ShareFetchTarget,
-)
 from coordinator_server.apis.share_acknowledgements import (
     Acknowledging,
     Outcomes,
@@ -32,8 +26,14 @@ from coordinator_server.core.share_partitions.session import (
     ShareSessionKey,
     next_epoch,
 )
+from coordinator_server.fetch.delayed_fetch import answer_bytes
+from coordinator_server.fetch.delayed_share_fetch import (
+    DelayedShareFetch,
+    Fetched,
+    ShareFetchTarget,
+)
+from coordinator_server.fetch.purgatory import KeyedOperation
 from coordinator_server.security.acl import Operation
-from coordinator_server.topics.keyed_purgatory import KeyedOperation
 from protocol.apis.share_fetch import (
     FetchedLeader,
     ShareFetchableTopicResponse,

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
         ShareSessionKey,
     )
     from coordinator_server.core.share_partitions.settings import ShareSettings
+    from coordinator_server.fetch.purgatory import KeyedPurgatory
     from coordinator_server.steps import Steps
-    from coordinator_server.topics.keyed_purgatory import KeyedPurgatory
     from coordinator_server.topics.manager import TopicManager
     from coordinator_server.topics.topic import Partition, Topic
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.apis import delayed_share_fetch, share_fetch
+from coordinator_server.apis import share_fetch
+from coordinator_server.fetch import delayed_share_fetch
+from coordinator_server.fetch.purgatory import KeyedPurgatory
 from coordinator_server.steps import run_all
-from coordinator_server.topics.keyed_purgatory import KeyedPurgatory
 from protocol.apis.share_fetch import ShareFetchPartition, ShareFetchRequest, ShareFetchTopic
 from protocol.batch import end_transaction_batch
 from protocol.batch_header import iterate_batches

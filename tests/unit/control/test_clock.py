@@ -53,7 +53,7 @@ def test_the_table_names_every_module_that_keeps_time() -> None:
         "net.connections",
         "maintenance.scheduler",
     } <= found
-    assert found - named - {"topics.keyed_purgatory", "topics.manager"} == set()
+    assert found - named - {"fetch.purgatory", "topics.manager"} == set()
 
 
 def test_storage_reads_no_clock() -> None:

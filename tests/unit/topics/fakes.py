@@ -15,10 +15,10 @@ from coordinator_server.config.config import Config
 from coordinator_server.config.dynamic_configs import DynamicConfigs
 from coordinator_server.config.group_configs import GroupConfigs
 from coordinator_server.core.caller import Caller
+from coordinator_server.fetch.purgatory import KeyedPurgatory
+from coordinator_server.fetch.session import FetchSessionCache
 from coordinator_server.net.endpoint import BrokerEndpoint
 from coordinator_server.telemetry.telemetry import Telemetry
-from coordinator_server.topics.fetch_session import FetchSessionCache
-from coordinator_server.topics.keyed_purgatory import KeyedPurgatory
 from coordinator_server.topics.manager import TopicManager
 from coordinator_server.topics.producer_ids import ProducerIdManager
 from coordinator_server.topics.topic_configs import log_defaults

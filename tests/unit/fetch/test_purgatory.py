@@ -1,6 +1,6 @@
 """The purgatory of delayed operations."""
 
-from coordinator_server.topics.keyed_purgatory import KeyedOperation, KeyedPurgatory
+from coordinator_server.fetch.purgatory import KeyedOperation, KeyedPurgatory
 from tests.unit.topics.fakes import START_MS, FakeClock, FakeScheduler
 
 

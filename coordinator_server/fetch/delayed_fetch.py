@@ -14,8 +14,8 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from coordinator_server.fetch.purgatory import KeyedOperation
 from coordinator_server.security.acl import Operation
-from coordinator_server.topics.keyed_purgatory import KeyedOperation
 from protocol.apis.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -31,12 +31,16 @@ from storage.batch_scan import end_offset_of
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator
+    from collections.abc import Callable, Collection, Generator, Sequence
 
-    from coordinator_server.broker import Broker
+    from coordinator_server.clock.broker_clock import BrokerClock
+    from coordinator_server.fetch.session import FetchContext, FetchSessionCache, FetchTarget
     from coordinator_server.net.call import Call
+    from coordinator_server.net.connection import Connection
+    from coordinator_server.net.endpoint import BrokerEndpoint
+    from coordinator_server.security.security import Security
     from coordinator_server.steps import Steps
-    from coordinator_server.topics.fetch_session import FetchContext, FetchTarget
+    from coordinator_server.topics.manager import TopicManager
     from coordinator_server.topics.topic import Partition
     from storage.partition_log import PartitionLog
 
@@ -70,6 +74,19 @@ class _Found(NamedTuple):
     """The epoch up to which the reader's log agrees with this log, and where that epoch ends."""
 
 
+class FetchingBroker(Protocol):
+    """What a fetch needs of its broker; `client_clock` is the time that clients wait."""
+
+    node_id: int
+    topics: TopicManager
+    security: Security
+    fetch_sessions: FetchSessionCache
+    client_clock: BrokerClock
+
+    def endpoints(self, connection: Connection) -> Sequence[BrokerEndpoint]:
+        """Where the client of a connection finds the brokers that run."""
+
+
 class DelayedFetch(KeyedOperation):
     """A fetch request. `answer_if_enough` first; then, if it said no, `KeyedPurgatory.watch`."""
 
@@ -92,7 +109,7 @@ class DelayedFetch(KeyedOperation):
 
     def __init__(
         self,
-        broker: Broker,
+        broker: FetchingBroker,
         call: Call,
         request: FetchRequest,
         context: FetchContext,

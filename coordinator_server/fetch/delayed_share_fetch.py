@@ -10,12 +10,12 @@ up to the limit of the request. Reading and acquiring is one step that nothing i
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from coordinator_server.core.share_partitions.acquire import AcquireMode, acquire
 from coordinator_server.core.share_partitions.fetched import FetchedBatches
+from coordinator_server.fetch.purgatory import KeyedOperation
 from coordinator_server.steps import run_all
-from coordinator_server.topics.keyed_purgatory import KeyedOperation
 from protocol.apis.share_fetch import AcquiredRecords, ShareFetchRequest, SharePartitionData
 from protocol.errors import ErrorCode
 from storage.errors import StorageError
@@ -23,12 +23,13 @@ from storage.errors import StorageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Hashable, Iterator
 
-    from coordinator_server.broker import Broker
+    from coordinator_server.clock.broker_clock import BrokerClock
     from coordinator_server.core.share_partitions.session import PartitionKey
     from coordinator_server.core.share_partitions.settings import ShareSettings
     from coordinator_server.core.share_partitions.share_partition import SharePartition
     from coordinator_server.net.call import Call
     from coordinator_server.steps import Steps
+    from coordinator_server.topics.manager import TopicManager
     from coordinator_server.topics.topic import Partition
     from storage.partition_log import PartitionLog
 
@@ -45,6 +46,27 @@ class ShareFetchTarget(NamedTuple):
     share_partition: SharePartition
 
 
+class Locks(Protocol):
+    """The acquisition locks of the share partitions that a broker leads."""
+
+    def now_ms(self) -> int:
+        """The time that locks go by."""
+
+    def arm(self, share_partition: SharePartition) -> None:
+        """Wake the share partition when its next lock expires."""
+
+
+class ShareFetchingBroker(Protocol):
+    """What a share fetch needs of its broker; `client_clock` is the time that clients wait."""
+
+    topics: TopicManager
+    client_clock: BrokerClock
+
+    @property
+    def share_partitions(self) -> Locks:
+        """The leader of the share partitions."""
+
+
 class DelayedShareFetch(KeyedOperation):
     """A share fetch. `fetch_if_enough` first; then, if it said no, `KeyedPurgatory.watch`.
 
@@ -58,7 +80,7 @@ class DelayedShareFetch(KeyedOperation):
 
     def __init__(
         self,
-        broker: Broker,
+        broker: ShareFetchingBroker,
         call: Call,
         request: ShareFetchRequest,
         settings: ShareSettings,

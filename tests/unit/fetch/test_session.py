@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 
-from coordinator_server.steps import run_all
-from coordinator_server.topics.fetch_session import (
+from coordinator_server.fetch.session import (
     EVICTION_MS,
     FetchContext,
     FetchSessionCache,
     FetchTarget,
     next_epoch,
 )
+from coordinator_server.steps import run_all
 from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from protocol.errors import ErrorCode
 

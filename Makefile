@@ -18,7 +18,7 @@ PYTEST := $(BIN)/python -m pytest -o faulthandler_exit_on_timeout=true
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test test-all nightly test-lowest test-pythons pipeline compose-test lint lock coverage print-covered sim fuzz-kafka mutations bench bench-keep profile \
-	settings reference audit clean
+	prose settings reference audit clean
 
 run: .venv/.installed
 	@exec $(BIN)/coordinator-server serve --listener $(LISTENER) --data-dir $(DATA_DIR)
@@ -113,6 +113,10 @@ audit: .venv-audit/.installed
 # Another release of Kafka beside our tables and records: `make reference VERSION=4.5.0`.
 reference: .venv/.installed-dev
 	$(BIN)/python -m tests.reference $(VERSION) $(REFERENCE_ARGUMENTS)
+
+# Sixty random texts for a reader who marks what has to be read twice; see CONTRIBUTING.md.
+prose: .venv/.installed-dev
+	@$(BIN)/python -m tests.prose --seed $(or $(SEED),0)
 
 # The page is printed from the table; a test holds the two together.
 settings: .venv/.installed

@@ -1,0 +1,111 @@
+"""Prints random docstrings, comments and sentences of the docs, for a reader who marks the unclear.
+
+`make prose SEED=n` prints the same 60 texts for the same seed and the same tree: 20 docstrings, 20
+comments, and 20 sentences of the docs. A text that a reader has to read twice is rewritten.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import random
+import re
+import sys
+import tokenize
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.support import ROOT
+
+PACKAGES = ("coordinator_server", "protocol", "storage", "pipeline", "benchmarks", "tests")
+EACH = 20
+"""How many texts of each kind are printed."""
+LEAST_WORDS = 4
+"""Shorter comments and sentences say too little to be unclear."""
+
+
+class Text(NamedTuple):
+    """A text and where it stands: a path below the root, and a line."""
+
+    path: str
+    line: int
+    text: str
+
+
+def docstrings(path: Path, source: str) -> Iterator[Text]:
+    """Yield the docstrings of a module, its classes and its functions."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, kinds) and (text := ast.get_docstring(node)):
+            yield Text(_label(path), node.body[0].lineno, f"{getattr(node, 'name', '')}: {text}")
+
+
+def comments(path: Path, source: str) -> Iterator[Text]:
+    """Yield the comments of a module; lines that follow each other are one comment."""
+    last: Text | None = None
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type is not tokenize.COMMENT:
+            continue
+        line, text = token.start[0], token.string.lstrip("# ")
+        if last is not None and last.line + last.text.count("\n") + 1 == line:
+            last = last._replace(text=f"{last.text}\n{text}")
+            continue
+        if last is not None:
+            yield last
+        last = Text(_label(path), line, text)
+    if last is not None:
+        yield last
+
+
+def sentences(path: Path, source: str) -> Iterator[Text]:
+    """Yield the sentences of a page, without its code, tables and headings."""
+    source = re.sub(r"```.*?```", lambda block: "\n" * block[0].count("\n"), source, flags=re.S)
+    line = 1
+    for paragraph in re.split(r"(\n\s*\n)", source):
+        if paragraph.strip() and not paragraph.lstrip().startswith(("|", "#", "<", "    ")):
+            for sentence in re.split(r"(?<=[.:;?!])\s+", paragraph.strip()):
+                yield Text(_label(path), line, " ".join(sentence.split()))
+        line += paragraph.count("\n")
+
+
+def _label(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def collect() -> dict[str, list[Text]]:
+    """Return all texts of the project by kind, in the order of their paths."""
+    found: dict[str, list[Text]] = {"docstrings": [], "comments": [], "docs": []}
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            source = path.read_text(encoding="utf-8")
+            found["docstrings"] += docstrings(path, source)
+            found["comments"] += comments(path, source)
+    for path in sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]):
+        if path.name != "CHANGELOG.md":
+            found["docs"] += sentences(path, path.read_text(encoding="utf-8"))
+    for kind in ("comments", "docs"):
+        found[kind] = [text for text in found[kind] if len(text.text.split()) >= LEAST_WORDS]
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the texts that a seed draws."""
+    parser = argparse.ArgumentParser(prog="python -m tests.prose", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--under", default="", help="only texts of paths that begin so")
+    options = parser.parse_args(arguments)
+    chosen = random.Random(options.seed)
+    number = 0
+    for texts in collect().values():
+        texts = [text for text in texts if text.path.startswith(options.under)]
+        for text in chosen.sample(texts, min(EACH, len(texts))):
+            number += 1
+            body = text.text.replace("\n", "\n    ")
+            print(f"{number}. {text.path}:{text.line}\n    {body}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

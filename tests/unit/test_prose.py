@@ -1,0 +1,59 @@
+"""The drawing of texts for readers: what counts as a text, and that a seed repeats itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import prose
+from tests.support import ROOT
+
+PATH = ROOT / "module.py"
+SOURCE = '''"""About the module."""
+# A comment of
+# two lines.
+LIMIT = 3  # in seconds, after the code
+
+
+class Reader:
+    """About the class."""
+
+    def read(self):
+        """About the method."""
+'''
+
+
+def test_docstrings_have_the_name_of_what_they_describe() -> None:
+    """Those of a module, a class and a method, each with its line."""
+    texts = [(text.line, text.text) for text in prose.docstrings(PATH, SOURCE)]
+    assert texts == [
+        (1, ": About the module."),
+        (8, "Reader: About the class."),
+        (11, "read: About the method."),
+    ]
+
+
+def test_comments_in_lines_that_follow_each_other_are_one() -> None:
+    """A comment behind code is one as well."""
+    texts = [(text.line, text.text) for text in prose.comments(PATH, SOURCE)]
+    assert texts == [(2, "A comment of\ntwo lines.\nin seconds, after the code")]
+
+
+def test_sentences_leave_out_code_tables_and_headings() -> None:
+    """Each sentence is a text of its own, in one line."""
+    page = "# Title\n\nOne idea. Another\none.\n\n```\ncode here.\n```\n\n| a | table. |\n"
+    texts = [text.text for text in prose.sentences(ROOT / "page.md", page)]
+    assert texts == ["One idea.", "Another one."]
+
+
+def test_a_seed_draws_the_same_texts_again(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run prints sixty texts; another seed draws other texts."""
+    monkeypatch.setattr(prose, "PACKAGES", ("storage",))
+    outputs = []
+    for seed in ("1", "1", "2"):
+        assert prose.main(["--seed", seed]) == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1] != outputs[2]
+    assert "\n60. " in outputs[0]
+    assert "\n61. " not in outputs[0]

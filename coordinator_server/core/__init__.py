@@ -1,6 +1,6 @@
-"""What coordinators decide, as pure code: it knows the protocol, and no clock, disk or loop.
+"""Coordinator logic as pure code, without a clock, disk or event loop.
 
-A core takes requests, the time and the records of the log, and gives answers, records to write and
-deadlines. `coordinator_server.runtime` and `coordinator_server.coordinator` run it; so does the
-simulation, with a clock of its own.
+A core takes requests, the time and log records, and returns responses, records to write and
+deadlines. `coordinator_server.runtime` and `coordinator_server.coordinator` run the cores; the
+simulation runs the same cores with its own clock.
 """

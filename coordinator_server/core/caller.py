@@ -1,4 +1,4 @@
-"""Who sends a request, as far as its answer depends on that."""
+"""The client attributes that a coordinator's response can depend on."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 MayDescribe = Callable[[str], bool]
-"""Whether the principal may describe the topic of this name."""
+"""Return whether the principal may describe the topic with this name."""
 
 
 class Caller(NamedTuple):
-    """Who sent a request: client id (None when null), host as Kafka prints it, API version.
+    """The sender of a request: client id (None if null), host as Kafka prints it, API version.
 
-    `may_describe(topic)` says which topics it may see; None if all of them.
+    `may_describe(topic)` returns whether the caller may see a topic; None allows every topic.
     """
 
     client_id: str | None

@@ -1,6 +1,6 @@
-"""The core: the group coordinator as pure code, for groups of all kinds.
+"""The group coordinator as pure code, for groups of every kind.
 
-No loop, socket, disk, clock, randomness or logger: requests, time and member ids come in as
-arguments, and what is to happen goes out as `Effects`. Start reading at `group`, then
-at the kind: `classic.state` and `classic.metadata`, `consumer`, `share`, `streams`.
+The code has no event loop, socket, disk, clock, randomness or logger: requests, the time and member
+ids are arguments, and the results are `Effects`. Start reading at `group`, then read one kind:
+`classic.state` and `classic.metadata`, `consumer`, `share` or `streams`.
 """

@@ -1,7 +1,8 @@
-"""The table row of a group API: how the coordinator treats its requests.
+"""GroupApi: how the coordinator treats the requests of one group API.
 
-Each API's module declares its row beside the code that serves it; `coordinator.group_apis` is the
-table. A request of an API that asks for several groups is split into one request per group first.
+Each API's module declares its `GroupApi` beside the code that serves the API;
+`coordinator.group_apis` is the table of them. A request that names several groups is first split
+into one request per group.
 """
 
 from __future__ import annotations
@@ -31,28 +32,33 @@ Q = TypeVar("Q", bound=GroupRequest)
 A = TypeVar("A")
 
 Serve = Callable[[Any, Q, "Reply[A]", int, "Effects"], "Steps | None"]
-"""`serve(group, request, reply, now_ms, effects)` for a kind of group."""
+"""`serve(group, request, reply, now_ms, effects)` for one kind of group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupApi(Generic[Q, A]):
-    """One row: requests of type `Q`, responses of type `A`.
+    """The table row of one API: requests of type `Q`, responses of type `A`.
 
-    `serve(group, request, reply, now_ms, effects)` is the method of the core; it returns the rest
-    of its work as steps where that may be long. It serves classic groups, and groups of every kind
-    with `serves_every_kind`. `serve_kind` has functions for single kinds; `coordinator.group_apis`
-    adds those of kinds that the module of the row does not know. A group of a kind that an API does
-    not serve is answered for by `wrong_kind`, or as if it did not exist.
-    `refuse(request, caller, error)` makes a response that carries an error,
-    `missing(request, caller)` that for a group that does not exist.
-    With a `protocol` it is refused (UNSUPPORTED_VERSION) where the settings have that off.
-    `validate` says what is wrong with a request whatever the group; `refuse_invalid` makes the
-    response to it where that needs the settings. `creates_group` says whether a missing group is
-    made. An `exclusive` request sees the durable state exactly as the log has it
-    (deletion): it shares no drain. One that is `at_once` is applied at once when nothing else
-    waits: it gains nothing by sharing a write. One that `sees_deadlines` is served after timers
-    that are due, unless it names a member: an administrator must not meet a member whose session is
-    over. Heartbeat alone has another `error_while_loading`.
+    - `serve(group, request, reply, now_ms, effects)` serves a request; if the work may be long,
+      `serve` returns the rest of the work as steps. `serve` gets classic groups, or groups of every
+      kind if `serves_every_kind` is set.
+    - `serve_kind` maps single kinds to their functions; `coordinator.group_apis` adds the kinds
+      that the API's own module does not know.
+    - `wrong_kind` builds the response for a group of a kind that the API does not serve; without
+      `wrong_kind`, `missing` does.
+    - `refuse(request, caller, error)` builds a response with an error.
+    - `missing(request, caller)` builds the response for a group that does not exist.
+    - `protocol`: the request fails with UNSUPPORTED_VERSION if the settings disable this protocol.
+    - `validate` returns the error of a request that is invalid for every group. If the response to
+      an invalid request depends on the settings, `refuse_invalid` builds that response.
+    - `creates_group` returns whether the request creates a missing group.
+    - `exclusive`: the request shares no drain, so that it sees the durable state exactly as the log
+      has it (deletions).
+    - `at_once`: the request is applied immediately if no other request is waiting, because sharing
+      a write saves nothing.
+    - `sees_deadlines`: due timers run before the request, unless the request names a member, so
+      that an administrator does not see members whose sessions have expired.
+    - `error_while_loading` differs from the default only for Heartbeat.
     """
 
     request_type: type[Q]

@@ -1,8 +1,9 @@
-"""What the commits of one consumer have in common: it commits the same partitions again and again.
+"""Cached response and keys for commits that repeat the same partitions.
 
-The answer, and all of a record but the offset and its time, are made once for the same group,
-topics and partitions, and kept while they are used. The log knows by the layout that two batches
-hold the same keys, so that the first of them is superseded without a look into either.
+A consumer commits the same partitions again and again. The response and every part of a record
+except the offset and its timestamp are built once per group, topics and partitions, and cached. If
+two batches have the same layout, the log knows that they have the same keys, and that the second
+supersedes the first, without decoding either.
 """
 
 from __future__ import annotations
@@ -19,23 +20,23 @@ from protocol.apis.offset_commit import (
 from protocol.schema import frozen
 
 LayoutTopics = tuple[tuple[str, bytes, tuple[int, ...]], ...]
-"""Of each topic its name, its id as the request has it, and the partitions, none of them twice."""
+"""For each topic: name, id from the request, and partitions without duplicates."""
 
 LARGEST_KEPT = 256
 LAYOUTS_KEPT = 512
-"""How many partitions a layout may have to be kept for the next commit, and how many are kept."""
+"""The largest number of partitions of a cached layout, and the number of cached layouts."""
 
 
 class KeySet:
-    """The keys of a layout; two batches have the same ones if they have the same object."""
+    """The identity of a layout's keys: batches with the same KeySet object have the same keys."""
 
     __slots__ = ()
 
 
 class CommitLayout:
-    """The partitions of a commit, in its order; `response` says that all of them are stored.
+    """The partitions of a commit, in request order; `response` reports success for all of them.
 
-    `record_packers` belongs to the coordinator, which encodes the records.
+    `record_packers` is set by the coordinator, which encodes the records.
     """
 
     __slots__ = ("count", "group_id", "key_set", "record_packers", "response", "topics")
@@ -64,7 +65,7 @@ class CommitLayout:
 
 
 def layout_of(group_id: str, topics: LayoutTopics) -> CommitLayout | None:
-    """The layout of a commit; None of one that names a topic twice."""
+    """Return the layout of a commit, or None if the commit names a topic twice."""
     count = sum([len(partitions) for _, _, partitions in topics])
     if len(topics) > 1 and len({name for name, _, _ in topics}) < len(topics):
         return None

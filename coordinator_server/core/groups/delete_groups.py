@@ -1,4 +1,4 @@
-"""DeleteGroups: a group without members ends, with all its offsets.
+"""DeleteGroups: delete a group without members, and all its offsets.
 
 Source: GroupCoordinatorShard.deleteGroups.
 """
@@ -32,12 +32,12 @@ class DeleteGroup(NamedTuple):
 
 
 def refuse(request: DeleteGroup, _: Caller, error: ErrorCode) -> DeletableGroupResult:
-    """The result of a group that cannot be deleted."""
+    """Return the result for a group that cannot be deleted."""
     return DeletableGroupResult(group_id=request.group_id, error_code=error)
 
 
 def missing(request: DeleteGroup, caller: Caller) -> DeletableGroupResult:
-    """There is no such group."""
+    """Return GROUP_ID_NOT_FOUND for a group that does not exist."""
     return refuse(request, caller, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
@@ -48,7 +48,10 @@ def delete(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    """Write the group's tombstones; afterwards it is Dead, unless it has members. Exclusive."""
+    """Write the tombstones of the group and its offsets; the group is then Dead.
+
+    Replies NON_EMPTY_GROUP if the group has members. The request is exclusive (`GroupApi`).
+    """
     if not group.is_empty:
         effects.reply(reply, refuse(request, reply.caller, ErrorCode.NON_EMPTY_GROUP))
         return

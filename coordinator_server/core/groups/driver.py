@@ -1,7 +1,7 @@
-"""Settles what the core asked to write: append, replay, callbacks, in this order, until done.
+"""Settles the writes of the core: append, replay, then callbacks, until no write is left.
 
-Pure as well: the log is an object with one method. The task of a group runs it for every drain,
-in production and in the simulation.
+The code is pure: the log is an object with one method. The group's task runs the driver for every
+drain, in production and in the simulation.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 
 
 class GroupLog(Protocol):
-    """Where the records of groups go: a partition of `__consumer_offsets`."""
+    """The log of group records: a partition of `__consumer_offsets`."""
 
     def append(
         self, writes: Sequence[CoordinatorRecords], producer: ProducerIdAndEpoch | None = None
     ) -> ErrorCode:
-        """Append the records of `writes` as one batch, all or nothing; NONE or the log's error.
+        """Append the records of `writes` as one atomic batch; return NONE or the log's error.
 
-        With a `producer` it is a batch of its transaction.
+        With a `producer`, the batch belongs to the producer's transaction.
         """
 
 
 def settle(group: Group, effects: Effects, log: GroupLog, now_ms: int) -> Group:
-    """Settle every write in `effects` and what follows from it; returns the group as it is then.
+    """Settle `effects.writes`, and the writes of their callbacks; return the resulting group.
 
-    Afterwards `effects` holds replies and events only. All writes so far share one append, but for
-    those of transactions, which have batches of their own. A batch that is too large is tried again
-    write by write, so that one oversized record fails no other request.
+    Afterwards `effects` holds only replies and events. All pending writes share one append, except
+    transactional writes, which have their own batches. If a batch is too large, each write is
+    retried on its own, so that one oversized record does not fail other requests.
     """
     while effects.writes:
         writes, effects.writes = effects.writes, []
@@ -58,7 +58,7 @@ def settle(group: Group, effects: Effects, log: GroupLog, now_ms: int) -> Group:
 
 
 def _runs(writes: list[Write]) -> Sequence[list[Write]]:
-    """Writes that can share a batch: those of no transaction, or of one and the same."""
+    """Group the writes that can share a batch: no transaction, or the same transaction."""
     if len(writes) == 1 or all(write.producer is None for write in writes):
         return (writes,)
     return [list(run) for _, run in groupby(writes, key=attrgetter("producer"))]
@@ -82,9 +82,10 @@ def _append(
 
 
 def settle_large(group: Group, effects: Effects, log: GroupLog, now_ms: int) -> Computation[Group]:
-    """As `settle`, of a single write of records, in steps; all else is left to `settle`.
+    """Like `settle`, but settle a single write of records in steps.
 
-    Nobody must look at the group meanwhile.
+    Anything else (several writes, committed offsets, transactions) is left to `settle`. No other
+    code may read the group until the steps are done.
     """
     write = effects.writes[0] if len(effects.writes) == 1 else None
     if write is None or isinstance(write.records, OffsetRecords) or write.producer is not None:
@@ -101,8 +102,9 @@ def settle_large(group: Group, effects: Effects, log: GroupLog, now_ms: int) -> 
 def _replay(
     group: Group, write: Write, records: Sequence[CoordinatorRecord], now_ms: int, effects: Effects
 ) -> Group:
-    """Replay records of any kind, with an account of what they change in groups of newer kinds."""
-    if group.kind is GroupKind.CLASSIC and len(records) == 1:  # the record of a rebalance
+    """Replay records; for consumer, share and streams groups also update the rebalance report."""
+    # the GroupMetadata record of a classic rebalance
+    if group.kind is GroupKind.CLASSIC and len(records) == 1:
         return group.replay(records[0])
     return run_all(_replay_in_steps(group, write, records, now_ms, effects))
 

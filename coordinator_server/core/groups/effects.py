@@ -1,7 +1,7 @@
-"""What a call into the core asks for: replies, writes, log events. It performs none of them.
+"""Effects: the replies, writes and log events that a call into the core asks for.
 
-A call fills an `Effects`; `core.groups.driver.settle` carries out the writes in the one right order
-(append, replay, callbacks), and the task of the group then sends the replies.
+A call into the core only fills an `Effects`. `core.groups.driver.settle` carries out the writes in
+order (append, replay, callbacks), and the group's task then sends the replies.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ if TYPE_CHECKING:
 Response = TypeVar("Response")
 
 Steps = Iterator[None]
-"""Work in short steps: each `next` does a part of it, StopIteration ends it."""
+"""Work in short steps: each `next` does a part of the work, StopIteration ends it."""
 
 STEP_ITEMS = 500
-"""How many entries of a request or of a group one step handles."""
+"""The number of entries of a request or a group that one step handles."""
 
 
 class Answered(Protocol):
-    """A reply that has its response."""
+    """A reply whose response is set."""
 
     def send(self) -> None:
         """Send the response."""
 
     def refuse(self, error: ErrorCode) -> None:
-        """Send a response that carries `error` wherever the API has a place for it, instead."""
+        """Send a response with `error` in every error field of the API, instead of the response."""
 
     def fail(self) -> None:
-        """The response cannot be sent: answer UNKNOWN_SERVER_ERROR instead."""
+        """Send UNKNOWN_SERVER_ERROR instead of a response that cannot be sent."""
 
 
 class Reply(ABC, Generic[Response]):
-    """The way back for the response to one request.
+    """The reply to one request.
 
-    `Effects.reply` sets `response` once; nothing changes it afterwards.
+    `Effects.reply` sets `response` once; the response does not change afterwards.
     """
 
     __slots__ = ("caller", "response")
@@ -57,11 +57,11 @@ class Reply(ABC, Generic[Response]):
 
     @abstractmethod
     def refuse(self, error: ErrorCode) -> None:
-        """Send a response that carries `error` wherever the API has a place for it, instead."""
+        """Send a response with `error` in every error field of the API, instead of `response`."""
 
     @abstractmethod
     def fail(self) -> None:
-        """Answer UNKNOWN_SERVER_ERROR, unless the request is answered."""
+        """Send UNKNOWN_SERVER_ERROR, unless the request is already answered."""
 
 
 class ProducerIdAndEpoch(NamedTuple):
@@ -72,10 +72,10 @@ class ProducerIdAndEpoch(NamedTuple):
 
 
 class Write:
-    """Records that go into the log together, and what happens once their fate is known.
+    """Records that are appended together, with the callbacks to run after success or failure.
 
-    Those of a transaction have the `producer` that it belongs to. `causes` say why members had to
-    go, where the records do not show it.
+    `producer` is set for the records of a transaction. `causes` say why members were removed, if
+    the records do not show the reason.
     """
 
     __slots__ = ("callbacks", "causes", "producer", "records")
@@ -92,7 +92,7 @@ class Write:
         self.causes: Sequence[Cause] = ()
 
     def then(self, done: Done) -> None:
-        """Also call `done(error, now_ms, effects)` after the append and the replay, or failure."""
+        """Also call `done(error, now_ms, effects)` after append and replay, or after a failure."""
         self.callbacks.append(done)
 
 
@@ -104,17 +104,17 @@ class AssignedSharePartition(NamedTuple):
 
 
 StateErrors = Mapping[AssignedSharePartition, ErrorCode]
-"""The partitions for which a call has failed, and why."""
+"""The partitions for which a call failed, with their errors."""
 
 
 class StateCall(NamedTuple):
-    """What a share group asks of the share coordinator, for all partitions in `start_offsets`.
+    """A request of a share group to the share coordinator, for all partitions in `start_offsets`.
 
-    Their state begins at these offsets and at `state_epoch`; with a `state_epoch` of None it is
-    deleted. Whenever that is answered, `answered(group, errors, now_ms, effects)` is called in a
-    drain of its own, if the group is still there. `reply` is that of the request that waits for it,
-    if one does; without the group the request begins anew. Source: Kafka's Persister, as
-    GroupCoordinatorService calls it.
+    The call initializes share-partition state with these start offsets and `state_epoch`, or
+    deletes the state if `state_epoch` is None. `answered(group, errors, now_ms, effects)` is called
+    with the response in a separate drain, if the group still exists. `reply` belongs to the client
+    request that waits for the call, or is None; if the group no longer exists, that request starts
+    again. Source: Kafka's Persister, as GroupCoordinatorService calls it.
     """
 
     start_offsets: Mapping[AssignedSharePartition, int]
@@ -126,9 +126,9 @@ class StateCall(NamedTuple):
 class Effects:
     """Collects the effects of one drain of a group's mailbox.
 
-    `debug` says whether debug events are logged, so that the core need not build them otherwise.
-    `replies` may be sent as soon as the writes are settled. `replies_to_writes` depend on records
-    of this drain: with a flush before the answer (`flush.messages`), they wait for the sync.
+    `debug` says whether debug events are logged; if not, the core does not build them. `replies`
+    can be sent as soon as the writes are settled. `replies_to_writes` depend on records of this
+    drain: if the broker flushes before responses (`flush.messages`), they also wait for the sync.
     `calls` to the share coordinator are carried out once the writes are settled.
     """
 
@@ -153,13 +153,13 @@ class Effects:
         self.events: list[tuple[str, dict[str, object]]] = []
         self.explained: list[Rebalance] = []
         self.group: Group | None = None
-        """The group after the append, set by the driver for callbacks: it may be of another kind
-        than the one that asked for the write."""
+        """The group after the append, set by the driver for callbacks. Its kind can differ from
+        that of the group that asked for the write."""
         self.after_append = False
         """Set by the driver while the callbacks of a successful append run."""
 
     def reply(self, reply: Reply[Response], response: Response) -> None:
-        """Answer a request; the answer is sent after all writes of the drain are settled."""
+        """Set the response of a request; it is sent after all writes of the drain are settled."""
         reply.response = response
         (self.replies_to_writes if self.after_append else self.replies).append(reply)
 
@@ -169,36 +169,36 @@ class Effects:
         done: Done | None = None,
         producer: ProducerIdAndEpoch | None = None,
     ) -> Write:
-        """Append `records` in one batch, replay them, then call `done`.
+        """Append `records` in one batch, replay them, then call `done`; return the Write.
 
-        With a `producer` they are part of its transaction.
+        With a `producer`, the records belong to the producer's transaction.
         """
         write = Write(records, done, producer)
         self.writes.append(write)
         return write
 
     def ask(self, call: StateCall) -> None:
-        """Ask the share coordinator; its answer comes in a drain of its own."""
+        """Call the share coordinator; its response arrives in a separate drain."""
         self.calls.append(call)
 
     def event(self, name: str, **fields: object) -> None:
-        """Log an event; names are `noun.verb` in the past (`events.vocabulary`)."""
+        """Log an event; names are `noun.verb` in the past tense (`events.vocabulary`)."""
         self.events.append((name, fields))
 
     def explain(self, rebalance: Rebalance) -> None:
-        """Publish the account of a rebalance that has ended."""
+        """Publish the report of a rebalance that has ended."""
         self.explained.append(rebalance)
 
     def mark(self) -> tuple[int, int, int, int]:
-        """Where the effects end now; for `rewind`."""
+        """Return the current end of the effects, for `rewind`."""
         return len(self.replies), len(self.replies_to_writes), len(self.writes), len(self.calls)
 
     def rewind(self, mark: tuple[int, int, int, int]) -> None:
-        """Drop the replies, writes and calls that came after `mark`: a bug spoiled them."""
+        """Drop the replies, writes and calls added after `mark`, when a bug made them invalid."""
         replies, replies_to_writes, writes, calls = mark
         del self.replies[replies:], self.replies_to_writes[replies_to_writes:]
         del self.writes[writes:], self.calls[calls:]
 
 
 Done = Callable[[ErrorCode, int, Effects], None]
-"""`done(error of the append or NONE, now_ms, effects)`."""
+"""`done(error, now_ms, effects)`; `error` is the append error or NONE."""

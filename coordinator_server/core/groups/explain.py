@@ -1,10 +1,10 @@
-"""Why a rebalance began and how it went: one account per rebalance, kept while it runs.
+"""Rebalance reports: why a rebalance began and how it went.
 
-The core only notes who came, who was lost and when; it looks into no assignment. When the
-rebalance has ended its account goes out as an effect (`Effects.explain`), and the shell makes a
-record of it (`coordinator_server.rebalances`). A rebalance that another one overtakes has an
-account of its own. What happens to a group without a rebalance (its coordinator has loaded it, it
-ends) is recorded in the same form.
+The core only records which members joined or were lost, and when; it does not decode assignments.
+When a rebalance ends, its report is published as an effect (`Effects.explain`), and
+`coordinator_server.rebalances` stores it. A rebalance that is superseded by another has its own
+report. Changes of a group without a rebalance (the coordinator loads the group, or the group is
+deleted or expires) are recorded in the same form.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Trigger(StrEnum):
-    """What can set off a rebalance; the last five change a group without one."""
+    """The triggers of a rebalance; the triggers in WITHOUT_REBALANCE change a group without one."""
 
     MEMBER_JOINED = "member joined"
     MEMBER_LEFT = "member left"
@@ -63,14 +63,14 @@ _BY_JOINING = frozenset(
         Trigger.LEADER_REJOINED,
     }
 )
-"""Who causes it this way waits in JoinGroup from then on."""
+"""After these triggers the member that caused the rebalance waits in JoinGroup."""
 
 _BY_REJOINING = frozenset({Trigger.METADATA_CHANGED, Trigger.LEADER_REJOINED})
-"""No news while all members are asked to rejoin anyhow."""
+"""Not recorded as a further cause while all members are asked to rejoin."""
 
 
 class RebalanceOutcome(StrEnum):
-    """How a rebalance can end. `UNDER_WAY` is that of an account before its end."""
+    """How a rebalance ended; `UNDER_WAY` marks a report made before the end."""
 
     STABLE = "stable"
     EMPTY = "empty"
@@ -81,7 +81,7 @@ class RebalanceOutcome(StrEnum):
 
 
 class Absence(StrEnum):
-    """Why a member was dropped."""
+    """Why a member was removed."""
 
     NOT_REJOINED = "not rejoined"
     NEVER_SYNCED = "never synced"
@@ -91,29 +91,29 @@ class Absence(StrEnum):
 
 
 class NamedMember(Protocol):
-    """A member of a group of any kind, as far as it is named in an account."""
+    """The attributes by which a report names a member of a group of any kind."""
 
     @property
     def member_id(self) -> str:
-        """Its member id."""
+        """The member id."""
 
     @property
     def group_instance_id(self) -> str | None:
-        """Its group instance id, if it is static (KIP-345)."""
+        """The group instance id, or None for a dynamic member (KIP-345)."""
 
     @property
     def client_id(self) -> str:
-        """What the client calls itself."""
+        """The client id."""
 
     @property
     def client_host(self) -> str:
-        """Where it connected from, as Kafka prints it."""
+        """The client host, as Kafka prints it."""
 
 
 class Cause(NamedTuple):
-    """A trigger, who pulled it, and the reason the client gave (KIP-800).
+    """A trigger, the member that caused it, and the reason the client gave (KIP-800).
 
-    `timeout_ms` is the timeout that was missed, `error` that of an append that failed.
+    `timeout_ms` is the timeout that expired, `error` the error of a failed append.
     """
 
     trigger: Trigger
@@ -127,14 +127,14 @@ class Cause(NamedTuple):
 
 
 class LateCause(NamedTuple):
-    """What would have set off a rebalance, had there not been one already."""
+    """A cause that arose while a rebalance was already under way."""
 
     cause: Cause
     after_ms: int
 
 
 class Rejoin(NamedTuple):
-    """When a member joined, counted from the start of the rebalance."""
+    """A member's join; `after_ms` counts from the start of the rebalance."""
 
     after_ms: int
     group_instance_id: str | None
@@ -142,7 +142,7 @@ class Rejoin(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """A member that the group went on without; an id that was never used has no client."""
+    """A member that was removed. An id that was never used has no client attributes."""
 
     why: Absence
     member_id: str
@@ -152,7 +152,7 @@ class Dropped(NamedTuple):
 
     @classmethod
     def of(cls, why: Absence, member: NamedMember) -> Dropped:
-        """`member`, as one that was dropped."""
+        """Return `member` as a dropped member."""
         instance_id = member.group_instance_id
         return cls(why, member.member_id, instance_id, member.client_id, member.client_host)
 
@@ -165,7 +165,7 @@ def caused_by(
     timeout_ms: int | None = None,
     error: str = "",
 ) -> Cause:
-    """The cause of a rebalance that `member` set off."""
+    """Return the cause of a rebalance that `member` set off."""
     return Cause(
         trigger,
         member.member_id,
@@ -179,12 +179,12 @@ def caused_by(
 
 
 class Rebalance:
-    """The account of one rebalance; times in milliseconds.
+    """The report of one rebalance; times in milliseconds.
 
-    `before` and `after` are the records of the group in the log with the assignments that held and
-    hold; None where there is none. `members`, `leader_id` and `protocol_name` are those of the
-    generation that the join phase made; a rebalance that ends before has none. The kinds of group
-    whose members have epochs have accounts of their own (`modern.account`).
+    `before` and `after` are the group's records in the log, with the assignment of that time, or
+    None without a record. `members`, `leader_id` and `protocol_name` are set by the end of the join
+    phase; a rebalance that ends earlier leaves them unset. Consumer, share and streams groups have
+    their own reports (`modern.account`).
     """
 
     kind = GroupKind.CLASSIC
@@ -235,7 +235,7 @@ class Rebalance:
             self._rejoin(cause, 0)
 
     def member_joined(self, cause: Cause, now_ms: int) -> None:
-        """A member waits in JoinGroup; one that was not waited for is a cause of its own."""
+        """Record a member that waits in JoinGroup; an unexpected member is also a further cause."""
         after_ms = now_ms - self.started_ms
         if cause.trigger not in _BY_REJOINING:
             self.also.append(LateCause(cause, after_ms))
@@ -250,7 +250,7 @@ class Rebalance:
         self._rejoin(cause, after_ms)
 
     def members_lost(self, causes: Sequence[Cause], now_ms: int) -> None:
-        """Members have left, or their sessions have expired, while all were asked to rejoin."""
+        """Record members that left or expired while all members were asked to rejoin."""
         after_ms = now_ms - self.started_ms
         for cause in causes:
             self.also.append(LateCause(cause, after_ms))
@@ -259,7 +259,7 @@ class Rebalance:
     def join_phase_ended(
         self, generation: int, members: int, leader_id: str | None, protocol_name: str, now_ms: int
     ) -> None:
-        """There is a new generation, whose members now sync."""
+        """Record the new generation, whose members now send SyncGroup."""
         self.generation = generation
         self.members = members
         self.leader_id = leader_id
@@ -275,7 +275,7 @@ class Rebalance:
         generation: int | None = None,
         after: GroupMetadataValue | GroupSnapshot | None = None,
     ) -> Rebalance:
-        """Close the account; `generation` is given where no join phase has made one."""
+        """Close the report; pass `generation` if no join phase completed."""
         self.outcome = outcome
         self.protocol_type = protocol_type
         self.ended_ms = now_ms

@@ -1,8 +1,8 @@
-"""Group: what every kind of group has, and what the shared requests ask of a kind.
+"""Group: the state and behaviour that all kinds of groups share.
 
-Committed offsets and timers are the same for all kinds. Who may commit, which offsets may expire
-and what ends with a group differs: `classic.metadata` answers for the classic protocol. Source:
-Kafka's interface Group.
+Committed offsets and timers are the same for all kinds. Kinds differ in which members may commit,
+which offsets may expire, and what is removed when a group ends; `classic.metadata` has the rules of
+the classic protocol. Source: Kafka's interface Group.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 class Group(ABC):
-    """One group of any kind: the unit that one task owns.
+    """One group of any kind; exactly one task owns the group.
 
-    `is_new` until something is recorded: such a group is forgotten if nothing comes of it. Records
-    alone decide of which kind a group is: one that turns it into another kind makes another object,
-    which has the same `offsets`.
+    `is_new` is set until a record is written: a new group without records is forgotten. Only
+    records decide the kind of a group: a record that changes the kind creates another object with
+    the same `offsets`.
     """
 
     kind: ClassVar[GroupKind]
@@ -44,13 +44,13 @@ class Group(ABC):
         self.offsets = CommittedOffsets()
         self.purgatory: Purgatory[Any] = Purgatory()
         self.rebalance: Rebalance | None = None
-        """The account of what is under way; None while nothing is."""
+        """The report of the rebalance that is under way, or None."""
         self.is_new = True
         self.is_unloaded = False
 
     @property
     def settings(self) -> GroupSettings:
-        """The broker's settings of groups."""
+        """The broker's group settings."""
         return self.environment.settings
 
     # Durable state
@@ -59,25 +59,25 @@ class Group(ABC):
     def replay(self, record: CoordinatorRecord) -> Group:
         """Apply a record of this group, live or while the log is loaded.
 
-        Returns the group as it is from then on: this one, or that of another kind in its place.
+        Returns the group after the record: this group, or a group of another kind that replaces it.
         """
 
     @abstractmethod
     def state_records(self) -> list[CoordinatorRecord]:
-        """The records that hold in the log, but for those of offsets."""
+        """Return the records that the log must hold for the group, except offset records."""
 
     @abstractmethod
     def tombstones(self) -> list[CoordinatorRecord]:
-        """The records that end the group, but for those of offsets."""
+        """Return the tombstones that delete the group, except those of offsets."""
 
     def replay_offsets(self, records: OffsetRecords) -> None:
-        """Apply the records of committed offsets, as if each had been replayed."""
+        """Apply records of committed offsets, with the same result as replaying each record."""
         self.is_new = False
         for topic, offsets in records.topics:
             self.offsets.replay_offsets(topic, offsets)
 
     def replay_pending(self, records: CoordinatorRecords, producer_id: int) -> None:
-        """Apply records that belong to a transaction: offsets, which it alone can have."""
+        """Apply the offset records of a transaction; a transaction has no other group records."""
         self.is_new = False
         assert isinstance(records, OffsetRecords)
         for topic, offsets in records.topics:
@@ -94,24 +94,24 @@ class Group(ABC):
         self.offsets.replay_offsets(topic, offsets)
 
     def has_state_of(self, topic_ids: Collection[bytes]) -> bool:
-        """Whether the group holds something of these topics, besides offsets."""
+        """Return whether the group has state other than offsets for any of these topics."""
         return False
 
     def forgetting_topics(self, topic_ids: Collection[bytes]) -> list[CoordinatorRecord]:
-        """The records that drop what it holds of topics that are deleted, besides offsets."""
+        """Return the records that drop the group's state, except offsets, for deleted topics."""
         return []
 
     @property
     @abstractmethod
     def is_blank(self) -> bool:
-        """Whether the log holds nothing (any more) of the group."""
+        """Whether the log holds no record of the group."""
 
-    # What a kind decides
+    # Decided by each kind
 
     @property
     @abstractmethod
     def is_dead(self) -> bool:
-        """Whether the group has ended: deleted, expired or unloaded."""
+        """Whether the group has ended: it was deleted, expired or unloaded."""
 
     @property
     @abstractmethod
@@ -126,60 +126,70 @@ class Group(ABC):
     @property
     @abstractmethod
     def member_count(self) -> int:
-        """How many members the group has."""
+        """The number of members."""
 
     @abstractmethod
     def check_transactional_commit(self, request: OffsetCommitRequest) -> ErrorCode:
-        """Whether the caller may commit in a transaction. Source: validateOffsetCommit."""
+        """Return the error if the caller may not commit in a transaction, or NONE.
+
+        Source: Group.validateOffsetCommit.
+        """
 
     @abstractmethod
     def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
-        """Whether the caller may commit. Source: Group.validateOffsetCommit."""
+        """Return the error if the caller may not commit, or NONE. Source:
+        Group.validateOffsetCommit."""
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Whether offsets may be fetched by who says to be this member, None for nobody.
+        """Return the error if this member may not fetch offsets, or NONE; a None id is no member.
 
-        Source: Group.validateOffsetFetch, which all kinds but one leave empty.
+        Source: Group.validateOffsetFetch. Consumer and streams groups override this method.
         """
         return ErrorCode.NONE
 
     @abstractmethod
     def committed_by(self, member_id: str, now_ms: int) -> None:
-        """A member has committed, which renews its session where the kind has it so."""
+        """Handle a member's commit; for some kinds the commit renews the member's session."""
 
     @abstractmethod
     def check_offset_delete(self) -> ErrorCode:
-        """Whether offsets may be deleted now. Source: Group.validateOffsetDelete."""
+        """Return the error if offsets may not be deleted now, or NONE.
+
+        Source: Group.validateOffsetDelete.
+        """
 
     @abstractmethod
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member reads `topic`; True for every topic where that cannot be known."""
+        """Return whether a member subscribes to `topic`; True if the subscriptions are unknown."""
 
     @property
     @abstractmethod
     def offsets_may_expire(self) -> bool:
-        """Whether offsets of unsubscribed topics expire in this state at all."""
+        """Whether offsets of unsubscribed topics can expire in the current state."""
 
     @abstractmethod
     def expiry_starts_ms(self, stored: CommittedOffset) -> int:
-        """From when the retention of one offset counts. Source: offsetExpirationCondition."""
+        """Return the time at which the retention of an offset starts.
+
+        Source: offsetExpirationCondition.
+        """
 
     @abstractmethod
     def listed(self) -> ListedGroup:
-        """The group's entry in ListGroups; it changes nothing, so it may be made at any time."""
+        """Return the group's entry in ListGroups; callable at any time, without side effects."""
 
     @abstractmethod
     def end(self, trigger: Trigger, now_ms: int, effects: Effects) -> None:
-        """The group's tombstone is written: the group has ended."""
+        """End the group, after its tombstone was written."""
 
     # Time
 
     def next_look_ms(self) -> int | None:
-        """When to call `expire_timers`, which may be too early; None while nothing waits."""
+        """Return when to call `expire_timers` (possibly too early), or None without timers."""
         return self.purgatory.next_look_ms()
 
     def expire_timers(self, now_ms: int, effects: Effects) -> Steps | None:
-        """Run every delayed operation whose deadline has come, earliest first."""
+        """Run every delayed operation whose deadline has passed, earliest first."""
         for operation in self.purgatory.expired(now_ms):
             operation.on_expiration(self, now_ms, effects)
         return None

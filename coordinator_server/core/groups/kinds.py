@@ -1,8 +1,8 @@
-"""The kinds of groups: how one becomes another, and how a group of each begins and ends here.
+"""Dispatch by kind of group: conversion, load and unload.
 
-The modules of a kind are imported when the first group of it comes: a broker that has classic
-groups alone does without the others. No module of a kind imports this: groups reach it through
-their environment.
+The modules of a kind are imported when the first group of that kind appears: a broker with only
+classic groups never loads the others. The modules of the kinds do not import this module: groups
+reach it through their environment.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def in_place_of(kind: GroupKind, group: Group) -> Group:
-    """A blank group of a kind with the offsets of `group`."""
+    """Return a blank group of the given kind with the offsets of `group`."""
     blank: Group
     if kind is GroupKind.CONSUMER:
         from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
@@ -46,7 +46,7 @@ def in_place_of(kind: GroupKind, group: Group) -> Group:
 
 
 def load_finished(group: Group, now_ms: int, effects: Effects) -> None:
-    """The log has been replayed: go on from what it says."""
+    """Resume a group after its log was replayed: start its timers and its rebalance report."""
     if group.kind is GroupKind.CONSUMER:
         from coordinator_server.core.groups.consumer import timers
 
@@ -68,7 +68,7 @@ def load_finished(group: Group, now_ms: int, effects: Effects) -> None:
 
 
 def unload(group: Group, now_ms: int, effects: Effects) -> None:
-    """The partition moves, or the broker stops: answer what is parked, and end."""
+    """Unload a group whose partition moves or whose broker stops; answer parked requests."""
     if group.kind is GroupKind.CLASSIC:
         from coordinator_server.core.groups.classic import lifecycle
 

@@ -1,7 +1,7 @@
-"""OffsetCommit: members and standalone consumers store how far they have read.
+"""OffsetCommit: store the committed offsets of members and standalone consumers.
 
-The handler has dropped partitions that do not exist, as Kafka's does, so all that arrive here can
-be stored. Source: ClassicGroup.validateOffsetCommit, OffsetMetadataManager.commitOffset.
+The handler has already dropped partitions that do not exist, as Kafka's does, so every partition
+here can be stored. Source: ClassicGroup.validateOffsetCommit, OffsetMetadataManager.commitOffset.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ GROUP_ID_NOT_FOUND_SINCE = 9
 NO_RETENTION = -1
 
 Place = tuple[int, int]
-"""The index of a topic in the request, and that of a partition in the topic's list."""
+"""The index of a topic in the request, and the index of a partition in the topic's list."""
 
 
 def refuse(request: OffsetCommitRequest, _: Caller, error: ErrorCode) -> OffsetCommitResponse:
-    """The same error on every partition of the request."""
+    """Return a response with `error` on every partition of the request."""
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
@@ -61,7 +61,7 @@ def refuse(request: OffsetCommitRequest, _: Caller, error: ErrorCode) -> OffsetC
 
 
 def missing(request: OffsetCommitRequest, caller: Caller) -> OffsetCommitResponse:
-    """A generation of a group that does not exist."""
+    """Return the error for a commit with a generation to a group that does not exist."""
     error = ErrorCode.ILLEGAL_GENERATION
     if caller.api_version >= GROUP_ID_NOT_FOUND_SINCE:
         error = ErrorCode.GROUP_ID_NOT_FOUND
@@ -69,7 +69,10 @@ def missing(request: OffsetCommitRequest, caller: Caller) -> OffsetCommitRespons
 
 
 def creates_group(request: OffsetCommitRequest) -> bool:
-    """A commit of a standalone consumer or an administrator makes the group."""
+    """Return whether the commit creates a missing group: commits without generation or epoch do.
+
+    Standalone consumers and administrators send such commits.
+    """
     return request.generation_id_or_member_epoch < 0
 
 
@@ -80,10 +83,10 @@ def commit(
     now_ms: int,
     effects: Effects,
 ) -> Steps | None:
-    """Store the offsets; all in one batch, answered when written.
+    """Store the offsets in one batch; the response is sent after the write.
 
-    Neither the offset nor the owner of the partition is checked: Kafka does not either. Metadata
-    that is too long is refused for its partition alone.
+    Like Kafka, the coordinator checks neither the offset nor the owner of the partition. If
+    metadata is too long, only its partition fails.
     """
     error = group.check_commit(request, reply.caller.api_version)
     if error is not ErrorCode.NONE:
@@ -101,7 +104,7 @@ def store(
     effects: Effects,
     producer: ProducerIdAndEpoch | None = None,
 ) -> Steps | None:
-    """Store offsets that may be committed; with a `producer` as part of its transaction."""
+    """Store the offsets of a permitted commit; `producer` makes them part of its transaction."""
     retention_ms = request.retention_time_ms
     expire_ms = -1 if retention_ms == NO_RETENTION else _java_long(now_ms + retention_ms)
     stamp = _Stamp(now_ms, expire_ms, has_topic_id=expire_ms == -1 and producer is None)
@@ -123,10 +126,10 @@ def store(
 
 
 class _Stamp(NamedTuple):
-    """What all offsets of one commit have in common.
+    """The fields that all offsets of one commit share.
 
-    A value with an expiry is written as version 1, which has no topic id, and Kafka knows none from
-    TxnOffsetCommit.
+    An offset with an expiry is written as value version 1, which has no topic id. Kafka does not
+    write topic ids for TxnOffsetCommit.
     """
 
     now_ms: int
@@ -145,7 +148,7 @@ class _Commit(NamedTuple):
 
 
 def _write(commit: _Commit, records: OffsetRecords, response: OffsetCommitResponse) -> None:
-    """Have the records written, and then the commit answered."""
+    """Write the records, then send the response."""
     group, request, reply, effects, producer = commit
 
     def done(error: ErrorCode, now_ms: int, effects: Effects) -> None:
@@ -171,8 +174,11 @@ _new_offset: Callable[[Iterable[object]], CommittedOffset] = partial(tuple.__new
 def _plain_topics(
     request: OffsetCommitRequest, stamp: _Stamp
 ) -> list[tuple[str, dict[int, CommittedOffset]]] | None:
-    """The offsets of each topic; None of a commit that is large, has metadata, or names a partition
-    twice or a topic without any. Nearly every commit is plain, so it is built by columns."""
+    """Return the offsets of each topic, or None if the commit is not plain.
+
+    A commit is not plain if it is large, has metadata, names a partition twice, or has a topic
+    without partitions. Nearly every commit is plain, so offsets are built from columns for speed.
+    """
     topics: list[tuple[str, dict[int, CommittedOffset]]] = []
     count = 0
     for topic in request.topics:
@@ -208,7 +214,7 @@ def _plain_topics(
 
 
 def _store_in_steps(commit: _Commit, stamp: _Stamp) -> Steps:
-    """Store the offsets of any commit."""
+    """Store the offsets of any commit, in steps."""
     request = commit.request
     topics: list[tuple[str, dict[int, CommittedOffset]]] = []
     too_long: set[Place] = set()
@@ -223,7 +229,7 @@ def _store_in_steps(commit: _Commit, stamp: _Stamp) -> Steps:
                 yield
         _write(commit, records, response)
     else:
-        # As in Kafka, validation has created the group, which stays though nothing is recorded.
+        # As in Kafka, validation has already created the group, which stays without any record.
         commit.group.is_new = False
         commit.effects.reply(commit.reply, response)
 
@@ -236,7 +242,7 @@ def _topic_offsets(
     too_long: set[Place],
     topic_index: int,
 ) -> Steps:
-    """Add the offsets of a topic one by one; a partition that is named twice has a record each."""
+    """Add the offsets of a topic; a partition that is named twice gets two records."""
     yield
     topic_id = topic.topic_id if stamp.has_topic_id else ZERO_UUID
     offsets: dict[int, CommittedOffset] = {}
@@ -265,7 +271,7 @@ def _topic_offsets(
 def _response(
     request: OffsetCommitRequest, too_long: Collection[Place]
 ) -> Generator[None, None, OffsetCommitResponse]:
-    """No error but for partitions whose metadata is too long."""
+    """Build the response; only partitions with too long metadata get an error."""
     response = OffsetCommitResponse()
     built = 0
     for topic_index, topic in enumerate(request.topics):
@@ -287,10 +293,10 @@ def _response(
 
 
 def _not_stored(response: OffsetCommitResponse, error: ErrorCode) -> OffsetCommitResponse:
-    """`response` with `error` on every partition that has none of its own.
+    """Return `response` with `error` on every partition that has no error yet.
 
-    That of a layout is shared, and small; any other is changed, as to make a large one anew would
-    take too long.
+    The response of a layout is shared and small, so it is copied. Any other response is changed in
+    place, because copying a large one would take too long.
     """
     if is_frozen(response):
         response = OffsetCommitResponse(
@@ -310,7 +316,7 @@ def _not_stored(response: OffsetCommitResponse, error: ErrorCode) -> OffsetCommi
 
 
 def _java_long(number: int) -> int:
-    """The sum of two longs in Java: a retention of 292 million years ends in the past."""
+    """Wrap a sum as a Java long; a retention of 292 million years ends in the past."""
     return (number + 2**63) % 2**64 - 2**63
 
 

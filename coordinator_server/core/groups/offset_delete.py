@@ -1,6 +1,6 @@
-"""OffsetDelete: an administrator removes offsets of topics that no member reads (KIP-496).
+"""OffsetDelete: delete offsets of topics without a subscribed member (KIP-496).
 
-The handler has dropped partitions that do not exist, as Kafka's does.
+The handler has already dropped partitions that do not exist, as Kafka's does.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 
 def validate(request: OffsetDeleteRequest, _: Caller, __: GroupSettings) -> ErrorCode:
-    """Empty group id: a group for commits, but not here."""
+    """Refuse the empty group id, which is valid for commits but not here."""
     return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
 
 
 def refuse(_: OffsetDeleteRequest, __: Caller, error: ErrorCode) -> OffsetDeleteResponse:
-    """An OffsetDelete refused as a whole."""
+    """Return a response that refuses the whole request."""
     return OffsetDeleteResponse(error_code=error)
 
 
 def missing(request: OffsetDeleteRequest, caller: Caller) -> OffsetDeleteResponse:
-    """There is no such group."""
+    """Return GROUP_ID_NOT_FOUND for a group that does not exist."""
     return refuse(request, caller, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
@@ -49,7 +49,7 @@ def offset_delete(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    """Delete stored offsets. Exclusive: it misses no commit that came before it."""
+    """Delete stored offsets. The request is exclusive, so all earlier commits are visible."""
     refusal = group.check_offset_delete()
     if refusal is not ErrorCode.NONE:
         effects.reply(reply, refuse(request, reply.caller, refusal))

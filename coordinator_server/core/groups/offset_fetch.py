@@ -1,7 +1,7 @@
-"""OffsetFetch: committed offsets of one group, in every state.
+"""OffsetFetch: return the committed offsets of one group, in every state.
 
-The core hands out the offsets as they are at this moment; the handler makes the response of the
-request's version from them. Source: OffsetMetadataManager.fetchOffsets.
+The core returns a copy of the current offsets; the handler builds the response for the request's
+version. Source: OffsetMetadataManager.fetchOffsets.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 
 class FetchedOffsets(NamedTuple):
-    """Offsets of a group by topic and partition: all that were asked for, maybe others as well."""
+    """The offsets of a group by topic and partition: all requested ones, and possibly others."""
 
     error: ErrorCode
     by_topic: Mapping[str, Mapping[int, CommittedOffset]]
     unstable: Mapping[str, Collection[int]]
-    """The partitions with pending offsets, if stable ones were asked for."""
+    """The partitions with pending offsets, if stable offsets were requested."""
     revision: Revision | None = None
-    """The state of the group's offsets that they are of."""
+    """The revision of the group's offsets at the time of the copy."""
 
 
 class FetchOffsets(NamedTuple):
-    """An OffsetFetch of one group; `requires_stable`: none while a transaction may change it.
+    """An OffsetFetch of one group; `requires_stable` excludes offsets with pending transactions.
 
-    `member_id` and `member_epoch` are those of the member of a consumer group that asks (v9+).
+    `member_id` and `member_epoch` identify the requesting member of a consumer group (v9+).
     """
 
     group_id: str
@@ -46,12 +46,12 @@ class FetchOffsets(NamedTuple):
 
 
 def refuse(_: FetchOffsets, __: Caller, error: ErrorCode) -> FetchedOffsets:
-    """An OffsetFetch refused for one group."""
+    """Return an error for the whole group."""
     return FetchedOffsets(error, {}, {})
 
 
 def missing(_: FetchOffsets, __: Caller) -> FetchedOffsets:
-    """No offset anywhere, and no error."""
+    """Return no offsets and no error for a group that does not exist."""
     return FetchedOffsets(ErrorCode.NONE, {}, {})
 
 
@@ -62,14 +62,14 @@ def fetch(
     now_ms: int,
     effects: Effects,
 ) -> None:
-    """Copy what is stored of the topics asked for (all when `topics` is null)."""
+    """Copy the stored offsets of the requested topics (of all topics if `topics` is null)."""
     error = group.check_fetch(request.member_id, request.member_epoch)
     if error is not ErrorCode.NONE:
         effects.reply(reply, refuse(request, reply.caller, error))
         return
     stored = group.offsets.by_topic
     topics = request.topics
-    # A request may name far more topics than there are: then copying all of them is less work.
+    # If the request names more topics than the group has, copying all topics is cheaper.
     if topics is None or len(topics) > len(stored):
         copied = {topic: offsets.copy() for topic, offsets in stored.items()}
     else:

@@ -1,8 +1,8 @@
-"""The committed offsets of a group: durable state that every kind of group has.
+"""CommittedOffsets: the durable committed offsets of a group of any kind.
 
-Only records change it (`replay`), live and while the log is loaded, so replaying the log from empty
-always gives the offsets of the running group. `replay_offsets` does the same for many offsets at
-once: those of one request, or of a snapshot. Source: OffsetMetadataManager.Offsets.
+Only records change the offsets (`replay`), live and while the log is loaded, so replaying the log
+from empty always gives the offsets of the running group. `replay_offsets` does the same for many
+offsets at once, from one request or a snapshot. Source: OffsetMetadataManager.Offsets.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NO_EXPIRE_TIMESTAMP = -1
 def is_too_long(metadata: str | None, limit: int) -> bool:
     """Return whether metadata exceeds `offset.metadata.max.bytes`.
 
-    The unit is that of Java's String.length(): UTF-16 units.
+    The length counts UTF-16 units, like Java's String.length().
     """
     if not metadata or len(metadata) * 2 <= limit:
         return False
@@ -47,8 +47,8 @@ class CommittedOffset(NamedTuple):
 
     @classmethod
     def of(cls, value: Message) -> CommittedOffset:
-        """The offset in the value of a record, of any version."""
-        if isinstance(value, LegacyOffsetCommitValue):  # from a broker before Kafka 0.9
+        """Return the offset from a record value of any version."""
+        if isinstance(value, LegacyOffsetCommitValue):  # written by brokers before Kafka 0.9
             return cls(
                 value.offset, metadata=value.metadata, commit_timestamp=value.commit_timestamp
             )
@@ -63,7 +63,7 @@ class CommittedOffset(NamedTuple):
         )
 
     def to_value(self) -> OffsetCommitValue:
-        """The value of its record."""
+        """Return the record value."""
         return OffsetCommitValue(
             offset=self.offset,
             leader_epoch=self.leader_epoch,
@@ -75,7 +75,7 @@ class CommittedOffset(NamedTuple):
 
 
 class Revision:
-    """One state of the offsets of a group; equal to itself alone."""
+    """A version of a group's offsets, compared by identity."""
 
     __slots__ = ()
 
@@ -83,8 +83,8 @@ class Revision:
 class CommittedOffsets:
     """Committed offsets by topic and partition, in `by_topic`.
 
-    `pending` are those of open transactions. `revision` is another object after every change of
-    `by_topic`, so that what was made of it can be kept.
+    `pending` are the offsets of open transactions. Every change of `by_topic` sets a new `revision`
+    object, so that results derived from the offsets can be cached.
     """
 
     __slots__ = ("by_topic", "pending", "revision")
@@ -95,7 +95,7 @@ class CommittedOffsets:
         self.revision = Revision()
 
     def __bool__(self) -> bool:
-        """Whether there is any offset, or an open transaction that may bring one."""
+        """Return whether the group has a committed offset or a pending transactional offset."""
         return bool(self.by_topic) or bool(self.pending)
 
     def __eq__(self, other: object) -> bool:
@@ -118,7 +118,7 @@ class CommittedOffsets:
             self.pending.supersede(key.topic, key.partition)
 
     def replay_offsets(self, topic: str, offsets: dict[int, CommittedOffset]) -> None:
-        """Apply the offset records of one topic, by partition, as if each had been replayed."""
+        """Apply the offset records of one topic, by partition, like replaying each record."""
         self.revision = Revision()
         stored = self.by_topic.get(topic)
         if stored is None:
@@ -131,7 +131,7 @@ class CommittedOffsets:
     def replay_pending(
         self, topic: str, partition: int, value: CommittedOffset, producer_id: int
     ) -> None:
-        """Apply an offset record of a transaction."""
+        """Apply an offset record of an open transaction."""
         self.pending.add(producer_id, topic, partition, value)
 
     def replay_end(self, producer_id: int, *, commits: bool) -> None:
@@ -144,7 +144,7 @@ class CommittedOffsets:
             self.by_topic.setdefault(topic, {})[partition] = value
 
     def partitions_of(self, topic: str) -> Iterable[int]:
-        """The partitions of a topic that have an offset, stored or pending."""
+        """Return the partitions of a topic that have a stored or pending offset."""
         stored = self.by_topic.get(topic, {})
         pending = self.pending.by_topic.get(topic)
         return stored if pending is None else stored.keys() | pending.keys()

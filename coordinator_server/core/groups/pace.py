@@ -1,7 +1,7 @@
-"""Long computations in steps: an assignment of very many partitions must not hold others up.
+"""Pace: split long computations into steps, so that they do not block the event loop.
 
-What computes is a generator that yields whenever its `Pace` says so. A computation that is not long
-yields nothing, so that it costs no more than a plain function.
+A computation is a generator that yields whenever its `Pace` says so. A short computation never
+yields, and costs no more than a plain function.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from coordinator_server.core.groups.effects import STEP_ITEMS
 
 PER_MEMBER = 25
-"""How many items a member counts for that is converted, described or written down."""
+"""The number of items that converting, describing or encoding one member counts for."""
 
 
 class Pace:
-    """Counts what a computation has done since its last step."""
+    """Counts the items that a computation has processed since its last step."""
 
     __slots__ = ("_done",)
 
@@ -21,7 +21,7 @@ class Pace:
         self._done = 0
 
     def is_due(self, items: int = 1) -> bool:
-        """So many more items are done: whether it is time for the next step."""
+        """Count `items` more as processed; return whether the next step is due."""
         self._done += items
         if self._done < STEP_ITEMS:
             return False

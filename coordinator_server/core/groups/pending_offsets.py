@@ -1,10 +1,10 @@
-"""Offsets that were committed in transactions which have not ended: durable state of a group.
+"""PendingOffsets: the offsets of a group's open transactions, as durable state.
 
-They count for nothing until the marker of their transaction comes (KIP-447, KIP-98). Then each one
-replaces the stored offset, unless what is stored lies later in the log. So for each partition the
-pending offsets are kept in the order of the log, and what is stored after one of them supersedes
-it: it stays pending, but will not replace anything. Source: OffsetMetadataManager's
-pendingTransactionalOffsets, replay and replayEndTransactionMarker.
+Pending offsets have no effect until their transaction's marker is written (KIP-447, KIP-98). On
+commit each pending offset replaces the stored offset, unless the stored offset is later in the log.
+So the pending offsets of each partition are kept in log order, and a later stored offset supersedes
+them: a superseded offset stays pending, but will not replace anything. Source:
+OffsetMetadataManager's pendingTransactionalOffsets, replay and replayEndTransactionMarker.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class PendingOffsets:
-    """Pending offsets by topic, partition and producer id; None marks a superseded one.
+    """Pending offsets by topic, partition and producer id; None marks a superseded offset.
 
-    The producers of one partition come in the order in which their offsets lie in the log.
+    The producers of a partition are in the log order of their offsets.
     """
 
     __slots__ = ("_partitions_of", "by_topic")
 
     def __init__(self) -> None:
         self.by_topic: dict[str, dict[int, dict[int, CommittedOffset | None]]] = {}
-        # By producer id: the partitions in which it has pending offsets, at least one.
+        # Producer id -> the partitions with a pending offset of the producer, at least one.
         self._partitions_of: dict[int, set[tuple[str, int]]] = {}
 
     def __bool__(self) -> bool:
@@ -38,44 +38,44 @@ class PendingOffsets:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PendingOffsets):
             return NotImplemented
-        # Two dicts with the same entries are equal in any order: here the order counts.
+        # Equality of dicts ignores the order of entries, but the order of producers matters.
         return self._partitions_of == other._partitions_of and sorted(self) == sorted(other)
 
     __hash__ = None  # type: ignore[assignment]  # mutable
 
     def __iter__(self) -> Iterator[tuple[str, int, list[tuple[int, CommittedOffset | None]]]]:
-        """Topic, partition, and the pending offsets there: (producer id, value) in log order."""
+        """Yield topic, partition and the pending offsets: (producer id, value) in log order."""
         for topic, partitions in self.by_topic.items():
             for partition, by_producer in partitions.items():
                 yield topic, partition, list(by_producer.items())
 
     @property
     def producer_ids(self) -> tuple[int, ...]:
-        """The producers whose transactions are open here."""
+        """The producers with open transactions in this group."""
         return tuple(self._partitions_of)
 
     def has(self, topic: str, partition: int) -> bool:
-        """Whether the offset of this partition is unstable."""
+        """Return whether the partition has a pending offset (UNSTABLE_OFFSET_COMMIT)."""
         return partition in self.by_topic.get(topic, ())
 
     def add(
         self, producer_id: int, topic: str, partition: int, value: CommittedOffset | None
     ) -> None:
-        """An offset of an open transaction; the one before it of the same transaction is void."""
+        """Add a pending offset; it replaces an earlier offset of the same transaction."""
         by_producer = self.by_topic.setdefault(topic, {}).setdefault(partition, {})
         by_producer.pop(producer_id, None)
         by_producer[producer_id] = value
         self._partitions_of.setdefault(producer_id, set()).add((topic, partition))
 
     def supersede(self, topic: str, partition: int) -> None:
-        """An offset is stored that lies later in the log than everything pending here."""
+        """Mark all pending offsets of a partition as superseded by a later stored offset."""
         by_producer = self.by_topic.get(topic, {}).get(partition)
         if by_producer is not None:
             for producer_id in by_producer:
                 by_producer[producer_id] = None
 
     def remove(self, topic: str, partition: int) -> None:
-        """The offset of a partition is deleted: pending ones go with it."""
+        """Drop the pending offsets of a partition whose offset was deleted."""
         for producer_id in self._pop(topic, partition):
             partitions = self._partitions_of[producer_id]
             partitions.remove((topic, partition))
@@ -83,9 +83,10 @@ class PendingOffsets:
                 del self._partitions_of[producer_id]
 
     def commit(self, producer_id: int) -> list[tuple[str, int, CommittedOffset]]:
-        """A transaction was committed: its offsets are no longer pending; those that count.
+        """Remove the offsets of a committed transaction; return those that are not superseded.
 
-        What is pending before such an offset is superseded by it.
+        Each returned offset supersedes the offsets of other transactions that precede it in the
+        log.
         """
         counting: list[tuple[str, int, CommittedOffset]] = []
         for topic, partition in sorted(self._partitions_of.pop(producer_id, ())):
@@ -99,7 +100,7 @@ class PendingOffsets:
         return counting
 
     def abort(self, producer_id: int) -> None:
-        """A transaction was aborted: drop its offsets."""
+        """Drop the offsets of an aborted transaction."""
         for topic, partition in self._partitions_of.pop(producer_id, ()):
             self._drop(topic, partition, producer_id)
 

@@ -1,10 +1,10 @@
 """Delayed operations of one group on a lazy heap.
 
-A purgatory holds what waits for a condition or a deadline (Kafka's DelayedOperationPurgatory).
-Moving a deadline further away, which every heartbeat does, only sets a number: the heap entry stays
-where it is, and is pushed again when its time has come too early. So a heartbeat costs no heap
-operation, nor does a rebalance for each member that it gives a new session. Dead entries are swept
-out before they outnumber the others.
+A purgatory holds operations that wait for a condition or a deadline (Kafka's
+DelayedOperationPurgatory). Every heartbeat moves a deadline further away, which only sets a number:
+the heap entry stays, and is pushed again when it reaches its old time. So a heartbeat costs no heap
+operation, and neither does a rebalance that renews each member's session. Dead entries are removed
+before they outnumber live ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.effects import Effects, Steps
 
 G = TypeVar("G")
-"""The kind of group."""
+"""The type of the group."""
 
 G_contra = TypeVar("G_contra", contravariant=True)
 
@@ -28,9 +28,9 @@ SMALLEST_SWEEP = 16
 
 
 class DelayedOperation(ABC, Generic[G_contra]):
-    """Something that happens at `deadline_ms` unless it is completed or cancelled before.
+    """An operation that runs at `deadline_ms` unless it is completed or cancelled first.
 
-    `queued_ms` is the time of its live heap entry, never later than the deadline.
+    `queued_ms` is the time of the operation's live heap entry, never later than the deadline.
     """
 
     __slots__ = ("deadline_ms", "queued_ms")
@@ -41,7 +41,7 @@ class DelayedOperation(ABC, Generic[G_contra]):
 
     @abstractmethod
     def on_expiration(self, group: G_contra, now_ms: int, effects: Effects) -> Steps | None:
-        """What happens when the deadline passes; steps where that may be long."""
+        """Run when the deadline passes; return steps if the work may be long."""
 
 
 class Purgatory(Generic[G]):
@@ -54,7 +54,7 @@ class Purgatory(Generic[G]):
         self._pushed = 0
         self._sweep_size = SMALLEST_SWEEP
         self.has_new_deadline = False
-        """Set when an entry is pushed; unset by the task, once its timer counts with it."""
+        """Set when an entry is pushed; cleared by the task once its timer covers the entry."""
 
     def schedule(self, operation: DelayedOperation[G], deadline_ms: int) -> None:
         """Arm `operation`, or move its deadline."""
@@ -68,16 +68,16 @@ class Purgatory(Generic[G]):
         operation.deadline_ms = None
 
     def clear(self) -> None:
-        """Disarm everything."""
+        """Disarm all operations."""
         for _, _, operation in self._heap:
             operation.deadline_ms = operation.queued_ms = None
         self._heap.clear()
 
     def next_look_ms(self) -> int | None:
-        """When to look for expired operations; None when nothing waits.
+        """Return when to check for expired operations; None without operations.
 
-        That is the earliest deadline, or where it was before it moved further away: who looks too
-        early finds nothing, and asks again.
+        The time is the earliest deadline, or an earlier time if that deadline was extended: an
+        early check finds nothing and asks again.
         """
         heap = self._heap
         while heap:
@@ -90,15 +90,15 @@ class Purgatory(Generic[G]):
         return None
 
     def expired(self, now_ms: int) -> Iterator[DelayedOperation[G]]:
-        """Take out the operations whose deadline has come, earliest first.
+        """Remove and yield the operations whose deadline has passed, earliest first.
 
-        What an operation schedules while it runs counts as well.
+        Operations that are scheduled during the iteration are included.
         """
         heap = self._heap
         while heap and heap[0][0] <= now_ms:
             queued_ms, _, operation = heappop(heap)
             if operation.queued_ms != queued_ms:
-                continue  # another, earlier entry has taken its place
+                continue  # superseded by an earlier entry of the same operation
             deadline_ms, operation.queued_ms = operation.deadline_ms, None
             if deadline_ms is None:
                 continue
@@ -117,7 +117,7 @@ class Purgatory(Generic[G]):
             self._sweep()
 
     def _sweep(self) -> None:
-        """Drop all dead entries; the next time is when the heap has doubled."""
+        """Remove all dead entries; the next sweep is when the heap has doubled."""
         live: list[tuple[int, int, DelayedOperation[G]]] = []
         for entry in self._heap:
             queued_ms, _, operation = entry
@@ -128,5 +128,5 @@ class Purgatory(Generic[G]):
             else:
                 live.append(entry)
         heapify(live)
-        self._heap[:] = live  # in place: `expired` may be at work
+        self._heap[:] = live  # in place: an `expired` generator may hold the list
         self._sweep_size = max(SMALLEST_SWEEP, 2 * len(live))

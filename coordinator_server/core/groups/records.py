@@ -1,8 +1,8 @@
 """Records of `__consumer_offsets` as the core sees them, and their versions on disk.
 
-A record is a pair (key message, value message or None for a tombstone); durable state is made of
-records alone. The offsets of one request are kept together (`OffsetRecords`): they are encoded in
-one pass and replayed from the values that were encoded. Source: Kafka's CoordinatorRecord and
+A record is a pair (key message, value message or None for a tombstone); all durable state comes
+from records. The offsets of one request are kept together (`OffsetRecords`): they are encoded in
+one pass, and replayed without decoding. Source: Kafka's CoordinatorRecord and
 GroupCoordinatorRecordHelpers.
 """
 
@@ -40,18 +40,18 @@ _KINDS = {
     **dict.fromkeys(SHARE_GROUP_TYPES, GroupKind.SHARE),
     **dict.fromkeys(STREAMS_GROUP_TYPES, GroupKind.STREAMS),
 }
-"""Key type of a record -> the kind of its group."""
+"""Record key type -> kind of group."""
 
 CoordinatorRecord = tuple[Message, Message | None]
 """(key message, value message); None is a tombstone."""
 
 
 class OffsetRecords:
-    """The records of offsets that a group commits at one time: as pairs when iterated over.
+    """The offset records of one commit; iterating yields (key, value) pairs.
 
-    `topics` holds (topic, offsets by partition) in the order of the records. A topic may come more
-    than once. With a `layout` the topics are those of it, and no offset has metadata or an expiry.
-    Of a large commit the pairs are made beforehand, in steps (`make_pairs`).
+    `topics` holds (topic, offsets by partition) in record order; a topic may occur more than once.
+    With a `layout`, `topics` are those of the layout, and no offset has metadata or an expiry. For
+    a large commit, `make_pairs` builds the pairs in advance, in steps.
     """
 
     __slots__ = ("_count", "_pairs", "group_id", "layout", "topics")
@@ -72,7 +72,7 @@ class OffsetRecords:
         return self._count
 
     def make_pairs(self) -> Iterator[None]:
-        """Make the pairs now; every step makes one."""
+        """Build the pairs, one per step."""
         for pair in self._made():
             self._pairs.append(pair)
             yield
@@ -92,14 +92,14 @@ CoordinatorRecords = Sequence[CoordinatorRecord] | OffsetRecords
 
 
 def kind_of(key: Message) -> GroupKind:
-    """The kind of group that has records with such a key, other than those of offsets."""
+    """Return the kind of group that a record key belongs to, for keys other than offset keys."""
     return _KINDS.get(type_of_key(key), GroupKind.CLASSIC)
 
 
 def value_version(value: Message) -> int:
-    """The version that Kafka writes: offsets v4, v1 when they expire, classic groups v3.
+    """Return the value version that Kafka writes.
 
-    The records of all other kinds of groups have one version, 0.
+    Offsets have version 4, or 1 with an expiry; classic groups 3; all other kinds of groups 0.
     """
     if isinstance(value, OffsetCommitValue):
         if value.expire_timestamp != NO_EXPIRE_TIMESTAMP:
@@ -109,7 +109,7 @@ def value_version(value: Message) -> int:
 
 
 def encode_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
-    """Key and value as bytes; the value is None for a tombstone."""
+    """Encode key and value; the value is None for a tombstone."""
     key, value = record
     if value is None:
         return encode_key(key), None
@@ -117,5 +117,5 @@ def encode_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
-    """The record that removes a committed offset."""
+    """Return the record that deletes a committed offset."""
     return OffsetCommitKey(group=group_id, topic=topic, partition=partition), None

@@ -1,4 +1,4 @@
-"""Offsets that are no longer needed: expired ones, and those of deleted topics.
+"""Deletion of offsets that have expired or whose topic was deleted.
 
 Source: OffsetMetadataManager.cleanupExpiredOffsets, GroupMetadataManager.maybeDeleteGroup, KIP-211.
 """
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.offsets import CommittedOffset
 
 WRITE_RECORDS = 1000
-"""Tombstones of one write: if all of them make a batch too large, each write is a batch."""
+"""Tombstones per write: if the shared batch is too large, each write becomes its own batch."""
 
 
 def expire_offsets(group: Group, now_ms: int, effects: Effects) -> Steps:
-    """Delete expired offsets; an Empty group without offsets ends with them.
+    """Delete expired offsets; delete an empty group that has no offset left.
 
     Called every `offsets.retention.check.interval.ms`.
     """
@@ -59,7 +59,7 @@ def expire_offsets(group: Group, now_ms: int, effects: Effects) -> Steps:
 
     def done(error: ErrorCode, now_ms: int, effects: Effects) -> None:
         if error is not ErrorCode.NONE:
-            return  # the next check tries again
+            return  # the next check retries
         effects.event("offsets.expired", group=group.group_id, partitions=expired)
         if ends and not group.offsets:
             assert effects.group is not None
@@ -74,7 +74,7 @@ def expire_offsets(group: Group, now_ms: int, effects: Effects) -> Steps:
 
 def _is_expired(group: Group, stored: CommittedOffset, now_ms: int) -> bool:
     if stored.expire_timestamp != NO_EXPIRE_TIMESTAMP:
-        return now_ms >= stored.expire_timestamp  # asked for by a commit of v2..4
+        return now_ms >= stored.expire_timestamp  # set by OffsetCommit v2 to v4
     return now_ms - group.expiry_starts_ms(stored) >= group.settings.offsets_retention_ms
 
 
@@ -86,9 +86,9 @@ def topics_deleted(
     topics: Collection[str],
     topic_ids: Collection[bytes],
 ) -> Steps:
-    """Delete the offsets of deleted topics, and what else the group has of them; it stays.
+    """Delete a group's offsets and other state of deleted topics; the group stays.
 
-    `topics` are those that it has offsets of.
+    `topics` are the deleted topics for which the group has offsets.
     """
     records: list[CoordinatorRecord] = []
     for topic in topics:

@@ -1,6 +1,6 @@
-"""What groups are made with: the settings that the core reads, and the way to what is outside.
+"""The settings of the core, and GroupEnvironment: what groups need from outside the core.
 
-The settings are plain numbers, handed in by the shell.
+The settings are plain values, passed in by the shell.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 
 class GroupKind(StrEnum):
-    """The kinds of groups; the values are the group types that ListGroups shows."""
+    """The kinds of groups; the values are the group types in ListGroups."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -21,12 +21,12 @@ class GroupKind(StrEnum):
 
 
 class GroupSettings(NamedTuple):
-    """Broker settings of groups with Kafka's defaults; times in milliseconds.
+    """Broker settings of groups, with Kafka's defaults; times in milliseconds.
 
-    `new_member_join_timeout_ms` is a constant of Kafka, no setting: how long a new member may stay
-    parked in JoinGroup before it is removed. Those that begin with `consumer_` are of the groups of
-    KIP-848, those with `share_` and `streams_` of share groups and of streams groups; a group may
-    have some of them as configs of its own. `protocols` are those that are on.
+    `new_member_join_timeout_ms` is a constant in Kafka, not a setting: the longest time that a new
+    member may wait in JoinGroup before it is removed. The prefix `consumer_` marks settings of
+    consumer groups (KIP-848), `share_` and `streams_` those of share and streams groups; group
+    configs override some of them. `protocols` are the enabled group protocols.
     """
 
     min_session_timeout_ms: int = 6_000
@@ -65,7 +65,7 @@ class KnownPartition(Protocol):
 
     @property
     def replicas(self) -> Sequence[int]:
-        """The ids of its brokers."""
+        """The broker ids of the replicas."""
 
 
 class KnownTopic(Protocol):
@@ -73,40 +73,40 @@ class KnownTopic(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The topic name."""
 
     @property
     def topic_id(self) -> bytes:
-        """Its id (16 bytes)."""
+        """The topic id (16 bytes)."""
 
     @property
     def partitions(self) -> Sequence[KnownPartition]:
-        """Its partitions, in order."""
+        """The partitions, in order."""
 
 
 class TopicsView(Protocol):
-    """The topics of the cluster, as a group that assigns partitions needs them."""
+    """The topics of the cluster, as partition assignment needs them."""
 
     @property
     def racks(self) -> Mapping[int, str]:
-        """The racks of the brokers that have one, by id."""
+        """Broker id -> rack, for brokers with a rack."""
 
     @property
     def revision(self) -> int:
-        """Another number after topics were created, deleted or extended; it only rises."""
+        """A number that rises whenever topics are created, deleted or extended."""
 
     @property
     def created_revision(self) -> int:
-        """The revision at which a topic was last created."""
+        """The revision of the most recent topic creation."""
 
     def topic(self, name: str) -> KnownTopic | None:
-        """The topic of this name."""
+        """Return the topic with this name, or None."""
 
     def topic_by_id(self, topic_id: bytes) -> KnownTopic | None:
-        """The topic of this id."""
+        """Return the topic with this id, or None."""
 
     def listed_topics(self) -> Iterator[KnownTopic]:
-        """Every topic that regular expressions are matched with."""
+        """Iterate over the topics that regular expressions are matched against."""
 
 
 class NoTopics:
@@ -116,13 +116,13 @@ class NoTopics:
     revision = created_revision = 0
 
     def topic(self, name: str) -> KnownTopic | None:
-        """None."""
+        """Return None."""
 
     def topic_by_id(self, topic_id: bytes) -> KnownTopic | None:
-        """None."""
+        """Return None."""
 
     def listed_topics(self) -> Iterator[KnownTopic]:
-        """No topic."""
+        """Return an empty iterator."""
         return iter(())
 
 
@@ -142,14 +142,14 @@ def _no_configs(_: str) -> Mapping[str, str]:
 
 @dataclass(slots=True)
 class GroupEnvironment:
-    """What every group of a coordinator is made with; the core reaches nothing else.
+    """The environment that all groups of a coordinator share; the core accesses nothing else.
 
-    `settings` are replaced when settings of the broker change at run time.
+    `settings` are replaced when broker settings change at run time.
 
-    `new_member_id(prefix)` makes member ids of classic groups, and `new_uuid()` those of consumer
-    groups, as the core has no randomness. `in_place_of(kind, group)` makes a blank group of a kind
-    with the offsets of another one (`kinds.in_place_of`). `configs_of(group_id)` are the configs
-    that a group has of its own (KIP-848). `largest_write_bytes()` is what the log takes at once.
+    The core has no randomness: `new_member_id(prefix)` makes member ids for classic groups,
+    `new_uuid()` for consumer groups. `in_place_of(kind, group)` makes a blank group of a kind with
+    the offsets of another group (`kinds.in_place_of`). `configs_of(group_id)` returns the group
+    configs (KIP-848). `largest_write_bytes()` is the largest batch that the log accepts.
     """
 
     settings: GroupSettings

@@ -1,7 +1,8 @@
-"""TxnOffsetCommit: offsets that count once the transaction they belong to is committed.
+"""TxnOffsetCommit: offsets that take effect when their transaction is committed.
 
-The transaction coordinator has been asked before (see `apis.txn_offset_commit`). Inside it is an
-OffsetCommit with a producer. Source: OffsetMetadataManager.commitTransactionalOffset, KIP-447.
+The transaction coordinator has already verified the transaction (see `apis.txn_offset_commit`). The
+request wraps an OffsetCommit with a producer. Source:
+OffsetMetadataManager.commitTransactionalOffset, KIP-447.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
     from protocol.apis.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 NEW_ERRORS_SINCE = 6
-"""From this version on clients know GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH (KIP-1319)."""
+"""From this version on, clients know GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH (KIP-1319)."""
 
 
 class TransactionalCommit(NamedTuple):
-    """A commit as part of the transaction of `producer`."""
+    """A commit in the transaction of `producer`."""
 
     group_id: str
     producer: ProducerIdAndEpoch
@@ -32,17 +33,17 @@ class TransactionalCommit(NamedTuple):
 
 
 def validate(request: TransactionalCommit, _: Caller, __: GroupSettings) -> ErrorCode:
-    """Empty group id: a group for plain commits, but not here."""
+    """Refuse the empty group id, which is valid for plain commits but not here."""
     return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
 
 
 def refuse(request: TransactionalCommit, caller: Caller, error: ErrorCode) -> OffsetCommitResponse:
-    """The same error on every partition of the request."""
+    """Return a response with `error` on every partition of the request."""
     return offset_commit.refuse(request.commit, caller, error)
 
 
 def missing(request: TransactionalCommit, caller: Caller) -> OffsetCommitResponse:
-    """A generation of a group that does not exist."""
+    """Return the error for a commit with a generation to a group that does not exist."""
     error = ErrorCode.ILLEGAL_GENERATION
     if caller.api_version >= NEW_ERRORS_SINCE:
         error = ErrorCode.GROUP_ID_NOT_FOUND
@@ -50,7 +51,7 @@ def missing(request: TransactionalCommit, caller: Caller) -> OffsetCommitRespons
 
 
 def creates_group(request: TransactionalCommit) -> bool:
-    """A commit that names no generation makes the group."""
+    """Return whether the commit creates a missing group: commits without generation or epoch do."""
     return offset_commit.creates_group(request.commit)
 
 
@@ -61,9 +62,9 @@ def commit(
     now_ms: int,
     effects: Effects,
 ) -> Steps | None:
-    """Store the offsets as pending; all in one batch, answered when written.
+    """Store the offsets as pending, in one batch; the response is sent after the write.
 
-    It renews no session, unlike a plain commit.
+    Unlike a plain commit, a transactional commit renews no session.
     """
     error = group.check_transactional_commit(request.commit)
     if error is ErrorCode.STALE_MEMBER_EPOCH and reply.caller.api_version < NEW_ERRORS_SINCE:

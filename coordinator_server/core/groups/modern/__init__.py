@@ -1,4 +1,4 @@
-"""What consumer, share and streams groups have in common, as they all keep their state by epochs.
+"""The code that consumer, share and streams groups share: groups with epochs.
 
 Source: Kafka's package `org.apache.kafka.coordinator.group.modern`.
 """

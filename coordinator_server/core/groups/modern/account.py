@@ -1,10 +1,10 @@
-"""Why the epoch of a group rose, and how its members came to their targets.
+"""EpochChange: reports why a group epoch rose and how members reached the target assignment.
 
-An account is that of one target assignment: it begins when the group epoch rises, and ends when all
-members have reached the target, when nobody is left, or when the next target overtakes it. Epochs
-that rise before the target is computed belong to the same account. It is made from outside, by
-looking at what each write changes (`before_write`, `after_write`), so that the requests and timers
-of a group know nothing of it. Only why a member had to go is theirs to say (`Write.causes`).
+A report covers one target assignment. The report begins when the group epoch rises, and ends when
+all members have reached the target, when no member is left, or when the next target supersedes it.
+If the epoch rises again before the target is computed, the same report continues. Reports are
+derived from the changes of each write (`before_write`, `after_write`), so requests and timers do
+not know about them; they only state why a member was removed (`Write.causes`).
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     OwnerOf = Callable[[Partition], str | None]
 
 UNREVOKED, UNRELEASED = "UNREVOKED", "UNRELEASED"
-"""How the names of those states of members begin that have to give something up, or wait for others
-to do so. Kinds number them differently; in a share group nobody does either."""
+"""Prefixes of the names of member states: the member has to revoke partitions, or waits for other
+members to release some. The kinds number these states differently; share groups have neither."""
 
 
 class Wait:
-    """A member that waits for partitions: since when, and which of them others have, by member."""
+    """A member's wait: since when, and which partitions other members hold, by holder."""
 
     __slots__ = ("ended_ms", "holders", "since_ms")
 
@@ -58,16 +58,16 @@ class Wait:
         self.holders: dict[str, Indexes] = {}
 
     def lasted_ms(self, now_ms: int) -> int:
-        """How long it has lasted, by now if it is not over."""
+        """Return the duration in ms, up to `now_ms` if the wait has not ended."""
         return (now_ms if self.ended_ms is None else self.ended_ms) - self.since_ms
 
 
 class EpochChange(Rebalance):
-    """The account of one target assignment of a group whose members have epochs.
+    """The report of one target assignment of a group whose members have epochs.
 
     `generation` is the group epoch. `rejoined` are the members that have reached the target,
-    `pending` those that have not. `revocations` and `waits` are by member id; for whom a member
-    that gives partitions up does so is not recorded.
+    `pending` the others. `revocations` and `waits` are by member id; a revocation does not record
+    which members wait for the partitions.
     """
 
     __slots__ = ("assigned_ms", "environment", "kind", "pending", "revocations", "waits")
@@ -95,7 +95,7 @@ class EpochChange(Rebalance):
         self.waits: dict[str, Wait] = {}
 
     def overtake(self, last: EpochChange, members: Mapping[str, object]) -> None:
-        """Those of the members that give something up, or wait, go on doing so."""
+        """Carry unfinished revocations and waits over from the superseded report."""
         for mine, theirs in ((self.revocations, last.revocations), (self.waits, last.waits)):
             for member_id, wait in theirs.items():
                 if wait.ended_ms is None and member_id in members:
@@ -103,7 +103,7 @@ class EpochChange(Rebalance):
                     mine[member_id].holders.update(wait.holders)
 
     def follow(self, group: DescribableGroup, touched: Mapping[str, object], now_ms: int) -> None:
-        """Take note of where these members are now."""
+        """Record the progress of the touched members; of all when the target is first computed."""
         members: Iterable[str] = touched.keys() & group.members.keys()
         if self.assigned_ms is None and group.assignment_epoch >= self.generation:
             self.assigned_ms = now_ms
@@ -149,20 +149,20 @@ class EpochChange(Rebalance):
         self.rejoined.setdefault(member_id, arrival)
 
     def so_far(self, group: DescribableGroup, now_ms: int) -> EpochChange:
-        """The account as it would be if it ended now."""
+        """Return a copy of the report, closed as UNDER_WAY at `now_ms`."""
         return copy(self).close(RebalanceOutcome.UNDER_WAY, GroupSnapshot(group), now_ms)
 
     def close(
         self, outcome: RebalanceOutcome, after: GroupSnapshot | None, now_ms: int
     ) -> EpochChange:
-        """The account has ended, with the group as it was `after` it."""
+        """Close the report; `after` is the group at its end. Return the report."""
         self.end(outcome, None, now_ms)
         self.after = after
         return self
 
 
 def has_reached(group: DescribableGroup, member_id: str) -> bool:
-    """Whether a member has reached the target assignment."""
+    """Return whether a member has reached the target assignment."""
     current = group.currents.get(member_id)
     if current is None:
         return False
@@ -172,7 +172,7 @@ def has_reached(group: DescribableGroup, member_id: str) -> bool:
 
 
 def holders(group: Any, member_id: str, owner: OwnerOf) -> dict[str, Indexes]:
-    """Which partitions a member shall have and others still have, by the member that has them."""
+    """Return the partitions of a member's target that other members hold, by holder."""
     kind = group.kind
     assigned, revoking = sides(kind, group.currents.get(member_id))
     by_holder: dict[str, dict[Any, list[int]]] = {}
@@ -185,7 +185,7 @@ def holders(group: Any, member_id: str, owner: OwnerOf) -> dict[str, Indexes]:
 
 
 def owner_of(group: Any) -> OwnerOf:
-    """Looks up which member has a partition, for `holders` of many members."""
+    """Return a function that looks up the member that holds a partition."""
     if group.kind is GroupKind.CONSUMER:
         return lambda partition: group.owners.get(partition[0], {}).get(partition[1])
     owners = {
@@ -200,9 +200,9 @@ def owner_of(group: Any) -> OwnerOf:
 
 
 class Before(NamedTuple):
-    """A group before a write: `touched` are the members that it is about, as they were.
+    """A group before a write; `touched` has the members in the records, as they were.
 
-    `snapshot` is None where no epoch can rise, or the group was a classic one.
+    `snapshot` is None if the write cannot raise the epoch or the group was a classic group.
     """
 
     group: Any
@@ -213,8 +213,10 @@ class Before(NamedTuple):
 
 
 def before_write(group: Group, records: Sequence[CoordinatorRecord]) -> Before | None:
-    """What to know of a group before records are replayed; None if it is a matter of offsets, or
-    of the classic protocol alone."""
+    """Return the state to keep before records are replayed.
+
+    Returns None if the records are offsets, or belong only to the classic protocol.
+    """
     modern: Any = group
     is_classic = group.kind is GroupKind.CLASSIC
     if not records or (is_classic and kind_of(records[-1][0]) is GroupKind.CLASSIC):
@@ -240,9 +242,10 @@ def after_write(
     now_ms: int,
     effects: Effects,
 ) -> None:
-    """Begin, go on with or end the account of a group, of which records were replayed."""
+    """Begin, continue or end a group's report after its records were replayed."""
     account = before.group.rebalance
-    if account is not None and not isinstance(account, EpochChange):  # the group is upgraded
+    # a classic rebalance: the group was upgraded
+    if account is not None and not isinstance(account, EpochChange):
         last = account.end(RebalanceOutcome.SUPERSEDED, before.group.protocol_type, now_ms)
         effects.explain(last)
         before.group.rebalance = account = None
@@ -268,14 +271,14 @@ def _risen(
     now_ms: int,
     effects: Effects,
 ) -> EpochChange | None:
-    """The account after a write by which the epoch may have risen."""
+    """Return the report after a write that may have raised the epoch."""
     is_new = group is not before.group
     causes = causes or _causes(before, group, is_new=is_new)
     is_replaced = causes[0].trigger is Trigger.MEMBER_REPLACED
     if not is_new and group.epoch == before.epoch and not is_replaced:
         return account
     snapshot = before.snapshot
-    if snapshot is None:  # classic members go on with what they have had
+    if snapshot is None:  # upgrade: classic members keep their assignment
         snapshot = GroupSnapshot(group).without(
             {one.member_id for one in group.members.values() if _classic(one) is None}
         )
@@ -297,7 +300,7 @@ def _classic(member: Any) -> object:
 
 
 def _causes(before: Before, group: Any, *, is_new: bool) -> list[Cause]:
-    """Why the epoch rose, as far as the members show it."""
+    """Infer the causes of an epoch change from the changes of the members."""
     touched, members = before.touched, group.members
     gone = [was for member_id, was in touched.items() if was and member_id not in members]
     came = [members[one] for one, was in touched.items() if was is None and one in members]
@@ -330,12 +333,12 @@ def _causes(before: Before, group: Any, *, is_new: bool) -> list[Cause]:
 
 
 def _asks_for(member: Any) -> object:
-    """What of a member raises the epoch when it changes; all of it in a streams group."""
+    """Return the attributes whose change raises the epoch; in a streams group, all attributes."""
     return subscription(member) if hasattr(member, "topics") else member
 
 
 def cause_of(trigger: Trigger, member: Any, *, timeout_ms: int | None = None) -> Cause:
-    """The cause of a change that a member of any kind set off."""
+    """Return the cause of a change that a member of any kind set off."""
     return Cause(
         trigger,
         member.member_id,
@@ -361,7 +364,7 @@ def _end_if_reached(group: Any, account: EpochChange, now_ms: int, effects: Effe
 
 
 def loaded(group: Any, now_ms: int, effects: Effects) -> None:
-    """The coordinator has loaded a group: its account goes on from here, if it has members."""
+    """Start a report for a loaded group that has members."""
     if not group.members:
         return
     cause = Cause(Trigger.COORDINATOR_LOADED)
@@ -372,7 +375,7 @@ def loaded(group: Any, now_ms: int, effects: Effects) -> None:
 
 
 def unloaded(group: Any, now_ms: int, effects: Effects) -> None:
-    """The coordinator lets go of a group."""
+    """Close the report of a group that the coordinator unloads."""
     if group.rebalance is not None:
         effects.explain(
             group.rebalance.close(RebalanceOutcome.UNLOADED, GroupSnapshot(group), now_ms)
@@ -381,7 +384,7 @@ def unloaded(group: Any, now_ms: int, effects: Effects) -> None:
 
 
 def ended(group: Any, trigger: Trigger, now_ms: int, effects: Effects) -> None:
-    """A group is deleted or has expired. The end of a classic one is explained by itself."""
+    """Report that a group was deleted or expired; classic groups publish their own report."""
     if group.kind is not GroupKind.CLASSIC:
         nothing = GroupSnapshot(group)
         change = EpochChange(group, Cause(trigger), group.epoch, nothing, now_ms)

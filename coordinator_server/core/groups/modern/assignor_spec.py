@@ -1,8 +1,8 @@
-"""What an assignor is given, and what it answers.
+"""The input and output of assignors.
 
-Assignors take members in the order of the mapping, topics and partitions in ascending order. In
-Kafka all of it is in the order of hash tables, which means nothing. Source: GroupSpec,
-MemberSubscription and MemberAssignment of Kafka's API of assignors.
+Assignors process members in mapping order, and topics and partitions in ascending order. Kafka uses
+the order of its hash tables, which is arbitrary. Source: GroupSpec, MemberSubscription and
+MemberAssignment of Kafka's assignor API.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ Partitions = Mapping[bytes, frozenset[int]]
 """Topic id -> partitions."""
 
 Assignment = Mapping[str, Partitions]
-"""Member id -> what the member shall own: a topic without partitions is not in it. A member that is
-not in it gets nothing."""
+"""Member id -> target partitions, without topics that have no partitions. A member that is missing
+gets no partitions."""
 
 _UUID = struct.Struct(">qq")
 
 
 class MemberSpec(NamedTuple):
-    """A member. `topic_ids` are the topics that it reads, as far as they exist."""
+    """One member; `topic_ids` are its subscribed topics that exist."""
 
     topic_ids: frozenset[bytes]
     partitions: Partitions
-    """What the last assignment gave to it."""
+    """The member's partitions in the previous target assignment."""
     instance_id: str | None = None
 
 
 class GroupSpec(NamedTuple):
-    """A group.
+    """The group to assign.
 
-    `partition_counts` has every topic of every member. `is_homogeneous` says that all members have
-    the same subscription (Kafka's SubscriptionType). Where `assignable` is given, as for share
-    groups, nothing else is handed out: topic id -> partitions.
+    `partition_counts` has every topic of every member. `is_homogeneous` says whether all members
+    have the same subscription (Kafka's SubscriptionType). If `assignable` is set (topic id ->
+    partitions, for share groups), only these partitions are assigned.
     """
 
     members: Mapping[str, MemberSpec]
@@ -45,13 +45,13 @@ class GroupSpec(NamedTuple):
 
 
 def uuid_order(topic_id: bytes) -> tuple[int, int]:
-    """A key that sorts topic ids as Kafka's Uuid does: as two signed numbers."""
+    """Return a sort key that orders topic ids like Kafka's Uuid: as two signed longs."""
     high, low = _UUID.unpack(topic_id)
     return high, low
 
 
 def with_added(partitions: Partitions, added: Iterable[tuple[bytes, int]]) -> Partitions:
-    """A copy of `partitions` that has more of them, which are given as (topic id, partition)."""
+    """Return a copy of `partitions` with the pairs (topic id, partition) of `added`."""
     by_topic: dict[bytes, set[int]] = {}
     for topic_id, partition in added:
         by_topic.setdefault(topic_id, set()).add(partition)

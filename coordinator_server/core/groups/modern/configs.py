@@ -1,4 +1,4 @@
-"""The numbers that a group may have as configs of its own; else the settings of the broker hold."""
+"""Numeric group configs, with the broker settings as defaults."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def config(group: Group, name: str) -> int:
-    """The number that holds for a group.
+    """Return a group's value of a numeric config, or the broker's value without an override.
 
     The field of GroupSettings has the name of the config, with underscores for dots.
     """

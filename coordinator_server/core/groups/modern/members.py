@@ -1,8 +1,8 @@
-"""Members that have epochs, as far as all kinds of groups treat them alike.
+"""Members with epochs: checks that all kinds of groups share.
 
-Which member a request comes from, whether its epoch is right, what it is told if not, and how the
-plan of a heartbeat is carried out. Source: GroupMetadataManager's getOrMaybeSubscribe... and
-throwIf... methods, and the ends of its heartbeats.
+The functions look up the member of a request, check its epoch, build the error messages, and carry
+out the plan of a heartbeat. Source: GroupMetadataManager's getOrMaybeSubscribe... and throwIf...
+methods, and the ends of its heartbeats.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from coordinator_server.steps import Computation
 
 JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH = 0, -1, -2
-"""The member epoch of who joins, leaves, and leaves for a while (a static member)."""
+"""The member epochs of a member that joins, leaves, or (static members) leaves temporarily."""
 
 A = TypeVar("A")
 
@@ -36,7 +36,7 @@ class Heartbeat(Protocol):
 
 
 class HeartbeatPlan(Protocol):
-    """What a heartbeat comes to: records, which are written first, and what follows from them."""
+    """The outcome of a heartbeat: records, which are written first, and follow-up actions."""
 
     @property
     def records(self) -> list[CoordinatorRecord]:
@@ -50,27 +50,27 @@ P = TypeVar("P", bound=HeartbeatPlan)
 
 
 def creates_group(request: Heartbeat) -> bool:
-    """Whether the member joins."""
+    """Return whether the heartbeat joins, and so creates a missing group."""
     return request.member_epoch == JOINING_EPOCH
 
 
 def no_group(request: Heartbeat, kind: GroupKind) -> str:
-    """Kafka's text on a group that is not there: only who joins makes one."""
+    """Return Kafka's message for a missing group; only joining members create groups."""
     is_leaving = request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH)
     name = "Group" if is_leaving else f"{kind.value.capitalize()} group"
     return f"{name} {request.group_id} not found."
 
 
 def other_kind(group_id: str, kind: GroupKind) -> str:
-    """Kafka's text on a group that is not of the kind that was asked for."""
+    """Return Kafka's message for a group that is not of the requested kind."""
     return f"Group {group_id} is not a {kind.value} group."
 
 
-# --- which member it is ---------------------------------------------------------------------------
+# --- identifying the member -----------------------------------------------------------------------
 
 
 def check_size(group: ModernGroup, limit: int, member_id: str, instance_id: str | None) -> None:
-    """Raise RefusedError if the group is full and has neither the member nor its instance id."""
+    """Raise RefusedError if the group is full and knows neither the member nor its instance id."""
     is_known = member_id in group.members or instance_id in group.static_ids
     if len(group.members) >= limit and not is_known:
         kind = group.kind.value
@@ -79,7 +79,7 @@ def check_size(group: ModernGroup, limit: int, member_id: str, instance_id: str 
 
 
 def known_member(group: ModernGroup, member_id: str) -> Any:
-    """Return the member of this id. Raises RefusedError."""
+    """Return the member with this id. Raises RefusedError if the id is unknown."""
     member = group.members.get(member_id)
     if member is None:
         message = f"Member {member_id} is not a member of group {group.group_id}."
@@ -88,7 +88,10 @@ def known_member(group: ModernGroup, member_id: str) -> Any:
 
 
 def static_member(group: ModernGroup, member_id: str, instance_id: str) -> Any:
-    """Return the member of an instance id, which has to be the caller. Raises RefusedError."""
+    """Return the static member with an instance id.
+
+    Raises RefusedError if the instance id is unknown or belongs to another member id.
+    """
     owner_id = group.static_ids.get(instance_id)
     if owner_id is None:
         raise RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
@@ -102,14 +105,17 @@ def static_member(group: ModernGroup, member_id: str, instance_id: str) -> Any:
 
 
 def caller(group: ModernGroup, member_id: str, instance_id: str | None) -> Any:
-    """Return the member that a request which does not join comes from. Raises RefusedError."""
+    """Return the member that sent a request, for requests that do not join.
+
+    Raises RefusedError if the member is unknown or fenced.
+    """
     if instance_id is None:
         return known_member(group, member_id)
     return static_member(group, member_id, instance_id)
 
 
 def refuse_unreleased(member_id: str, instance_id: str | None, owner_id: str) -> NoReturn:
-    """Refuse a static member that joins while the owner of its instance id has not left."""
+    """Raise RefusedError for a static member whose instance id has an owner that has not left."""
     message = (
         f"Static member {member_id} with instance id {instance_id} cannot join the group because "
         f"the instance id is owned by {owner_id} member."
@@ -120,10 +126,11 @@ def refuse_unreleased(member_id: str, instance_id: str | None, owner_id: str) ->
 def check_epoch(
     group: ModernGroup, received: int, epoch: int, *, is_lost_answer: bool, note: str = ""
 ) -> None:
-    """Raise RefusedError unless a member says its epoch.
+    """Raise RefusedError unless a member sends its current epoch.
 
-    `is_lost_answer` says that it says the one before, and cannot have got the answer that told it
-    the new one. `note` stands behind an epoch that is too small.
+    With `is_lost_answer`, a smaller epoch is accepted too: the caller has verified that the member
+    sent its previous epoch, because the response with the new epoch was lost. `note` is appended to
+    the message for a smaller epoch.
     """
     is_larger = received > epoch
     if received == epoch or (is_lost_answer and not is_larger):
@@ -148,10 +155,10 @@ def serve_heartbeat(
     now_ms: int,
     effects: Effects,
 ) -> Computation[Write | None]:
-    """Plan a heartbeat, write its records, and answer; returns the write, if there is one.
+    """Plan a heartbeat, write its records and reply; return the write, or None without records.
 
-    `finish(group, plan, now_ms, effects)` is called once the records are written: it sets the
-    timers, and returns the answer. `refuse(error, message)` makes the answer if it fails.
+    `finish(group, plan, now_ms, effects)` is called after the records are written: it sets timers
+    and returns the response. `refuse(error, message)` builds the response if the heartbeat fails.
     """
     try:
         plan = yield from planning

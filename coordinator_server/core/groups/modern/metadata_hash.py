@@ -1,7 +1,7 @@
-"""The hash of the topics that a group reads: the group epoch rises when it changes.
+"""The hash of a group's subscribed topics; the group epoch rises when the hash changes.
 
-It is in the group's epoch record, so it has to be Kafka's own: XXH3 of 64 bits over what hash4j
-writes for each value. Source: Kafka's Utils.computeTopicHash and computeGroupHash.
+The hash is stored in the group's epoch record, so it must equal Kafka's: 64-bit XXH3 over the
+values as hash4j encodes them. Source: Kafka's Utils.computeTopicHash and computeGroupHash.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.settings import KnownTopic, TopicsView
     from coordinator_server.steps import Computation
 
-_FORMAT = 0  # of what is hashed; Kafka calls it a magic byte
+_FORMAT = 0  # version of the hashed format; Kafka calls it a magic byte
 _INT64 = Struct("<q")
 _INT32 = Struct("<i")
 
 
 _CACHED_TOPICS = 65_536
-"""Kafka's TopicHashCache keeps them as well: groups read the same topics again and again."""
+"""The size of the topic hash cache, like Kafka's TopicHashCache."""
 
 
 def metadata_hash(names: Iterable[str], topics: TopicsView) -> Computation[int]:
-    """The hash of the topics of these names, a signed 64-bit number; 0 if none of them exists."""
+    """Return the hash of the topics with these names (signed 64-bit), or 0 if none exists."""
     pace = Pace()
     known: dict[str, KnownTopic] = {}
     for name in names:
@@ -39,7 +39,7 @@ def metadata_hash(names: Iterable[str], topics: TopicsView) -> Computation[int]:
     if not known:
         return 0
     data = bytearray()
-    order = None if all(map(str.isascii, known)) else _java_order  # as names of topics are
+    order = None if all(map(str.isascii, known)) else _java_order  # topic names are ASCII
     for name in sorted(known, key=order):
         data += _INT64.pack(_topic_hash(known[name], topics.racks))
         if pace.is_due():
@@ -48,7 +48,7 @@ def metadata_hash(names: Iterable[str], topics: TopicsView) -> Computation[int]:
 
 
 def _topic_hash(topic: KnownTopic, racks: Mapping[int, str]) -> int:
-    """Format, id, name, number of partitions; then each partition with the racks of its brokers."""
+    """Return the hash of format, id, name, partition count, and each partition with its racks."""
     if not racks:
         return _hash_without_racks(topic.topic_id, topic.name, len(topic.partitions))
     data = _front(topic.topic_id, topic.name, len(topic.partitions))
@@ -67,21 +67,21 @@ def _hash_without_racks(topic_id: bytes, name: str, count: int) -> int:
 
 def _front(topic_id: bytes, name: str, count: int) -> bytearray:
     data = bytearray([_FORMAT])
-    data += topic_id[7::-1] + topic_id[:7:-1]  # two longs, little end first
+    data += topic_id[7::-1] + topic_id[:7:-1]  # two longs, little-endian
     _put_text(data, name)
     data += _INT32.pack(count)
     return data
 
 
 def _put_text(data: bytearray, text: str) -> None:
-    """A string as hash4j puts it: its UTF-16 units, then how many."""
+    """Append a string as hash4j encodes it: its UTF-16 units, then their number."""
     units = text.encode("utf-16-le")
     data += units
     data += _INT32.pack(len(units) // 2)
 
 
 def _java_order(text: str) -> bytes:
-    """Java compares strings by UTF-16 units."""
+    """Return a sort key that orders strings like Java: by UTF-16 units."""
     return text.encode("utf-16-be")
 
 

@@ -1,7 +1,7 @@
-"""ModernGroup: what consumer, share and streams groups have in common.
+"""ModernGroup: the state and behaviour that consumer, share and streams groups share.
 
-Members heartbeat, and the coordinator assigns. All durable state is made by records; requests and
-timers only compute them. Epochs rise in steps of one. Source: Kafka's ModernGroup.
+Members send heartbeats, and the coordinator assigns partitions. Only records change durable state;
+requests and timers only compute records. Epochs rise in steps of one. Source: Kafka's ModernGroup.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.settings import GroupEnvironment
 
 MEMBER_EPOCHS_SINCE = 9
-"""The version of OffsetCommit from which on it carries a member epoch."""
+"""The first OffsetCommit version that carries a member epoch."""
 
 FIRST_EPOCH = 1
-"""Of the group and of its assignment, before a record says otherwise."""
+"""The group epoch and assignment epoch before any record sets them."""
 
 NEVER_ASSIGNED_MS = 0
-"""The assignment timestamp of a group without a computed assignment: none yet, or the last member
-has gone. The next assignment need not wait for the assignment interval."""
+"""The assignment timestamp of a group that has no assignment yet, or whose last member has left.
+The next assignment need not wait for the assignment interval."""
 
 
 class ModernGroup(Group):
     """A group whose members have epochs.
 
-    `members`, `targets` and `currents` are by member id: what each member says of itself, what it
-    shall have and what it has.
+    `members` (the attributes that members send), `targets` (target assignments) and `currents`
+    (current assignments) are by member id.
     """
 
     members: Mapping[str, Any]
@@ -51,13 +51,13 @@ class ModernGroup(Group):
         self.epoch = self.assignment_epoch = FIRST_EPOCH
         self.metadata_hash = 0
         self.assigned_at_ms = NEVER_ASSIGNED_MS
-        """When the target assignment was computed."""
+        """The time at which the target assignment was computed, in ms."""
         self.hashed_revision = -1
-        """The revision of the topics that `metadata_hash` was computed of; soft."""
+        """The topics revision that `metadata_hash` was computed from; not durable."""
         self.static_ids: dict[str, str] = {}
-        """Instance id -> member id, of static members."""
+        """Instance id -> member id of static members."""
         self.sessions: dict[str, DelayedOperation[Any]] = {}
-        """By member id: what `timers` has wait in the purgatory."""
+        """Member id -> session timer in the purgatory."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.group_id!r} {self.state} epoch {self.epoch}>"
@@ -65,11 +65,11 @@ class ModernGroup(Group):
     @property
     @abstractmethod
     def state(self) -> StrEnum:
-        """The state, which follows from all else."""
+        """The group state, derived from the rest of the state."""
 
     @property
     def is_blank(self) -> bool:
-        """Never: a blank one is a classic group."""
+        """Always False: a blank group is a classic group."""
         return False
 
     @property
@@ -89,32 +89,35 @@ class ModernGroup(Group):
 
     @property
     def member_count(self) -> int:
-        """How many members the group has."""
+        """The number of members."""
         return len(self.members)
 
     # Offsets
 
     def committed_by(self, member_id: str, now_ms: int) -> None:
-        """A commit renews no session: heartbeats do."""
+        """Do nothing: only heartbeats renew a session, commits do not."""
 
     def check_offset_delete(self) -> ErrorCode:
-        """Always, but for topics that are read."""
+        """Return NONE: offsets can always be deleted, except for subscribed topics."""
         return ErrorCode.NONE
 
     @property
     def offsets_may_expire(self) -> bool:
-        """In every state."""
+        """True: offsets can expire in every state."""
         return True
 
     def expiry_starts_ms(self, stored: CommittedOffset) -> int:
-        """From the commit."""
+        """Return the commit timestamp."""
         return stored.commit_timestamp
 
     # Time
 
     def may_assign(self, interval: str, now_ms: int) -> bool:
-        """Whether the last target assignment was computed long enough ago, by the config of the
-        name `interval`, or the clock was set back since then."""
+        """Return whether the assignment interval has passed since the last target assignment.
+
+        `interval` is the name of the interval's config. Also returns True if the clock was set back
+        since the last assignment.
+        """
         shortest_ms = config(self, interval)
         if not self.assigned_at_ms or not shortest_ms:
             return True
@@ -122,9 +125,9 @@ class ModernGroup(Group):
         return age_ms < 0 or age_ms >= shortest_ms
 
     def expire_timers(self, now_ms: int, effects: Effects) -> Steps | None:
-        """Run one delayed operation whose time has come: the next one has to see its records.
+        """Run one expired delayed operation, if no write is pending.
 
-        It has to see those of others as well that wait to be written.
+        The next operation has to see the records of this one, and this one those of pending writes.
         """
         if not effects.writes:
             operation = next(self.purgatory.expired(now_ms), None)
@@ -135,10 +138,10 @@ class ModernGroup(Group):
         self.purgatory.has_new_deadline = True
         return None
 
-    # Its end
+    # End of the group
 
     def listed(self) -> ListedGroup:
-        """The group's entry in ListGroups; the protocol type is that of the kind."""
+        """Return the group's entry in ListGroups; the protocol type is the kind's name."""
         return ListedGroup(
             group_id=self.group_id,
             protocol_type=self.kind.value,
@@ -147,5 +150,8 @@ class ModernGroup(Group):
         )
 
     def end(self, trigger: Trigger, now_ms: int, effects: Effects) -> None:
-        """Its tombstones have made it a classic group, which ends."""
+        """Never called: the tombstones have replaced this group with a classic group.
+
+        Raises AssertionError.
+        """
         raise AssertionError(f"{self.group_id} still has records")

@@ -1,4 +1,4 @@
-"""How a heartbeat is refused from anywhere below."""
+"""RefusedError: refuse a heartbeat from any depth of the call stack."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class RefusedError(Exception):
-    """A request is answered with an error; nothing is written."""
+    """The request is answered with `error` and `message`; no record is written."""
 
     def __init__(self, error: ErrorCode, message: str | None) -> None:
         super().__init__(error, message)

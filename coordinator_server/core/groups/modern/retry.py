@@ -1,4 +1,4 @@
-"""Timers whose records the log refuses are tried again. Source: CoordinatorTimerImpl."""
+"""Retry timers whose records could not be appended. Source: CoordinatorTimerImpl."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RETRY_BACKOFF_MS = 500
 
 
 def retried(group: Group, timer: DelayedOperation[Any]) -> Done:
-    """For a write that a timer asks for: if it fails, the timer fires once more a little later."""
+    """Return the callback for a timer's write: if the write fails, fire the timer again later."""
 
     def done(error: ErrorCode, now_ms: int, _: Effects) -> None:
         if error is not ErrorCode.NONE:

@@ -1,8 +1,9 @@
-"""The members of a group at one moment: who they were, and which partitions each of them had.
+"""GroupSnapshot: the members of a group and their partitions at one moment.
 
-For the kinds of group whose members have epochs. Partitions are topic and index, in a streams group
-subtopology and index of the active task. It costs two copies of a dictionary while requests wait;
-names are looked up when somebody wants to know, which is long work for members of many partitions.
+Snapshots exist for groups whose members have epochs. A partition is a topic id and an index; in a
+streams group, the subtopology id and index of an active task. Taking a snapshot copies two dicts
+while requests wait. Topic names are looked up only on demand, because that is slow for members with
+many partitions.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from typing import Any, NamedTuple, Protocol
 from coordinator_server.core.groups.settings import GroupEnvironment, GroupKind
 
 Partition = tuple[Any, int]
-"""Topic id or subtopology id, and index."""
+"""A topic id or subtopology id, and an index."""
 
 Indexes = Mapping[Any, Iterable[int]]
-"""Indexes by topic id or subtopology id."""
+"""Topic id or subtopology id -> indexes."""
 
 
 class DescribableGroup(Protocol):
-    """A group whose members have epochs: what consumer, share and streams groups have in common.
+    """The attributes that consumer, share and streams groups share.
 
     Members, targets and current assignments are those of the kind, by member id.
     """
@@ -37,19 +38,22 @@ class DescribableGroup(Protocol):
 
     @property
     def members(self) -> Mapping[str, Any]:
-        """What each member asks for."""
+        """Member id -> the attributes that the member sends."""
 
     @property
     def targets(self) -> Mapping[str, Any]:
-        """What each member shall have."""
+        """Member id -> target assignment."""
 
     @property
     def currents(self) -> Mapping[str, Any]:
-        """What each member has."""
+        """Member id -> current assignment."""
 
 
 class MemberThen(NamedTuple):
-    """A member at that moment, with the partitions that it had, or had still to give up."""
+    """A member at the time of the snapshot.
+
+    `held` are the partitions that the member owned or still had to revoke.
+    """
 
     member_id: str
     group_instance_id: str | None
@@ -61,16 +65,16 @@ class MemberThen(NamedTuple):
 
     @property
     def subscription(self) -> frozenset[str]:
-        """The topics that it read, with its regular expression."""
+        """The subscribed topic names and the regular expression."""
         return subscription(self.member)
 
     def owned(self) -> dict[str, list[int]]:
-        """The indexes of its partitions by topic, both in order."""
+        """Return topic name -> indexes of the member's partitions, both sorted."""
         return by_name(self.environment, *self.held)
 
 
 class GroupSnapshot:
-    """A group at one moment. `is_included` says which of its members count."""
+    """A group at one moment."""
 
     __slots__ = ("_currents", "_environment", "_kind", "_listed", "_members", "protocol")
 
@@ -85,7 +89,7 @@ class GroupSnapshot:
         self.protocol = assignor(group)
 
     def without(self, member_ids: set[str]) -> GroupSnapshot:
-        """The same without some of the members."""
+        """Remove some members from this snapshot, and return the snapshot."""
         for member_id in member_ids:
             self._members.pop(member_id, None)
         self._listed = None
@@ -93,7 +97,7 @@ class GroupSnapshot:
 
     @property
     def members(self) -> list[MemberThen]:
-        """The members."""
+        """The members at the time of the snapshot."""
         if self._listed is None:
             self._listed = [
                 MemberThen(
@@ -111,7 +115,7 @@ class GroupSnapshot:
 
 
 def assignor(group: Any) -> str | None:
-    """The assignor of a consumer group; the other kinds have no choice."""
+    """Return the assignor of a consumer group; None for other kinds, which have no choice."""
     if group.kind is not GroupKind.CONSUMER:
         return None
     name: str = group.preferred_assignor(group.members)
@@ -119,19 +123,19 @@ def assignor(group: Any) -> str | None:
 
 
 def instance_id(member: Any) -> str | None:
-    """The instance id of a static member; members of share groups never are."""
+    """Return the instance id of a static member, or None; share groups have no static members."""
     instance: str | None = getattr(member, "instance_id", None)
     return instance
 
 
 def subscription(member: Any) -> frozenset[str]:
-    """The topics that a member names, and its regular expression; the topology names none."""
+    """Return a member's subscribed topic names and regular expression; empty for streams."""
     regex = getattr(member, "regex", None)
     return frozenset(getattr(member, "topics", ())) | ({regex} if regex else frozenset())
 
 
 def sides(kind: GroupKind, current: Any) -> tuple[Indexes, Indexes]:
-    """The partitions that a member has, and those that it has still to give up."""
+    """Return the partitions that a member owns, and those that it still has to revoke."""
     if current is None:
         return {}, {}
     if kind is GroupKind.SHARE:
@@ -142,7 +146,7 @@ def sides(kind: GroupKind, current: Any) -> tuple[Indexes, Indexes]:
 
 
 def wanted(kind: GroupKind, target: Any) -> Indexes:
-    """The partitions that a member shall have; None is a target without any."""
+    """Return the partitions of a target assignment; none for a None target."""
     if target is None:
         return {}
     indexes: Indexes = target.active if kind is GroupKind.STREAMS else target
@@ -150,20 +154,20 @@ def wanted(kind: GroupKind, target: Any) -> Indexes:
 
 
 def held(kind: GroupKind, current: Any) -> Iterator[Partition]:
-    """The partitions that a member has, or has still to give up."""
+    """Return the partitions that a member owns or still has to revoke."""
     for side in sides(kind, current):
         yield from pairs(side)
 
 
 def pairs(indexes: Indexes) -> Iterator[Partition]:
-    """Partitions one by one."""
+    """Yield each partition."""
     for topic, of_topic in indexes.items():
         for index in of_topic:
             yield topic, index
 
 
 def by_name(environment: GroupEnvironment, *held: Indexes) -> dict[str, list[int]]:
-    """Indexes by topic, both in order. A topic that is gone has its id for a name."""
+    """Return topic name -> indexes, both sorted; the id stands for a deleted topic's name."""
     named: dict[str, list[int]] = {}
     for indexes in held:
         for topic, of_topic in indexes.items():

@@ -1,9 +1,12 @@
-"""What counts as no text in the requests of members."""
+"""Blank strings in requests, as Java's trim() sees them."""
 
 from __future__ import annotations
 
 
 def is_blank(text: str) -> bool:
-    """Whether nothing is left by Java's trim, which takes off all up to the space, and no other
-    white space. Source: Utils.throwIfEmptyString."""
+    """Return whether Java's trim() leaves an empty string.
+
+    trim() removes characters up to and including the space, but no other white space. Source:
+    Utils.throwIfEmptyString.
+    """
     return all(one <= " " for one in text)

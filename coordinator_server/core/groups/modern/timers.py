@@ -1,4 +1,4 @@
-"""The timers of members, as far as they are the same in all kinds of groups."""
+"""Member timers that all kinds of groups share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MemberTimer(DelayedOperation[G_contra]):
 def renew(
     group: ModernGroup, new_session: type[MemberTimer[Any]], member_id: str, deadline_ms: int
 ) -> None:
-    """Start a member's session again."""
+    """Start or renew a member's session timer."""
     session = group.sessions.get(member_id)
     if session is None:
         session = group.sessions[member_id] = new_session(member_id)
@@ -34,7 +34,7 @@ def renew(
 
 
 def session_expired(group: ModernGroup, member_id: str, timeout_ms: int, effects: Effects) -> None:
-    """Log that a member has not been heard of for as long as its session lasts."""
+    """Log that a member's session has expired."""
     effects.event(
         "member.expired", group=group.group_id, member=member_id, session_timeout_ms=timeout_ms
     )
@@ -43,7 +43,7 @@ def session_expired(group: ModernGroup, member_id: str, timeout_ms: int, effects
 def revocation_expired(
     group: ModernGroup, member_id: str, timeout_ms: int, effects: Effects
 ) -> None:
-    """Log that a member has not given up in time what it has to."""
+    """Log that a member did not revoke its partitions within the rebalance timeout."""
     effects.event(
         "revocation.expired",
         group=group.group_id,

@@ -1,4 +1,4 @@
-"""The topic names of a subscription: in order, each once, and no more than can be written down."""
+"""The sorted, distinct topic names of a subscription, limited to the size of a record."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def topic_names(group: Group, names: Sequence[str]) -> Computation[tuple[str, ...]]:
-    """The names that a member subscribes to.
+    """Return the sorted, distinct topic names that a member subscribes to.
 
-    Raises RefusedError, as when the log refuses the record, for more than a record can hold: so
-    many could not even be looked at in a short time.
+    Raises RefusedError if the names exceed the largest record, with the same error as when the log
+    refuses the record: such a subscription would take too long to process.
     """
     if len(names) <= STEP_ITEMS:
         return tuple(sorted(set(names)))
@@ -42,7 +42,7 @@ def topic_names(group: Group, names: Sequence[str]) -> Computation[tuple[str, ..
     while len(runs) > 1:
         run = runs.popleft()
         run += runs.popleft()
-        run.sort()  # which merges the two in a moment
+        run.sort()  # fast: sort() merges two sorted runs in linear time
         runs.append(run)
         if pace.is_due(len(run)):
             yield

@@ -1,8 +1,8 @@
-"""JoinGroup of a member of the classic protocol to a consumer group.
+"""JoinGroup of a member that uses the classic protocol in a consumer group.
 
-It is answered at once with the member epoch as the generation, as nobody waits for a leader; what
-the member owns comes with SyncGroup. One that comes to an Empty group makes it a classic group
-again. Source: GroupMetadataManager.classicGroupJoinToConsumerGroup and
+The response is sent at once, with the member epoch as the generation, because no leader is needed;
+SyncGroup returns the assignment. A JoinGroup to an Empty group turns the group back into a classic
+group. Source: GroupMetadataManager.classicGroupJoinToConsumerGroup and
 maybeDeleteEmptyConsumerGroup.
 """
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 PROTOCOL_TYPE = "consumer"
 DISABLED = "disabled"
-"""The value of `group.consumer.migration.policy` that lets no member of the classic protocol in."""
+"""The value of `group.consumer.migration.policy` that refuses members of the classic protocol."""
 
 UNSET_TIMEOUT = -1
 
@@ -87,10 +87,11 @@ def join(
 
 
 def _join_empty(group: ConsumerGroup, one_join: Join, effects: Effects) -> None:
-    """An Empty group becomes a classic one, even if the member is refused then.
+    """Turn an Empty group into a classic group, even if the member is then refused.
 
-    For one that brings a member id the group is as good as missing. Kafka forgets it in memory at
-    that, but writes no record, so that it is there again after a restart; here it just stays.
+    A request with a member id is answered as if the group were missing. In that case Kafka removes
+    the group from memory without a record, so that the group is back after a restart; here the
+    group stays.
     """
     request, reply = one_join.request, one_join.reply
     if request.member_id:
@@ -109,9 +110,10 @@ def _join_empty(group: ConsumerGroup, one_join: Join, effects: Effects) -> None:
 
 
 def _may_enter(group: ConsumerGroup, one_join: Join, effects: Effects) -> bool:
-    """Whether the member may go on, or is given a member id to come back with (KIP-394).
+    """Return whether the member may join now; otherwise reply with a member id (KIP-394).
 
-    Unlike in a classic group, nobody remembers that id. Raises RefusedError.
+    Unlike in a classic group, the new member id is not remembered. Raises RefusedError if the
+    migration policy, the group size or the protocols exclude the member.
     """
     request = one_join.request
     if group.settings.consumer_migration_policy == DISABLED:
@@ -134,7 +136,7 @@ def _may_enter(group: ConsumerGroup, one_join: Join, effects: Effects) -> bool:
 
 
 class JoinPlan(NamedTuple):
-    """What a JoinGroup comes to: records, the answer, and what follows once they are written."""
+    """The outcome of a JoinGroup: records, the response, and follow-up actions after the write."""
 
     records: list[CoordinatorRecord]
     response: JoinGroupResponse
@@ -144,7 +146,7 @@ class JoinPlan(NamedTuple):
 
 
 def _finish(group: ConsumerGroup, one_join: Join, plan: JoinPlan, now_ms: int) -> None:
-    """The records are written: timers. The member has to sync now."""
+    """Start the timers after the records are written; the member now has to send SyncGroup."""
     member_id = plan.response.member_id
     timers.renew_session(group, member_id, now_ms, one_join.request.session_timeout_ms)
     timers.await_sync(group, member_id, now_ms, one_join.rebalance_timeout_ms)
@@ -155,7 +157,7 @@ def _finish(group: ConsumerGroup, one_join: Join, plan: JoinPlan, now_ms: int) -
 
 
 class _Joining:
-    """A JoinGroup on its way to a plan."""
+    """Computes the plan of one JoinGroup."""
 
     def __init__(self, group: ConsumerGroup, one_join: Join, now_ms: int) -> None:
         self._group = group
@@ -165,7 +167,7 @@ class _Joining:
         self._records: list[CoordinatorRecord] = []
 
     def plan(self) -> Computation[JoinPlan]:
-        """What it comes to. Raises RefusedError."""
+        """Compute the plan. Raises RefusedError."""
         group, records = self._group, self._records
         member_id = self._request.member_id or group.environment.new_uuid()
         before, current = self._member(member_id)
@@ -207,12 +209,12 @@ class _Joining:
         return JoinPlan(records, response, revision, regex.has_to_resolve, back)
 
     def _protocol_name(self) -> str | None:
-        """The first protocol; one without a name is null since v7 (JoinGroupResponse)."""
+        """Return the first protocol's name; since v7 an empty name is null (JoinGroupResponse)."""
         name = self._join.protocols[0][0]
         return name or (None if self._join.api_version >= NULL_PROTOCOL_NAME_SINCE else name)
 
     def _member(self, member_id: str) -> tuple[ConsumerMember, CurrentAssignment]:
-        """The member as it was before, and what it owns; a blank one that joins."""
+        """Return the member and its assignment before the request; blank for a new member."""
         group, instance_id = self._group, self._request.group_instance_id
         if instance_id is not None:
             if self._request.member_id:
@@ -224,7 +226,10 @@ class _Joining:
         return member, group.currents.get(member_id, NOTHING_OWNED)
 
     def _downgraded_by(self) -> ConsumerMember | None:
-        """The static member by whose return with the classic protocol the group is downgraded."""
+        """Return the static member whose return with the classic protocol downgrades the group.
+
+        Returns None if the request causes no downgrade.
+        """
         group = self._group
         member_id = group.static_ids.get(self._request.group_instance_id or "")
         if member_id is not None and downgrade.is_due_with(group, group.members[member_id]):
@@ -232,7 +237,10 @@ class _Joining:
         return None
 
     def _subscription(self) -> ConsumerProtocolSubscription:
-        """Return the subscription of the first protocol, the only one read. Raises RefusedError."""
+        """Return the subscription in the metadata of the first protocol, the only one that is read.
+
+        Raises RefusedError if the metadata is malformed.
+        """
         try:
             return decode_subscription(self._join.protocols[0][1])
         except ProtocolError as error:
@@ -241,7 +249,7 @@ class _Joining:
     def _updated(
         self, member: ConsumerMember, subscription: ConsumerProtocolSubscription
     ) -> ConsumerMember:
-        """The member with what the request says of it. It subscribes to names alone."""
+        """Return the member updated from the request, subscribed to topic names without a regex."""
         join, caller = self._join, self._join.caller
         changes: dict[str, Any] = {}
         if self._request.group_instance_id is not None:

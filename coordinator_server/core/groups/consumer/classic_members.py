@@ -1,9 +1,10 @@
-"""SyncGroup, Heartbeat and LeaveGroup of members of the classic protocol in a consumer group.
+"""SyncGroup, Heartbeat and LeaveGroup of classic-protocol members in a consumer group.
 
-A group that is moving from one protocol to the other has members of both (KIP-848). Those of the
-classic one take their member epoch for the generation, are told to rejoin whenever their assignment
-changes, and are never parked: the broker assigns, so nobody waits for a leader. `classic_join` has
-their JoinGroup. Source: the functions classicGroup...ToConsumerGroup of GroupMetadataManager.
+During a migration between the protocols a group has members of both (KIP-848). For members of the
+classic protocol the member epoch is the generation. They are asked to rejoin whenever their
+assignment changes, and their requests are never parked, because the broker assigns partitions and
+no leader is needed. `classic_join` handles their JoinGroup. Source: the functions
+classicGroup...ToConsumerGroup of GroupMetadataManager.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def sync(
     now_ms: int,
     effects: Effects,
 ) -> None:
-    """Give a member what it owns; answered at once."""
+    """Reply with the member's current assignment, at once."""
     try:
         member, classic = _checked(group, request)
         _check_protocol(classic, request)
@@ -55,8 +56,8 @@ def sync(
         effects.reply(reply, sync_error(refused.error))
         return
     current = group.current(member.member_id)
-    # One that has still partitions to give up has rejoined already: it is told to rejoin again by
-    # its heartbeats, once it has synced.
+    # A member that still has to revoke partitions has already rejoined: heartbeats ask it to rejoin
+    # again after it has synced.
     if (
         group.assignment_epoch > current.epoch
         and current.state is not MemberState.UNREVOKED_PARTITIONS
@@ -82,7 +83,7 @@ def heartbeat(
     now_ms: int,
     effects: Effects,
 ) -> None:
-    """Renew the session of a member, and tell it to rejoin if that changes what it owns."""
+    """Renew a member's session; ask the member to rejoin if its assignment changes."""
     try:
         member, classic = _checked(group, request)
     except RefusedError as refused:
@@ -99,7 +100,11 @@ def heartbeat(
 def _checked(
     group: ConsumerGroup, request: HeartbeatRequest | SyncGroupRequest
 ) -> tuple[ConsumerMember, ClassicMemberMetadata]:
-    """The member, which has to know its generation. Raises RefusedError."""
+    """Return the member and its classic metadata.
+
+    Raises RefusedError if the member is unknown or fenced, does not use the classic protocol, or
+    sends another generation.
+    """
     member_id = request.member_id
     if request.group_instance_id is None:
         member = known_member(group, member_id)
@@ -115,7 +120,7 @@ def _checked(
 
 
 def _check_protocol(classic: ClassicMemberMetadata, request: SyncGroupRequest) -> None:
-    """The protocol that its JoinGroup was answered with, or none. Raises RefusedError."""
+    """Raise RefusedError unless the protocol is that of the JoinGroup response, or null."""
     if request.protocol_type not in (None, PROTOCOL_TYPE) or request.protocol_name not in (
         None,
         classic.supported_protocols[0].name,
@@ -125,7 +130,7 @@ def _check_protocol(classic: ClassicMemberMetadata, request: SyncGroupRequest) -
 
 
 def _has_to_rejoin(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether a new target is there, or partitions have to be given up, or are free to take."""
+    """Return whether there is a new target, or partitions to revoke or free to take."""
     current = group.current(member.member_id)
     if current.epoch < group.assignment_epoch:
         return True
@@ -135,7 +140,7 @@ def _has_to_rejoin(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether others have still to give up some of the member's target."""
+    """Return whether other members still hold partitions of the member's target."""
     assigned = group.current(member.member_id).assigned
     return any(
         partition not in assigned.get(topic_id, ()) and group.is_owned(topic_id, partition)
@@ -151,7 +156,7 @@ def leave(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    """Remove each member named, whichever protocol it speaks; answered after the write."""
+    """Remove each named member of either protocol; reply after the write."""
     caller = reply.caller
     results: list[MemberResponse] = []
     gone: dict[str, ConsumerMember] = {}
@@ -190,7 +195,10 @@ def leave(
 
 
 def _leaving_member(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
-    """The member; an administrator names a static one by its instance id alone."""
+    """Return the member to remove; an administrator names a static member by instance id alone.
+
+    Raises RefusedError if the member is unknown or fenced.
+    """
     owner_id = group.static_ids.get(identity.group_instance_id or "", "")
     member: ConsumerMember = caller(
         group, identity.member_id or owner_id, identity.group_instance_id

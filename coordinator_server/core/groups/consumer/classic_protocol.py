@@ -1,8 +1,8 @@
-"""What members of the classic protocol say and hear in bytes, translated for a consumer group.
+"""Conversion between classic-protocol bytes and the state of a consumer group.
 
-Their JoinGroup metadata are subscriptions of the class ConsumerProtocol, and so is the assignment
-that SyncGroup gives them. A consumer group knows topics by id, these bytes by name; a topic that
-does not exist (any more) is left out. Source: Utils and ConsumerGroupMember.
+The metadata in JoinGroup is a ConsumerProtocol subscription, the assignment in SyncGroup a
+ConsumerProtocol assignment. These bytes name topics, while a consumer group uses topic ids; topics
+that do not exist are left out. Source: Utils and ConsumerGroupMember.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def classic_metadata(session_timeout_ms: int, protocols: Protocols) -> ClassicMemberMetadata:
-    """What a consumer group keeps of a member of the classic protocol; each protocol once."""
+    """Return the classic metadata of a member; a protocol that is listed twice counts once."""
     by_name: dict[str, bytes] = {}
     for name, metadata in protocols:
         by_name.setdefault(name, metadata)
@@ -40,19 +40,19 @@ def classic_metadata(session_timeout_ms: int, protocols: Protocols) -> ClassicMe
 
 
 def protocols_of(classic: ClassicMemberMetadata) -> Protocols:
-    """The protocols of such a member, in its order of preference."""
+    """Return the protocols of a classic-protocol member, in its order of preference."""
     return tuple((one.name, bytes(one.metadata)) for one in classic.supported_protocols)
 
 
 def owned_partitions(subscription: ConsumerProtocolSubscription, topics: TopicsView) -> Listed:
-    """What the member says it owns, by topic id."""
+    """Return the partitions that the member reports as owned, by topic id."""
     return _by_id(subscription.owned_partitions, topics)
 
 
 def assigned_partitions(
     assignment: ConsumerProtocolAssignment, topics: TopicsView
 ) -> Mapping[bytes, frozenset[int]]:
-    """What its leader has assigned to a member, by topic id."""
+    """Return the partitions that the group leader assigned to a member, by topic id."""
     by_id = _by_id(assignment.assigned_partitions, topics)
     return {topic_id: frozenset(partitions) for topic_id, partitions in by_id}
 
@@ -65,10 +65,10 @@ def _by_id(named: Iterable[TopicPartition], topics: TopicsView) -> list[tuple[by
 def assignment_bytes(
     assigned: Mapping[bytes, Iterable[int]], metadata: bytes, topics: TopicsView
 ) -> bytes:
-    """The assignment for a member, in the version of its `metadata`.
+    """Encode a member's assignment in the version of the member's `metadata`.
 
-    Kafka throws if the metadata have no version, which can only be those of a protocol that the
-    member has not listed first; they count as version 0 here.
+    If the metadata has no version, version 0 is used, where Kafka throws. Only a protocol that the
+    member did not list first can have such metadata.
     """
     try:
         version = version_of(metadata)

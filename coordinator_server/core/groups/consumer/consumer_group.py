@@ -1,8 +1,8 @@
 """ConsumerGroup: one group of the consumer protocol (KIP-848).
 
-All of its state is made by records; requests and timers only compute them. What follows from the
-members (who reads which topic, who owns which partition) is kept up to date with every record.
-Source: Kafka's ConsumerGroup and ModernGroup.
+Only records change the state; requests and timers only compute records. Derived data (topic
+subscribers, partition owners) is updated with every record. Source: Kafka's ConsumerGroup and
+ModernGroup.
 """
 
 from __future__ import annotations
@@ -66,8 +66,9 @@ EMPTY, ASSIGNING, RECONCILING, STABLE, DEAD = ConsumerGroupState
 class ConsumerGroup(ModernGroup):
     """A group whose partitions the coordinator assigns.
 
-    `members`, `targets` and `currents` are by member id: what each member asks for, shall own and
-    owns. `owners` says by topic id and partition which member owns it, or has still to give it up.
+    `members` (subscriptions), `targets` (target assignments) and `currents` (current assignments)
+    are by member id. `owners` maps topic id and partition to the member that owns the partition or
+    still has to revoke it.
     """
 
     kind = GroupKind.CONSUMER
@@ -78,30 +79,30 @@ class ConsumerGroup(ModernGroup):
         self.targets: dict[str, Partitions] = {}
         self.currents: dict[str, CurrentAssignment] = {}
         self.resolved: dict[str, ResolvedRegex] = {}
-        """The expressions that members subscribe to, as far as they are resolved."""
+        """Regular expression -> its matching topics, for the resolved expressions of members."""
         self.has_legacy_record = False
-        """Whether the log holds a record of Kafka before 4.1, which is to be deleted."""
+        """Whether the log holds a record from Kafka before 4.1 that has to be deleted."""
 
         self.owners: dict[bytes, dict[int, str]] = {}
         self.readers: Counter[str] = Counter()
-        """How many members name a topic."""
+        """Topic name -> number of members that subscribe to the name."""
         self.regex_members: dict[str, int] = {}
-        """How many members subscribe to an expression."""
+        """Regular expression -> number of members that subscribe to the expression."""
 
         self.classic_count = 0
-        """How many members speak the classic protocol."""
+        """The number of members that use the classic protocol."""
         self.classic_protocols: dict[str, int] = {}
-        """How many of those list a protocol."""
+        """Protocol name -> number of classic-protocol members that list the protocol."""
 
         self.resolved_revision = -1
-        """The revision of the topics that expressions were resolved of; soft."""
-        # By member id: what `timers` has wait in the purgatory.
+        """The topics revision that expressions were last resolved against; not durable."""
+        # Member id -> timer in the purgatory.
         self.revocations: dict[str, DelayedOperation[ConsumerGroup]] = {}
         self.rejoins: dict[str, DelayedOperation[ConsumerGroup]] = {}
         self.syncs: dict[str, DelayedOperation[ConsumerGroup]] = {}
         self.resolution: DelayedOperation[ConsumerGroup] | None = None
         self.may_describe: MayDescribe | None = None
-        """Which topics the member may see whose heartbeat has expressions resolved."""
+        """The describe permissions of the member whose heartbeat triggered the resolution."""
 
     # Durable state
 
@@ -180,7 +181,7 @@ class ConsumerGroup(ModernGroup):
                 count(self.classic_protocols, protocol.name, one)
 
     def _set_current(self, member_id: str, current: CurrentAssignment | None) -> None:
-        """What a member owns, and has still to give up."""
+        """Set a member's current assignment and update the owners."""
         before = self.currents.pop(member_id, NOTHING_OWNED)
         after = NOTHING_OWNED if current is None else current
         for topic_id, partitions in before.held_beyond(after):
@@ -197,7 +198,7 @@ class ConsumerGroup(ModernGroup):
             self.owners.setdefault(topic_id, {}).update(dict.fromkeys(partitions, member_id))
 
     def state_records(self) -> list[CoordinatorRecord]:
-        """The records that make this state again."""
+        """Return the records that restore this state."""
         group_id = self.group_id
         records = [member_record(group_id, member) for member in self.members.values()]
         records.append(epoch_record(group_id, self.epoch, self.metadata_hash))
@@ -211,14 +212,14 @@ class ConsumerGroup(ModernGroup):
         return records
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        """The records that end the group."""
+        """Return the tombstones that delete the group."""
         return group_tombstones(self.group_id, self.members, self.resolved)
 
-    # What follows from it
+    # Derived state
 
     @property
     def state(self) -> ConsumerGroupState:
-        """Source: ConsumerGroup.maybeUpdateGroupState."""
+        """The group state. Source: ConsumerGroup.maybeUpdateGroupState."""
         if self.is_unloaded:
             return DEAD
         if not self.members:
@@ -231,15 +232,18 @@ class ConsumerGroup(ModernGroup):
         return RECONCILING
 
     def current(self, member_id: str) -> CurrentAssignment:
-        """What a member owns."""
+        """Return a member's current assignment."""
         return self.currents.get(member_id, NOTHING_OWNED)
 
     def is_owned(self, topic_id: bytes, partition: int) -> bool:
-        """Whether a member owns a partition, or has still to give it up."""
+        """Return whether a member owns the partition or still has to revoke it."""
         return partition in self.owners.get(topic_id, ())
 
     def topics_of(self, member: ConsumerMember) -> Iterator[str]:
-        """The names of the topics that a member reads, some maybe twice; not all need exist."""
+        """Yield the topic names of a member's subscription.
+
+        A name can occur twice, and the topics need not exist.
+        """
         yield from member.topics
         if member.regex:
             yield from self.resolved.get(member.regex, NEVER_RESOLVED).topics
@@ -247,7 +251,7 @@ class ConsumerGroup(ModernGroup):
     def subscribed_topics(
         self, came: Iterable[ConsumerMember] = (), gone: Iterable[ConsumerMember] = ()
     ) -> set[str]:
-        """The names of all topics that members read, as if some had come and others gone."""
+        """Return all subscribed topic names, with the members `came` added and `gone` removed."""
         expressions, lost = dict(self.regex_members), Counter[str]()
         for member in gone:
             lost.update(member.topics)
@@ -264,7 +268,7 @@ class ConsumerGroup(ModernGroup):
         return names
 
     def members_with(self, member: ConsumerMember) -> dict[str, ConsumerMember]:
-        """Return the members with `member` as it is after a request, in place of its old entry."""
+        """Return the members after a request, with `member` in place of its old entry."""
         members = self.members | {member.member_id: member}
         previous_id = self.static_ids.get(member.instance_id or "")
         if previous_id is not None and previous_id != member.member_id:
@@ -272,17 +276,19 @@ class ConsumerGroup(ModernGroup):
         return members
 
     def changes_assignor(self, before: ConsumerMember, after: ConsumerMember) -> bool:
-        """Whether another assignor is preferred once a member is `after` (Kafka's
-        hasPreferredServerAssignorChanged)."""
+        """Return whether the preferred assignor changes when a member becomes `after`.
+
+        Source: Kafka's hasPreferredServerAssignorChanged.
+        """
         if before.assignor == after.assignor:
             return False
         chosen = self.preferred_assignor(self.members)
         return chosen != self.preferred_assignor(self.members_with(after))
 
     def preferred_assignor(self, members: Mapping[str, ConsumerMember]) -> str:
-        """The assignor that most members name; the broker's first if none does.
+        """Return the assignor that most members name, or the broker's first if no member names one.
 
-        Of those that as many name it is the last by name, as Kafka's tables happen to have it.
+        Ties are broken alphabetically; the last name wins, as in Kafka.
         """
         votes: dict[str, int] = {}
         for member in members.values():
@@ -295,7 +301,11 @@ class ConsumerGroup(ModernGroup):
     # Offsets
 
     def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
-        """Members commit with their epoch; with an older one only what they have had since then."""
+        """Check the member epoch; an older epoch may only commit partitions assigned since then.
+
+        Returns UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION or
+        NONE.
+        """
         received = request.generation_id_or_member_epoch
         if received < 0 and not self.members:
             return ErrorCode.NONE
@@ -307,7 +317,7 @@ class ConsumerGroup(ModernGroup):
         return self._check_epoch(request, member)
 
     def check_transactional_commit(self, request: OffsetCommitRequest) -> ErrorCode:
-        """As a plain commit, but that one without a member is taken."""
+        """Check like `check_commit`, but accept commits without a member."""
         received = request.generation_id_or_member_epoch
         if received < 0 and not self.members:
             return ErrorCode.NONE
@@ -334,15 +344,15 @@ class ConsumerGroup(ModernGroup):
             topic_id = topic.topic_id if known is None else known.topic_id
             for one in topic.partitions:
                 if is_too_long(one.committed_metadata, limit):
-                    continue  # refused for that, whatever the epoch
+                    continue  # fails with its own error, whatever the epoch
                 if not holds_at(current, topic_id, one.partition_index, received):
                     return stale
         return ErrorCode.NONE
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """A member has to know its epoch; who is no member asks without one.
+        """Check that a member sends its current epoch; requests without a member send no epoch.
 
-        Kafka's code stumbles over an epoch of nobody.
+        Returns UNKNOWN_SERVER_ERROR for an epoch without a member, because Kafka throws.
         """
         if member_id is None:
             return ErrorCode.NONE if member_epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR
@@ -356,14 +366,14 @@ class ConsumerGroup(ModernGroup):
         return ErrorCode.STALE_MEMBER_EPOCH
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member reads `topic`."""
+        """Return whether a member subscribes to `topic`."""
         if topic in self.readers:
             return True
         return any(topic in found.topics for found in self.resolved.values())
 
 
 def count(counts: dict[str, int], name: str, by: int) -> None:
-    """Count `name` up or down; a count of 0 has no entry."""
+    """Add `by` to the count of `name`; remove the entry if the count becomes 0."""
     counts[name] = counts.get(name, 0) + by
     if not counts[name]:
         del counts[name]

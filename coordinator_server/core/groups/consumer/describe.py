@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: what a consumer group shows of itself.
+"""ConsumerGroupDescribe: the description of a consumer group.
 
 Source: ConsumerGroup.asDescribedGroup, ConsumerGroupMember.asConsumerGroupDescribeMember.
 """
@@ -40,22 +40,25 @@ class DescribeConsumerGroup(NamedTuple):
 
 
 def validate(request: DescribeConsumerGroup, _: Caller, __: GroupSettings) -> ErrorCode:
-    """No group has an empty id."""
+    """Refuse the empty group id."""
     return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
 
 
 def refuse(request: DescribeConsumerGroup, _: Caller, error: ErrorCode) -> DescribedConsumerGroup:
-    """A group that cannot be described now."""
+    """Return the error for a group that cannot be described now."""
     return DescribedConsumerGroup(group_id=request.group_id, error_code=error)
 
 
 def missing(request: DescribeConsumerGroup, _: Caller) -> DescribedConsumerGroup:
-    """A group that does not exist; clients then ask DescribeGroups."""
+    """Return GROUP_ID_NOT_FOUND for a missing group; clients then send DescribeGroups."""
     return _not_found(request, f"Group {request.group_id} not found.")
 
 
 def wrong_kind(request: DescribeConsumerGroup, _: Caller) -> DescribedConsumerGroup:
-    """A group of another kind. Java's client shows this message when DescribeGroups fails, too."""
+    """Return GROUP_ID_NOT_FOUND for a group of another kind.
+
+    The Java client shows the error message if DescribeGroups fails as well.
+    """
     return _not_found(request, f"Group {request.group_id} is not a consumer group.")
 
 
@@ -74,7 +77,7 @@ def describe_classic(
     now_ms: int,
     effects: Effects,
 ) -> None:
-    """A group of the classic protocol is none of these."""
+    """Refuse to describe a classic group."""
     effects.reply(reply, wrong_kind(request, reply.caller))
 
 
@@ -85,7 +88,7 @@ def describe(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    """Answer with a DescribedConsumerGroup."""
+    """Reply with a DescribedConsumerGroup."""
     members: list[DescribedConsumerMember] = []
     pace = Pace()
     for member in group.members.values():
@@ -109,7 +112,7 @@ def describe(
 def _described(
     group: ConsumerGroup, member: ConsumerMember, pace: Pace
 ) -> Computation[DescribedConsumerMember]:
-    """A member. What it has still to give up counts as its own."""
+    """Return the description of a member; partitions that it still has to revoke are included."""
     current = group.current(member.member_id)
     topics = group.environment.topics
     is_classic = member.classic is not None
@@ -136,7 +139,7 @@ def _described(
 def _assignment(
     assigned: Mapping[bytes, Iterable[int]], topics: TopicsView, pace: Pace
 ) -> Computation[MemberAssignment]:
-    """Partitions of topics that still exist."""
+    """Return the partitions of topics that still exist."""
     listed: list[AssignedTopicPartitions] = []
     for topic_id, partitions in assigned.items():
         topic = topics.topic_by_id(topic_id)

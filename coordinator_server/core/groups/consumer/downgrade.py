@@ -1,9 +1,10 @@
-"""A consumer group goes back to the classic protocol: the online downgrade of KIP-848.
+"""The online downgrade of KIP-848: a consumer group becomes a classic group.
 
-It does when only members of the classic protocol are left: the last other one has left, was fenced,
-or is a static member that came back with the classic protocol. The members keep their ids, and have
-the target assignment until they rejoin. Source: validateOnlineDowngradeWithFencedMembers and
-convertToClassicGroup of GroupMetadataManager, and ClassicGroup.fromConsumerGroup.
+The downgrade happens when only members of the classic protocol are left: the last member of the
+consumer protocol has left, was fenced, or is a static member that came back with the classic
+protocol. The members keep their ids, and their target assignment until they rejoin. Source:
+validateOnlineDowngradeWithFencedMembers and convertToClassicGroup of GroupMetadataManager, and
+ClassicGroup.fromConsumerGroup.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ if TYPE_CHECKING:
     from coordinator_server.steps import Computation
 
 POLICIES = frozenset({"bidirectional", "downgrade"})
-"""The values of `group.consumer.migration.policy` that allow it."""
+"""The values of `group.consumer.migration.policy` that allow a downgrade."""
 
 PROTOCOL_TYPE = "consumer"
 
 
 class Downgrade(NamedTuple):
-    """A downgrade on its way: the records, and what is to be done once they are written.
+    """A planned downgrade: its records, and the state to restore after they are written.
 
-    `protocols` are those of each member, of which the record has only the one that was chosen.
-    `cause` is that of the rebalance; None if there is none.
+    `protocols` has all protocols of each member, as the record holds only the selected one. `cause`
+    is the cause of the rebalance after the downgrade; None without a rebalance.
     """
 
     records: list[CoordinatorRecord]
@@ -49,7 +50,7 @@ class Downgrade(NamedTuple):
     cause: Cause | None
 
     def finish(self, group: Group | None, now_ms: int, effects: Effects) -> None:
-        """The records are written: the members have new sessions, and rejoin if they have to."""
+        """Finish after the write: renew the sessions, and start a rebalance if one is needed."""
         assert isinstance(group, GroupMetadata)
         assert group.recorded is not None
         lifecycle.restore(group, group.recorded)
@@ -70,7 +71,7 @@ class Downgrade(NamedTuple):
 def without(
     group: ConsumerGroup, gone: Collection[ConsumerMember], now_ms: int
 ) -> Computation[Downgrade | None]:
-    """The downgrade that follows when these members go; None if the group stays what it is."""
+    """Return the downgrade that the removal of these members causes, or None."""
     if not _is_allowed(group, gone, group.member_count - len(gone)):
         return None
     gone_ids = {member.member_id for member in gone}
@@ -81,7 +82,7 @@ def without(
 
 
 def is_due_with(group: ConsumerGroup, replaced: ConsumerMember) -> bool:
-    """Whether the group is downgraded when a static member comes back with the classic protocol."""
+    """Return whether the group is downgraded when this static member uses the classic protocol."""
     return replaced.classic is None and _is_allowed(group, (replaced,), group.member_count)
 
 
@@ -93,7 +94,10 @@ def with_replaced(
     *,
     has_to_rebalance: bool,
 ) -> Computation[Downgrade]:
-    """The downgrade by a static member that has come back as `joining`, of the classic protocol."""
+    """Return the downgrade caused by a static member that is back as `joining`.
+
+    `joining` uses the classic protocol.
+    """
     ids = [
         joining.member_id if member_id == replaced.member_id else member_id
         for member_id in group.members
@@ -106,8 +110,11 @@ def with_replaced(
 
 
 def _is_allowed(group: ConsumerGroup, gone: Collection[ConsumerMember], size: int) -> bool:
-    """Whether nobody of the consumer protocol is left without these members, and the settings let
-    a group of so many members go back."""
+    """Return whether the settings allow a downgrade without these members.
+
+    True if no member of the consumer protocol is left, the migration policy allows it, and a
+    classic group may have `size` members.
+    """
     consumers = group.member_count - group.classic_count
     return (
         consumers == sum(1 for member in gone if member.classic is None)

@@ -1,7 +1,7 @@
-"""ConsumerGroupHeartbeat: the one request of members of consumer groups (KIP-848).
+"""ConsumerGroupHeartbeat: the only request that members of consumer groups need (KIP-848).
 
-A heartbeat may join, change the subscription, say what the member owns, and leave. From it and the
-group follow records, at once written and replayed, and the answer. Source:
+A heartbeat can join, change the subscription, report owned partitions, and leave. Its records are
+written and replayed before the response is sent. Source:
 GroupMetadataManager.consumerGroupHeartbeat.
 """
 
@@ -74,7 +74,7 @@ UNSET_TIMEOUT = -1
 def validate(
     request: ConsumerGroupHeartbeatRequest, caller: Caller, settings: GroupSettings
 ) -> ErrorCode:
-    """What is wrong with a request whatever the group."""
+    """Return the error of a request that is invalid for every group, or NONE."""
     if _malformed(request, caller.api_version) is not None:
         return ErrorCode.INVALID_REQUEST
     if request.server_assignor not in (None, *settings.consumer_assignors):
@@ -83,7 +83,7 @@ def validate(
 
 
 def _malformed(request: ConsumerGroupHeartbeatRequest, api_version: int) -> str | None:
-    """Kafka's text on what is wrong with a request, None for a good one."""
+    """Return Kafka's message for an invalid request, or None for a valid one."""
     epoch = request.member_epoch
     has_id = api_version >= CLIENT_MEMBER_IDS_SINCE or epoch > 0 or epoch == LEAVING_EPOCH
     if has_id and is_blank(request.member_id):
@@ -121,7 +121,7 @@ def _error(error: ErrorCode, message: str | None = None) -> ConsumerGroupHeartbe
 def refuse(
     request: ConsumerGroupHeartbeatRequest, caller: Caller, error: ErrorCode
 ) -> ConsumerGroupHeartbeatResponse:
-    """A heartbeat answered without its group."""
+    """Return the response to a heartbeat that did not reach a group."""
     is_malformed = error is ErrorCode.INVALID_REQUEST
     return _error(error, _malformed(request, caller.api_version) if is_malformed else None)
 
@@ -132,7 +132,7 @@ def refuse_invalid(
     error: ErrorCode,
     settings: GroupSettings,
 ) -> ConsumerGroupHeartbeatResponse:
-    """Refuse what `validate` found, with Kafka's text."""
+    """Return the response to a request that `validate` refused, with Kafka's message."""
     if error is not ErrorCode.UNSUPPORTED_ASSIGNOR:
         return refuse(request, caller, error)
     message = (
@@ -143,12 +143,12 @@ def refuse_invalid(
 
 
 def missing(request: ConsumerGroupHeartbeatRequest, _: Caller) -> ConsumerGroupHeartbeatResponse:
-    """Only who joins makes a group."""
+    """Refuse a heartbeat to a missing group; only joining members create groups."""
     return _error(ErrorCode.GROUP_ID_NOT_FOUND, no_group(request, GroupKind.CONSUMER))
 
 
 def wrong_kind(request: ConsumerGroupHeartbeatRequest, _: Caller) -> ConsumerGroupHeartbeatResponse:
-    """A group of another kind."""
+    """Refuse a heartbeat to a group of another kind."""
     message = other_kind(request.group_id, GroupKind.CONSUMER)
     return _error(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
@@ -157,11 +157,14 @@ def wrong_kind(request: ConsumerGroupHeartbeatRequest, _: Caller) -> ConsumerGro
 
 
 class ConsumerPlan(NamedTuple):
-    """What a heartbeat comes to: records, the answer, and what is to be done once they are written.
+    """The outcome of a heartbeat: records, the response, and follow-up actions after the write.
 
-    `member_id` is None if the member leaves for good; `revision` that of the topics, if the
-    metadata hash was computed. `has_moved` if what the member owns changes. `downgrade` if the
-    group is a classic one afterwards. `may_describe` is that of the caller.
+    - `member_id`: None if the member leaves permanently.
+    - `has_moved`: the member's current assignment changes.
+    - `has_to_resolve`: regular expressions have to be resolved.
+    - `revision`: the topics revision, if the metadata hash was computed.
+    - `downgrade`: set if the group becomes a classic group.
+    - `may_describe`: the describe permissions of the caller.
     """
 
     records: list[CoordinatorRecord]
@@ -181,7 +184,7 @@ def heartbeat(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    """Serve a heartbeat to a consumer group. Exclusive: it sees what all before it have made."""
+    """Serve a heartbeat; it is exclusive, to see the results of earlier requests."""
     return _serve(group, [], request, reply, now_ms, effects)
 
 
@@ -192,7 +195,7 @@ def first_heartbeat(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    """A heartbeat to a classic group: who joins turns it into a consumer group."""
+    """Serve a heartbeat to a classic group: a joining member turns it into a consumer group."""
     if request.member_epoch != JOINING_EPOCH:
         effects.reply(reply, wrong_kind(request, reply.caller))
         return
@@ -224,7 +227,7 @@ def _serve(
     now_ms: int,
     effects: Effects,
 ) -> Computation[Write | None]:
-    """Serve a heartbeat, after the records that make the group; returns what it writes."""
+    """Serve a heartbeat; its records follow `records`, which create the group. Return the write."""
     if request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH):
         planning = _leave(group, request, now_ms)
     else:
@@ -235,7 +238,7 @@ def _serve(
 def _finish(
     group: Group, plan: ConsumerPlan, now_ms: int, effects: Effects
 ) -> ConsumerGroupHeartbeatResponse:
-    """The records are written: timers, or the round that a classic group begins with."""
+    """Start timers after the records are written, or finish a downgrade; return the response."""
     if plan.downgrade is not None:
         plan.downgrade.finish(group, now_ms, effects)
         return plan.response
@@ -254,7 +257,7 @@ def _finish(
 def _leave(
     group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now_ms: int
 ) -> Computation[ConsumerPlan]:
-    """A member leaves, for good or for a while."""
+    """Plan the heartbeat of a member that leaves, permanently or temporarily."""
     member_id, epoch = request.member_id, request.member_epoch
     member: ConsumerMember = caller(group, member_id, request.instance_id)
     response = ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=epoch)
@@ -265,7 +268,7 @@ def _leave(
 
 
 class _ConsumerHeartbeat:
-    """A heartbeat that does not leave, on its way to a plan."""
+    """Computes the plan of a heartbeat that does not leave."""
 
     def __init__(
         self,
@@ -283,7 +286,7 @@ class _ConsumerHeartbeat:
         self._is_joining = request.member_epoch == JOINING_EPOCH
 
     def plan(self) -> Computation[ConsumerPlan]:
-        """What it comes to. Raises RefusedError."""
+        """Compute the plan. Raises RefusedError."""
         group, request, records = self._group, self._request, self._records
         limit = group.settings.consumer_max_size
         check_size(group, limit, request.member_id, request.instance_id)
@@ -339,7 +342,10 @@ class _ConsumerHeartbeat:
         )
 
     def _member(self, member_id: str) -> tuple[ConsumerMember, CurrentAssignment]:
-        """The member as it was before, and what it owns; a blank one that joins."""
+        """Return the member and its current assignment before the request; blank for a new member.
+
+        Raises RefusedError if the member is unknown, fenced, or sends another epoch.
+        """
         group, instance_id = self._group, self._request.instance_id
         if instance_id is not None:
             if not self._is_joining:
@@ -356,17 +362,20 @@ class _ConsumerHeartbeat:
     def _replaced(
         self, member_id: str, owner: ConsumerMember
     ) -> tuple[ConsumerMember, CurrentAssignment]:
-        """A static member is back; one that speaks this protocol has to have left before."""
+        """Return the static member that takes over from `owner`.
+
+        Raises RefusedError if the owner uses the consumer protocol and has not left.
+        """
         is_away = self._group.current(owner.member_id).epoch == STATIC_LEAVING_EPOCH
         if owner.classic is None and not is_away:
             refuse_unreleased(member_id, owner.instance_id, owner.member_id)
         return replace_static(self._group, owner, member_id, self._records)
 
     def _checked_epoch(self, member_id: str) -> CurrentAssignment:
-        """What a member owns; its epoch has to be right.
+        """Return the member's current assignment. Raises RefusedError for a wrong epoch.
 
-        The one before is right too if the member owns nothing else than what it has got since: the
-        answer that told it so was lost.
+        The previous epoch is accepted if the member owns only partitions of its current assignment:
+        the response with the new epoch was lost.
         """
         current, received = self._group.current(member_id), self._request.member_epoch
         listed = self._listed
@@ -380,13 +389,12 @@ class _ConsumerHeartbeat:
 
     @property
     def _listed(self) -> Listed | None:
-        """What the member says it owns; None if it does not say."""
+        """The partitions that the member reports as owned, or None if the field is null."""
         owned = self._request.topic_partitions
         return None if owned is None else [(one.topic_id, one.partitions) for one in owned]
 
     def _updated(self, member: ConsumerMember) -> ConsumerMember:
-        """The member with what the request says of it beside the names of topics; null leaves a
-        field as it was."""
+        """Return the member updated from the request, without the topics; null means unchanged."""
         request = self._request
         changes: dict[str, Any] = {
             "instance_id": request.instance_id,
@@ -406,7 +414,7 @@ class _ConsumerHeartbeat:
 
     @property
     def _is_full(self) -> bool:
-        """Whether the request has all fields, as after an error: the answer is whole then, too."""
+        """Whether the request has all fields, as after an error; the response then has too."""
         request = self._request
         return (
             request.rebalance_timeout_ms != UNSET_TIMEOUT

@@ -1,4 +1,4 @@
-"""Members that leave a consumer group, for good or for a while, and those that are fenced.
+"""Removal of members from a consumer group: leave permanently or temporarily, or be fenced.
 
 Source: GroupMetadataManager.consumerGroupLeave and consumerGroupFenceMembers.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Removal(NamedTuple):
-    """The records that remove members, and the downgrade if it comes to that."""
+    """The records that remove members, and the resulting downgrade, if any."""
 
     records: list[CoordinatorRecord]
     downgrade: Downgrade | None = None
@@ -45,11 +45,10 @@ class Removal(NamedTuple):
 def removal(
     group: ConsumerGroup, members: Sequence[ConsumerMember], now_ms: int
 ) -> Computation[Removal]:
-    """Return the records by which members are removed: the group epoch rises, or the group becomes
-    a classic one.
+    """Return the records that remove members: the group epoch rises, or the group is downgraded.
 
-    A group that loses its last member has nothing to assign: its assignment epoch rises as well,
-    without a time, so that the next member is assigned in its first heartbeat.
+    If the last member is removed, the assignment epoch rises too, without a timestamp, so that the
+    next member gets its assignment in its first heartbeat.
     """
     back = yield from downgrade.without(group, members, now_ms)
     if back is not None:
@@ -82,9 +81,9 @@ def fence(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    """End a member that does not say so itself; it learns of it when it speaks again.
+    """Remove a member without its request; its next request returns an error.
 
-    If the log refuses that, its `timer` fires once more a little later.
+    If the log refuses the records, `timer` fires again later.
     """
     member = group.members.get(member_id)
     if member is None:
@@ -101,7 +100,10 @@ def fence(
 
 
 def leave_for_a_while(group: ConsumerGroup, member: ConsumerMember) -> list[CoordinatorRecord]:
-    """A static member keeps its partitions until it is back or its session ends."""
+    """Return the record of a static member that leaves temporarily.
+
+    The member keeps its partitions until it returns or its session expires.
+    """
     current = group.current(member.member_id)
     away = current._replace(
         epoch=STATIC_LEAVING_EPOCH,

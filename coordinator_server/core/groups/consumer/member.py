@@ -1,6 +1,6 @@
-"""A member of a consumer group: what it asks for, and what it owns.
+"""A member of a consumer group: its subscription, and its current assignment.
 
-Both are values that a record holds; a change makes a new one. Source: ConsumerGroupMember.
+Both are immutable values that records hold. Source: ConsumerGroupMember.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ if TYPE_CHECKING:
 OwnedPartitions = Mapping[bytes, Mapping[int, int]]
 """Topic id -> partition -> the member epoch at which the partition was assigned (KIP-1251)."""
 
-"""The member epochs of requests that are no plain heartbeats."""
-
 
 class ConsumerMember(NamedTuple):
-    """What a member says of itself. `topics` are the names it subscribes to, in order.
+    """The attributes that a member sends; `topics` are the subscribed names, sorted.
 
-    `classic` is there while it speaks the classic protocol in this group.
+    `classic` is set while the member uses the classic protocol.
     """
 
     member_id: str
@@ -39,12 +37,12 @@ class ConsumerMember(NamedTuple):
 
     @property
     def group_instance_id(self) -> str | None:
-        """Its instance id, by the name that accounts of rebalances use."""
+        """The instance id, under the name that rebalance reports use."""
         return self.instance_id
 
 
 class CurrentAssignment(NamedTuple):
-    """What a member owns: `assigned`, and `revoking`, which it has still to give up."""
+    """A member's current assignment: `assigned`, and `revoking`, which it still has to revoke."""
 
     epoch: int = JOINING_EPOCH
     previous_epoch: int = JOINING_EPOCH
@@ -53,14 +51,17 @@ class CurrentAssignment(NamedTuple):
     revoking: OwnedPartitions = {}
 
     def held(self) -> Iterator[tuple[bytes, int]]:
-        """Each partition that it owns or has still to give up, as (topic id, partition)."""
+        """Yield each assigned partition and each one still to revoke, as (topic id, partition)."""
         for owned in (self.assigned, self.revoking):
             for topic_id, partitions in owned.items():
                 for partition in partitions:
                     yield topic_id, partition
 
     def held_beyond(self, other: CurrentAssignment) -> Iterator[tuple[bytes, set[int]]]:
-        """What it owns or has still to give up and `other` does not, by topic."""
+        """Yield by topic the partitions that are held here but not in `other`.
+
+        Assigned partitions and partitions still to be revoked are held.
+        """
         for owned in (self.assigned, self.revoking):
             for topic_id, partitions in owned.items():
                 more = partitions.keys() - other.assigned.get(topic_id, {}).keys()
@@ -69,11 +70,11 @@ class CurrentAssignment(NamedTuple):
                     yield topic_id, more
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Whether the member has reached the target of `epoch`."""
+        """Return whether the member has reached the target of `epoch`."""
         return self.state is MemberState.STABLE and self.epoch == epoch
 
     def moved_to(self, epoch: int) -> CurrentAssignment:
-        """The same at another epoch."""
+        """Return a copy with another epoch; the current epoch becomes the previous one."""
         return self._replace(epoch=epoch, previous_epoch=self.epoch)
 
 
@@ -81,7 +82,7 @@ NOTHING_OWNED = CurrentAssignment()
 
 
 def holds_all(owned: OwnedPartitions, asked: Iterable[tuple[bytes, Iterable[int]]]) -> bool:
-    """Whether all of `asked`, as (topic id, partitions), is in `owned`."""
+    """Return whether `owned` has all partitions of `asked`, given as (topic id, partitions)."""
     return all(
         topic_id in owned and owned[topic_id].keys() >= set(partitions)
         for topic_id, partitions in asked
@@ -89,7 +90,7 @@ def holds_all(owned: OwnedPartitions, asked: Iterable[tuple[bytes, Iterable[int]
 
 
 def holds_any(owned: OwnedPartitions, asked: Iterable[tuple[bytes, Iterable[int]]]) -> bool:
-    """Whether something of `asked`, as (topic id, partitions), is in `owned`."""
+    """Return whether `owned` has any partition of `asked`, given as (topic id, partitions)."""
     nothing: Mapping[int, int] = {}
     return any(
         partition in owned.get(topic_id, nothing)
@@ -99,7 +100,7 @@ def holds_any(owned: OwnedPartitions, asked: Iterable[tuple[bytes, Iterable[int]
 
 
 def holds_at(current: CurrentAssignment, topic_id: bytes, partition: int, epoch: int) -> bool:
-    """Whether a partition was assigned at `epoch` or before, and is not given up since then."""
+    """Return whether the partition is held and was assigned at `epoch` or earlier."""
     for owned in (current.assigned, current.revoking):
         assigned_at = owned.get(topic_id, {}).get(partition)
         if assigned_at is not None:

@@ -1,8 +1,8 @@
-"""One step of a member towards its target: what it owns after this heartbeat.
+"""One reconciliation step: the current assignment of a member after a heartbeat.
 
-A member first gives up what it shall not own any more, and says so by listing what it owns. Only
-then it moves to the epoch of the target, and gets what is free by then; what others have still to
-give up comes with later heartbeats. Source: CurrentAssignmentBuilder.
+A member first revokes the partitions outside its target, and confirms by listing the partitions it
+owns. Only then it moves to the target's epoch and gets the free partitions; partitions that other
+members still have to revoke follow with later heartbeats. Source: CurrentAssignmentBuilder.
 """
 
 from __future__ import annotations
@@ -20,25 +20,26 @@ if TYPE_CHECKING:
     from coordinator_server.steps import Computation
 
 Listed = Collection[tuple[bytes, Collection[int]]]
-"""What a member says it owns, by topic id."""
+"""The partitions that a member reports as owned, by topic id."""
 
 
 class PartitionTarget(NamedTuple):
-    """The epoch of the target assignment, and the partitions of one member in it."""
+    """The epoch of the target assignment, and one member's partitions in it."""
 
     epoch: int
     partitions: Partitions
 
 
 class UnknownStateError(Exception):
-    """The member is in a state that is not known here: it has to give up all and rejoin."""
+    """The member's recorded state is unknown: the member must abandon its partitions and rejoin."""
 
 
 class PartitionReconciliation(NamedTuple):
-    """One step. `is_owned(topic id, partition)` says whether any member owns it.
+    """One step; `is_owned(topic id, partition)` returns whether any member owns a partition.
 
-    `subscribed` are the ids of the topics that the member reads. `listed` is None when the
-    heartbeat does not say what the member owns. `has_new_subscription` when it has just changed.
+    `subscribed` are the ids of the member's topics. `listed` is None if the heartbeat does not
+    report owned partitions. `has_new_subscription` is set if the heartbeat changes the
+    subscription.
     """
 
     current: CurrentAssignment
@@ -49,7 +50,7 @@ class PartitionReconciliation(NamedTuple):
     has_new_subscription: bool
 
     def next(self) -> Computation[CurrentAssignment]:
-        """What the member owns from now on. Raises UnknownStateError."""
+        """Return the member's next current assignment. Raises UnknownStateError."""
         current = self.current
         state = current.state
         if state is MemberState.UNKNOWN:
@@ -67,13 +68,14 @@ class PartitionReconciliation(NamedTuple):
         return self._without_unsubscribed() if self.has_new_subscription else current
 
     def _still_owns(self, revoking: OwnedPartitions) -> bool:
-        """Whether the member has to be taken to own some of `revoking` still."""
+        """Return whether the member may still own some of `revoking`: True without a report."""
         return self.listed is None or holds_any(revoking, self.listed)
 
     def _without_unsubscribed(self) -> CurrentAssignment:
-        """Have the member give up the topics that it does not read any more, at its epoch.
+        """Let the member revoke the topics that it no longer subscribes to, at its current epoch.
 
-        One that reads no topic moves on from the epoch before even if it has nothing to give up.
+        If the member subscribes to no topic, its previous epoch is updated even without partitions
+        to revoke.
         """
         current = self.current
         gone = current.assigned.keys() - set(self.subscribed)
@@ -92,7 +94,7 @@ class PartitionReconciliation(NamedTuple):
         epoch: int,
         otherwise: CurrentAssignment,
     ) -> CurrentAssignment:
-        """What remains while the member owns some of `revoking`; `otherwise` if it does not."""
+        """Return the revoking state while the member owns some of `revoking`, else `otherwise`."""
         if revoking and self._still_owns(revoking):
             moved = self.current.moved_to(epoch)
             return moved._replace(
@@ -101,7 +103,7 @@ class PartitionReconciliation(NamedTuple):
         return otherwise.moved_to(epoch)
 
     def _advance(self, epoch: int) -> Computation[CurrentAssignment]:
-        """Towards the target: give up first, at `epoch`; get what is free, at the target's."""
+        """Advance to the target: revoke first, at `epoch`, then take the free partitions."""
         current, target = self.current, self.target
         kept: dict[bytes, dict[int, int]] = {}
         revoking: dict[bytes, dict[int, int]] = {}
@@ -139,7 +141,7 @@ class PartitionReconciliation(NamedTuple):
         return current.moved_to(target.epoch)._replace(state=state, assigned=kept, revoking={})
 
     def _is_held(self, topic_id: bytes, partition: int) -> bool:
-        """Whether another member owns a partition; what this one has just given up is free."""
+        """Return whether another member holds the partition; partitions just revoked are free."""
         return self.is_owned(topic_id, partition) and partition not in self.current.revoking.get(
             topic_id, ()
         )

@@ -1,4 +1,4 @@
-"""The records of a consumer group, made from its state and read back.
+"""Conversion of a consumer group's state to records and back.
 
 Source: GroupCoordinatorRecordHelpers.
 """
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
-    """The group epoch, and the hash of the topics that it belongs to."""
+    """Return the record of the group epoch and the metadata hash."""
     value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
     return ConsumerGroupMetadataKey(group_id=group_id), value
 
 
 def member_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
-    """What a member asks for."""
+    """Return the record of a member's subscription and attributes."""
     value = ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
         rack_id=member.rack_id,
@@ -59,14 +59,14 @@ def member_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
 
 
 def member_of(member_id: str, value: ConsumerGroupMemberMetadataValue) -> ConsumerMember:
-    """The member that a record holds."""
+    """Return the member in a record."""
     return ConsumerMember(
         member_id,
         instance_id=value.instance_id,
         rack_id=value.rack_id,
         client_id=value.client_id,
         client_host=value.client_host,
-        topics=tuple(sorted(dict.fromkeys(value.subscribed_topic_names))),  # most are in order
+        topics=tuple(sorted(dict.fromkeys(value.subscribed_topic_names))),  # usually sorted already
         regex=value.subscribed_topic_regex,
         rebalance_timeout_ms=value.rebalance_timeout_ms,
         assignor=value.server_assignor,
@@ -75,7 +75,7 @@ def member_of(member_id: str, value: ConsumerGroupMemberMetadataValue) -> Consum
 
 
 def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> CoordinatorRecord:
-    """The epoch of the target assignment, and when it was computed."""
+    """Return the record of the assignment epoch and the assignment timestamp."""
     value = ConsumerGroupTargetAssignmentMetadataValue(
         assignment_epoch=epoch, assignment_timestamp=timestamp_ms
     )
@@ -83,7 +83,7 @@ def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> Coordin
 
 
 def target_record(group_id: str, member_id: str, target: Partitions) -> CoordinatorRecord:
-    """What a member shall own."""
+    """Return the record of a member's target assignment."""
     value = ConsumerGroupTargetAssignmentMemberValue(
         topic_partitions=[
             TopicPartition(topic_id=topic_id, partitions=sorted(partitions))
@@ -94,12 +94,12 @@ def target_record(group_id: str, member_id: str, target: Partitions) -> Coordina
 
 
 def target_of(value: ConsumerGroupTargetAssignmentMemberValue) -> Partitions:
-    """The target that a record holds."""
+    """Return the target assignment in a record."""
     return {one.topic_id: frozenset(one.partitions) for one in value.topic_partitions}
 
 
 def current_record(group_id: str, member_id: str, current: CurrentAssignment) -> CoordinatorRecord:
-    """What a member owns."""
+    """Return the record of a member's current assignment."""
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=current.epoch,
         previous_member_epoch=current.previous_epoch,
@@ -111,7 +111,7 @@ def current_record(group_id: str, member_id: str, current: CurrentAssignment) ->
 
 
 def _with_epochs(owned: OwnedPartitions) -> list[TopicPartitions]:
-    """Partitions in order, as in Kafka's records."""
+    """Return the partitions of each topic, sorted as in Kafka's records."""
     return [
         TopicPartitions(
             topic_id=topic_id,
@@ -123,9 +123,10 @@ def _with_epochs(owned: OwnedPartitions) -> list[TopicPartitions]:
 
 
 def current_of(value: ConsumerGroupCurrentMemberAssignmentValue) -> CurrentAssignment:
-    """The assignment that a record holds; one without epochs is of an earlier release.
+    """Return the current assignment in a record.
 
-    Source: Utils.assignmentFromTopicPartitions.
+    Records of earlier releases have no assignment epochs; the member epoch is used. Source:
+    Utils.assignmentFromTopicPartitions.
     """
     return CurrentAssignment(
         epoch=value.member_epoch,
@@ -147,7 +148,7 @@ def _owned(topics: Iterable[TopicPartitions], member_epoch: int) -> OwnedPartiti
 
 
 def regex_record(group_id: str, regex: str, resolved: ResolvedRegex) -> CoordinatorRecord:
-    """The topics that a regular expression has matched."""
+    """Return the record of the topics that match a regular expression."""
     value = ConsumerGroupRegularExpressionValue(
         topics=sorted(resolved.topics),
         version=resolved.version,
@@ -157,12 +158,12 @@ def regex_record(group_id: str, regex: str, resolved: ResolvedRegex) -> Coordina
 
 
 def regex_of(value: ConsumerGroupRegularExpressionValue) -> ResolvedRegex:
-    """The topics that a record holds."""
+    """Return the matching topics in a record."""
     return ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)
 
 
 def regex_tombstone(group_id: str, regex: str) -> CoordinatorRecord:
-    """The record that ends a subscription by regular expression: no member has it any more."""
+    """Return the tombstone of a regular expression that no member subscribes to any more."""
     return _regex_key(group_id, regex), None
 
 
@@ -171,7 +172,7 @@ def _regex_key(group_id: str, regex: str) -> ConsumerGroupRegularExpressionKey:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """The records that end a member."""
+    """Return the tombstones of a member."""
     ids = {"group_id": group_id, "member_id": member_id}
     return [
         (ConsumerGroupCurrentMemberAssignmentKey(**ids), None),
@@ -181,7 +182,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
 
 
 def legacy_tombstone(group_id: str) -> CoordinatorRecord:
-    """Ends the record of the topics' partitions that Kafka wrote before 4.1."""
+    """Return the tombstone of the partition metadata record that Kafka wrote before 4.1."""
     return ConsumerGroupPartitionMetadataKey(group_id=group_id), None
 
 
@@ -190,7 +191,10 @@ def group_tombstones(
     member_ids: Iterable[str],
     expressions: Iterable[str],
 ) -> list[CoordinatorRecord]:
-    """The records that end a group, in Kafka's order. Source: createGroupTombstoneRecords."""
+    """Return the tombstones that delete a group, in Kafka's order.
+
+    Source: createGroupTombstoneRecords.
+    """
     ids = [{"group_id": group_id, "member_id": member_id} for member_id in member_ids]
     records: list[CoordinatorRecord] = []
     records += [(ConsumerGroupCurrentMemberAssignmentKey(**one), None) for one in ids]

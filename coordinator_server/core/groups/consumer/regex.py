@@ -1,8 +1,9 @@
-"""Subscriptions by regular expression, which the broker resolves with RE2 as Kafka does.
+"""Regular-expression subscriptions, resolved with RE2 as in Kafka.
 
-An expression matches whole names. It is resolved anew when topics have changed, but no more often
-than every 10 seconds for a group, and at least every `group.consumer.regex.refresh.interval.ms`.
-Source: GroupMetadataManager.maybeUpdateRegularExpressions and refreshRegularExpressions.
+An expression must match the whole topic name. Expressions are resolved again when topics have
+changed, at most every 10 seconds per group, and at least every
+`group.consumer.regex.refresh.interval.ms`. Source:
+GroupMetadataManager.maybeUpdateRegularExpressions and refreshRegularExpressions.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ _RE2J_TEXTS = {
     "invalid perl operator": "invalid or unsupported Perl syntax",
     "invalid named capture group": "invalid named capture",
 }
-"""What RE2 says, as its port to Java says it, where that differs."""
+"""RE2's error messages -> those of RE2/J, where they differ."""
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that an expression matches, of which revision of the topics, and when (ms)."""
+    """The topics that an expression matches, the topics revision, and the time in ms."""
 
     topics: frozenset[str]
     version: int
@@ -48,11 +49,11 @@ NEVER_RESOLVED = ResolvedRegex(frozenset(), -1, -1)
 
 
 class InvalidRegexError(Exception):
-    """An expression that RE2 does not accept; the text says why."""
+    """RE2 does not accept an expression; the text is the reason."""
 
 
 def check_regex(expression: str) -> None:
-    """Raises InvalidRegexError."""
+    """Raise InvalidRegexError if RE2 does not accept the expression."""
     _compiled(expression)
 
 
@@ -62,9 +63,9 @@ def resolve(
     now_ms: int,
     may_describe: MayDescribe | None = None,
 ) -> Computation[Mapping[str, ResolvedRegex]]:
-    """The topics that match each of `expressions`, as far as they may be described.
+    """Return the describable topics that match each of `expressions`.
 
-    One that RE2 does not accept matches none.
+    An expression that RE2 does not accept matches no topic.
     """
     revision = topics.revision
     names = [topic.name for topic in topics.listed_topics()]

@@ -6,7 +6,7 @@ from enum import IntEnum, StrEnum
 
 
 class ConsumerGroupState(StrEnum):
-    """State of a consumer group; the values are the names that ConsumerGroupDescribe shows."""
+    """The state of a consumer group; the values are the names in ConsumerGroupDescribe."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -16,7 +16,7 @@ class ConsumerGroupState(StrEnum):
 
 
 class MemberState(IntEnum):
-    """Where a member is on its way to its target; the numbers are those of its record."""
+    """A member's progress towards its target; the numbers are those in the member's record."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -25,5 +25,5 @@ class MemberState(IntEnum):
 
     @classmethod
     def _missing_(cls, _: object) -> MemberState:
-        """Of a later version."""
+        """Return UNKNOWN for a state of a later Kafka version."""
         return cls.UNKNOWN

@@ -1,7 +1,7 @@
-"""The steps of a request of a member that joins or stays, whichever of the two protocols it speaks.
+"""The steps of joining and heartbeat requests that both protocols share.
 
-Who is the member, what becomes of the group epoch, what it owns afterwards: each step adds records.
-Source: the parts that consumerGroupHeartbeat and classicGroupJoinToConsumerGroup of
+The steps identify the member, advance the group epoch, and reconcile the assignment; each step adds
+records. Source: the parts that consumerGroupHeartbeat and classicGroupJoinToConsumerGroup of
 GroupMetadataManager share.
 """
 
@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 def replace_static(
     group: ConsumerGroup, owner: ConsumerMember, member_id: str, records: list[CoordinatorRecord]
 ) -> tuple[ConsumerMember, CurrentAssignment]:
-    """A static member is back and takes what it had, under another id maybe."""
+    """Replace a static member by its new incarnation, which keeps the assignment.
+
+    The member id can change. Adds the records; returns the new member and its current assignment.
+    """
     group_id = group.group_id
     member = owner._replace(member_id=member_id)
     current = group.current(owner.member_id)._replace(
@@ -60,9 +63,9 @@ def next_epoch(
     *,
     bumps: bool,
 ) -> Computation[tuple[int, int | None]]:
-    """The group epoch, one more if `bumps` or if the topics that are read have changed.
+    """Return the group epoch, and the topics revision if the topics were examined.
 
-    With the revision of the topics, if these were looked at.
+    The epoch rises by one if `bumps` is set or the subscribed topics have changed.
     """
     revision = group.environment.topics.revision
     if not bumps and revision == group.hashed_revision:
@@ -87,7 +90,11 @@ def reconciled(
     *,
     has_new_subscription: bool,
 ) -> Computation[CurrentAssignment]:
-    """One step towards the target; `listed` is what the member owns. Raises RefusedError."""
+    """Return the current assignment one step closer to the target.
+
+    `listed` are the partitions that the member reports as owned. Raises RefusedError if the
+    member's recorded state is unknown.
+    """
     if not has_new_subscription and current.is_reconciled_to(target.epoch):
         return current
     topics = group.environment.topics

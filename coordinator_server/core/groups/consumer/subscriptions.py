@@ -1,4 +1,4 @@
-"""What the members of a consumer group read, and when that raises the group epoch.
+"""The subscriptions of a consumer group, and the changes that raise the group epoch.
 
 Source: hasMemberSubscriptionChanged, maybeUpdateRegularExpressions, updateSubscriptionMetadata and
 handleRegularExpressionsResult of GroupMetadataManager.
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 
 class RegexChange(NamedTuple):
-    """What a heartbeat means for the expressions of a group.
+    """The effect of a heartbeat on a group's regular expressions.
 
-    `is_new` for this member; `is_resolved` if it is known already what that comes to;
-    `has_to_resolve` if expressions have to be resolved after the heartbeat.
+    `is_new`: the member's expression changed. `is_resolved`: the topics of the new expression are
+    known already. `has_to_resolve`: expressions have to be resolved after the heartbeat.
     """
 
     is_new: bool
@@ -53,7 +53,7 @@ def regex_change(
     now_ms: int,
     records: list[CoordinatorRecord],
 ) -> RegexChange:
-    """Take a member's expression in. Raises RefusedError for one that RE2 does not accept."""
+    """Apply a member's expression. Raises RefusedError if RE2 does not accept the expression."""
     old, new = before.regex, after.regex
     is_new = old != new
     if not is_new and not group.regex_members:
@@ -84,8 +84,8 @@ def _check(expression: str) -> None:
 def _is_due(
     group: ConsumerGroup, old: str | None, new: str | None, now_ms: int, *, is_required: bool
 ) -> bool:
-    """Whether the expressions have to be resolved, and may be so soon after the last time."""
-    last = next(iter(group.resolved.values()), NEVER_RESOLVED)  # all are resolved together
+    """Return whether expressions need resolving, and the minimum interval has passed."""
+    last = next(iter(group.resolved.values()), NEVER_RESOLVED)  # all are resolved at the same time
     age_ms = now_ms - last.timestamp_ms
     if age_ms <= REFRESH_INTERVAL_MIN_MS:
         return False
@@ -105,10 +105,10 @@ def _is_due(
 
 
 def resolve_expressions(group: ConsumerGroup, now_ms: int, effects: Effects) -> Steps:
-    """Record what the expressions match; the group epoch rises if that changes what is read.
+    """Record the topics that the expressions match; a change raises the group epoch.
 
-    Those that were resolved since topics last changed match what they did. What a member may not
-    describe matches nothing: of the member whose heartbeat asks for it, as in Kafka.
+    Expressions that were resolved after the last topic change keep their topics. As in Kafka,
+    topics that the triggering member may not describe do not match.
     """
     topics, may_describe = group.environment.topics, group.may_describe
     revision = topics.revision

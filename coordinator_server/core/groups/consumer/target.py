@@ -1,6 +1,6 @@
-"""The target assignment of a consumer group: who shall own what.
+"""The target assignment of a consumer group.
 
-Computed by an assignor when the group epoch has risen, but at most once per
+An assignor computes the target when the group epoch has risen, at most once per
 `group.consumer.assignment.interval.ms`. Source: maybeUpdateTargetAssignment of
 GroupMetadataManager, and TargetAssignmentBuilder.
 """
@@ -32,9 +32,9 @@ def target_of_member(
     now_ms: int,
     records: list[CoordinatorRecord],
 ) -> Computation[PartitionTarget]:
-    """What `member` shall own at group epoch `epoch`; computes the assignment if it may.
+    """Return the target of `member` at group epoch `epoch`; compute a new assignment if due.
 
-    `member` is as it is after the heartbeat at hand, which the group does not know yet.
+    `member` is the member after the current heartbeat, which the group state does not contain yet.
     """
     if epoch <= group.assignment_epoch or not group.may_assign(ASSIGNMENT_INTERVAL, now_ms):
         return PartitionTarget(group.assignment_epoch, last_target(group, member))
@@ -53,7 +53,7 @@ def target_of_member(
 
 
 def last_target(group: ConsumerGroup, member: ConsumerMember) -> Partitions:
-    """The target so far; a static member has that of the one it replaces."""
+    """Return the member's last target; a static member inherits that of its predecessor."""
     owner = group.static_ids.get(member.instance_id or "", member.member_id)
     return group.targets.get(owner, {})
 
@@ -61,7 +61,7 @@ def last_target(group: ConsumerGroup, member: ConsumerMember) -> Partitions:
 def _group_spec(
     group: ConsumerGroup, members: Mapping[str, ConsumerMember]
 ) -> Computation[GroupSpec]:
-    """The group as an assignor sees it. Members with the same subscription share its topics."""
+    """Return the assignor's input; members with equal subscriptions share a set of topics."""
     topics = group.environment.topics
     counts: dict[bytes, int] = {}
     shared: dict[object, frozenset[bytes]] = {}
@@ -87,7 +87,7 @@ def _group_spec(
 
 
 def _is_homogeneous(subscriptions: Collection[tuple[frozenset[str], str | None]]) -> bool:
-    """Whether all members name the same topics, or the same expression and no topic.
+    """Return whether all members subscribe to the same topics, or to the same regex without topics.
 
     Source: ConsumerGroup.subscriptionType.
     """

@@ -1,8 +1,8 @@
-"""The timers of a consumer group: sessions, the time to give partitions up, expressions to resolve.
+"""The timers of a consumer group: sessions, revocations, and regular expressions.
 
-The broker decides how long a session lasts; how long a member may take to give partitions up is its
-own rebalance timeout. Source: scheduleConsumerGroupSessionTimeout and
-scheduleConsumerGroupRebalanceTimeout of GroupMetadataManager.
+The broker sets the session timeout; the time for revocations is the member's rebalance timeout.
+Source: scheduleConsumerGroupSessionTimeout and scheduleConsumerGroupRebalanceTimeout of
+GroupMetadataManager.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL = (
     "consumer.heartbeat.interval.ms",
     "consumer.assignment.interval.ms",
 )
-"""The configs that a group may have of its own."""
+"""Names of group configs."""
 
 _TRIGGERS = {
     Absence.NOT_REJOINED: Trigger.NEVER_REJOINED,
@@ -41,7 +41,7 @@ _TRIGGERS = {
 
 
 class ConsumerSession(MemberTimer["ConsumerGroup"]):
-    """Ends the session of a member."""
+    """The session timer of a member."""
 
     __slots__ = ("timeout_ms",)
 
@@ -50,7 +50,7 @@ class ConsumerSession(MemberTimer["ConsumerGroup"]):
         self.timeout_ms = 0
 
     def on_expiration(self, group: ConsumerGroup, now_ms: int, effects: Effects) -> Steps:
-        """The member is fenced."""
+        """Fence the member."""
         session_expired(group, self.member_id, self.timeout_ms, effects)
         return fence(
             group, self.member_id, self, Trigger.MEMBER_EXPIRED, self.timeout_ms, now_ms, effects
@@ -58,7 +58,7 @@ class ConsumerSession(MemberTimer["ConsumerGroup"]):
 
 
 class PartitionRevocation(MemberTimer["ConsumerGroup"]):
-    """Fences a member that has not given its partitions up in time, at the `epoch` it was at."""
+    """Fences a member that has not revoked its partitions in time, if it is still at `epoch`."""
 
     __slots__ = ("epoch",)
 
@@ -67,7 +67,7 @@ class PartitionRevocation(MemberTimer["ConsumerGroup"]):
         self.epoch = epoch
 
     def on_expiration(self, group: ConsumerGroup, now_ms: int, effects: Effects) -> Steps | None:
-        """The member is fenced, unless it has moved on."""
+        """Fence the member, unless its epoch has changed."""
         if group.current(self.member_id).epoch != self.epoch:
             return None
         timeout_ms = group.members[self.member_id].rebalance_timeout_ms
@@ -76,8 +76,7 @@ class PartitionRevocation(MemberTimer["ConsumerGroup"]):
 
 
 class DelayedAbsence(MemberTimer["ConsumerGroup"]):
-    """Fences a member of the classic protocol that does not rejoin, or sync, within its rebalance
-    timeout."""
+    """Fences a classic member that does not rejoin or sync within its rebalance timeout."""
 
     __slots__ = ("why",)
 
@@ -86,7 +85,7 @@ class DelayedAbsence(MemberTimer["ConsumerGroup"]):
         self.why = why
 
     def on_expiration(self, group: ConsumerGroup, now_ms: int, effects: Effects) -> Steps:
-        """The member is fenced, even if it speaks the consumer protocol by now."""
+        """Fence the member, even if it has switched to the consumer protocol."""
         effects.event(
             "member.dropped", group=group.group_id, member=self.member_id, reason=self.why.value
         )
@@ -95,17 +94,17 @@ class DelayedAbsence(MemberTimer["ConsumerGroup"]):
 
 
 class DelayedResolution(DelayedOperation["ConsumerGroup"]):
-    """Resolves the expressions that members subscribe to, right after a heartbeat in need of it."""
+    """Resolves the regular expressions of members, right after a heartbeat that needs them."""
 
     def on_expiration(self, group: ConsumerGroup, now_ms: int, effects: Effects) -> Steps:
-        """Topics that match now and did not, or the other way round, raise the group epoch."""
+        """Resolve the expressions; a change of the matching topics raises the group epoch."""
         return resolve_expressions(group, now_ms, effects)
 
 
 def renew_session(
     group: ConsumerGroup, member_id: str, now_ms: int, timeout_ms: int | None = None
 ) -> None:
-    """Start a member's session again; one of the classic protocol has brought its own timeout."""
+    """Start or renew a member's session; classic-protocol members bring their own timeout (ms)."""
     session = group.sessions.get(member_id)
     if not isinstance(session, ConsumerSession):
         session = group.sessions[member_id] = ConsumerSession(member_id)
@@ -116,7 +115,7 @@ def renew_session(
 
 
 def await_rejoin(group: ConsumerGroup, member_id: str, now_ms: int) -> None:
-    """A member of the classic protocol was asked to rejoin; the first time counts."""
+    """Start the rejoin timer of a classic-protocol member, unless the timer is running."""
     rejoin = group.rejoins.get(member_id)
     if rejoin is None:
         rejoin = group.rejoins[member_id] = DelayedAbsence(member_id, Absence.NOT_REJOINED)
@@ -126,7 +125,7 @@ def await_rejoin(group: ConsumerGroup, member_id: str, now_ms: int) -> None:
 
 
 def await_sync(group: ConsumerGroup, member_id: str, now_ms: int, timeout_ms: int) -> None:
-    """A member of the classic protocol has joined: now it has to sync."""
+    """Start the sync timer of a classic-protocol member that has joined."""
     rejoin = group.rejoins.get(member_id)
     if rejoin is not None:
         group.purgatory.cancel(rejoin)
@@ -137,14 +136,17 @@ def await_sync(group: ConsumerGroup, member_id: str, now_ms: int, timeout_ms: in
 
 
 def has_synced(group: ConsumerGroup, member_id: str) -> None:
-    """A member of the classic protocol has its assignment."""
+    """Cancel the sync timer of a classic-protocol member that has its assignment."""
     sync = group.syncs.get(member_id)
     if sync is not None:
         group.purgatory.cancel(sync)
 
 
 def watch_revocation(group: ConsumerGroup, member_id: str, now_ms: int) -> None:
-    """What a member owns has changed: wait for it to give up what it has to, if anything."""
+    """Restart the revocation timer after a member's current assignment has changed.
+
+    The timer runs only while the member has partitions to revoke.
+    """
     current = group.current(member_id)
     if member_id in group.revocations:
         group.purgatory.cancel(group.revocations.pop(member_id))
@@ -156,7 +158,7 @@ def watch_revocation(group: ConsumerGroup, member_id: str, now_ms: int) -> None:
 
 
 def resolve_soon(group: ConsumerGroup, may_describe: MayDescribe | None, now_ms: int) -> None:
-    """Resolve the expressions in a turn of their own, as a member may do."""
+    """Schedule the resolution of expressions, with the describe permissions of a member."""
     if group.resolution is None:
         group.resolution = DelayedResolution()
     group.may_describe = may_describe
@@ -164,7 +166,7 @@ def resolve_soon(group: ConsumerGroup, may_describe: MayDescribe | None, now_ms:
 
 
 def load_finished(group: ConsumerGroup, now_ms: int, effects: Effects) -> None:
-    """Every member gets a whole session to send its next heartbeat. Source: onLoaded."""
+    """Start a full session for every member after loading. Source: onLoaded."""
     for member_id in group.members:
         renew_session(group, member_id, now_ms)
         watch_revocation(group, member_id, now_ms)

@@ -1,9 +1,9 @@
-"""A classic group with members becomes a consumer group: the online upgrade of KIP-848.
+"""The online upgrade of KIP-848: a classic group with members becomes a consumer group.
 
-The first member of the consumer protocol that joins sets it off. The members of the classic
-protocol stay in the group with their ids, sessions and partitions; from then on
-`classic_members` serves them. Source: validateOnlineUpgrade and convertToConsumerGroup of
-GroupMetadataManager, and ConsumerGroup.fromClassicGroup.
+The first member that joins with the consumer protocol triggers the upgrade. The members of the
+classic protocol keep their ids, sessions and partitions, and `classic_members` serves them from
+then on. Source: validateOnlineUpgrade and convertToConsumerGroup of GroupMetadataManager, and
+ConsumerGroup.fromClassicGroup.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from coordinator_server.steps import Computation
 
 POLICIES = frozenset({"bidirectional", "upgrade"})
-"""The values of `group.consumer.migration.policy` that allow it."""
+"""The values of `group.consumer.migration.policy` that allow an upgrade."""
 
 NO_TIMESTAMP = 0
 
@@ -50,10 +50,10 @@ NO_TIMESTAMP = 0
 def convert(
     group: GroupMetadata, effects: Effects
 ) -> Computation[tuple[ConsumerGroup, list[CoordinatorRecord]]]:
-    """The consumer group that a classic group with members becomes, and the records that make it.
+    """Return the consumer group that replaces a classic group with members, and its records.
 
-    Raises RefusedError. All who wait in JoinGroup and SyncGroup are asked to rejoin, whether or not
-    it comes to that in the end, as in Kafka.
+    As in Kafka, all parked JoinGroup and SyncGroup requests are told to rejoin, even if the upgrade
+    fails later. Raises RefusedError if the group cannot be upgraded.
     """
     _check(group)
     _ask_to_rejoin(group, effects)
@@ -111,7 +111,7 @@ def _ask_to_rejoin(group: GroupMetadata, effects: Effects) -> None:
 
 
 def _member_records(group: GroupMetadata, member: MemberMetadata) -> list[CoordinatorRecord]:
-    """A member with the subscription and the assignment that it has. Raises RefusedError."""
+    """Return the records of a member with its subscription and assignment. Raises RefusedError."""
     try:
         assigned = _assigned(group, member)
         subscription = decode_subscription(_metadata(group, member))
@@ -141,9 +141,9 @@ def _member_records(group: GroupMetadata, member: MemberMetadata) -> list[Coordi
 
 
 def _assigned(group: GroupMetadata, member: MemberMetadata) -> Partitions:
-    """The partitions of a member. Raises ProtocolError, or RefusedError for data of an assignor.
+    """Return the partitions assigned to a member; none if the member has never synced.
 
-    One that has never synced has none.
+    Raises ProtocolError for malformed data, RefusedError if the assignor added user data.
     """
     if not member.assignment:
         return {}
@@ -158,10 +158,10 @@ def _assigned(group: GroupMetadata, member: MemberMetadata) -> Partitions:
 
 
 def _metadata(group: GroupMetadata, member: MemberMetadata) -> bytes:
-    """The metadata of the group's protocol.
+    """Return the member's metadata for the group's protocol.
 
-    In the first join phase there is none yet, and later a member may have come back without it:
-    Kafka throws.
+    Raises RefusedError without such metadata, where Kafka throws: the group selects no protocol
+    before the end of the first join phase, and a member can come back later without the protocol.
     """
     for name, metadata in member.protocols:
         if name == group.protocol_name:
@@ -170,14 +170,14 @@ def _metadata(group: GroupMetadata, member: MemberMetadata) -> bytes:
 
 
 def _check_owners(converted: ConsumerGroup) -> None:
-    """No partition belongs to two members, whatever their leader has assigned: Kafka throws."""
+    """Raise RefusedError if the leader assigned a partition to two members, where Kafka throws."""
     owned = sum(len(list(current.held())) for current in converted.currents.values())
     if owned > sum(map(len, converted.owners.values())):
         raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
 
 
 def finish(effects: Effects, now_ms: int) -> None:
-    """The records are written: the members of the classic protocol have new sessions."""
+    """Renew the sessions of classic-protocol members after the records are written."""
     group = effects.group
     assert isinstance(group, ConsumerGroup)
     for member in group.members.values():

@@ -12,8 +12,6 @@ from coordinator_server.core.groups.modern.members import JOINING_EPOCH
 if TYPE_CHECKING:
     from coordinator_server.core.groups.modern.assignor_spec import Partitions
 
-"""The member epochs of requests that are no plain heartbeats."""
-
 
 class ShareMember(NamedTuple):
     """What a member says of itself. `topics` are the names it subscribes to, in order."""

@@ -1,5 +1,5 @@
-"""The assignors of groups whose partitions the coordinator assigns: who shall own what.
+"""The assignors of consumer groups.
 
-Each is a function of the group alone, `GroupSpec -> Assignment`. Source: the package
+An assignor is a function of the group alone, `GroupSpec -> Assignment`. Source: the package
 `org.apache.kafka.coordinator.group.assignor`.
 """

@@ -1,4 +1,4 @@
-"""Loads: who of a topic's readers has least, and who has most, while partitions move."""
+"""Loads: the subscribers of a topic with the fewest and the most partitions."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from collections.abc import Sequence
 
 
 class Loads:
-    """The readers of a topic by how many partitions they own of all topics.
+    """The subscribers of a topic, sorted by the number of partitions they own in all topics.
 
-    Sorted by load, they begin with a run of those that have least and end with one of those that
-    have most. Whoever is next in the first run takes a partition; when all of it have taken one,
-    its level is one higher, and it grows by those who were at that level before. The second run
-    gives and grows the other way. `sizes` is the caller's, who keeps it up to date.
+    The sorted members begin with a run of least-loaded members and end with a run of most-loaded
+    ones. The next member of the first run takes a partition. When every member of the run has taken
+    one, the level of the run rises by one, and members already at that level join the run. The
+    second run gives partitions and grows downwards in the same way. The caller keeps `sizes` up to
+    date.
 
     Source: MemberAssignmentBalancer of UniformHeterogeneousAssignmentBuilder.
     """
 
     def __init__(self, readers: Sequence[int], sizes: Sequence[int]) -> None:
-        """`readers` are places in `sizes`, in ascending order."""
+        """`readers` are indexes into `sizes`, in ascending order."""
         self._sizes = sizes
         self._sorted = sorted(readers, key=sizes.__getitem__)
         count = len(self._sorted)
@@ -29,11 +30,11 @@ class Loads:
 
     @property
     def are_even(self) -> bool:
-        """Whether the two runs are at most one partition apart."""
+        """Whether the levels of the two runs differ by at most one partition."""
         return self._most_level - self._least_level <= 1
 
     def next_least(self) -> int:
-        """Who takes the next partition; it counts as taken."""
+        """Return the member that takes the next partition, and count the partition as taken."""
         if self._least_next >= self._least_end:
             self._least_level += 1
             while (
@@ -47,10 +48,13 @@ class Loads:
         return index
 
     def next_most(self) -> int | None:
-        """Who gives the next partition, which counts as given; None if nobody is left to ask."""
+        """Return the member that gives the next partition, or None if no member is left.
+
+        The partition counts as given.
+        """
         if self._most_next < self._most_start:
             if self._most_start and self._most_end <= self._most_start:
-                # All of the run were excluded: the next lower member is the run now.
+                # All members of the run were excluded: the run restarts at the next lower level.
                 self._most_level = self._sizes[self._sorted[self._most_start - 1]]
             else:
                 self._most_level -= 1
@@ -67,7 +71,7 @@ class Loads:
         return index
 
     def exclude_most(self) -> None:
-        """Whom `next_most` has just named has nothing of this topic to give: ask it no more."""
+        """Exclude the member that `next_most` returned last: it owns no partition of this topic."""
         asked, last = self._most_next + 1, self._most_end - 1
         self._sorted[asked], self._sorted[last] = self._sorted[last], self._sorted[asked]
         self._most_end -= 1

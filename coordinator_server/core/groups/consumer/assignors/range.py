@@ -1,8 +1,8 @@
-"""The range assignor: each member gets a run of neighbouring partitions of each topic it reads.
+"""The range assignor: each member gets consecutive partitions of each subscribed topic.
 
-So members that read the same topics, with the same number of partitions, get the same numbers of
-each, which joins need. Static members come first, by their instance ids: who comes back under a new
-member id finds what it had. Source: RangeAssignor.
+Members with the same topics get the same partition numbers of topics with the same partition count,
+as joins need. Static members come first, sorted by instance id, so that a static member with a new
+member id gets the same partitions. Source: RangeAssignor.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def assign(spec: GroupSpec) -> Computation[Assignment]:
-    """Who shall own what; nothing depends on what members had before."""
+    """Return the assignment, which does not depend on the previous one."""
     pace = Pace()
     readers: Counter[bytes] = Counter()
     for member in spec.members.values():
@@ -46,7 +46,10 @@ def assign(spec: GroupSpec) -> Computation[Assignment]:
 
 
 def _order(entry: tuple[str, MemberSpec]) -> tuple[bool, bytes]:
-    """Static members by instance id, then the others by member id, as Java compares strings."""
+    """Return the sort key: static members by instance id, then the others by member id.
+
+    Strings are ordered like in Java.
+    """
     member_id, member = entry
     instance_id = member.instance_id
     name = member_id if instance_id is None else instance_id

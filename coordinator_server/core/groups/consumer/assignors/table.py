@@ -1,4 +1,4 @@
-"""The assignors by the names that `group.consumer.assignors` and members give them."""
+"""The assignors by name, as in `group.consumer.assignors` and in heartbeats."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ if TYPE_CHECKING:
     from coordinator_server.steps import Computation
 
 Assignor = Callable[[GroupSpec], "Computation[Assignment]"]
-"""An assignor works in steps, as a group may be very large."""
+"""An assignor runs in steps, because a group can be very large."""
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": assign_uniformly, "range": assign_ranges}

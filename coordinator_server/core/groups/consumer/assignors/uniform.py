@@ -1,4 +1,4 @@
-"""The uniform assignor: partitions spread evenly over the members, who keep what they can.
+"""The uniform assignor: an even and sticky distribution of partitions.
 
 Source: UniformAssignor.
 """
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def assign(spec: GroupSpec) -> Computation[Assignment]:
-    """Who shall own what."""
+    """Return the assignment."""
     if not any(member.topic_ids for member in spec.members.values()):
         return {}
     if spec.is_homogeneous:
         return (yield from uniform_homogeneous.assign(spec))
-    # Most brokers never have such a group; importing it costs them nothing.
+    # Imported lazily: most brokers never have a group with different subscriptions.
     from coordinator_server.core.groups.consumer.assignors import uniform_heterogeneous
 
     return (yield from uniform_heterogeneous.assign(spec))

@@ -1,8 +1,9 @@
-"""The uniform assignor where members read different topics.
+"""The uniform assignor for members with different subscriptions.
 
-Members keep what they had of what they still read; what is free goes to whom has least among the
-readers of its topic; then, topic by topic, partitions move from whom has most to whom has least,
-until a round over all topics moves none. Source: UniformHeterogeneousAssignmentBuilder.
+Members keep the partitions of topics they still subscribe to. Free partitions go to the
+least-loaded subscriber of their topic. Then, topic by topic, partitions move from the most-loaded
+to the least-loaded subscriber, until a round over all topics moves none. Source:
+UniformHeterogeneousAssignmentBuilder.
 """
 
 from __future__ import annotations
@@ -18,21 +19,22 @@ if TYPE_CHECKING:
     from coordinator_server.steps import Computation
 
 ROUNDS_MAX = 16
-"""Where subscriptions overlap it may take long until nothing moves; each round is said to halve
-the imbalance."""
+"""The limit on balancing rounds: with overlapping subscriptions, moves can go on for long. Each
+round is said to halve the imbalance."""
 
 UNASSIGNED = -1
 
 
 def assign(spec: GroupSpec) -> Computation[Assignment]:
-    """Who shall own what; there are members, and topics."""
+    """Return the assignment; the group must have members and topics."""
     return (yield from _Builder(spec).build())
 
 
 class _Builder:
-    """Members are known by their place among the members.
+    """Builds one assignment; members are identified by their index.
 
-    `_owners` says by topic id who owns each partition, `_sizes` how many each member owns.
+    `_owners` has by topic id the owner of each partition, `_sizes` the number of partitions that
+    each member owns.
     """
 
     def __init__(self, spec: GroupSpec) -> None:
@@ -45,7 +47,7 @@ class _Builder:
         self._pace = Pace()
 
     def build(self) -> Computation[Assignment]:
-        """Who shall own what."""
+        """Return the assignment."""
         yield from self._order()
         yield from self._keep()
         for topic_id in self._topic_ids:
@@ -56,18 +58,18 @@ class _Builder:
         return (yield from self._assignment())
 
     def _work_on(self, topic_id: bytes) -> int:
-        """How much there is to do for a topic."""
+        """Return the number of items that processing a topic counts for."""
         return self._counts[topic_id] + len(self._readers[topic_id])
 
     def _order(self) -> Computation[None]:
-        """Who reads which topic, and in which order topics are assigned."""
+        """Collect the subscribers of each topic, and sort the topics."""
         for index, (_, member) in enumerate(self._members):
             for topic_id in member.topic_ids:
                 self._readers.setdefault(topic_id, []).append(index)
             if self._pace.is_due(len(member.topic_ids)):
                 yield
         counts = self._counts
-        # The topics that leave least choice come first.
+        # Topics with the most partitions per subscriber come first.
         self._topic_ids = sorted(
             self._readers,
             key=lambda one: (
@@ -79,7 +81,7 @@ class _Builder:
         self._owners |= {one: [UNASSIGNED] * counts[one] for one in self._topic_ids}
 
     def _keep(self) -> Computation[None]:
-        """Members own what they had of what they still read."""
+        """Keep each member's previous partitions of topics that it still subscribes to."""
         for index, (_, member) in enumerate(self._members):
             for topic_id, partitions in member.partitions.items():
                 if topic_id in member.topic_ids:
@@ -91,7 +93,7 @@ class _Builder:
                     yield
 
     def _assign_rest(self, topic_id: bytes) -> None:
-        """What nobody has of a topic goes to whom has least."""
+        """Assign the unowned partitions of a topic to its least-loaded subscribers."""
         owners = self._owners[topic_id]
         if UNASSIGNED not in owners:
             return
@@ -103,7 +105,7 @@ class _Builder:
                 self._sizes[index] += 1
 
     def _balance(self) -> Computation[None]:
-        """Rounds over the topics that have a choice, until one whole round has moved nothing."""
+        """Balance topics with several subscribers in rounds, until a whole round moves nothing."""
         topic_ids = [one for one in self._topic_ids if len(self._readers[one]) > 1]
         last_moved: bytes | None = None
         for _ in range(ROUNDS_MAX):
@@ -116,7 +118,10 @@ class _Builder:
                     yield
 
     def _has_moved(self, topic_id: bytes) -> bool:
-        """Move partitions of a topic from whom has most to whom has least; whether any moved."""
+        """Move partitions of a topic from its most- to its least-loaded subscribers.
+
+        Returns whether any partition was moved.
+        """
         readers, sizes, owners = self._readers[topic_id], self._sizes, self._owners[topic_id]
         of_readers = [sizes[index] for index in readers]
         if max(of_readers) - min(of_readers) <= 1:

@@ -1,7 +1,7 @@
-"""The uniform assignor where all members read the same topics.
+"""The uniform assignor for members with identical subscriptions.
 
-Counts of any two members differ by one at most; within that, members keep what they had. Source:
-UniformHomogeneousAssignmentBuilder.
+The partition counts of any two members differ by at most one; within this limit, members keep their
+partitions. Source: UniformHomogeneousAssignmentBuilder.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def assign(spec: GroupSpec) -> Computation[Assignment]:
-    """Who shall own what; there are members, and topics."""
+    """Return the assignment; the group must have members and topics."""
     topic_ids = next(iter(spec.members.values())).topic_ids
     unassigned = yield from _unassigned(spec, topic_ids)
     pace = Pace()
@@ -34,7 +34,7 @@ def assign(spec: GroupSpec) -> Computation[Assignment]:
     unfilled: list[tuple[str, int]] = []
     members_left = len(spec.members)
     for member_id, member in spec.members.items():
-        # An extra partition is for a member that has it already, or for the last ones.
+        # Extra partitions go to members that already own one more, else to the last members.
         has_extra = extras > 0
         kept, revoked, room = _kept(member.partitions, topic_ids, quota + has_extra)
         if room and has_extra and members_left > extras:
@@ -60,7 +60,7 @@ def assign(spec: GroupSpec) -> Computation[Assignment]:
 def _unassigned(
     spec: GroupSpec, topic_ids: frozenset[bytes]
 ) -> Computation[list[tuple[bytes, int]]]:
-    """What nobody has, as (topic id, partition)."""
+    """Return the partitions without an owner, as (topic id, partition)."""
     pace = Pace()
     assigned: dict[bytes, set[int]] = {topic_id: set() for topic_id in topic_ids}
     for member in spec.members.values():
@@ -85,7 +85,7 @@ class _Kept(NamedTuple):
 
 
 def _kept(partitions: Partitions, topic_ids: frozenset[bytes], quota: int) -> _Kept:
-    """What a member keeps of `partitions`, at most `quota` of them."""
+    """Return the kept partitions (at most `quota`), the revoked ones, and the room that is left."""
     kept: dict[bytes, frozenset[int]] = {}
     revoked: list[tuple[bytes, int]] = []
     for topic_id, of_topic in sorted(partitions.items(), key=itemgetter(0)):

@@ -1,8 +1,8 @@
-"""AlterShareGroupOffsets: an administrator says from where an empty share group reads on.
+"""AlterShareGroupOffsets: set the start offsets of an empty share group.
 
-The state of the partitions is begun anew at the share coordinator; a group that does not exist is
-made. Source: GroupMetadataManager.alterShareGroupOffsets, persisterInitialize of
-GroupCoordinatorService, KafkaApis.handleAlterShareGroupOffsetsRequest.
+The share-partition state is initialized again at the share coordinator; a missing group is created.
+Source: GroupMetadataManager.alterShareGroupOffsets, persisterInitialize of GroupCoordinatorService,
+KafkaApis.handleAlterShareGroupOffsetsRequest.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ if TYPE_CHECKING:
 
 
 def validate(request: AlterShareGroupOffsetsRequest, _: Caller, __: GroupSettings) -> ErrorCode:
-    """No group has an empty id."""
+    """Refuse the empty group id."""
     return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
 
 
 def refuse(
     _: AlterShareGroupOffsetsRequest, __: Caller, error: ErrorCode
 ) -> AlterShareGroupOffsetsResponse:
-    """A request refused as a whole."""
+    """Return a response that refuses the whole request."""
     return AlterShareGroupOffsetsResponse(error_code=error, error_message=MESSAGES[error])
 
 
 def wrong_kind(request: AlterShareGroupOffsetsRequest, _: Caller) -> AlterShareGroupOffsetsResponse:
-    """A group of another kind, even if it is empty."""
+    """Return GROUP_ID_NOT_FOUND for a group of another kind, even if the group is empty."""
     return AlterShareGroupOffsetsResponse(
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
         error_message=f"Group {request.group_id} is not a share group.",
@@ -62,12 +62,12 @@ def wrong_kind(request: AlterShareGroupOffsetsRequest, _: Caller) -> AlterShareG
 
 
 def creates_group(_: AlterShareGroupOffsetsRequest) -> bool:
-    """Always."""
+    """Return True: the request always creates a missing group."""
     return True
 
 
 class _Changes:
-    """The partitions of a request, looked up: the answer so far, and the offsets to be."""
+    """Collects the response and the new start offsets while the partitions are looked up."""
 
     def __init__(self, group_id: str, topics: TopicsView) -> None:
         self._group_id = group_id
@@ -78,13 +78,13 @@ class _Changes:
 
     @property
     def response(self) -> AlterShareGroupOffsetsResponse:
-        """The answer."""
+        """The response."""
         return AlterShareGroupOffsetsResponse(responses=list(self._answers.values()))
 
     def take(self, request: AlterShareGroupOffsetsRequest) -> Steps:
-        """Look at all partitions; those of unknown topics stand first in the answer.
+        """Process all partitions; unknown topics come first in the response.
 
-        Raises RefusedError for a negative partition.
+        Raises RefusedError for a negative partition index.
         """
         seen = 0
         for is_known in (False, True):
@@ -143,7 +143,7 @@ def alter_first(
     now_ms: int,
     effects: Effects,
 ) -> Steps | None:
-    """To a classic group: one that was just made for it becomes a share group."""
+    """Serve the request for a classic group; a newly created group becomes a share group."""
     if not group.is_new:
         effects.reply(reply, wrong_kind(request, reply.caller))
         return None
@@ -158,7 +158,7 @@ def alter(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    """Record what begins anew, then ask the share coordinator. Exclusive."""
+    """Record the initializing partitions, then call the share coordinator. Exclusive."""
     if group.members:
         effects.reply(reply, refuse(request, reply.caller, ErrorCode.NON_EMPTY_GROUP))
         return
@@ -203,7 +203,7 @@ def alter(
 def _with_errors(
     response: AlterShareGroupOffsetsResponse, errors: StateErrors
 ) -> AlterShareGroupOffsetsResponse:
-    """The answer with what the share coordinator says. The partitions stay initializing."""
+    """Return the response with errors per partition; failed partitions stay initializing."""
     for topic in response.responses:
         topic.partitions = [
             _failed(one.partition_index, errors[place])

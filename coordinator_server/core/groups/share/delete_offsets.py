@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets: an administrator makes an empty share group forget topics.
+"""DeleteShareGroupOffsets: delete the offsets of topics of an empty share group.
 
 Source: initiateDeleteShareGroupOffsets of GroupCoordinatorShard, deleteShareGroupOffsets of
 GroupCoordinatorService, sharePartitionsEligibleForOffsetDeletion and
@@ -38,26 +38,26 @@ if TYPE_CHECKING:
 
 
 def validate(request: DeleteShareGroupOffsetsRequest, _: Caller, __: GroupSettings) -> ErrorCode:
-    """No group has an empty id."""
+    """Refuse the empty group id."""
     return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
 
 
 def refuse(
     _: DeleteShareGroupOffsetsRequest, __: Caller, error: ErrorCode
 ) -> DeleteShareGroupOffsetsResponse:
-    """A request refused as a whole."""
+    """Return a response that refuses the whole request."""
     return DeleteShareGroupOffsetsResponse(error_code=error, error_message=MESSAGES[error])
 
 
 def missing(request: DeleteShareGroupOffsetsRequest, _: Caller) -> DeleteShareGroupOffsetsResponse:
-    """There is no such group."""
+    """Return GROUP_ID_NOT_FOUND for a missing group."""
     return _not_found(f"Group {request.group_id} not found.")
 
 
 def wrong_kind(
     request: DeleteShareGroupOffsetsRequest, _: Caller
 ) -> DeleteShareGroupOffsetsResponse:
-    """A group of another kind."""
+    """Return GROUP_ID_NOT_FOUND for a group of another kind."""
     return _not_found(f"Group {request.group_id} is not a share group.")
 
 
@@ -74,7 +74,7 @@ def delete_of_classic(
     now_ms: int,
     effects: Effects,
 ) -> None:
-    """A group of the classic protocol has no such offsets."""
+    """Refuse the request for a classic group, which has no share-partition state."""
     effects.reply(reply, wrong_kind(request, reply.caller))
 
 
@@ -85,7 +85,7 @@ def delete(
     now_ms: int,
     effects: Effects,
 ) -> None:
-    """Record what is deleting, then ask the share coordinator. Exclusive."""
+    """Record the topics as deleting, then call the share coordinator. Exclusive."""
     if group.members:
         effects.reply(reply, refuse(request, reply.caller, ErrorCode.NON_EMPTY_GROUP))
         return
@@ -155,7 +155,7 @@ def _complete(
     reply: Reply[DeleteShareGroupOffsetsResponse],
     effects: Effects,
 ) -> None:
-    """The state of `gone` is deleted: record it, and answer."""
+    """Record that the state of the `gone` topics is deleted, then reply."""
     responses = [
         DeleteShareGroupOffsetsResponseTopic(topic_id=topic_id, topic_name=name)
         for topic_id, name in gone.items()

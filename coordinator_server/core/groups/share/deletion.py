@@ -1,4 +1,4 @@
-"""DeleteGroups of a share group: its state at the share coordinator first, then the group.
+"""DeleteGroups of a share group: delete its share-partition state, then the group.
 
 Source: deleteShareGroups of GroupCoordinatorService, shareGroupBuildPartitionDeleteRequest of
 GroupMetadataManager.
@@ -30,7 +30,10 @@ def delete_share_group(
     now_ms: int,
     effects: Effects,
 ) -> Steps | None:
-    """Record that all is deleting and ask the share coordinator, or delete the group at once."""
+    """Mark every partition as being deleted and call the share coordinator, then delete the group.
+
+    A group with members or without share-partition state goes straight to `delete`.
+    """
     topics = _with_state(group)
     if not group.is_empty or not topics:
         return delete(group, request, reply, now_ms, effects)
@@ -49,7 +52,7 @@ def delete_share_group(
     def answered(
         group: ShareGroup, errors: StateErrors, now_ms: int, effects: Effects
     ) -> Steps | None:
-        for error in errors.values():  # the group stays, and may be deleted again
+        for error in errors.values():  # the group stays, and the deletion can be retried
             effects.reply(reply, refuse(request, reply.caller, error))
             return None
         return delete(group, request, reply, now_ms, effects)
@@ -61,7 +64,7 @@ def delete_share_group(
 
 
 def _with_state(group: ShareGroup) -> SharedTopics:
-    """All partitions that may have state: what could not be deleted before is tried again."""
+    """Return all partitions that may have state, including those of earlier failed deletions."""
     if group.states is None:
         return {}
     initializing, initialized, deleting = group.states

@@ -1,4 +1,4 @@
-"""ShareGroupDescribe: what a share group shows of itself.
+"""ShareGroupDescribe: the description of a share group.
 
 Source: ShareGroup.asDescribedGroup, ShareGroupMember.asShareGroupDescribeMember.
 """
@@ -39,12 +39,12 @@ class DescribeShareGroup(NamedTuple):
 
 
 def validate(request: DescribeShareGroup, _: Caller, __: GroupSettings) -> ErrorCode:
-    """No group has an empty id."""
+    """Refuse the empty group id."""
     return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
 
 
 def refuse(request: DescribeShareGroup, _: Caller, error: ErrorCode) -> DescribedShareGroup:
-    """A group that cannot be described now."""
+    """Return the error for a group that cannot be described now."""
     return DescribedShareGroup(
         group_id=request.group_id,
         error_code=error,
@@ -53,12 +53,12 @@ def refuse(request: DescribeShareGroup, _: Caller, error: ErrorCode) -> Describe
 
 
 def missing(request: DescribeShareGroup, _: Caller) -> DescribedShareGroup:
-    """A group that does not exist."""
+    """Return GROUP_ID_NOT_FOUND for a missing group."""
     return _not_found(request, f"Group {request.group_id} not found.")
 
 
 def wrong_kind(request: DescribeShareGroup, _: Caller) -> DescribedShareGroup:
-    """A group of another kind."""
+    """Return GROUP_ID_NOT_FOUND for a group of another kind."""
     return _not_found(request, f"Group {request.group_id} is not a share group.")
 
 
@@ -77,7 +77,7 @@ def describe_classic(
     now_ms: int,
     effects: Effects,
 ) -> None:
-    """A group of the classic protocol is none of these."""
+    """Refuse to describe a classic group."""
     effects.reply(reply, wrong_kind(request, reply.caller))
 
 
@@ -88,7 +88,7 @@ def describe(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    """Answer with a DescribedShareGroup."""
+    """Reply with a DescribedShareGroup."""
     members: list[DescribedShareMember] = []
     pace = Pace()
     for member in group.members.values():
@@ -110,7 +110,7 @@ def describe(
 
 
 def _described(group: ShareGroup, member: ShareMember) -> DescribedShareMember:
-    """A member; of what it reads the topics that still exist."""
+    """Return the description of a member; deleted topics are left out of its assignment."""
     current = group.current(member.member_id)
     topics = group.environment.topics
     return DescribedShareMember(

@@ -1,8 +1,8 @@
-"""ShareGroupHeartbeat: the one request of members of share groups (KIP-932).
+"""ShareGroupHeartbeat: the only request that members of share groups need (KIP-932).
 
-A heartbeat may join, change the subscription, and leave. From it and the group follow records, at
-once written and replayed, the answer, and which partitions the share coordinator is asked to begin.
-Source: GroupMetadataManager.shareGroupHeartbeat.
+A heartbeat can join, change the subscription, and leave. Its records are written and replayed
+before the response is sent; then the share coordinator is called to initialize partitions. Source:
+GroupMetadataManager.shareGroupHeartbeat.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ if TYPE_CHECKING:
     from coordinator_server.steps import Computation
 
 LONGEST_MEMBER_ID = 36
-"""Source: KafkaApis.isMemberIdValid."""
+"""The longest member id, in characters. Source: KafkaApis.isMemberIdValid."""
 
 
 # --- requests without their group -------------------------------------------------------------
 
 
 def validate(request: ShareGroupHeartbeatRequest, _: Caller, __: GroupSettings) -> ErrorCode:
-    """What is wrong with a request whatever the group."""
+    """Return the error of a request that is invalid for every group, or NONE."""
     if not _is_id(request.member_id) or _malformed(request) is not None:
         return ErrorCode.INVALID_REQUEST
     return ErrorCode.NONE
@@ -74,7 +74,7 @@ def _is_id(member_id: str) -> bool:
 
 
 def _malformed(request: ShareGroupHeartbeatRequest) -> str | None:
-    """Kafka's text on what is wrong with a request, None for a good one."""
+    """Return Kafka's message for an invalid request, or None for a valid one."""
     if is_blank(request.member_id):
         return "MemberId can't be empty."
     if is_blank(request.group_id):
@@ -93,19 +93,19 @@ def _error(error: ErrorCode, message: str | None = None) -> ShareGroupHeartbeatR
 def refuse(
     request: ShareGroupHeartbeatRequest, _: Caller, error: ErrorCode
 ) -> ShareGroupHeartbeatResponse:
-    """A heartbeat answered without its group."""
+    """Return the response to a heartbeat that did not reach a group."""
     if error is ErrorCode.INVALID_REQUEST and _is_id(request.member_id):
         return _error(error, _malformed(request))
     return _error(error)
 
 
 def missing(request: ShareGroupHeartbeatRequest, _: Caller) -> ShareGroupHeartbeatResponse:
-    """Only who joins makes a group."""
+    """Refuse a heartbeat to a missing group; only joining members create groups."""
     return _error(ErrorCode.GROUP_ID_NOT_FOUND, no_group(request, GroupKind.SHARE))
 
 
 def wrong_kind(request: ShareGroupHeartbeatRequest, _: Caller) -> ShareGroupHeartbeatResponse:
-    """No group of another kind becomes a share group, even if it is empty."""
+    """Refuse a heartbeat to a group of another kind, even if the group is empty."""
     return _error(ErrorCode.GROUP_ID_NOT_FOUND, other_kind(request.group_id, GroupKind.SHARE))
 
 
@@ -113,10 +113,11 @@ def wrong_kind(request: ShareGroupHeartbeatRequest, _: Caller) -> ShareGroupHear
 
 
 class SharePlan(NamedTuple):
-    """What a heartbeat comes to: records, the answer, and what is to be done once they are written.
+    """The outcome of a heartbeat: records, the response, and follow-up actions after the write.
 
-    `member_id` is None if the member leaves; `revision` that of the topics, if the metadata hash
-    was computed; `initialization` what the share coordinator is asked.
+    - `member_id`: None if the member leaves.
+    - `revision`: the topics revision, if the metadata hash was computed.
+    - `initialization`: the call to the share coordinator, if any.
     """
 
     records: list[CoordinatorRecord]
@@ -133,7 +134,7 @@ def heartbeat(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    """Serve a heartbeat to a share group. Exclusive: it sees what all before it have made."""
+    """Serve a heartbeat; it is exclusive, to see the results of earlier requests."""
     if request.member_epoch == LEAVING_EPOCH:
         planning = _leave(group, request)
     else:
@@ -148,7 +149,7 @@ def first_heartbeat(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    """A heartbeat to a classic group: one that was just made for it becomes a share group."""
+    """Serve a heartbeat to a classic group: a group that was just created becomes a share group."""
     if not group.is_new:
         effects.reply(reply, wrong_kind(request, reply.caller))
         return
@@ -159,7 +160,7 @@ def first_heartbeat(
 def _finish(
     group: ShareGroup, plan: SharePlan, now_ms: int, effects: Effects
 ) -> ShareGroupHeartbeatResponse:
-    """The records are written: the session, and the call to the share coordinator."""
+    """Renew the session and call the share coordinator after the records are written."""
     if plan.revision is not None:
         group.hashed_revision = plan.revision
     if plan.member_id is not None:
@@ -177,7 +178,7 @@ def _leave(group: ShareGroup, request: ShareGroupHeartbeatRequest) -> Computatio
 
 
 class _ShareHeartbeat:
-    """A heartbeat that does not leave, on its way to a plan."""
+    """Computes the plan of a heartbeat that does not leave."""
 
     def __init__(
         self,
@@ -194,7 +195,7 @@ class _ShareHeartbeat:
         self._is_joining = request.member_epoch == JOINING_EPOCH
 
     def plan(self) -> Computation[SharePlan]:
-        """What it comes to. Raises RefusedError."""
+        """Compute the plan. Raises RefusedError."""
         group, records = self._group, self._records
         check_size(group, group.settings.share_max_size, self._request.member_id, None)
         before = self._member()
@@ -221,7 +222,7 @@ class _ShareHeartbeat:
         return SharePlan(records, response, after.member_id, revision, initialization)
 
     def _member(self) -> ShareMember:
-        """The member as it was before, a blank one that joins."""
+        """Return the member before the request, blank for a new member. Raises RefusedError."""
         member_id = self._request.member_id
         if self._is_joining:
             return self._group.members.get(member_id, ShareMember(member_id))
@@ -237,8 +238,7 @@ class _ShareHeartbeat:
         return member
 
     def _updated(self, member: ShareMember) -> ShareMember:
-        """The member with what the request says of it beside the names of topics; null leaves a
-        field as it was."""
+        """Return the member updated from the request, without the topics; null means unchanged."""
         request = self._request
         return member._replace(
             rack_id=member.rack_id if request.rack_id is None else request.rack_id,
@@ -249,10 +249,10 @@ class _ShareHeartbeat:
     def _epoch(
         self, before: ShareMember, after: ShareMember
     ) -> Computation[tuple[int, int | None]]:
-        """The group epoch: one more if a subscription or the topics that are read have changed, or
-        if partitions were initialized since the last assignment.
+        """Return the group epoch, and the topics revision if the topics were examined.
 
-        With the revision of the topics, if these were looked at.
+        The epoch rises by one if a subscription or the subscribed topics have changed, or if
+        partitions were initialized since the last assignment.
         """
         group = self._group
         revision = group.environment.topics.revision
@@ -276,7 +276,7 @@ class _ShareHeartbeat:
         *,
         has_changed: bool,
     ) -> ShareAssignment:
-        """What the member reads from now on. Source: ShareGroupAssignmentBuilder."""
+        """Return the member's next assignment. Source: ShareGroupAssignmentBuilder."""
         if target.epoch == current.epoch and not has_changed:
             return current
         known = {one.topic_id for one in self._group.existing(member.topics)}

@@ -1,7 +1,7 @@
-"""Beginning the state of partitions at the share coordinator: what a group asks, and the answer.
+"""Initialization of share-partition state: the call to the share coordinator and its response.
 
 Source: maybeCreateInitializeShareGroupStateRequest of GroupMetadataManager, persisterInitialize of
-GroupCoordinatorService and what that calls.
+GroupCoordinatorService and the methods it calls.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
     from protocol.errors import ErrorCode
 
 UNINITIALIZED_START_OFFSET = -1
-"""Who reads first from a partition decides where the group begins (share.auto.offset.reset)."""
+"""The first read of the partition sets the start offset (share.auto.offset.reset)."""
 
 
 ADDED_START_OFFSET = 0
-"""A group reads partitions that are added to a known topic from their start."""
+"""Partitions added to a topic that the group already reads start at offset 0."""
 
 
 class Initialization(NamedTuple):
-    """Partitions whose state shall begin, at an epoch; `known_topics` had partitions before."""
+    """Partitions to initialize at an epoch; `known_topics` had partitions before."""
 
     partitions: tuple[AssignedSharePartition, ...]
     epoch: int
     known_topics: frozenset[bytes]
 
     def begin(self, group: ShareGroup, now_ms: int, effects: Effects) -> None:
-        """Ask for it, now that the record says so."""
+        """Call the share coordinator; the record of the initializing partitions is written."""
         group.asked_at_ms = now_ms
         offsets = {
             one: ADDED_START_OFFSET
@@ -59,7 +59,7 @@ class Initialization(NamedTuple):
     def _answered(
         self, group: ShareGroup, errors: StateErrors, now_ms: int, effects: Effects
     ) -> None:
-        """Either all of them have begun, or all are asked for again by the next heartbeat."""
+        """Record the initialized partitions; after an error, the next heartbeat retries all."""
         if not errors:
             write_initialized(group, self.partitions, effects)
             return
@@ -79,9 +79,10 @@ def initialization_due(
     now_ms: int,
     records: list[CoordinatorRecord],
 ) -> Computation[Initialization | None]:
-    """What has to be initialized of the topics that a group reads, with the record that says so.
+    """Return the partitions of subscribed topics that need state; append their record.
 
-    `member` is as it is after the heartbeat at hand, which the group does not know yet.
+    Returns None if no partition needs state. `member` is the member after the current heartbeat,
+    which the group state does not contain yet.
     """
     states, topics = group.states or NO_STATES, group.environment.topics
     is_known = member == group.members.get(member.member_id)
@@ -107,14 +108,14 @@ def initialization_due(
 def write_initialized(
     group: ShareGroup, partitions: Collection[AssignedSharePartition], effects: Effects
 ) -> None:
-    """Record that the state of partitions has begun."""
+    """Record that the state of the partitions is initialized."""
     done = by_topic(partitions)
     states = with_initialized(group.states or NO_STATES, done, group.environment.topics)
     write_states(group, states, effects)
 
 
 def write_states(group: ShareGroup, states: PartitionStates, effects: Effects) -> None:
-    """Record of which partitions there is state."""
+    """Record which partitions have state."""
 
     def done(_: ErrorCode, now_ms: int, __: Effects) -> None:
         group.asked_at_ms = now_ms

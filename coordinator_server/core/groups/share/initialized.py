@@ -1,4 +1,4 @@
-"""Which partitions of a share group are initialized, as DescribeShareGroupOffsets asks.
+"""The initialized partitions of a share group, as DescribeShareGroupOffsets needs them.
 
 Source: initializedShareGroupPartitions of GroupMetadataManager.
 """
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
 
 class FetchInitialized(NamedTuple):
-    """Asks one group."""
+    """A request for the initialized partitions of one group."""
 
     group_id: str
 
 
 class InitializedPartitions(NamedTuple):
-    """The answer, by topic id."""
+    """The initialized partitions by topic id, or an error."""
 
     error: ErrorCode
     topics: SharedTopics
 
 
 def refuse(_: FetchInitialized, __: Caller, error: ErrorCode) -> InitializedPartitions:
-    """The group cannot be asked now."""
+    """Return the error for a group that cannot be read now."""
     return InitializedPartitions(error, {})
 
 
 def missing(request: FetchInitialized, caller: Caller) -> InitializedPartitions:
-    """A group that does not exist has none; nor has one of another kind."""
+    """Return no partitions, for a missing group or a group of another kind."""
     return refuse(request, caller, ErrorCode.NONE)
 
 
@@ -50,7 +50,7 @@ def fetch_of_classic(
     now_ms: int,
     effects: Effects,
 ) -> None:
-    """None."""
+    """Reply without partitions."""
     effects.reply(reply, missing(request, reply.caller))
 
 
@@ -61,7 +61,7 @@ def fetch(
     now_ms: int,
     effects: Effects,
 ) -> None:
-    """Those of the group as it is now."""
+    """Reply with the group's initialized partitions."""
     topics = (group.states or NO_STATES).initialized
     effects.reply(reply, InitializedPartitions(ErrorCode.NONE, topics))
 

@@ -1,4 +1,4 @@
-"""Members that leave a share group, and those that are fenced.
+"""Removal of members from a share group: they leave or are fenced.
 
 Source: shareGroupFenceMember of GroupMetadataManager.
 """
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 def removal(group: ShareGroup, member: ShareMember) -> Computation[list[CoordinatorRecord]]:
-    """Return the records that remove a member: the group epoch rises.
+    """Return the records that remove a member and raise the group epoch.
 
-    If it is the last member, the assignment epoch rises as well, without a time. Source:
+    If the last member is removed, the assignment epoch rises too, without a timestamp. Source:
     shareGroupFenceMember.
     """
     group_id, epoch = group.group_id, group.epoch + 1
@@ -43,7 +43,7 @@ def removal(group: ShareGroup, member: ShareMember) -> Computation[list[Coordina
 def topics_with(
     group: ShareGroup, before: ShareMember, after: ShareMember | None
 ) -> Computation[dict[str, KnownTopic]]:
-    """All topics that are read, by name, once a member has changed, or is gone."""
+    """Return the subscribed topics by name after `before` becomes `after` (None: is removed)."""
     others = [one for one in group.members.values() if one.member_id != before.member_id]
     if after is not None:
         others.append(after)

@@ -1,6 +1,6 @@
-"""A member of a share group: what it asks for, and what it reads from.
+"""A member of a share group: its subscription, and its current assignment.
 
-Both are values that a record holds; a change makes a new one. Source: ShareGroupMember.
+Both are immutable values that records hold. Source: ShareGroupMember.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ShareMember(NamedTuple):
-    """What a member says of itself. `topics` are the names it subscribes to, in order."""
+    """The attributes that a member sends; `topics` are the subscribed names, sorted."""
 
     member_id: str
     rack_id: str | None = None
@@ -24,7 +24,7 @@ class ShareMember(NamedTuple):
 
 
 class ShareAssignment(NamedTuple):
-    """What a member reads from, by topic id; others may read from the same partitions."""
+    """A member's current assignment by topic id; other members may read the same partitions."""
 
     epoch: int = JOINING_EPOCH
     previous_epoch: int = -1

@@ -1,8 +1,8 @@
-"""Of which partitions a share group has state at the share coordinator: values of a record.
+"""PartitionStates: the partitions for which a share group has share-partition state.
 
-A partition is initializing from the moment the share coordinator is asked to begin its state, and
-initialized once that has answered; a topic is deleting from the moment it is asked to delete it.
-Source: ShareGroupStatePartitionMetadataInfo, and what GroupMetadataManager does with it.
+A partition is initializing from the call to the share coordinator until the response, and then
+initialized. A topic is deleting from the call that deletes its state. Source:
+ShareGroupStatePartitionMetadataInfo and its use in GroupMetadataManager.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.settings import KnownTopic, TopicsView
 
 UNKNOWN_NAME = "<UNKNOWN>"
-"""How Kafka calls a topic that does not exist any more."""
+"""Kafka's name for a topic that no longer exists."""
 
 
 class SharedTopic(NamedTuple):
@@ -31,7 +31,7 @@ SharedTopics = Mapping[bytes, SharedTopic]
 
 
 class PartitionStates(NamedTuple):
-    """What the record of a group says. `deleting` is topic id -> name."""
+    """The content of the group's state record. `deleting` is topic id -> name."""
 
     initializing: SharedTopics = {}
     initialized: SharedTopics = {}
@@ -42,7 +42,7 @@ NO_STATES = PartitionStates()
 
 
 def by_topic(partitions: Iterable[AssignedSharePartition]) -> dict[bytes, frozenset[int]]:
-    """Topic id -> partitions."""
+    """Group partitions by topic id."""
     topics: dict[bytes, set[int]] = {}
     for topic_id, partition in partitions:
         topics.setdefault(topic_id, set()).add(partition)
@@ -50,7 +50,10 @@ def by_topic(partitions: Iterable[AssignedSharePartition]) -> dict[bytes, frozen
 
 
 def combined(known: SharedTopics, more: SharedTopics) -> dict[bytes, SharedTopic]:
-    """The partitions of both; names are those of `more` where it has some. (combineInitMaps)"""
+    """Return the partitions of both arguments; topic names in `more` win.
+
+    Source: combineInitMaps.
+    """
     both = dict(known)
     for topic_id, topic in more.items():
         before = known.get(topic_id)
@@ -63,7 +66,7 @@ def combined(known: SharedTopics, more: SharedTopics) -> dict[bytes, SharedTopic
 def without_partitions(
     known: SharedTopics, gone: Mapping[bytes, frozenset[int]]
 ) -> dict[bytes, SharedTopic]:
-    """`known` without the partitions in `gone`, and without topics that have none left by it."""
+    """Return `known` without the partitions in `gone`; topics that become empty are dropped."""
     left: dict[bytes, SharedTopic] = {}
     for topic_id, topic in known.items():
         if topic_id in gone:
@@ -75,25 +78,25 @@ def without_partitions(
 
 
 def without_topics(known: SharedTopics, gone: Container[bytes]) -> dict[bytes, SharedTopic]:
-    """`known` without some topics."""
+    """Return `known` without some topics."""
     return {topic_id: topic for topic_id, topic in known.items() if topic_id not in gone}
 
 
 def name_of(topic_id: bytes, topics: TopicsView) -> str:
-    """The name of a topic as records have it."""
+    """Return the name of a topic as records store it."""
     topic = topics.topic_by_id(topic_id)
     return UNKNOWN_NAME if topic is None else topic.name
 
 
 def named(topic_ids: Iterable[bytes], topics: TopicsView) -> dict[bytes, str]:
-    """Topics of these ids with their names. (attachTopicName)"""
+    """Return topic id -> name. Source: attachTopicName."""
     return {topic_id: name_of(topic_id, topics) for topic_id in topic_ids}
 
 
 def with_initializing(
     states: PartitionStates, more: SharedTopics, topics: TopicsView
 ) -> PartitionStates:
-    """The state of more partitions begins; what was to be deleted of those is not any more."""
+    """Mark more partitions as initializing; their topics are no longer deleting."""
     initializing = combined(states.initializing, more)
     deleting = [one for one in states.deleting if one not in initializing]
     return PartitionStates(initializing, states.initialized, named(deleting, topics))
@@ -102,7 +105,7 @@ def with_initializing(
 def with_initialized(
     states: PartitionStates, done: Mapping[bytes, frozenset[int]], topics: TopicsView
 ) -> PartitionStates:
-    """The state of these partitions has begun. (initializeShareGroupState)"""
+    """Mark partitions as initialized. Source: initializeShareGroupState."""
     more = {one: SharedTopic(name_of(one, topics), partitions) for one, partitions in done.items()}
     return PartitionStates(
         without_partitions(states.initializing, done),
@@ -114,7 +117,7 @@ def with_initialized(
 def with_given_up(
     states: PartitionStates, failed: Mapping[bytes, frozenset[int]], topics: TopicsView
 ) -> PartitionStates:
-    """The state of these partitions could not begin. (uninitializeShareGroupState)"""
+    """Drop partitions that could not be initialized. Source: uninitializeShareGroupState."""
     return PartitionStates(
         without_partitions(states.initializing, failed),
         states.initialized,
@@ -125,10 +128,10 @@ def with_given_up(
 def to_initialize(
     states: PartitionStates, topics: Iterable[KnownTopic], *, retries: bool
 ) -> dict[bytes, SharedTopic]:
-    """The partitions of topics that a group reads whose state has still to begin.
+    """Return the partitions of subscribed topics that are not initialized.
 
-    With `retries` the share coordinator was asked long ago about those that are initializing, and
-    is asked again. (subscribedTopicsChangeMap)
+    Partitions that are initializing are included only with `retries`: the share coordinator was
+    called long ago, and is called again. Source: subscribedTopicsChangeMap.
     """
     begun = states.initialized
     if not retries:

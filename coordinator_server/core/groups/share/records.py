@@ -1,4 +1,4 @@
-"""The records of a share group, made from its state and read back.
+"""Conversion of a share group's state to records and back.
 
 Source: GroupCoordinatorRecordHelpers.
 """
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.share.partitions import SharedTopics
 
 STABLE = 0
-"""The MemberState of every member of a share group: none has anything to give up."""
+"""The MemberState of every share group member, as share groups revoke no partitions."""
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
-    """The group epoch, and the hash of the topics that it belongs to."""
+    """Return the record of the group epoch and the metadata hash."""
     value = ShareGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
     return ShareGroupMetadataKey(group_id=group_id), value
 
 
 def member_record(group_id: str, member: ShareMember) -> CoordinatorRecord:
-    """What a member asks for."""
+    """Return the record of a member's subscription and attributes."""
     value = ShareGroupMemberMetadataValue(
         rack_id=member.rack_id,
         client_id=member.client_id,
@@ -55,7 +55,7 @@ def member_record(group_id: str, member: ShareMember) -> CoordinatorRecord:
 
 
 def member_of(member_id: str, value: ShareGroupMemberMetadataValue) -> ShareMember:
-    """The member that a record holds, which has each topic once, in order."""
+    """Return the member in a record, whose topics are sorted and distinct."""
     return ShareMember(
         member_id,
         rack_id=value.rack_id,
@@ -66,7 +66,7 @@ def member_of(member_id: str, value: ShareGroupMemberMetadataValue) -> ShareMemb
 
 
 def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> CoordinatorRecord:
-    """The epoch of the target assignment, and when it was computed."""
+    """Return the record of the assignment epoch and the assignment timestamp."""
     value = ShareGroupTargetAssignmentMetadataValue(
         assignment_epoch=epoch, assignment_timestamp=timestamp_ms
     )
@@ -74,13 +74,13 @@ def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> Coordin
 
 
 def target_record(group_id: str, member_id: str, target: Partitions) -> CoordinatorRecord:
-    """What a member shall read from."""
+    """Return the record of a member's target assignment."""
     value = ShareGroupTargetAssignmentMemberValue(topic_partitions=_listed(target))
     return ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value
 
 
 def current_record(group_id: str, member_id: str, current: ShareAssignment) -> CoordinatorRecord:
-    """What a member reads from."""
+    """Return the record of a member's current assignment."""
     value = ShareGroupCurrentMemberAssignmentValue(
         member_epoch=current.epoch,
         previous_member_epoch=current.previous_epoch,
@@ -91,7 +91,7 @@ def current_record(group_id: str, member_id: str, current: ShareAssignment) -> C
 
 
 def current_of(value: ShareGroupCurrentMemberAssignmentValue) -> ShareAssignment:
-    """The assignment that a record holds."""
+    """Return the current assignment in a record."""
     return ShareAssignment(
         value.member_epoch, value.previous_member_epoch, partitions_of(value.assigned_partitions)
     )
@@ -105,12 +105,12 @@ def _listed(partitions: Partitions) -> list[ShareTopicPartitions]:
 
 
 def partitions_of(topics: Iterable[ShareTopicPartitions]) -> Partitions:
-    """The partitions that a record lists."""
+    """Return the partitions in a record."""
     return {one.topic_id: frozenset(one.partitions) for one in topics}
 
 
 def states_record(group_id: str, states: PartitionStates) -> CoordinatorRecord:
-    """Of which partitions the group has state at the share coordinator."""
+    """Return the record of the partitions with share-partition state."""
     value = ShareGroupStatePartitionMetadataValue(
         initializing_topics=_infos(states.initializing),
         initialized_topics=_infos(states.initialized),
@@ -132,7 +132,7 @@ def _infos(topics: SharedTopics) -> list[TopicPartitionsInfo]:
 
 
 def states_of(value: ShareGroupStatePartitionMetadataValue) -> PartitionStates:
-    """What a record says of partitions."""
+    """Return the partition states in a record."""
     return PartitionStates(
         _topics_of(value.initializing_topics),
         _topics_of(value.initialized_topics),
@@ -145,7 +145,7 @@ def _topics_of(infos: Iterable[TopicPartitionsInfo]) -> SharedTopics:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """The records that end a member."""
+    """Return the tombstones of a member."""
     ids = {"group_id": group_id, "member_id": member_id}
     return [
         (ShareGroupCurrentMemberAssignmentKey(**ids), None),
@@ -155,7 +155,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
 
 
 def group_tombstones(group_id: str) -> list[CoordinatorRecord]:
-    """The records that end a group, which has no members any more, in Kafka's order.
+    """Return the tombstones that delete a group without members, in Kafka's order.
 
     Source: ShareGroup.createGroupTombstoneRecords.
     """

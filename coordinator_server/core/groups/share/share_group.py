@@ -1,7 +1,7 @@
 """ShareGroup: one share group (KIP-932).
 
-All of its state is made by records; requests and timers only compute them. Source: Kafka's
-ShareGroup and ModernGroup.
+Only records change the state; requests and timers only compute records. Source: Kafka's ShareGroup
+and ModernGroup.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 class ShareGroupState(StrEnum):
-    """State of a share group; the values are the names that ShareGroupDescribe shows."""
+    """The state of a share group; the values are the names in ShareGroupDescribe."""
 
     EMPTY = "Empty"
     STABLE = "Stable"
@@ -66,9 +66,9 @@ class ShareGroupState(StrEnum):
 class ShareGroup(ModernGroup):
     """A group whose members share partitions.
 
-    `members`, `targets` and `currents` are by member id: what each member asks for, shall read from
-    and reads from. `states` says of which partitions there is state at the share coordinator, None
-    before there was any.
+    `members` (subscriptions), `targets` (target assignments) and `currents` (current assignments)
+    are by member id. `states` are the partitions with share-partition state; None before the first
+    record of them.
     """
 
     kind = GroupKind.SHARE
@@ -81,9 +81,9 @@ class ShareGroup(ModernGroup):
         self.states: PartitionStates | None = None
 
         self.complete_revision = -1
-        """The revision of the topics at which all that is read was initialized; soft."""
+        """The topics revision at which all subscribed partitions were initialized; not durable."""
         self.asked_at_ms = 0
-        """When the record of `states` was written, or else the group was loaded; soft."""
+        """The time in ms of the last write of `states`, or of loading the group; not durable."""
         self._topics: frozenset[str] | None = None
         self._existing: dict[tuple[str, ...], tuple[KnownTopic, ...]] = {}
         self._existing_revision = -1
@@ -141,7 +141,7 @@ class ShareGroup(ModernGroup):
             self.members[member_id] = member_of(member_id, value)
 
     def state_records(self) -> list[CoordinatorRecord]:
-        """The records that make this state again."""
+        """Return the records that restore this state."""
         group_id = self.group_id
         records = [member_record(group_id, member) for member in self.members.values()]
         records.append(epoch_record(group_id, self.epoch, self.metadata_hash))
@@ -153,11 +153,11 @@ class ShareGroup(ModernGroup):
         return records
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        """The records that end the group, which has no members."""
+        """Return the tombstones that delete the group, which has no members."""
         return group_tombstones(self.group_id)
 
     def has_state_of(self, topic_ids: Collection[bytes]) -> bool:
-        """Whether there is state, or shall be, of partitions of one of these topics."""
+        """Return whether any of these topics has or is getting share-partition state."""
         if self.states is None:
             return False
         return any(
@@ -167,9 +167,10 @@ class ShareGroup(ModernGroup):
         )
 
     def forgetting_topics(self, topic_ids: Collection[bytes]) -> list[CoordinatorRecord]:
-        """The share coordinator drops the state of deleted topics by itself.
+        """Return the record that drops deleted topics from `states`.
 
-        Source: maybeCleanupShareGroupState.
+        The share coordinator deletes the state of deleted topics on its own. Source:
+        maybeCleanupShareGroupState.
         """
         if self.states is None or not self.has_state_of(topic_ids):
             return []
@@ -181,28 +182,28 @@ class ShareGroup(ModernGroup):
         )
         return [states_record(self.group_id, left)]
 
-    # What follows from it
+    # Derived state
 
     @property
     def state(self) -> ShareGroupState:
-        """Source: ShareGroup.maybeUpdateGroupState."""
+        """The group state. Source: ShareGroup.maybeUpdateGroupState."""
         if self.is_unloaded:
             return ShareGroupState.DEAD
         return ShareGroupState.STABLE if self.members else ShareGroupState.EMPTY
 
     def current(self, member_id: str) -> ShareAssignment:
-        """What a member reads from."""
+        """Return a member's current assignment."""
         return self.currents.get(member_id, NOTHING_ASSIGNED)
 
     @property
     def topics(self) -> frozenset[str]:
-        """The names of all topics that members read; not all need exist."""
+        """The names of all subscribed topics; the topics need not exist."""
         if self._topics is None:
             self._topics = frozenset().union(*(one.topics for one in self.members.values()))
         return self._topics
 
     def existing(self, names: tuple[str, ...]) -> tuple[KnownTopic, ...]:
-        """The topics of a subscription that exist."""
+        """Return the topics of a subscription that exist."""
         found = self._known_existing(names)
         if found is None:
             topics = self.environment.topics
@@ -211,7 +212,7 @@ class ShareGroup(ModernGroup):
         return found
 
     def look_up(self, names: tuple[str, ...]) -> Steps:
-        """Find out in steps what `existing` then says at once."""
+        """Compute the result of `existing` in steps, and cache it."""
         if self._known_existing(names) is None:
             topics, found = self.environment.topics, []
             for number, name in enumerate(names, start=1):
@@ -224,7 +225,7 @@ class ShareGroup(ModernGroup):
 
     def _keep(self, names: tuple[str, ...], found: tuple[KnownTopic, ...]) -> None:
         if len(self._existing) > len(self.members):
-            self._existing.clear()  # some are of requests that were refused
+            self._existing.clear()  # some entries belong to refused requests
         self._existing[names] = found
 
     def _known_existing(self, names: tuple[str, ...]) -> tuple[KnownTopic, ...] | None:
@@ -236,7 +237,7 @@ class ShareGroup(ModernGroup):
 
     @property
     def has_unassigned(self) -> bool:
-        """Whether of the topics that are read other partitions are initialized than are assigned.
+        """Whether the initialized and assigned partitions of a subscribed topic differ.
 
         Source: initializedAssignmentPending of GroupMetadataManager.
         """
@@ -256,25 +257,25 @@ class ShareGroup(ModernGroup):
             for topic_id, topic in self.states.initialized.items()
         )
 
-    # Offsets: a share group commits none
+    # Offsets: share groups do not commit offsets
 
     def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
-        """For such a request there is no group of this id."""
+        """Return GROUP_ID_NOT_FOUND: share groups have no committed offsets."""
         return ErrorCode.GROUP_ID_NOT_FOUND
 
     def check_transactional_commit(self, request: OffsetCommitRequest) -> ErrorCode:
-        """For such a request there is no group of this id."""
+        """Return GROUP_ID_NOT_FOUND: share groups have no committed offsets."""
         return ErrorCode.GROUP_ID_NOT_FOUND
 
     def check_offset_delete(self) -> ErrorCode:
-        """For such a request there is no group of this id."""
+        """Return GROUP_ID_NOT_FOUND: share groups have no committed offsets."""
         return ErrorCode.GROUP_ID_NOT_FOUND
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member reads `topic`."""
+        """Return whether a member subscribes to `topic`."""
         return topic in self.topics
 
     @property
     def offsets_may_expire(self) -> bool:
-        """Never: such a group ends only by being deleted."""
+        """False: a share group does not expire, it can only be deleted."""
         return False

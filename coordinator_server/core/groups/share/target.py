@@ -1,7 +1,7 @@
-"""The target assignment of a share group: who shall read from which partitions.
+"""The target assignment of a share group.
 
-Computed by the `simple` assignor from initialized partitions when the group epoch has risen, but at
-most once per `group.share.assignment.interval.ms`. Source: maybeUpdateTargetAssignment of
+The `simple` assignor computes the target from the initialized partitions when the group epoch has
+risen, at most once per `group.share.assignment.interval.ms`. Source: maybeUpdateTargetAssignment of
 GroupMetadataManager, and TargetAssignmentBuilder.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ShareTarget(NamedTuple):
-    """The epoch of the target assignment, and the partitions of one member in it."""
+    """The epoch of the target assignment, and one member's partitions in it."""
 
     epoch: int
     partitions: Partitions
@@ -38,9 +38,9 @@ def target_of_member(
     now_ms: int,
     records: list[CoordinatorRecord],
 ) -> Computation[ShareTarget]:
-    """What `member` shall read from at group epoch `epoch`; computes the assignment if it may.
+    """Return the target of `member` at group epoch `epoch`; compute a new assignment if due.
 
-    `member` is as it is after the heartbeat at hand, which the group does not know yet.
+    `member` is the member after the current heartbeat, which the group state does not contain yet.
     """
     member_id = member.member_id
     if epoch <= group.assignment_epoch or not group.may_assign(ASSIGNMENT_INTERVAL, now_ms):
@@ -60,7 +60,7 @@ def target_of_member(
 
 
 def _group_spec(group: ShareGroup, members: dict[str, ShareMember]) -> Computation[GroupSpec]:
-    """The group as the assignor sees it. Members with the same subscription share its topics."""
+    """Return the assignor's input; members with equal subscriptions share a set of topics."""
     counts: dict[bytes, int] = {}
     shared: dict[tuple[str, ...], frozenset[bytes]] = {}
     specs: dict[str, MemberSpec] = {}

@@ -1,4 +1,4 @@
-"""The timers of a share group: the sessions of its members, and how often it does things.
+"""The session timers of share group members, and the names of the timing configs.
 
 Source: scheduleShareGroupSessionTimeout of GroupMetadataManager.
 """
@@ -23,14 +23,14 @@ SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL = (
     "share.heartbeat.interval.ms",
     "share.assignment.interval.ms",
 )
-"""The configs that a group may have of its own."""
+"""Names of group configs."""
 
 
 class ShareMemberSession(MemberTimer["ShareGroup"]):
-    """Ends the session of a member."""
+    """The session timer of a member."""
 
     def on_expiration(self, group: ShareGroup, now_ms: int, effects: Effects) -> Steps:
-        """The member is fenced; it learns of it when it speaks again."""
+        """Fence the member; its next request returns an error."""
         timeout_ms = config(group, SESSION_TIMEOUT)
         session_expired(group, self.member_id, timeout_ms, effects)
         member = group.members[self.member_id]
@@ -40,12 +40,12 @@ class ShareMemberSession(MemberTimer["ShareGroup"]):
 
 
 def renew_session(group: ShareGroup, member_id: str, now_ms: int) -> None:
-    """Start a member's session again."""
+    """Start or renew a member's session."""
     renew(group, ShareMemberSession, member_id, now_ms + config(group, SESSION_TIMEOUT))
 
 
 def load_finished(group: ShareGroup, now_ms: int) -> None:
-    """Every member gets a whole session to send its next heartbeat. Source: onLoaded."""
+    """Start a full session for every member after loading. Source: onLoaded."""
     group.asked_at_ms = now_ms
     for member_id in group.members:
         renew_session(group, member_id, now_ms)

@@ -1,1 +1,1 @@
-"""The assignor of share groups, on the `GroupSpec` of consumer groups."""
+"""The assignor of share groups, which uses the `GroupSpec` of consumer groups."""

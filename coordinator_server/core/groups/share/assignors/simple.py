@@ -1,8 +1,8 @@
-"""The simple assignor: each partition goes to as many members as it takes to give all the same.
+"""The simple assignor: partitions are shared evenly, by several members if needed.
 
-With more members than partitions a partition is read by several; with fewer, by one alone. Members
-keep what they had, as far as they are to have so much. Where they read different topics, each topic
-is a matter of its own. Source: SimpleAssignor, SimpleHomogeneousAssignmentBuilder and
+With more members than partitions, several members read each partition; with fewer, one member does.
+Members keep their partitions within their quota. With different subscriptions, each topic is
+assigned separately. Source: SimpleAssignor, SimpleHomogeneousAssignmentBuilder and
 SimpleHeterogeneousAssignmentBuilder (KIP-932).
 """
 
@@ -29,7 +29,7 @@ TopicPartition = tuple[bytes, int]
 
 
 def simple(spec: GroupSpec) -> Computation[Assignment]:
-    """Who shall read what; `spec.assignable` says what there is to hand out."""
+    """Return the assignment of the partitions in `spec.assignable`."""
     pace = Pace()
     members = list(spec.members.values())
     readers: dict[bytes, list[int]] = {}
@@ -69,10 +69,10 @@ def simple(spec: GroupSpec) -> Computation[Assignment]:
 def _topics_kept(
     spec: GroupSpec, member: MemberSpec, readers: Container[bytes]
 ) -> dict[bytes, frozenset[int]]:
-    """Topics that a member had something of stay in its assignment, be it without partitions.
+    """Return the initial assignment of a member: its previous topics, without partitions.
 
-    What it has of topics that nobody reads any more, Kafka takes away only where all members read
-    the same.
+    Topics that no member subscribes to any more keep their partitions if subscriptions differ, and
+    are dropped if all members have the same subscription, as in Kafka.
     """
     return {
         one: frozenset() if one in readers else had
@@ -94,7 +94,7 @@ def _share_out(
     held: dict[int, set[TopicPartition]],
     pace: Pace,
 ) -> Computation[None]:
-    """Change `held`, what each member has, so that all readers share the targets evenly."""
+    """Change `held` (member -> partitions) so that all subscribers share the targets evenly."""
     sharing = -(-len(readers) // len(targets)) if targets else 0
     quotas = _quotas(sharing * len(targets), readers)
     holders: dict[TopicPartition, set[int]] = {one: set() for one in targets}
@@ -123,7 +123,7 @@ def _share_out(
 
 
 def _quotas(total: int, readers: Sequence[int]) -> dict[int, int]:
-    """How many partitions each reader shall have, of `total` in all."""
+    """Return the number of partitions for each subscriber, `total` in all."""
     each = total / len(readers)
     return {
         index: ceil(each * (place + 1)) - ceil(each * place) for place, index in enumerate(readers)
@@ -137,10 +137,10 @@ def _fill(
     held: dict[int, set[TopicPartition]],
     pace: Pace,
 ) -> Computation[None]:
-    """Members that have too little take turns at the partitions that too few have.
+    """Give the partitions with too few members to members with too few partitions, in turn.
 
-    As in Kafka, it ends with a partition that all of them had before: with another order of turns
-    one more might find its place. And who takes a partition twice in its turns has it once.
+    As in Kafka, the loop stops at a partition that all remaining members hold, although another
+    order might place more partitions. A member that gets the same partition twice holds it once.
     """
     unfilled = [index for index, quota in quotas.items() if len(held[index]) < quota]
     turn, has_given = 0, False

@@ -1,6 +1,6 @@
-"""JoinGroup of a member of the classic protocol to a streams group.
+"""JoinGroup of a member that uses the classic protocol in a streams group.
 
-One that comes to an Empty group makes it a classic group. Source:
+A JoinGroup to an Empty group turns the group into a classic group. Source:
 GroupMetadataManager.classicGroupJoin and maybeDeleteEmptyStreamsGroup.
 """
 
@@ -31,8 +31,9 @@ def join(
 ) -> None:
     """Handle a JoinGroup that passed `validate`.
 
-    For who brings a member id an Empty group is as good as missing. Kafka forgets the group at
-    this, without a record of it, until it loads its log again; here it stays.
+    A request with a member id to an Empty group is answered as if the group were missing. In that
+    case Kafka removes the group from memory without a record, until the log is loaded again; here
+    the group stays.
     """
     api_version = reply.caller.api_version
     if not group.is_empty:

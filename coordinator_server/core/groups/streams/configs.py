@@ -1,4 +1,4 @@
-"""The configs that a streams group may have of its own."""
+"""Names of the group configs of streams groups."""
 
 SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL, INITIAL_DELAY, STANDBY_REPLICAS = (
     "streams.session.timeout.ms",
@@ -11,4 +11,4 @@ RECOVERY_LAG = "streams.acceptable.recovery.lag"
 TASK_OFFSET_INTERVAL = "streams.task.offset.interval.ms"
 
 ASSIGNOR = "sticky"
-"""The name of the only assignor that there is."""
+"""The name of the only assignor."""

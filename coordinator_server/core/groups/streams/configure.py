@@ -1,4 +1,4 @@
-"""A topology as the topics of the cluster allow it: tasks, and the internal topics it needs.
+"""ConfiguredTopology: a topology applied to the existing topics, with tasks and internal topics.
 
 Source: InternalTopicManager, ConfiguredTopology, ConfiguredSubtopology, ConfiguredInternalTopic.
 """
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from protocol.streams_group_records import RecordedSubtopology, RecordedTopicInfo
 
 _MOST_SHOWN = 3
-"""How many topics a text names."""
+"""The number of topics that a message names."""
 
 
 class InternalTopic(NamedTuple):
-    """A topic that the application needs; a replication factor of 0 is the broker's choice."""
+    """A topic that the application needs; with replication factor 0 the broker chooses."""
 
     name: str
     partitions: int
@@ -38,7 +38,7 @@ class InternalTopic(NamedTuple):
 
 
 class ConfiguredSubtopology(NamedTuple):
-    """A subtopology with its number of tasks, and with its internal topics by name."""
+    """A subtopology with its number of tasks, and its internal topics by name."""
 
     task_count: int
     source_topics: frozenset[str]
@@ -48,10 +48,10 @@ class ConfiguredSubtopology(NamedTuple):
 
 
 class ConfiguredTopology(NamedTuple):
-    """A topology: ready if there is no `problem` with its topics.
+    """A topology on the current topics; ready unless there is a `problem`.
 
-    `subtopologies`, by id, are None while something else is wrong than that internal topics are
-    missing: those are `to_create`.
+    `subtopologies`, by id, are None for any problem other than missing internal topics. `to_create`
+    are the missing internal topics.
     """
 
     epoch: int
@@ -61,12 +61,12 @@ class ConfiguredTopology(NamedTuple):
 
     @property
     def is_ready(self) -> bool:
-        """Whether all topics are as they have to be."""
+        """Whether all topics exist with the required partition counts."""
         return self.problem is None
 
 
 def configured_topology(topology: Topology, topics: TopicsView) -> ConfiguredTopology:
-    """The topology as it can be run now. Raises RefusedError if it never can."""
+    """Return the topology on the current topics. Raises RefusedError if the topology is invalid."""
     try:
         return _configured(topology, topics)
     except TopicProblemError as problem:
@@ -129,7 +129,10 @@ def _internal_topic(topic: RecordedTopicInfo, counts: PartitionCounts) -> Intern
 def _missing_topics(
     subtopologies: Iterable[ConfiguredSubtopology], topics: TopicsView
 ) -> list[InternalTopic]:
-    """The internal topics that do not exist; those that do have to have the right size."""
+    """Return the internal topics that do not exist.
+
+    Raises TopicProblemError if an existing internal topic has another number of partitions.
+    """
     needed: dict[str, InternalTopic] = {}
     for one in subtopologies:
         needed |= {**one.repartition_source_topics, **one.changelog_topics}
@@ -148,7 +151,7 @@ def _missing_topics(
 
 
 def _summary(names: Collection[str]) -> str:
-    """Some names, and how many more there are."""
+    """Return the first names, and the number of further names."""
     more = len(names) - _MOST_SHOWN
     text = ", ".join(list(names)[:_MOST_SHOWN])
     return f"{text} and {more} additional topics" if more > 0 else text

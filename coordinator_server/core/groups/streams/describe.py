@@ -1,4 +1,4 @@
-"""StreamsGroupDescribe: what a streams group shows of itself.
+"""StreamsGroupDescribe: the description of a streams group.
 
 Source: StreamsGroup.asDescribedGroup, StreamsGroupMember.asStreamsGroupDescribeMember,
 StreamsTopology and ConfiguredTopology.
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 _NOT_STORED = 1
-"""The status of a topology description; a plugin of the broker would store it (KIP-1331)."""
+"""The status of a topology description that is not stored; storing needs a plugin (KIP-1331)."""
 
 
 class DescribeStreamsGroup(NamedTuple):
@@ -59,17 +59,17 @@ class DescribeStreamsGroup(NamedTuple):
 
 
 def validate(request: DescribeStreamsGroup, _: Caller, __: GroupSettings) -> ErrorCode:
-    """No group has an empty id."""
+    """Refuse the empty group id."""
     return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
 
 
 def refuse(request: DescribeStreamsGroup, _: Caller, error: ErrorCode) -> DescribedStreamsGroup:
-    """A group that cannot be described now."""
+    """Return the error for a group that cannot be described now."""
     return DescribedStreamsGroup(group_id=request.group_id, error_code=error)
 
 
 def missing(request: DescribeStreamsGroup, _: Caller) -> DescribedStreamsGroup:
-    """A group that does not exist."""
+    """Return GROUP_ID_NOT_FOUND for a missing group."""
     return _not_found(request, f"Group {request.group_id} not found.")
 
 
@@ -88,7 +88,7 @@ def describe_other_kind(
     now_ms: int,
     effects: Effects,
 ) -> None:
-    """A group of another kind is none of these."""
+    """Refuse to describe a group of another kind."""
     effects.reply(reply, _not_found(request, f"Group {group.group_id} is not a streams group."))
 
 
@@ -99,7 +99,7 @@ def describe(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    """Answer with a DescribedStreamsGroup."""
+    """Reply with a DescribedStreamsGroup."""
     topology = _topology(group)
     if topology is None:
         effects.reply(reply, refuse(request, reply.caller, ErrorCode.UNKNOWN_SERVER_ERROR))
@@ -126,7 +126,7 @@ def describe(
 
 
 def _topology(group: StreamsGroup) -> DescribedTopology | None:
-    """The topology: with partitions of internal topics if it is ready, else as it came."""
+    """Return the topology, with internal topic partitions if it is ready, else as received."""
     configured = group.configured
     if configured is not None and configured.is_ready:
         assert configured.subtopologies is not None
@@ -214,7 +214,7 @@ def _member(group: StreamsGroup, member: StreamsMember) -> Computation[Described
 
 
 def _offsets(offsets: Offsets) -> Computation[list[DescribedTaskOffset]]:
-    """Build the offsets in steps: a member may report any number of them."""
+    """Build the offsets in steps, because a member can report any number of them."""
     described: list[DescribedTaskOffset] = []
     for (subtopology_id, partition), offset in offsets.items():
         described.append(
@@ -226,7 +226,7 @@ def _offsets(offsets: Offsets) -> Computation[list[DescribedTaskOffset]]:
 
 
 def _assignment(tasks: Iterable[Mapping[str, Iterable[int]]]) -> DescribedStreamsAssignment:
-    """Active, standby and warm-up tasks; what has still to be given up does not count."""
+    """Return active, standby and warm-up tasks, without the tasks that still have to be revoked."""
     active, standby, warmup = map(_task_ids, tasks)
     return DescribedStreamsAssignment(
         active_tasks=active, standby_tasks=standby, warmup_tasks=warmup

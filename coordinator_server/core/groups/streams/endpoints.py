@@ -1,4 +1,4 @@
-"""Which partitions each process of the application can answer queries about.
+"""The partitions that each process of the application can answer interactive queries for.
 
 Source: EndpointToPartitionsManager, StreamsGroup.buildEndpointToPartitions.
 """
@@ -31,9 +31,9 @@ def partitions_by_endpoint(
     topology: ConfiguredTopology,
     topics: TopicsView,
 ) -> list[EndpointToPartitions]:
-    """The partitions of each member that has an endpoint, by the tasks that it has.
+    """Return the partitions of each member with an endpoint, derived from the member's tasks.
 
-    Raises RefusedError where Kafka fails too: while topics are missing there are no partitions.
+    Raises RefusedError while topics are missing, where Kafka fails too.
     """
     answer: list[EndpointToPartitions] = []
     for member, tasks in members:
@@ -57,9 +57,9 @@ def _partitions(
     subtopologies: Mapping[str, ConfiguredSubtopology],
     topics: TopicsView,
 ) -> list[StreamsTopicPartition]:
-    """The partitions of all topics that the tasks read.
+    """Return the partitions of all topics that the tasks read.
 
-    A topic with fewer partitions than there are tasks counts its first ones, as in Kafka.
+    Of a topic with fewer partitions than tasks only the first tasks are used, as in Kafka.
     """
     partitions: list[StreamsTopicPartition] = []
     for subtopology_id, tasks_of_it in tasks.items():

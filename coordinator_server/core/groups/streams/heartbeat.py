@@ -1,8 +1,8 @@
-"""StreamsGroupHeartbeat: the one request of members of streams groups (KIP-1071).
+"""StreamsGroupHeartbeat: the only request that members of streams groups need (KIP-1071).
 
-A heartbeat may join with a topology, say which tasks the member has, and leave. From it and the
-group follow records, at once written and replayed, the answer, and the internal topics that the
-broker has to create. Source: GroupMetadataManager.streamsGroupHeartbeat.
+A heartbeat can join with a topology, report the member's tasks, and leave. Its records are written
+and replayed before the response is sent; the result also names the internal topics that the broker
+has to create. Source: GroupMetadataManager.streamsGroupHeartbeat.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LEAVING = (LEAVING_EPOCH, STATIC_LEAVING_EPOCH)
 
 
 class HeartbeatResult(NamedTuple):
-    """The answer, and the internal topics to create; the next heartbeat comes in `interval_ms`."""
+    """The response, the internal topics to create, and the heartbeat interval in ms."""
 
     response: StreamsGroupHeartbeatResponse
     to_create: tuple[InternalTopic, ...] = ()
@@ -59,7 +59,7 @@ def _refusal(error: ErrorCode, message: str | None = None) -> HeartbeatResult:
 
 
 def validate(request: StreamsGroupHeartbeatRequest, _: Caller, __: GroupSettings) -> ErrorCode:
-    """What is wrong with a request whatever the group."""
+    """Return the error of a request that is invalid for every group, or NONE."""
     try:
         validation.check(request)
     except RefusedError as refused:
@@ -68,7 +68,7 @@ def validate(request: StreamsGroupHeartbeatRequest, _: Caller, __: GroupSettings
 
 
 def refuse(request: StreamsGroupHeartbeatRequest, _: Caller, error: ErrorCode) -> HeartbeatResult:
-    """A heartbeat answered without its group."""
+    """Return the response to a heartbeat that did not reach a group."""
     if error is not ErrorCode.UNSUPPORTED_VERSION:
         try:
             validation.check(request)
@@ -78,7 +78,7 @@ def refuse(request: StreamsGroupHeartbeatRequest, _: Caller, error: ErrorCode) -
 
 
 def missing(request: StreamsGroupHeartbeatRequest, _: Caller) -> HeartbeatResult:
-    """Only who joins makes a group."""
+    """Refuse a heartbeat to a missing group; only joining members create groups."""
     return _refusal(ErrorCode.GROUP_ID_NOT_FOUND, no_group(request, GroupKind.STREAMS))
 
 
@@ -89,7 +89,7 @@ def heartbeat(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    """Serve a heartbeat to a streams group. Exclusive: it sees what all before it have made."""
+    """Serve a heartbeat; it is exclusive, to see the results of earlier requests."""
     return _serve(group, [], request, reply, now_ms, effects)
 
 
@@ -100,7 +100,7 @@ def first_heartbeat(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    """A heartbeat to a classic group: who joins turns one without members into a streams group."""
+    """Serve a heartbeat to a classic group: a join turns an empty one into a streams group."""
     if request.member_epoch != JOINING_EPOCH or group.state is not EMPTY:
         other_kind(group, request, reply, now_ms, effects)
         return
@@ -116,7 +116,7 @@ def other_kind(
     now_ms: int,
     effects: Effects,
 ) -> None:
-    """A heartbeat to a group of another kind."""
+    """Refuse a heartbeat to a group of another kind."""
     message = members.other_kind(group.group_id, GroupKind.STREAMS)
     effects.reply(reply, _refusal(ErrorCode.GROUP_ID_NOT_FOUND, message))
 
@@ -147,7 +147,10 @@ def _serve(
 
 
 def _leave(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Computation[StreamsPlan]:
-    """A member leaves, for good or for a while. Kafka takes a request to shut down from anybody."""
+    """Plan the heartbeat of a member that leaves, permanently or temporarily.
+
+    As in Kafka, even an unknown member can request the shutdown of the application.
+    """
     member_id = request.member_id
     if request.shutdown_application:
         group.shutdown_member_id = group.shutdown_member_id or member_id
@@ -162,7 +165,7 @@ def _leave(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Comput
 
 
 def _set_timers(group: StreamsGroup, plan: StreamsPlan, now_ms: int) -> None:
-    """The records of a heartbeat are written."""
+    """Start the timers after the records of a heartbeat are written."""
     if plan.member_id is None:
         return
     timers.renew_session(group, plan.member_id, now_ms)

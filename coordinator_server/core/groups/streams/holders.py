@@ -1,6 +1,6 @@
-"""Which processes have which tasks: what the next step of a member depends on.
+"""Holders: the processes that hold each task.
 
-A process is one that the application runs in; its threads are members. Source: the maps of
+A process is an instance of the application; its threads are the members. Source: the maps of
 StreamsGroup from tasks to process ids.
 """
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
 
 
 class Holders:
-    """The tasks that members have, or have still to give up, by process."""
+    """The tasks that members hold or still have to revoke, by process."""
 
     __slots__ = ("_copies", "_runners")
 
     def __init__(self) -> None:
         self._runners: dict[str, dict[int, str]] = {}
         self._copies: dict[tuple[str, int], list[str]] = {}
-        """Task -> the processes that have it as standby or warm-up; a process may be in it twice
-        while a copy of one kind follows one of the other."""
+        """Task -> processes that hold the task as standby or warm-up. A process occurs twice while
+        one copy replaces the other."""
 
     def runner(self, subtopology_id: str, partition: int) -> str | None:
-        """The process in which a task is active."""
+        """Return the process in which a task is active, or None."""
         return self._runners.get(subtopology_id, {}).get(partition)
 
     def has_copy(self, process_id: str, subtopology_id: str, partition: int) -> bool:
-        """Whether a process has a task as standby or warm-up."""
+        """Return whether a process holds a task as standby or warm-up."""
         return process_id in self._copies.get((subtopology_id, partition), ())
 
     def add(self, process_id: str, tasks: OwnedTasks) -> None:
-        """A member of a process has these tasks now."""
+        """Add tasks that a member of the process holds."""
         for subtopology_id, partitions in tasks.active.items():
             runners = self._runners.setdefault(subtopology_id, {})
             runners.update(dict.fromkeys(partitions, process_id))
@@ -40,7 +40,7 @@ class Holders:
             self._copies.setdefault(task, []).append(process_id)
 
     def remove(self, process_id: str, tasks: OwnedTasks) -> None:
-        """A member of a process does not have these tasks any more."""
+        """Remove tasks that a member of the process no longer holds."""
         for subtopology_id, partitions in tasks.active.items():
             runners = self._runners[subtopology_id]
             for partition in partitions:

@@ -1,6 +1,6 @@
-"""A member of a streams group: what it says of itself, and the tasks that it has.
+"""A member of a streams group: its attributes, and its tasks.
 
-Both are values that a record holds; a change makes a new one. Source: StreamsGroupMember.
+Both are immutable values that records hold. Source: StreamsGroupMember.
 """
 
 from __future__ import annotations
@@ -12,15 +12,13 @@ from coordinator_server.core.groups.modern.members import JOINING_EPOCH
 from coordinator_server.core.groups.streams.state import StreamsMemberState
 from coordinator_server.core.groups.streams.tasks import OwnedTasks
 
-"""The member epochs of requests that are no plain heartbeats."""
-
 NOTHING = OwnedTasks()
 
 
 class StreamsMember(NamedTuple):
-    """What a member says of itself; it is one thread of the process `process_id`.
+    """The attributes that a member sends; a member is one thread of the process `process_id`.
 
-    `endpoint` is host and port at which the process answers queries.
+    `endpoint` is the host and port at which the process answers interactive queries.
     """
 
     member_id: str
@@ -36,7 +34,7 @@ class StreamsMember(NamedTuple):
 
 
 class CurrentTasks(NamedTuple):
-    """The tasks that a member has: `assigned`, and `revoking`, which it has still to give up."""
+    """A member's current tasks: `assigned`, and `revoking`, which it still has to revoke."""
 
     epoch: int = JOINING_EPOCH
     previous_epoch: int = JOINING_EPOCH
@@ -45,7 +43,7 @@ class CurrentTasks(NamedTuple):
     revoking: OwnedTasks = NOTHING
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Whether the member has reached the target of `epoch`."""
+        """Return whether the member has reached the target of `epoch`."""
         return self.state is StreamsMemberState.STABLE and self.epoch == epoch
 
 

@@ -1,8 +1,9 @@
-"""How many partitions the internal topics of a topology need.
+"""PartitionCounts: the partition counts of the internal topics of a topology.
 
-A repartition topic gets as many as the subtopologies that write to it read, unless the application
-says how many; topics that are joined have to have the same number; a changelog has one partition
-for each task. Source: RepartitionTopics, CopartitionedTopicsEnforcer and ChangelogTopics.
+A repartition topic gets the largest partition count of the topics read by the subtopologies that
+write to it, unless the application sets a count. Copartitioned topics must have the same count. A
+changelog has one partition per task. Source: RepartitionTopics, CopartitionedTopicsEnforcer and
+ChangelogTopics.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class TopicProblemError(Exception):
-    """The topics are not as the topology needs them; `status` and text go to the members."""
+    """The topics do not fit the topology; `status` and message are sent to the members."""
 
     def __init__(self, status: StatusCode, message: str) -> None:
         super().__init__(message)
@@ -31,9 +32,9 @@ class TopicProblemError(Exception):
 
 
 class PartitionCounts:
-    """What is decided so far, in `decided`, about topics that exist or will be created.
+    """The partition counts decided so far, in `decided`.
 
-    A topology with a group of joined topics that names a topic in no list raises RefusedError.
+    Raises RefusedError if a copartition group refers to a topic index that does not exist.
     """
 
     def __init__(self, topology: Topology, topics: TopicsView) -> None:
@@ -50,7 +51,7 @@ class PartitionCounts:
         ]
 
     def decide(self) -> None:
-        """Decide about all internal topics. Raises TopicProblemError and RefusedError."""
+        """Decide the counts of all internal topics. Raises TopicProblemError and RefusedError."""
         self._decide_repartition_topics()
         for names in self._joined:
             if names:
@@ -65,12 +66,16 @@ class PartitionCounts:
                 self.decided[topic.name] = most
 
     def of(self, name: str) -> int:
-        """The partitions of a topic that exists or is decided about."""
+        """Return the partition count of a topic that exists or is decided."""
         topic = self._topics.topic(name)
         return self.decided[name] if topic is None else len(topic.partitions)
 
     def _decide_repartition_topics(self) -> None:
-        """From the sources down: each round decides about what the last one has made possible."""
+        """Decide the repartition topics, from the sources onwards, in rounds.
+
+        Each round decides the topics whose inputs are known. Raises RefusedError if a round decides
+        no topic, or if no subtopology writes to a repartition source topic.
+        """
         counts = dict(self._fixed)
         waiting = [
             (sink, one)
@@ -109,7 +114,7 @@ class PartitionCounts:
         self.decided.update(counts)
 
     def _copartition(self, names: set[str]) -> None:
-        """Give topics that are joined the same number of partitions."""
+        """Give copartitioned topics the same number of partitions. Raises TopicProblemError."""
         counts = {name: self.of(name) for name in sorted(names)}
         internal = {
             name: count
@@ -120,7 +125,8 @@ class PartitionCounts:
         if external:
             count = _same_count(external, external)
         elif self._fixed:
-            # All that the application has fixed anywhere has to be the same, as in Kafka.
+            # As in Kafka, all counts fixed by the application must be equal, not only those of this
+            # group.
             count = _same_count({name: self.of(name) for name in self._fixed}, internal)
         else:
             count = max(internal.values())
@@ -135,7 +141,10 @@ class PartitionCounts:
 
 
 def _same_count(counts: Mapping[str, int], shown: Mapping[str, int]) -> int:
-    """The one number of partitions of several topics."""
+    """Return the common partition count of several topics.
+
+    Raises TopicProblemError if the counts differ; the message shows `shown`.
+    """
     if len(set(counts.values())) > 1:
         text = ", ".join(f"{name}={count}" for name, count in shown.items())
         message = f"Following topics do not have the same number of partitions: [{{{text}}}]"
@@ -144,7 +153,7 @@ def _same_count(counts: Mapping[str, int], shown: Mapping[str, int]) -> int:
 
 
 def _joined(subtopology: RecordedSubtopology, group: RecordedCopartitionGroup) -> set[str]:
-    """The names of topics that are joined. Raises RefusedError for a place in no list."""
+    """Return the topic names of a copartition group. Raises RefusedError for an invalid index."""
     internal = [topic.name for topic in subtopology.repartition_source_topics]
     names: set[str] = set()
     for places, topics in (

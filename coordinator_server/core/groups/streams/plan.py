@@ -1,4 +1,4 @@
-"""What a heartbeat comes to that does not leave: records, the answer, and what is kept besides.
+"""The plan of a heartbeat that does not leave: records, response, and soft state.
 
 Source: GroupMetadataManager.streamsGroupHeartbeat.
 """
@@ -69,8 +69,8 @@ if TYPE_CHECKING:
 
 
 class SoftState(NamedTuple):
-    """What a group knows besides its records after a heartbeat; a new group forgets it, as in
-    Kafka."""
+    """The group state after a heartbeat that is not recorded. As in Kafka, a new group does not
+    keep this state."""
 
     topology: ConfiguredTopology
     revision: int
@@ -79,10 +79,10 @@ class SoftState(NamedTuple):
 
 
 class StreamsPlan(NamedTuple):
-    """What a heartbeat comes to. `member_id` is None if the member leaves.
+    """The outcome of a heartbeat; `member_id` is None if the member leaves.
 
-    `has_moved` if the tasks that the member has change; `delay_ms` is how long the first assignment
-    has to wait from now on, 0 if it does not, or waits already.
+    `has_moved` is set if the member's tasks change. `delay_ms` is the time that the first
+    assignment has to wait from now on; 0 if there is no delay or the delay is running already.
     """
 
     records: list[CoordinatorRecord]
@@ -95,7 +95,7 @@ class StreamsPlan(NamedTuple):
     offsets: TaskOffsets | None = None
 
     def keep(self, group: StreamsGroup) -> None:
-        """Let the group know what it comes to besides its records."""
+        """Apply the soft state to the group."""
         if self.kept is not None:
             group.configured = self.kept.topology
             group.hashed_revision = self.kept.revision
@@ -112,12 +112,12 @@ def planned(
     caller: Caller,
     now_ms: int,
 ) -> steps.Computation[StreamsPlan]:
-    """The plan of a heartbeat; its records come after `records`. Raises RefusedError."""
+    """Return the plan of a heartbeat, whose records follow `records`. Raises RefusedError."""
     return _StreamsHeartbeat(group, records, request, caller, now_ms).plan()
 
 
 class _Topics(NamedTuple):
-    """The topology as the topics allow it now, with the hash and the revision of the topics."""
+    """The topology on the current topics, with the hash and the revision of the topics."""
 
     topology: ConfiguredTopology
     metadata_hash: int
@@ -125,7 +125,7 @@ class _Topics(NamedTuple):
 
 
 class _StreamsHeartbeat:
-    """A heartbeat on its way to a plan."""
+    """Computes the plan of one heartbeat."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class _StreamsHeartbeat:
         self._listed = TaskLists(request.active_tasks, request.standby_tasks, request.warmup_tasks)
 
     def plan(self) -> steps.Computation[StreamsPlan]:
-        """What it comes to. Raises RefusedError."""
+        """Compute the plan. Raises RefusedError."""
         group, records, member_id = self._group, self._records, self._request.member_id
         if self._is_joining:
             limit, instance_id = group.settings.streams_max_size, self._request.instance_id
@@ -162,7 +162,7 @@ class _StreamsHeartbeat:
             self._request, group.task_offsets.get(member_id, TaskOffsets())
         )
         if offsets is not None and member_id in group.members:
-            group.task_offsets[member_id] = offsets  # they stay if the heartbeat fails after this
+            group.task_offsets[member_id] = offsets  # kept even if the heartbeat fails later
         epoch, configs = self._epoch(topics, bumps=self._bumps(before, after))
         delay_ms = self._delay_ms()
         computation = Computation(group, epoch, topics.topology, configs, self._now_ms)
@@ -188,7 +188,10 @@ class _StreamsHeartbeat:
         )
 
     def _member(self) -> tuple[StreamsMember, CurrentTasks]:
-        """The member as it was before, and the tasks that it has; a blank one that joins."""
+        """Return the member and its tasks before the request; blank for a new member.
+
+        Raises RefusedError if the member is unknown, fenced, or sends another epoch.
+        """
         group, member_id = self._group, self._request.member_id
         instance_id = self._request.instance_id
         current = group.currents.get(member_id, NO_TASKS)
@@ -202,9 +205,10 @@ class _StreamsHeartbeat:
         return member, current
 
     def _bumps(self, before: StreamsMember, after: StreamsMember) -> bool:
-        """Whether what a member says of itself raises the group epoch.
+        """Return whether the change of the member's attributes raises the group epoch.
 
-        A static member may come back with another client id, host, endpoint or timeout.
+        A static member may return with another client id, host, endpoint or timeout without a new
+        epoch.
         """
         if self._request.instance_id is None:
             return after != before
@@ -216,10 +220,10 @@ class _StreamsHeartbeat:
         )
 
     def _check_epoch(self, current: CurrentTasks) -> None:
-        """The epoch has to be right.
+        """Raise RefusedError if the member sends a wrong epoch.
 
-        The one before is right too if the member has nothing else than what it has got since: the
-        answer that told it so was lost.
+        The previous epoch is accepted if the member reports only tasks of its current assignment:
+        the response with the new epoch was lost.
         """
         received = self._request.member_epoch
         is_lost_answer = received == current.previous_epoch and self._listed.are_in(
@@ -228,7 +232,7 @@ class _StreamsHeartbeat:
         check_epoch(self._group, received, current.epoch, is_lost_answer=is_lost_answer)
 
     def _updated(self, member: StreamsMember) -> StreamsMember:
-        """The member with what the request says of it; null leaves a field as it was."""
+        """Return the member updated from the request; null fields stay unchanged."""
         request = self._request
         said: dict[str, Any] = {}
         if request.instance_id is not None:
@@ -249,7 +253,10 @@ class _StreamsHeartbeat:
         return member._replace(client_id=client_id, client_host=client_host, **said)
 
     def _topology(self, member: StreamsMember) -> Topology:
-        """The topology of the group, which the first member brings and nobody changes."""
+        """Return the group's topology, which the first member sends and which cannot change.
+
+        Raises RefusedError if the request has another topology, or the group has none.
+        """
         group, asked = self._group, self._request.topology
         topology = group.topology
         if asked is not None:
@@ -271,7 +278,7 @@ class _StreamsHeartbeat:
         return topology
 
     def _topics(self, topology: Topology) -> steps.Computation[_Topics]:
-        """The topology with the topics as they are now, looked at again if these have changed."""
+        """Return the topology on the current topics; configure it again after a topic change."""
         group, topics = self._group, self._group.environment.topics
         revision = topics.revision
         configured = group.configured
@@ -283,7 +290,7 @@ class _StreamsHeartbeat:
         return _Topics(configured, hashed, revision)
 
     def _check_tasks(self, topology: ConfiguredTopology) -> None:
-        """The tasks that the member lists have to be some, if it is known which there are."""
+        """Raise RefusedError if a listed task does not exist in the topology, once it is ready."""
         if not topology.is_ready:
             return
         assert topology.subtopologies is not None
@@ -292,9 +299,9 @@ class _StreamsHeartbeat:
                 _check_tasks_of(one, topology.subtopologies)
 
     def _epoch(self, topics: _Topics, *, bumps: bool) -> tuple[int, Mapping[str, str]]:
-        """The group epoch, and the settings of the assignor.
+        """Return the group epoch and the assignor configs.
 
-        The epoch rises with a change of members, topics, topology or settings.
+        The epoch rises by one if members, topics, topology or configs have changed.
         """
         group = self._group
         validated = topics.topology.epoch if topics.topology.is_ready else -1
@@ -313,7 +320,7 @@ class _StreamsHeartbeat:
         return epoch, configs
 
     def _delay_ms(self) -> int:
-        """How long the first assignment has to wait from now on."""
+        """Return the time in ms that the first assignment has to wait from now on."""
         group = self._group
         if group.members or group.delays_first_assignment:
             return 0
@@ -322,7 +329,7 @@ class _StreamsHeartbeat:
     def _reconciled(
         self, member: StreamsMember, current: CurrentTasks, target: TaskTarget
     ) -> CurrentTasks:
-        """One step towards the target. Raises RefusedError."""
+        """Return the tasks one step closer to the target. Raises RefusedError."""
         if current.is_reconciled_to(target.epoch):
             return current
         step = TaskReconciliation(
@@ -340,7 +347,7 @@ class _StreamsHeartbeat:
     def _response(
         self, member: StreamsMember, current: CurrentTasks, moved: CurrentTasks, topics: _Topics
     ) -> tuple[StreamsGroupHeartbeatResponse, SoftState]:
-        """The answer, with the tasks and the endpoints if they are news to the member."""
+        """Return the response, with tasks and endpoints if they are new to the member."""
         group, request, topology = self._group, self._request, topics.topology
         response = StreamsGroupHeartbeatResponse(
             member_id=member.member_id,
@@ -379,7 +386,7 @@ class _StreamsHeartbeat:
     def _members_with(
         self, member: StreamsMember, moved: CurrentTasks
     ) -> Iterator[tuple[StreamsMember, OwnedTasks]]:
-        """All members with the tasks that they have; the one at hand is the last."""
+        """Yield all members with their assigned tasks; `member` comes last."""
         for member_id, other in self._group.members_with(member).items():
             if member_id != member.member_id:
                 yield other, self._group.current(member_id).assigned

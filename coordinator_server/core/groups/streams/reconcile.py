@@ -1,9 +1,9 @@
-"""One step of a member towards its target: the tasks that it has after this heartbeat.
+"""One reconciliation step: the tasks of a member after a heartbeat.
 
-A member first gives up what it shall not have any more, and says so by listing what it has. Only
-then it moves to the epoch of the target, and gets what is free by then: a task that no member runs,
-and of which no other member of its process has a copy. A task that the member has in another role
-changes it in one step. Source: CurrentAssignmentBuilder.
+A member first revokes the tasks outside its target, and confirms by listing the tasks it has. Only
+then it moves to the target's epoch and gets the free tasks: tasks that no member runs, and of which
+no other member of its process has a copy. A task that the member already has in another role
+changes its role in one step. Source: CurrentAssignmentBuilder.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ Held = Mapping[str, Collection[int]]
 
 
 class TaskHolders(Protocol):
-    """Which processes have a task, or have still to give it up."""
+    """The processes that hold each task or still have to revoke it."""
 
     def runner(self, subtopology_id: str, partition: int) -> str | None:
-        """The process in which a task is active."""
+        """Return the process in which a task is active, or None."""
 
     def has_copy(self, process_id: str, subtopology_id: str, partition: int) -> bool:
-        """Whether a process has a task as standby or warm-up."""
+        """Return whether a process holds a task as standby or warm-up."""
 
 
 class TaskTarget(NamedTuple):
-    """The epoch of the target assignment, and the tasks of one member in it."""
+    """The epoch of the target assignment, and one member's tasks in it."""
 
     epoch: int
     tasks: MemberTasks
 
 
 class UnknownTaskStateError(Exception):
-    """The member is in a state that is not known here: it has to give up all and rejoin."""
+    """The member's recorded state is unknown: the member must abandon its tasks and rejoin."""
 
 
 class TaskReconciliation(NamedTuple):
     """One step of a member that has not reached its target.
 
-    `listed` is what the member says it has, None when it does not say.
+    `listed` are the tasks that the member reports, or None without a report.
     """
 
     process_id: str
@@ -56,7 +56,7 @@ class TaskReconciliation(NamedTuple):
     listed: MemberTasks | None
 
     def next(self) -> CurrentTasks:
-        """What the member has from now on. Raises UnknownStateError."""
+        """Return the member's next tasks. Raises UnknownTaskStateError."""
         current, listed = self.current, self.listed
         state = current.state
         if state is StreamsMemberState.UNKNOWN:
@@ -70,11 +70,11 @@ class TaskReconciliation(NamedTuple):
         return self._advance(current.epoch)
 
     def _still_has(self, revoking: OwnedTasks) -> bool:
-        """Whether the member has to be taken to have some of `revoking` still."""
+        """Return whether the member may still have some of `revoking`: True without a report."""
         return self.listed is None or holds_any(self.listed, revoking)
 
     def _advance(self, epoch: int) -> CurrentTasks:
-        """Towards the target: give up first, at `epoch`; get what is free, at the target's."""
+        """Advance to the target: revoke first, at `epoch`, then take the free tasks."""
         assigned, target = self.current.assigned, self.target.tasks
         at = self.target.epoch
         active = _Difference.of(assigned.active, target.active, self._may_not_run)
@@ -104,35 +104,35 @@ class TaskReconciliation(NamedTuple):
         return CurrentTasks(epoch, self.current.epoch, state, assigned, revoking)
 
     def _may_not_run(self, subtopology_id: str, partition: int) -> bool:
-        """Whether the task runs anywhere, or another member of the process has a copy of it."""
+        """Return whether the task is active, or another member of the process has a copy of it."""
         assigned = self.current.assigned
         return self.holders.runner(subtopology_id, partition) is not None or self._is_copied(
             (assigned.standby, assigned.warmup), subtopology_id, partition
         )
 
     def _may_not_copy(self, subtopology_id: str, partition: int) -> bool:
-        """Whether the process has the task, unless this member has it as active or warm-up task."""
+        """Return whether the process has the task, except as this member's active or warm-up."""
         assigned = self.current.assigned
         if self.holders.runner(subtopology_id, partition) == self.process_id:
             return partition not in assigned.active.get(subtopology_id, ())
         return self._is_copied((assigned.warmup,), subtopology_id, partition)
 
     def _may_not_warm_up(self, subtopology_id: str, partition: int) -> bool:
-        """Whether the process has the task, unless this member has it as standby task."""
+        """Return whether the process has the task other than as this member's standby task."""
         own = (self.current.assigned.standby,)
         return self.holders.runner(subtopology_id, partition) == self.process_id or self._is_copied(
             own, subtopology_id, partition
         )
 
     def _is_copied(self, own: Iterable[Tasks], subtopology_id: str, partition: int) -> bool:
-        """Whether the process has a copy of the task that is not in `own`."""
+        """Return whether the process has a copy of the task that is not in `own`."""
         return self.holders.has_copy(self.process_id, subtopology_id, partition) and not any(
             partition in tasks.get(subtopology_id, ()) for tasks in own
         )
 
 
 class _Difference(NamedTuple):
-    """Tasks of one kind: which a member keeps and loses, and which are `free` for it to get."""
+    """The kept, lost and `free` (obtainable) tasks of one kind, compared to the target."""
 
     kept: dict[str, dict[int, int]]
     lost: dict[str, dict[int, int]]
@@ -146,7 +146,7 @@ class _Difference(NamedTuple):
         target: Tasks,
         is_held: Callable[[str, int], bool],
     ) -> _Difference:
-        """The way from what is assigned to the target."""
+        """Compare the assigned tasks with the target."""
         kept: dict[str, dict[int, int]] = {}
         lost: dict[str, dict[int, int]] = {}
         free: dict[str, dict[int, int]] = {}
@@ -165,24 +165,24 @@ class _Difference(NamedTuple):
         return cls(kept, lost, free, has_to_wait)
 
     def convert(self, held: Held, giver: _Difference | None = None) -> None:
-        """Grant at once what is free and `held` in another role, which loses it no more."""
+        """Keep free tasks that are `held` in another role; that role no longer loses them."""
         for subtopology_id, partition in _both(held, self.free):
             _move(self.free, subtopology_id, partition, self.kept)
             if giver is not None:
                 _move(giver.lost, subtopology_id, partition)
 
     def keep_promoted(self, target: Tasks) -> None:
-        """Keep the copies of tasks that the member is to run, until it gets these."""
+        """Keep the copies of tasks that become active, until the member gets the active tasks."""
         for subtopology_id, partition in _both(target, self.lost):
             _move(self.lost, subtopology_id, partition, self.kept)
 
     def let_go_of(self, granted: Held) -> None:
-        """Drop the copies of tasks that the member gets."""
+        """Drop the copies of granted active tasks."""
         for subtopology_id, partition in _both(granted, self.kept):
             _move(self.kept, subtopology_id, partition)
 
     def with_free(self, epoch: int) -> dict[str, dict[int, int]]:
-        """What is kept, and what is free as of `epoch`."""
+        """Return the kept tasks, plus the free tasks at `epoch`."""
         tasks = {subtopology_id: dict(kept) for subtopology_id, kept in self.kept.items()}
         for subtopology_id, partitions in self.free.items():
             tasks.setdefault(subtopology_id, {}).update(dict.fromkeys(partitions, epoch))
@@ -206,7 +206,10 @@ def _move(
     partition: int,
     destination: dict[str, dict[int, int]] | None = None,
 ) -> None:
-    """Take a task out of `source`, if it is in it; what has no tasks any more is not in it."""
+    """Remove a task from `source`, if present, and add it to `destination`.
+
+    Subtopologies without tasks are removed from `source`.
+    """
     partitions = source.get(subtopology_id, {})
     epoch = partitions.pop(partition, 0)
     if not partitions:
@@ -216,10 +219,10 @@ def _move(
 
 
 def _at(tasks: Tasks, epoch: int) -> Mapping[str, Mapping[int, int]]:
-    """Tasks of a kind that has no epochs, as if they had."""
+    """Return tasks without epochs with the same epoch for all."""
     return {one: dict.fromkeys(partitions, epoch) for one, partitions in tasks.items()}
 
 
 def _sets(tasks: Mapping[str, Mapping[int, int]]) -> Tasks:
-    """Tasks without their epochs."""
+    """Return the tasks without their epochs."""
     return {one: frozenset(partitions) for one, partitions in tasks.items()}

@@ -1,4 +1,4 @@
-"""The records of a streams group, made from its state and read back.
+"""Conversion of a streams group's state to records and back.
 
 Source: StreamsCoordinatorRecordHelpers.
 """
@@ -44,7 +44,7 @@ def epoch_record(
     validated_topology_epoch: int,
     assignment_configs: Mapping[str, str],
 ) -> CoordinatorRecord:
-    """The group epoch, and what it belongs to: topics, topology, settings of the assignor."""
+    """Return the record of the group epoch, metadata hash, topology epoch and assignor configs."""
     value = StreamsGroupMetadataValue(
         epoch=epoch,
         metadata_hash=metadata_hash,
@@ -55,22 +55,22 @@ def epoch_record(
 
 
 def key_values(values: Mapping[str, str]) -> list[KeyValue]:
-    """A mapping as records hold it."""
+    """Return a mapping as a list of KeyValue, sorted by key."""
     return [KeyValue(key=key, value=value) for key, value in sorted(values.items())]
 
 
 def mapping_of(values: Iterable[KeyValue] | None) -> dict[str, str]:
-    """The mapping that a record holds."""
+    """Return the mapping in a record."""
     return {one.key: one.value for one in values or ()}
 
 
 def topology_record(group_id: str, topology: StreamsGroupTopologyValue) -> CoordinatorRecord:
-    """What the application reads and writes."""
+    """Return the record of the topology."""
     return StreamsGroupTopologyKey(group_id=group_id), topology
 
 
 def member_record(group_id: str, member: StreamsMember) -> CoordinatorRecord:
-    """What a member says of itself."""
+    """Return the record of a member's attributes."""
     endpoint = member.endpoint
     value = StreamsGroupMemberMetadataValue(
         instance_id=member.instance_id,
@@ -87,7 +87,7 @@ def member_record(group_id: str, member: StreamsMember) -> CoordinatorRecord:
 
 
 def member_of(member_id: str, value: StreamsGroupMemberMetadataValue) -> StreamsMember:
-    """The member that a record holds."""
+    """Return the member in a record."""
     endpoint = value.user_endpoint
     return StreamsMember(
         member_id,
@@ -104,7 +104,7 @@ def member_of(member_id: str, value: StreamsGroupMemberMetadataValue) -> Streams
 
 
 def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> CoordinatorRecord:
-    """The epoch of the target assignment, and when it was computed."""
+    """Return the record of the assignment epoch and the assignment timestamp."""
     value = StreamsGroupTargetAssignmentMetadataValue(
         assignment_epoch=epoch, assignment_timestamp=timestamp_ms
     )
@@ -112,7 +112,7 @@ def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> Coordin
 
 
 def target_record(group_id: str, member_id: str, target: MemberTasks) -> CoordinatorRecord:
-    """The tasks that a member shall have."""
+    """Return the record of a member's target tasks."""
     value = StreamsGroupTargetAssignmentMemberValue(
         active_tasks=_target_ids(target.active),
         standby_tasks=_target_ids(target.standby),
@@ -129,7 +129,7 @@ def _target_ids(tasks: Tasks) -> list[TargetTaskIds]:
 
 
 def target_of(value: StreamsGroupTargetAssignmentMemberValue) -> MemberTasks:
-    """The target that a record holds."""
+    """Return the target tasks in a record."""
     return MemberTasks(
         _tasks(value.active_tasks), _tasks(value.standby_tasks), _tasks(value.warmup_tasks)
     )
@@ -140,7 +140,7 @@ def _tasks(listed: Iterable[ListedTasks]) -> Tasks:
 
 
 def current_record(group_id: str, member_id: str, current: CurrentTasks) -> CoordinatorRecord:
-    """The tasks that a member has."""
+    """Return the record of a member's current tasks."""
     assigned, revoking = current.assigned, current.revoking
     value = StreamsGroupCurrentMemberAssignmentValue(
         member_epoch=current.epoch,
@@ -175,7 +175,10 @@ def _current_ids(tasks: Tasks) -> list[CurrentTaskIds]:
 
 
 def current_of(value: StreamsGroupCurrentMemberAssignmentValue) -> CurrentTasks:
-    """The tasks that a record holds; one without epochs is of an earlier release."""
+    """Return the current tasks in a record.
+
+    Records of earlier releases have no assignment epochs; the member epoch is used.
+    """
     epoch = value.member_epoch
     return CurrentTasks(
         epoch=epoch,
@@ -205,7 +208,7 @@ def _epochs(listed: Iterable[CurrentTaskIds], member_epoch: int) -> TaskEpochs:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """The records that end a member."""
+    """Return the tombstones of a member."""
     ids = {"group_id": group_id, "member_id": member_id}
     return [
         (StreamsGroupCurrentMemberAssignmentKey(**ids), None),
@@ -215,7 +218,10 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str]) -> list[CoordinatorRecord]:
-    """The records that end a group, in Kafka's order. Source: createGroupTombstoneRecords."""
+    """Return the tombstones that delete a group, in Kafka's order.
+
+    Source: createGroupTombstoneRecords.
+    """
     ids = [{"group_id": group_id, "member_id": member_id} for member_id in member_ids]
     records: list[CoordinatorRecord] = []
     records += [(StreamsGroupCurrentMemberAssignmentKey(**one), None) for one in ids]

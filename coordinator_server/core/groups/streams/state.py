@@ -11,7 +11,7 @@ from typing import Protocol
 
 
 class StreamsGroupState(StrEnum):
-    """State of a streams group; the values are the names that StreamsGroupDescribe shows."""
+    """The state of a streams group; the values are the names in StreamsGroupDescribe."""
 
     EMPTY = "Empty"
     NOT_READY = "NotReady"
@@ -22,7 +22,7 @@ class StreamsGroupState(StrEnum):
 
 
 class StateFacts(Protocol):
-    """What the state of a group follows from."""
+    """The attributes of a group that determine its state."""
 
     epoch: int
     assignment_epoch: int
@@ -33,11 +33,11 @@ class StateFacts(Protocol):
 
     @property
     def member_count(self) -> int:
-        """How many members the group has."""
+        """The number of members."""
 
     @property
     def has_valid_topology(self) -> bool:
-        """Whether all topics of the topology are as they have to be."""
+        """Whether all topics of the topology exist with the required partition counts."""
 
     @property
     def is_reconciled(self) -> bool:
@@ -52,16 +52,16 @@ STATE_RULES: tuple[tuple[StreamsGroupState, Callable[[StateFacts], bool]], ...] 
     (StreamsGroupState.RECONCILING, lambda group: not group.is_reconciled),
     (StreamsGroupState.STABLE, lambda _: True),
 )
-"""The first state whose rule holds is that of the group."""
+"""The state of a group is the first one whose rule holds."""
 
 
 def state_of(group: StateFacts) -> StreamsGroupState:
-    """The state of a group."""
+    """Return the state of a group."""
     return next(state for state, holds in STATE_RULES if holds(group))
 
 
 class StreamsMemberState(IntEnum):
-    """Where a member is on its way to its target; the numbers are those of its record."""
+    """A member's progress towards its target; the numbers are those in the member's record."""
 
     STABLE = 1
     UNREVOKED_TASKS = 2
@@ -70,5 +70,5 @@ class StreamsMemberState(IntEnum):
 
     @classmethod
     def _missing_(cls, _: object) -> StreamsMemberState:
-        """Of a later version."""
+        """Return UNKNOWN for a state of a later Kafka version."""
         return cls.UNKNOWN

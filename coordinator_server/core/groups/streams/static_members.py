@@ -1,4 +1,4 @@
-"""Static members of streams groups: who has an instance id, and who takes it over.
+"""Static members of streams groups: temporary leave, and takeover of the instance id.
 
 Source: getOrMaybeCreateStaticStreamsGroupMember and streamsGroupStaticMemberGroupLeave of
 GroupMetadataManager.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def replaced(
     group: StreamsGroup, owner_id: str, member_id: str, records: list[CoordinatorRecord]
 ) -> tuple[StreamsMember, CurrentTasks]:
-    """Return the member that takes over from a static member that left for a while, and its tasks.
+    """Return the member that takes over from a temporarily absent static member, and its tasks.
 
     Raises RefusedError if the owner of the instance id has not left.
     """
@@ -48,7 +48,10 @@ def replaced(
 
 
 def leave_for_a_while(group: StreamsGroup, member_id: str) -> list[CoordinatorRecord]:
-    """Return the record of a static member that keeps its tasks until its session ends."""
+    """Return the record of a static member that leaves temporarily.
+
+    The member keeps its tasks until it returns or its session expires.
+    """
     current = group.current(member_id)
     active = {
         subtopology_id: dict.fromkeys(partitions, 0)

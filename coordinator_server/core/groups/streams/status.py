@@ -1,4 +1,4 @@
-"""What the answer to a heartbeat says about the group as a whole.
+"""The status entries of a heartbeat response, which concern the whole group.
 
 Source: StreamsGroupHeartbeatResponse.Status.
 """
@@ -11,7 +11,7 @@ from protocol.apis.streams_group_heartbeat import StreamsStatus
 
 
 class StatusCode(IntEnum):
-    """What is the matter with a group."""
+    """The problems and conditions that a heartbeat response reports."""
 
     STALE_TOPOLOGY = 0
     MISSING_SOURCE_TOPICS = 1
@@ -22,5 +22,5 @@ class StatusCode(IntEnum):
 
 
 def status(code: StatusCode, detail: str) -> StreamsStatus:
-    """An entry of the answer."""
+    """Return a status entry."""
     return StreamsStatus(status_code=code, status_detail=detail)

@@ -1,8 +1,8 @@
 """StreamsGroup: one group of the streams protocol (KIP-1071).
 
-All of its durable state is made by records; requests and timers only compute them. What the topics
-allow (`configured`) and what was asked of all members (`shutdown_member_id`) is not recorded, as in
-Kafka. Source: Kafka's StreamsGroup.
+Only records change the durable state; requests and timers only compute records. As in Kafka, the
+configured topology (`configured`) and the shutdown request (`shutdown_member_id`) are not recorded.
+Source: Kafka's StreamsGroup.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ if TYPE_CHECKING:
 class StreamsGroup(ModernGroup):
     """A group whose tasks the coordinator assigns.
 
-    `members`, `targets` and `currents` are by member id: what each member says of itself, the tasks
-    that it shall have, and those that it has; `holders` knows the latter by task.
+    `members` (attributes), `targets` (target tasks) and `currents` (current tasks) are by member
+    id; `holders` has the current tasks by task.
     """
 
     kind = GroupKind.STREAMS
@@ -78,20 +78,20 @@ class StreamsGroup(ModernGroup):
         super().__init__(group_id, environment)
         self.validated_topology_epoch = 0
         self.assignment_configs: Mapping[str, str] = {}
-        """The settings that the assignor had when the group epoch last rose."""
+        """The assignor configs at the last rise of the group epoch."""
         self.topology: Topology | None = None
         self.members: dict[str, StreamsMember] = {}
         self.targets: dict[str, MemberTasks] = {}
         self.currents: dict[str, CurrentTasks] = {}
         self.holders = Holders()
         self.task_offsets: dict[str, TaskOffsets] = {}
-        """What members report of their tasks, by member id."""
+        """Member id -> task offsets that the member reports."""
 
         self.configured: ConfiguredTopology | None = None
         self.endpoint_epoch = 0
         self.shutdown_member_id: str | None = None
-        """The member that asked to shut the whole application down."""
-        # What `timers` has wait in the purgatory, by member id; and the delay of the first target.
+        """The member that requested the shutdown of the whole application."""
+        # Timers in the purgatory: revocations by member id, and the delay of the first assignment.
         self.revocations: dict[str, DelayedOperation[StreamsGroup]] = {}
         self.first_assignment: DelayedOperation[StreamsGroup] | None = None
 
@@ -159,21 +159,21 @@ class StreamsGroup(ModernGroup):
             self._hold(member_id)
 
     def _release(self, member_id: str) -> None:
-        """The tasks of a member are not held by its process any more."""
+        """Remove a member's tasks from its process."""
         member, current = self.members.get(member_id), self.currents.get(member_id)
         if member is not None and current is not None:
             self.holders.remove(member.process_id, current.assigned)
             self.holders.remove(member.process_id, current.revoking)
 
     def _hold(self, member_id: str) -> None:
-        """The tasks of a member are held by its process, once both are known."""
+        """Add a member's tasks to its process, once member and tasks are both known."""
         member, current = self.members.get(member_id), self.currents.get(member_id)
         if member is not None and current is not None:
             self.holders.add(member.process_id, current.assigned)
             self.holders.add(member.process_id, current.revoking)
 
     def state_records(self) -> list[CoordinatorRecord]:
-        """The records that make this state again."""
+        """Return the records that restore this state."""
         group_id = self.group_id
         records = [member_record(group_id, member) for member in self.members.values()]
         if self.topology is not None:
@@ -194,9 +194,9 @@ class StreamsGroup(ModernGroup):
         )
 
     def removal(self, member_id: str) -> list[CoordinatorRecord]:
-        """Return the records that remove a member: the group epoch rises.
+        """Return the records that remove a member and raise the group epoch.
 
-        If it is the last member, the assignment epoch rises as well, without a time. Source:
+        If the last member is removed, the assignment epoch rises too, without a timestamp. Source:
         streamsGroupFenceMember.
         """
         epoch = self.epoch + 1
@@ -206,19 +206,19 @@ class StreamsGroup(ModernGroup):
         return records
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        """The records that end the group."""
+        """Return the tombstones that delete the group."""
         return group_tombstones(self.group_id, self.members)
 
-    # What follows from it
+    # Derived state
 
     @property
     def state(self) -> StreamsGroupState:
-        """The state, by the rules of `STATE_RULES`."""
+        """The group state, by the rules of `STATE_RULES`."""
         return state_of(self)
 
     @property
     def has_valid_topology(self) -> bool:
-        """Whether all topics of the topology were as they have to be when they were looked at."""
+        """Whether the topology was ready when the group epoch last rose."""
         topology = self.topology
         return topology is not None and topology.epoch == self.validated_topology_epoch
 
@@ -229,7 +229,7 @@ class StreamsGroup(ModernGroup):
         return all(self.current(one).is_reconciled_to(epoch) for one in self.members)
 
     def members_with(self, member: StreamsMember) -> dict[str, StreamsMember]:
-        """Return the members with `member` as it is after a request, in place of its old entry."""
+        """Return the members after a request, with `member` in place of its old entry."""
         members = {**self.members, member.member_id: member}
         owner_id = self.static_ids.get(member.instance_id or "")
         if owner_id is not None and owner_id != member.member_id:
@@ -237,25 +237,28 @@ class StreamsGroup(ModernGroup):
         return members
 
     def last_target(self, member: StreamsMember) -> MemberTasks:
-        """Return the target of a member; a static member has that of the member it replaces."""
+        """Return a member's last target; a static member inherits that of its predecessor."""
         owner_id = self.static_ids.get(member.instance_id or "", member.member_id)
         return self.targets.get(owner_id, MemberTasks())
 
     def last_assigned(self, member: StreamsMember) -> MemberTasks:
-        """Return the tasks that a member has; a static member has those of the one it replaces."""
+        """Return a member's assigned tasks; a static member inherits those of its predecessor."""
         owner_id = self.static_ids.get(member.instance_id or "", member.member_id)
         active, standby, warmup = self.current(owner_id).assigned
         owned = {one: frozenset(partitions) for one, partitions in active.items()}
         return MemberTasks(owned, standby, warmup)
 
     def current(self, member_id: str) -> CurrentTasks:
-        """The tasks that a member has."""
+        """Return a member's current tasks."""
         return self.currents.get(member_id, NO_TASKS)
 
     # Offsets
 
     def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
-        """Members commit with their epoch; with an older one only what they have had since then."""
+        """Check the member epoch; an older epoch may only commit partitions assigned since then.
+
+        Returns UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH or NONE.
+        """
         if request.generation_id_or_member_epoch < 0 and not self.members:
             return ErrorCode.NONE
         if request.member_id not in self.members:
@@ -265,7 +268,7 @@ class StreamsGroup(ModernGroup):
         return self._check_epoch(request)
 
     def check_transactional_commit(self, request: OffsetCommitRequest) -> ErrorCode:
-        """As a plain commit, but that one without a member is taken."""
+        """Check like `check_commit`, but accept commits without a member."""
         received = request.generation_id_or_member_epoch
         if received < 0 and not self.members:
             return ErrorCode.NONE
@@ -289,7 +292,7 @@ class StreamsGroup(ModernGroup):
             revoking = current.revoking.active.get(subtopology_id, {})
             for one in topic.partitions:
                 if is_too_long(one.committed_metadata, limit):
-                    continue  # refused for that, whatever the epoch
+                    continue  # fails with its own error, whatever the epoch
                 index = one.partition_index
                 assigned_at = assigned.get(index, revoking.get(index))
                 if assigned_at is None or received < assigned_at:
@@ -297,7 +300,7 @@ class StreamsGroup(ModernGroup):
         return ErrorCode.NONE
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """A member has to know its epoch; who is no member asks without one."""
+        """Check that a member sends its current epoch; requests without a member send no epoch."""
         if member_id is None and member_epoch < 0:
             return ErrorCode.NONE
         if member_id not in self.members:
@@ -307,13 +310,13 @@ class StreamsGroup(ModernGroup):
         return ErrorCode.NONE
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether the application reads `topic`; it reads nothing while it does not run."""
+        """Return whether the application reads `topic`; False for a group without members."""
         return bool(self.members) and self.topology is not None and topic in self.topology.readers
 
     # Time
 
     @property
     def delays_first_assignment(self) -> bool:
-        """Whether the first target is still to come, after members have had time to join."""
+        """Whether the first assignment is still waiting for more members to join."""
         waiting = self.first_assignment
         return waiting is not None and waiting.deadline_ms is not None

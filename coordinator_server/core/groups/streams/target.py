@@ -1,7 +1,7 @@
-"""The target assignment of a streams group: who shall have which tasks.
+"""The target assignment of a streams group.
 
-Computed by the assignor when the group epoch has risen, but not while the first assignment of the
-group waits for more members, and at most once per `group.streams.assignment.interval.ms`. Source:
+The assignor computes the target when the group epoch has risen, but not during the initial
+rebalance delay, and at most once per `group.streams.assignment.interval.ms`. Source:
 maybeUpdateStreamsTargetAssignment of GroupMetadataManager, and TargetAssignmentBuilder.
 """
 
@@ -44,12 +44,12 @@ _NO_OFFSETS = TaskOffsets()
 
 
 def assignment_configs(group: StreamsGroup) -> Mapping[str, str]:
-    """The settings of the assignor, as they are recorded."""
+    """Return the assignor configs as they are recorded."""
     return {_STANDBY_REPLICAS: str(config(group, STANDBY_REPLICAS))}
 
 
 class Computation(NamedTuple):
-    """What a target assignment is computed of: at group epoch `epoch`, at the time `now_ms`."""
+    """The input of a target assignment, computed for group epoch `epoch` at time `now_ms`."""
 
     group: StreamsGroup
     epoch: int
@@ -65,9 +65,10 @@ class Computation(NamedTuple):
         *,
         is_delayed: bool,
     ) -> steps.Computation[TaskTarget]:
-        """The tasks that `member` shall have; computes the assignment if it may.
+        """Return the target tasks of `member`; compute a new assignment if due.
 
-        `member` is as it is after the heartbeat at hand, which the group does not know yet.
+        `member` is the member after the current heartbeat, which the group state does not contain
+        yet.
         """
         group = self.group
         if is_delayed:
@@ -84,7 +85,10 @@ class Computation(NamedTuple):
     def compute(
         self, members: Mapping[str, StreamsMember], records: list[CoordinatorRecord]
     ) -> steps.Computation[Assignment]:
-        """The tasks of all members; nobody has any while topics are missing or wrong."""
+        """Return the target tasks of all members, and append their records.
+
+        While topics are missing or wrong, no member gets tasks.
+        """
         group, last = self.group, self.group.targets
         subtopologies = self.topology.subtopologies
         targets: Assignment = {}
@@ -117,7 +121,7 @@ class Computation(NamedTuple):
         return targets
 
     def write(self, effects: Effects) -> Steps:
-        """Compute the assignment of the members as they are, if it may be, and have it recorded."""
+        """Compute and record the assignment of the current members, if the interval allows it."""
         if self.group.may_assign(ASSIGNMENT_INTERVAL, self.now_ms):
             records: list[CoordinatorRecord] = []
             yield from self.compute(self.group.members, records)
@@ -130,7 +134,7 @@ def _delayed(reason: str) -> StreamsStatus:
 
 
 def first_target(group: StreamsGroup, now_ms: int, effects: Effects) -> Steps:
-    """The delay of the first assignment is over."""
+    """Compute the first assignment, after its delay."""
     topology = group.configured
     if group.members and group.epoch > group.assignment_epoch and topology is not None:
         computation = Computation(group, group.epoch, topology, group.assignment_configs, now_ms)

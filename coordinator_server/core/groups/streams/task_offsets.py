@@ -1,4 +1,4 @@
-"""The offsets that members of a streams group report of their tasks; described, never recorded.
+"""The task offsets that members of a streams group report; shown in descriptions, not recorded.
 
 Source: MemberTaskOffsets.
 """
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     )
 
 Offsets = Mapping[tuple[str, int], int]
-"""Offsets by subtopology and partition."""
+"""(subtopology id, partition) -> offset."""
 
 
 class TaskOffsets(NamedTuple):
-    """How far a member has restored its tasks, and how far it could."""
+    """A member's restored offsets by task, and the end offsets."""
 
     reached: Offsets = {}
     ends: Offsets = {}
@@ -35,7 +35,10 @@ class TaskOffsets(NamedTuple):
 def reported(
     request: StreamsGroupHeartbeatRequest, before: TaskOffsets
 ) -> Computation[TaskOffsets | None]:
-    """Return the offsets after a heartbeat, None if it reports none. Raises RefusedError."""
+    """Return the offsets after a heartbeat, or None without a report.
+
+    Raises RefusedError if a task is listed twice.
+    """
     reached, ends = request.task_offsets, request.task_end_offsets
     if reached is None and ends is None:
         return None

@@ -1,7 +1,7 @@
-"""Tasks of streams groups: sets of them, and what of them a request lists.
+"""Task sets of streams groups, and the task lists of requests.
 
-A task is a partition of a subtopology. It is active in one member, and may be kept as a copy of its
-state by members of other processes (standby and warm-up). Source: TasksTuple, TasksTupleWithEpochs.
+A task is a partition of a subtopology. A task is active in one member; members of other processes
+may keep copies of its state (standby and warm-up). Source: TasksTuple, TasksTupleWithEpochs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ V = TypeVar("V")
 
 
 class OwnedTasks(NamedTuple):
-    """Tasks that a member has: as those of a target, but that the active ones have epochs."""
+    """The tasks of a member, as in a target but with epochs for active tasks."""
 
     active: TaskEpochs = {}
     standby: Tasks = {}
@@ -29,11 +29,11 @@ class OwnedTasks(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no task in it."""
+        """Whether there are no tasks."""
         return not (self.active or self.standby or self.warmup)
 
     def copies(self) -> Iterator[tuple[str, int]]:
-        """Each standby and warm-up task, as (subtopology id, partition)."""
+        """Yield each standby and warm-up task, as (subtopology id, partition)."""
         for tasks in (self.standby, self.warmup):
             for subtopology_id, partitions in tasks.items():
                 for partition in partitions:
@@ -41,27 +41,27 @@ class OwnedTasks(NamedTuple):
 
 
 class ListedTasks(Protocol):
-    """Tasks of one subtopology, as messages and records list them."""
+    """The tasks of one subtopology, as messages and records list them."""
 
     subtopology_id: str
     partitions: list[int]
 
 
 class TaskLists(NamedTuple):
-    """The tasks that a request lists; each list is None if it is not in the request."""
+    """The task lists of a request; each list is None if the field is null."""
 
     active: Sequence[ListedTasks] | None
     standby: Sequence[ListedTasks] | None
     warmup: Sequence[ListedTasks] | None
 
     def owned(self) -> MemberTasks | None:
-        """What the member has; None if it does not say so. Raises RefusedError."""
+        """Return the reported tasks, or None without a report. Raises RefusedError."""
         if self.active is None or self.standby is None or self.warmup is None:
             return None
         return MemberTasks(*map(tasks_by_id, (self.active, self.standby, self.warmup)))
 
     def are_in(self, tasks: OwnedTasks) -> bool:
-        """Whether the member says what it has, and has nothing else than `tasks`."""
+        """Return whether the member reports its tasks, and all of them are in `tasks`."""
         return all(map(_are_in, self, tasks))
 
 
@@ -76,12 +76,12 @@ def _are_in(listed: Sequence[ListedTasks] | None, tasks: Mapping[str, Container[
 
 
 def tasks_by_id(listed: Iterable[ListedTasks]) -> Tasks:
-    """Tasks by subtopology. Raises RefusedError if one is listed twice."""
+    """Return the tasks by subtopology. Raises RefusedError if a subtopology is listed twice."""
     return unique((one.subtopology_id, frozenset(one.partitions)) for one in listed)
 
 
 def unique(pairs: Iterable[tuple[K, V]]) -> dict[K, V]:
-    """The pairs as a mapping. Raises RefusedError if a key comes twice, where Kafka throws."""
+    """Return the pairs as a dict. Raises RefusedError for a duplicate key, where Kafka throws."""
     mapping: dict[K, V] = {}
     for key, value in pairs:
         if key in mapping:
@@ -91,7 +91,7 @@ def unique(pairs: Iterable[tuple[K, V]]) -> dict[K, V]:
 
 
 def holds_any(tasks: MemberTasks, others: OwnedTasks) -> bool:
-    """Whether a task of the same kind is in both."""
+    """Return whether both have a task of the same kind."""
     return any(
         partition in other.get(subtopology_id, ())
         for own, other in zip(tasks, others, strict=True)

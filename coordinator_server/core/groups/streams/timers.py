@@ -1,7 +1,7 @@
-"""The timers of a streams group: sessions, the time to give tasks up, the first assignment.
+"""The timers of a streams group: sessions, revocations, and the first assignment.
 
-The broker decides how long a session lasts; how long a member may take to give tasks up is its own
-rebalance timeout. The first assignment of an empty group waits for more members. Source:
+The broker sets the session timeout; the time for revocations is the member's rebalance timeout. The
+first assignment of an empty group waits for more members. Source:
 scheduleStreamsGroupSessionTimeout, scheduleStreamsGroupRebalanceTimeout and
 computeDelayedTargetAssignment of GroupMetadataManager.
 """
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 
 
 class StreamsSession(MemberTimer["StreamsGroup"]):
-    """Ends the session of a member."""
+    """The session timer of a member."""
 
     def on_expiration(self, group: StreamsGroup, now_ms: int, effects: Effects) -> None:
-        """The member is fenced; it learns of it when it speaks again."""
+        """Fence the member; its next request returns an error."""
         timeout_ms = config(group, SESSION_TIMEOUT)
         session_expired(group, self.member_id, timeout_ms, effects)
         _fence(group, self, Trigger.MEMBER_EXPIRED, timeout_ms, effects)
 
 
 class TaskRevocation(MemberTimer["StreamsGroup"]):
-    """Ends a member that does not give its tasks up in time."""
+    """Fences a member that does not revoke its tasks in time."""
 
     def on_expiration(self, group: StreamsGroup, now_ms: int, effects: Effects) -> None:
-        """The member is fenced."""
+        """Fence the member."""
         timeout_ms = group.members[self.member_id].rebalance_timeout_ms
         revocation_expired(group, self.member_id, timeout_ms, effects)
         _fence(group, self, Trigger.STALLED, timeout_ms, effects)
@@ -63,20 +63,23 @@ def _fence(
 
 
 class DelayedAssignment(DelayedOperation["StreamsGroup"]):
-    """Computes the first assignment after the members have had time to join."""
+    """Computes the first assignment after the initial rebalance delay."""
 
     def on_expiration(self, group: StreamsGroup, now_ms: int, effects: Effects) -> Steps:
-        """Compute it, unless nobody is left or the topics have not been looked at yet."""
+        """Compute the assignment, unless the group is empty or its topics are not yet checked."""
         return first_target(group, now_ms, effects)
 
 
 def renew_session(group: StreamsGroup, member_id: str, now_ms: int) -> None:
-    """Start a member's session again."""
+    """Start or renew a member's session."""
     renew(group, StreamsSession, member_id, now_ms + config(group, SESSION_TIMEOUT))
 
 
 def watch_revocation(group: StreamsGroup, member_id: str, now_ms: int) -> None:
-    """What a member has has changed: wait for it to give up what it has to, if anything."""
+    """Restart the revocation timer after a member's current tasks have changed.
+
+    The timer runs only while the member has tasks to revoke.
+    """
     if member_id in group.revocations:
         group.purgatory.cancel(group.revocations.pop(member_id))
     if group.current(member_id).state is not StreamsMemberState.UNREVOKED_TASKS:
@@ -87,14 +90,14 @@ def watch_revocation(group: StreamsGroup, member_id: str, now_ms: int) -> None:
 
 
 def delay_first_assignment(group: StreamsGroup, delay_ms: int, now_ms: int) -> None:
-    """Let the first assignment wait."""
+    """Start the initial rebalance delay."""
     if group.first_assignment is None:
         group.first_assignment = DelayedAssignment()
     group.purgatory.schedule(group.first_assignment, now_ms + delay_ms)
 
 
 def load_finished(group: StreamsGroup, now_ms: int) -> None:
-    """Every member gets a whole session to send its next heartbeat. Source: onLoaded."""
+    """Start a full session for every member after loading. Source: onLoaded."""
     for member_id in group.members:
         renew_session(group, member_id, now_ms)
         watch_revocation(group, member_id, now_ms)

@@ -1,4 +1,4 @@
-"""What the application of a streams group reads and writes, as its first member has said.
+"""Topology: the topics that a streams application reads and writes, from its first member.
 
 Source: StreamsTopology.
 """
@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 
 
 class Topology(NamedTuple):
-    """A topology, which `recorded` is all of. Its subtopologies are by id.
+    """A topology; `recorded` is its record, `subtopologies` are by id.
 
-    `readers` says which subtopology reads a topic; `topics` are all topics that have to be there.
+    `readers` maps a topic to the subtopology that reads it. `topics` are all topics that must
+    exist.
     """
 
     recorded: StreamsGroupTopologyValue
@@ -42,16 +43,16 @@ class Topology(NamedTuple):
 
     @property
     def epoch(self) -> int:
-        """The epoch that the application gives to its topology."""
+        """The topology epoch set by the application."""
         return self.recorded.epoch
 
     def is_same_as(self, other: Topology) -> bool:
-        """Whether it says the same; in which order the subtopologies come is no matter."""
+        """Return whether both are equal, regardless of the order of subtopologies."""
         return self.epoch == other.epoch and self.subtopologies == other.subtopologies
 
 
 def topology_of(recorded: StreamsGroupTopologyValue) -> Topology:
-    """The topology that a record holds. Raises RefusedError if it cannot be one."""
+    """Return the topology in a record. Raises RefusedError if the topology is invalid."""
     if recorded.epoch < 0:
         raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
     by_id = unique((one.subtopology_id, one) for one in recorded.subtopologies)
@@ -65,7 +66,7 @@ def topology_of(recorded: StreamsGroupTopologyValue) -> Topology:
 
 
 def source_topics(subtopology: RecordedSubtopology) -> list[str]:
-    """The names of all topics that a subtopology reads."""
+    """Return the names of all topics that a subtopology reads."""
     return [
         *subtopology.source_topics,
         *(topic.name for topic in subtopology.repartition_source_topics),
@@ -73,7 +74,7 @@ def source_topics(subtopology: RecordedSubtopology) -> list[str]:
 
 
 def recorded_topology(topology: StreamsTopology) -> StreamsGroupTopologyValue:
-    """A topology of a request as it is recorded; it shares nothing with the request."""
+    """Return a topology of a request as a record value; nothing is shared with the request."""
     return StreamsGroupTopologyValue(
         epoch=topology.epoch,
         subtopologies=[_recorded(one) for one in topology.subtopologies],

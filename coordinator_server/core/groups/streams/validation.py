@@ -1,4 +1,4 @@
-"""What is wrong with a StreamsGroupHeartbeat whatever its group.
+"""Checks of a StreamsGroupHeartbeat that do not depend on its group.
 
 Source: throwIfStreamsGroupHeartbeatRequestIsUsingUnsupportedFeatures and
 throwIfStreamsGroupHeartbeatRequestIsInvalid of GroupCoordinatorService.
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 UNSET_TIMEOUT = -1
 MOST_ENTRIES = 4_000
-"""A topology with more subtopologies, topics, configs and groups of joined topics than this in all
-is refused, and so are more tags. Kafka has no such limit, but that of what fits into a record; no
-broker could create so many topics at once."""
+"""The largest total of subtopologies, topics, configs and copartition groups in a topology, and the
+largest number of client tags. Kafka limits only the record size, but no broker could create so many
+topics at once."""
 
 Complaints = Iterator[tuple[bool, str]]
-"""Whether it is so, and Kafka's text for it."""
+"""(condition, Kafka's message): the request is refused if the condition is true."""
 
 
 def check(request: StreamsGroupHeartbeatRequest) -> None:
-    """Raises RefusedError for a request that is refused without a look at its group."""
+    """Raise RefusedError for a request that is invalid for every group."""
     if request.topology is not None and is_too_large(request.topology):
         message = f"A topology of more than {MOST_ENTRIES} entries is not served."
         raise RefusedError(ErrorCode.STREAMS_INVALID_TOPOLOGY, message)
@@ -42,7 +42,7 @@ def check(request: StreamsGroupHeartbeatRequest) -> None:
 
 
 def is_too_large(topology: StreamsTopology) -> bool:
-    """Whether the broker would be busy with a topology for too long."""
+    """Return whether processing the topology would block the broker for too long."""
     left = MOST_ENTRIES - len(topology.subtopologies)
     for one in topology.subtopologies:
         if left < 0:
@@ -105,7 +105,7 @@ def _malformed_join(request: StreamsGroupHeartbeatRequest) -> Complaints:
 
 
 def _check_changelogs(topology: StreamsTopology) -> None:
-    """The broker alone says how many partitions a changelog has."""
+    """Raise RefusedError if a changelog sets a partition count, which only the broker may do."""
     changelogs: Iterable[tuple[str, int]] = (
         (topic.name, topic.partitions)
         for one in topology.subtopologies

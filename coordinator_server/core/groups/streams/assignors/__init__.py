@@ -1,4 +1,4 @@
-"""The assignor of streams groups: who shall run which tasks.
+"""The assignor of streams groups.
 
 Source: the package `org.apache.kafka.coordinator.group.streams.assignor`.
 """

@@ -1,7 +1,7 @@
-"""LeastFirst: a queue that gives what has the least load.
+"""LeastFirst: a priority queue with the lowest load first.
 
-The heap of `heapq` would do, but which of several with the same load comes first is another one
-there. This is the order of Java's PriorityQueue, so that the assignment is that of Kafka.
+Items with equal load have the same order as in Java's PriorityQueue, so that assignments equal
+Kafka's; the order of `heapq` differs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class LeastFirst(Generic[T]):
-    """A binary heap. The load of what is in it must not change."""
+    """A binary heap. The load of a queued item must not change."""
 
     def __init__(self, items: Iterable[T], load: Callable[[T], float]) -> None:
         self._load = load
@@ -25,7 +25,7 @@ class LeastFirst(Generic[T]):
         return bool(self._heap)
 
     def add(self, item: T) -> None:
-        """Put it in."""
+        """Add an item."""
         heap, load = self._heap, self._load
         own_load, place = load(item), len(heap)
         heap.append(item)
@@ -38,7 +38,7 @@ class LeastFirst(Generic[T]):
         heap[place] = item
 
     def pop(self) -> T:
-        """Take the least one out."""
+        """Remove and return the item with the lowest load."""
         heap, load = self._heap, self._load
         item = heap.pop()
         if not heap:

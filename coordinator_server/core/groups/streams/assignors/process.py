@@ -9,9 +9,9 @@ TaskId = tuple[str, int]
 
 
 class Process:
-    """A process: its members, and the tasks that it has so far. It runs no task twice.
+    """A process: its members, and their tasks so far. A process has each task only once.
 
-    `counts` says how many tasks each member has, `active` and `standby` which ones; `load` is the
+    `counts` has the number of tasks by member id, `active` and `standby` the tasks; `load` is the
     number of tasks per member.
     """
 
@@ -25,22 +25,22 @@ class Process:
         self._by_load: LeastFirst[str] | None = None
 
     def add_member(self, member_id: str) -> None:
-        """One more thread, before the first task."""
+        """Add a member, before the first task is added."""
         self.counts[member_id] = 0
         self.active[member_id] = []
         self.standby[member_id] = []
 
     def has_task(self, task: TaskId) -> bool:
-        """Whether one of the members has it, active or standby."""
+        """Return whether a member of the process has the task, active or standby."""
         return task in self._tasks
 
     def add_task(self, member_id: str, task: TaskId, *, is_active: bool) -> int:
-        """Give a task to a member; how many the member has now."""
-        self._by_load = None  # the order in it is no longer right
+        """Add a task to a member; return the member's number of tasks."""
+        self._by_load = None  # the queue order is now invalid
         return self._add(member_id, task, is_active=is_active)
 
     def add_task_to_least_loaded(self, task: TaskId, *, is_active: bool) -> int:
-        """Give a task to the member that has least; how many that one has now."""
+        """Add a task to the least-loaded member; return that member's number of tasks."""
         if self._by_load is None:
             self._by_load = LeastFirst(self.counts, self.counts.__getitem__)
         member_id = self._by_load.pop()

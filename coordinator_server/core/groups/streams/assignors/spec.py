@@ -1,7 +1,7 @@
-"""What the task assignor is given, and what it answers.
+"""The input and output of the task assignor.
 
-Members are taken in the order of the mapping; in Kafka that is the order of a hash table. Source:
-GroupSpec, MemberMetadataAndState, TopologyDescriber and MemberAssignment of Kafka's streams groups.
+Members are processed in mapping order; Kafka uses the order of a hash table. Source: GroupSpec,
+MemberMetadataAndState, TopologyDescriber and MemberAssignment of Kafka's streams groups.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 Tasks = Mapping[str, frozenset[int]]
-"""Subtopology id -> partitions: each is a task."""
+"""Subtopology id -> partitions; each partition is a task."""
 
 
 class MemberTasks(NamedTuple):
-    """The tasks of a member: those that it runs, those whose state it keeps as a copy, and those
-    whose state it fetches so that it can run them soon."""
+    """The tasks of a member: active tasks, standby tasks (copies of the state), and warm-up tasks,
+    whose state the member restores to run them soon."""
 
     active: Tasks = {}
     standby: Tasks = {}
@@ -23,13 +23,13 @@ class MemberTasks(NamedTuple):
 
 
 Assignment = Mapping[str, MemberTasks]
-"""Member id -> what the member shall run."""
+"""Member id -> target tasks."""
 
 
 class StreamsMemberSpec(NamedTuple):
-    """A member: one thread of a process. `tasks` are those that it has.
+    """A member, one thread of a process; `tasks` are its current tasks.
 
-    `offsets` are how far it has restored tasks, also tasks of which it has the state only.
+    `offsets` are its restored offsets by task, including tasks of which it has only the state.
     """
 
     process_id: str
@@ -38,15 +38,15 @@ class StreamsMemberSpec(NamedTuple):
 
 
 class Subtopology(NamedTuple):
-    """A part of the topology. `task_count` is the most partitions that one of its source topics
-    has; `is_stateful` if it has a changelog topic."""
+    """A part of the topology. `task_count` is the largest partition count of its source topics;
+    `is_stateful` is set if it has a changelog topic."""
 
     task_count: int
     is_stateful: bool
 
 
 class StreamsGroupSpec(NamedTuple):
-    """A group. `standby_replicas` is Kafka's `num.standby.replicas`."""
+    """The group to assign; `standby_replicas` is Kafka's `num.standby.replicas`."""
 
     members: Mapping[str, StreamsMemberSpec]
     subtopologies: Mapping[str, Subtopology]

@@ -1,9 +1,9 @@
-"""The sticky task assignor: tasks stay where they or their state are, as far as loads are even.
+"""The sticky task assignor: tasks stay with their state, as far as the load stays even.
 
-Active tasks first: to who ran the task, then to who has a copy of its state, then to the process
-with the least load. A copy is a standby task, or an offset that a member has reported: standby
-tasks come first, then larger offsets. Then the standby tasks of what has state, each in a process
-of its own. Source: StickyTaskAssignor (KIP-1071).
+Active tasks are assigned first: to the previous member, else to a member with a copy of the state,
+else to the least-loaded process. A copy is a standby task or a reported offset: standby tasks come
+first, then larger offsets. Standby tasks of stateful subtopologies follow, each in another process.
+Source: StickyTaskAssignor (KIP-1071).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def sticky(spec: StreamsGroupSpec) -> Computation[Assignment]:
-    """Who shall run what."""
+    """Return the assignment."""
     if not spec.members:
         return {}
     return (yield from _StickyBuilder(spec).build())
@@ -40,14 +40,14 @@ class _StickyMember(NamedTuple):
 
     @property
     def task_count(self) -> int:
-        """How many tasks it has so far."""
+        """The member's number of tasks so far."""
         return self.process.counts[self.member_id]
 
 
 class _Quota:
-    """How many tasks a member may get by preference: an even share of what is left.
+    """The number of tasks for which a member is preferred: an even share of the remaining tasks.
 
-    Members that have reached it are out, with what they have.
+    Members that reach the quota are removed from the shares, with their tasks.
     """
 
     def __init__(self, task_count: int, member_count: int) -> None:
@@ -58,7 +58,7 @@ class _Quota:
         return -(-self._tasks // self._members) if self._members else 0
 
     def note(self, count: int) -> None:
-        """A member has `count` tasks now."""
+        """Record that a member has `count` tasks now."""
         if count == self.each:
             self._tasks -= count
             self._members -= 1
@@ -91,7 +91,7 @@ class _StickyBuilder:
         self._candidates: dict[TaskId, list[tuple[bool, int, _StickyMember]]] = {}
 
     def build(self) -> Computation[Assignment]:
-        """Who shall run what."""
+        """Return the assignment."""
         yield from self._note_members()
         yield from self._assign_active()
         if self._replicas:
@@ -105,7 +105,7 @@ class _StickyBuilder:
         return assignment
 
     def _note_members(self) -> Computation[None]:
-        """The members, with what they had."""
+        """Collect the members, their previous tasks and their copies of state."""
         reported: set[TaskId] = set()
         for one in self._spec.members.values():
             for task in one.offsets:
@@ -142,7 +142,7 @@ class _StickyBuilder:
     def _add_candidate(
         self, task: TaskId, is_idle: bool, offset: int, member: _StickyMember
     ) -> None:
-        """Note a member with state of a task (Kafka's StandbyCandidate)."""
+        """Record a member that has state of a task (Kafka's StandbyCandidate)."""
         self._candidates.setdefault(task, []).append((is_idle, -offset, member))
 
     # Active tasks
@@ -166,11 +166,17 @@ class _StickyBuilder:
                 yield
 
     def _goes_back(self, task: TaskId) -> bool:
-        """Give an active task to the member that had it, if that one has room."""
+        """Assign an active task to its previous member, if that member has room.
+
+        Returns whether the task is assigned.
+        """
         return self._is_taken(task, self._last_active.get(task))
 
     def _goes_to_its_copy(self, task: TaskId) -> bool:
-        """Give an active task to a member that kept a copy of it, if there is one with room."""
+        """Assign an active task to a member with a copy of its state, if that member has room.
+
+        Returns whether the task is assigned.
+        """
         members = self._last_standby.get(task)
         return self._is_taken(task, _least_loaded(members) if members else None)
 
@@ -201,12 +207,15 @@ class _StickyBuilder:
         for task, replicas in sorted(missing, reverse=True):
             for _ in range(replicas):
                 if not self._has_found_process(task, processes):
-                    break  # each process has it
+                    break  # every process has the task
             if self._pace.is_due(replicas):
                 yield
 
     def _last_keeper(self, task: TaskId) -> _StickyMember | None:
-        """Who ran the task, else who kept a copy: in a process without it, if there is room."""
+        """Return the previous active member, else a previous standby member, or None.
+
+        The member must have room, and its process must not have the task.
+        """
         member = self._last_active.get(task)
         if member is not None and not member.process.has_task(task) and self._has_room(member):
             return member
@@ -218,7 +227,7 @@ class _StickyBuilder:
         return member.task_count < self._quota.each
 
     def _has_found_process(self, task: TaskId, processes: LeastFirst[Process]) -> bool:
-        """Give a standby task to the least loaded process that does not have it yet."""
+        """Add a standby task to the least-loaded process without it; return whether one exists."""
         asked = [processes.pop()]
         while processes and asked[-1].has_task(task):
             asked.append(processes.pop())
@@ -231,10 +240,10 @@ class _StickyBuilder:
 
 
 def _least_loaded(members: list[_StickyMember], task: TaskId | None = None) -> _StickyMember | None:
-    """Return the first member, or a later one with less, in a process with less than before.
+    """Return the least-loaded member: the first, or a later one with lower process and own load.
 
-    With a `task`, only members count whose process does not have the task. (Kafka:
-    findPrevMemberWithLeastLoad)
+    With a `task`, only members whose process does not have the task count; None if there is none.
+    Source: findPrevMemberWithLeastLoad.
     """
     least: _StickyMember | None = None
     load, count = inf, inf

@@ -1,4 +1,4 @@
-"""DescribeGroups: what a group of the classic protocol shows of itself."""
+"""DescribeGroups: the description of a classic group."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class DescribeGroup(NamedTuple):
 
 
 def refuse(request: DescribeGroup, _: Caller, error: ErrorCode) -> DescribedGroup:
-    """A group that cannot be described now."""
+    """Return the error for a group that cannot be described now."""
     return DescribedGroup(group_id=request.group_id, error_code=error)
 
 
 def missing(request: DescribeGroup, caller: Caller) -> DescribedGroup:
-    """A group that does not exist is Dead; since v6 that is an error with a message (KIP-1043)."""
+    """Describe a missing group as Dead; since v6 with an error and a message (KIP-1043)."""
     return _dead(request, caller, f"Group {request.group_id} not found.")
 
 
@@ -62,7 +62,7 @@ def describe_other_kind(
     now_ms: int,
     effects: Effects,
 ) -> None:
-    """A group of another kind: there are other requests for it."""
+    """Describe a group of another kind as Dead, like a missing group."""
     message = f"Group {group.group_id} is not a classic group."
     effects.reply(reply, _dead(request, reply.caller, message))
 
@@ -74,9 +74,9 @@ def describe(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    """Answer with a DescribedGroup.
+    """Reply with a DescribedGroup.
 
-    Protocol and metadata show in Stable only; the last assignments show in every state.
+    Protocol and metadata are included only in state Stable, the last assignments in every state.
     """
     is_stable = group.state is STABLE
     members: list[DescribedGroupMember] = []

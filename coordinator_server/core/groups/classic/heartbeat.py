@@ -1,4 +1,4 @@
-"""Heartbeat: the hot path. A few dictionary look-ups and one number moved.
+"""Heartbeat: the hot path, with a few dict look-ups and one changed number.
 
 Source: GroupMetadataManager.classicGroupHeartbeat.
 """
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.settings import GroupSettings
 
 _RESPONSE = {error: frozen(HeartbeatResponse(error_code=error)) for error in ErrorCode}
-"""One immutable response per error: a heartbeat builds no object."""
+"""One immutable response per error, so that a heartbeat allocates no object."""
 
 _RESPONSE_IN = {state: _RESPONSE[error] for state, error in HEARTBEAT_ANSWER.items()}
 
 
 def validate(request: HeartbeatRequest, _: Caller, __: GroupSettings) -> ErrorCode:
-    """Empty group id."""
+    """Refuse the empty group id."""
     return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
 
 
 def refuse(_: HeartbeatRequest, __: Caller, error: ErrorCode) -> HeartbeatResponse:
-    """A heartbeat answered without its group."""
+    """Return the response to a heartbeat that did not reach a group."""
     return _RESPONSE[error]
 
 
 def missing(_: HeartbeatRequest, __: Caller) -> HeartbeatResponse:
-    """A group that does not exist has no members."""
+    """Return UNKNOWN_MEMBER_ID for a missing group."""
     return _RESPONSE[ErrorCode.UNKNOWN_MEMBER_ID]
 
 
@@ -47,7 +47,7 @@ def heartbeat(
     now_ms: int,
     effects: Effects,
 ) -> None:
-    """Renew the session of a member of this generation; always answered at once."""
+    """Renew the session of a member of this generation; the response is never parked."""
     member = group.membership.members.get(request.member_id)
     if (
         member is None
@@ -64,7 +64,7 @@ def heartbeat(
 
 
 def _check(group: GroupMetadata, request: HeartbeatRequest) -> ErrorCode:
-    """All checks in Kafka's order."""
+    """Return the result of all checks, in Kafka's order."""
     error = group.check_member(request.member_id, request.group_instance_id)
     if error is ErrorCode.NONE and request.generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
@@ -78,5 +78,5 @@ HEARTBEAT = GroupApi(
     missing=missing,
     validate=validate,
     at_once=True,
-    error_while_loading=ErrorCode.NONE,  # keeps the members quiet, as Kafka does
+    error_while_loading=ErrorCode.NONE,  # as in Kafka, so that members do not rejoin during loading
 )

@@ -1,4 +1,4 @@
-"""JoinGroup: a member joins, rejoins, or takes the place of its former self.
+"""JoinGroup: a member joins, rejoins, or replaces its former static member.
 
 Source: GroupMetadataManager.classicGroupJoin…, KIP-345 (static members), KIP-394 (member id
 required), KIP-814 (static leader and skipAssignment).
@@ -47,7 +47,7 @@ SKIP_ASSIGNMENT_SINCE = 9
 
 
 def validate(request: JoinGroupRequest, _: Caller, settings: GroupSettings) -> ErrorCode:
-    """Empty group id, or a session timeout out of bounds (inclusive)."""
+    """Refuse an empty group id, or a session timeout outside the (inclusive) bounds."""
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     least_ms, most_ms = settings.min_session_timeout_ms, settings.max_session_timeout_ms
@@ -57,27 +57,27 @@ def validate(request: JoinGroupRequest, _: Caller, settings: GroupSettings) -> E
 
 
 def refuse(request: JoinGroupRequest, caller: Caller, error: ErrorCode) -> JoinGroupResponse:
-    """A refused JoinGroup, with the member id of the request."""
+    """Return a refused JoinGroup, with the member id of the request."""
     return join_error(request.member_id, error, caller.api_version)
 
 
 def missing(request: JoinGroupRequest, caller: Caller) -> JoinGroupResponse:
-    """A member id of a group that does not exist."""
+    """Return UNKNOWN_MEMBER_ID for a missing group."""
     return refuse(request, caller, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 def wrong_kind(_: JoinGroupRequest, caller: Caller) -> JoinGroupResponse:
-    """A group that no classic member can be in."""
+    """Return INCONSISTENT_GROUP_PROTOCOL for a group that classic members cannot join."""
     return join_error("", ErrorCode.INCONSISTENT_GROUP_PROTOCOL, caller.api_version)
 
 
 def creates_group(request: JoinGroupRequest) -> bool:
-    """A join without a member id makes the group."""
+    """Return whether the request creates a missing group: requests without a member id do."""
     return not request.member_id
 
 
 class Join:
-    """One JoinGroup on its way: the request, its reply, and the protocols that it lists."""
+    """A JoinGroup in progress: the request, its reply, and its protocols."""
 
     __slots__ = ("api_version", "caller", "protocols", "reply", "request")
 
@@ -95,7 +95,7 @@ class Join:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The rebalance timeout; v0 has none and uses the session timeout."""
+        """The rebalance timeout in ms; v0 has no such field and uses the session timeout."""
         if self.api_version == 0:
             return self.request.session_timeout_ms
         return self.request.rebalance_timeout_ms
@@ -108,12 +108,12 @@ def join(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    """Handle a JoinGroup that passed `validate`; answered now or parked."""
+    """Handle a JoinGroup that passed `validate`; the request is answered now or parked."""
     serve(group, Join(request, reply, (yield from listed_protocols(request))), now_ms, effects)
 
 
 def listed_protocols(request: JoinGroupRequest) -> Generator[None, None, Protocols]:
-    """The protocols of a request, read in steps."""
+    """Return the protocols of a request, read in steps."""
     listed: list[tuple[str, bytes]] = []
     for number, protocol in enumerate(request.protocols, start=1):
         listed.append((protocol.name, bytes(protocol.metadata)))
@@ -137,7 +137,7 @@ def serve(group: GroupMetadata, one_join: Join, now_ms: int, effects: Effects) -
         _join_unknown(group, one_join, now_ms, effects)
     elif member_id in group.membership.pending:
         if request.group_instance_id is not None:
-            # A static member is never given a member id to join with. Kafka throws here.
+            # Static members never get a member id to join with, so Kafka throws here.
             error = ErrorCode.UNKNOWN_SERVER_ERROR
             effects.reply(reply, join_error("", error, one_join.api_version))
             return
@@ -147,18 +147,18 @@ def serve(group: GroupMetadata, one_join: Join, now_ms: int, effects: Effects) -
 
 
 def _record_new_group(group: GroupMetadata, effects: Effects) -> None:
-    """A new group is recorded at once, even if the join is then refused."""
+    """Record a new group at once, even if the join is then refused."""
     group.is_new = False
     effects.event("group.created", group=group.group_id)
     effects.write([group.record()])
 
 
 def _check(group: GroupMetadata, join: Join) -> ErrorCode:
-    """The checks before anything is changed, but for a member over `group.max.size`."""
+    """Check the request; apart from a member beyond `group.max.size`, nothing is changed."""
     request = join.request
     member_id = request.member_id
     if not _has_room(group, member_id):
-        # Kafka removes the member, and does not check whether the others are now complete.
+        # Kafka removes the member without checking whether all remaining members have joined.
         _forget(group, member_id)
         return ErrorCode.GROUP_MAX_SIZE_REACHED
     if not _fits(group, join):
@@ -169,10 +169,10 @@ def _check(group: GroupMetadata, join: Join) -> ErrorCode:
 
 
 def _has_room(group: GroupMetadata, member_id: str) -> bool:
-    """Whether `group.max.size` lets the member in.
+    """Return whether `group.max.size` admits the member.
 
-    In PreparingRebalance the members that have rejoined count, not all members, so a group that is
-    over its size loses the last ones to rejoin.
+    In PreparingRebalance only the members that have rejoined count, so a group above the limit
+    loses the last members to rejoin.
     """
     membership = group.membership
     if group.state is EMPTY:
@@ -185,9 +185,10 @@ def _has_room(group: GroupMetadata, member_id: str) -> bool:
 
 
 def _forget(group: GroupMetadata, member_id: str) -> None:
-    """Remove a pending member id, or a member that has nothing parked.
+    """Remove a pending member id, or a member without parked requests.
 
-    It can be a member only in PreparingRebalance: in other states it is counted as a member.
+    The id can belong to a member only in PreparingRebalance: in other states a member always has
+    room.
     """
     pending = group.membership.pending.pop(member_id, None)
     if pending is not None:
@@ -201,7 +202,7 @@ def _forget(group: GroupMetadata, member_id: str) -> None:
 
 
 def _fits(group: GroupMetadata, join: Join) -> bool:
-    """Whether the protocols of the request go together with those of the members."""
+    """Return whether the protocols of the request match those of the members."""
     protocol_type = join.request.protocol_type
     if group.state is EMPTY:
         return bool(protocol_type) and bool(join.protocols)
@@ -212,7 +213,7 @@ def _fits(group: GroupMetadata, join: Join) -> bool:
 
 
 def requires_known_id(request: JoinGroupRequest, api_version: int) -> bool:
-    """Whether a new member is first given a member id to join with (KIP-394); no static one is."""
+    """Return whether a new member must first get a member id (KIP-394); static members need not."""
     return (
         not request.member_id
         and request.group_instance_id is None
@@ -221,7 +222,7 @@ def requires_known_id(request: JoinGroupRequest, api_version: int) -> bool:
 
 
 def _join_unknown(group: GroupMetadata, join: Join, now_ms: int, effects: Effects) -> None:
-    """A join without a member id: a static member, or a new member that needs an id (KIP-394)."""
+    """Handle a join without a member id: a static member, or a new member (KIP-394)."""
     request, caller = join.request, join.caller
     instance_id = request.group_instance_id
     prefix = (caller.client_id or "") if instance_id is None else instance_id
@@ -242,7 +243,7 @@ def _join_unknown(group: GroupMetadata, join: Join, now_ms: int, effects: Effect
 
 
 def _add(group: GroupMetadata, member_id: str, join: Join, now_ms: int, effects: Effects) -> None:
-    """Add a new member: it stays parked until the join phase ends."""
+    """Add a new member, whose request stays parked until the join phase ends."""
     request, caller, membership = join.request, join.caller, group.membership
     pending = membership.pending.pop(member_id, None)
     if pending is not None:
@@ -263,7 +264,7 @@ def _add(group: GroupMetadata, member_id: str, join: Join, now_ms: int, effects:
         group.protocol_type = intern(request.protocol_type)
     membership.add(member)
     membership.park_join(member, join.reply)
-    # It does not know its id yet and cannot send heartbeats: this bounds how long it waits.
+    # A new member does not know its id and cannot send heartbeats, so its wait is limited.
     timeout_ms = group.settings.new_member_join_timeout_ms
     group.purgatory.schedule(member.session, now_ms + timeout_ms)
     effects.event(
@@ -278,7 +279,7 @@ def _add(group: GroupMetadata, member_id: str, join: Join, now_ms: int, effects:
 
 
 def _join_known(group: GroupMetadata, join: Join, now_ms: int, effects: Effects) -> None:
-    """A member joins again: because of a rebalance, with new metadata, or without need."""
+    """Handle the join of a known member, which may rejoin without need."""
     request = join.request
     member = group.membership.members[request.member_id]
     is_leader = group.membership.leader_id == member.member_id
@@ -289,7 +290,7 @@ def _join_known(group: GroupMetadata, join: Join, now_ms: int, effects: Effects)
     elif changed or state is PREPARING_REBALANCE:
         trigger = Trigger.METADATA_CHANGED
     else:
-        # It may have missed the answer: send the current generation once more.
+        # The member may have missed the response, so send the current generation again.
         show_members = is_leader and state is COMPLETING_REBALANCE
         members = members_for_leader(group) if show_members else []
         effects.reply(join.reply, join_response(group, member, members))
@@ -306,12 +307,12 @@ def _replace_static(
     now_ms: int,
     effects: Effects,
 ) -> None:
-    """A static member has restarted: it gets a new member id, the old one is fenced."""
+    """Replace a restarted static member: it gets a new member id, and the old id is fenced."""
     old_member_id, old_leader_id = member.member_id, group.membership.leader_id
     before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
     _fence(group, member, effects)
     _rename(group, member, new_member_id)
-    # As in Kafka, the session timeout of the request counts from the next renewal on.
+    # As in Kafka, the session timeout of the request applies from the next renewal on.
     group.renew_session(member, now_ms)
     _update(group, member, join, effects)
     effects.event(
@@ -322,14 +323,14 @@ def _replace_static(
         instance=member.group_instance_id,
     )
     if group.state is not STABLE or group.membership.selected_protocol() != group.protocol_name:
-        # In CompletingRebalance the leader may be assigning to the old id already.
+        # In CompletingRebalance the leader may already be computing an assignment for the old id.
         cause = caused_by(Trigger.MEMBER_REPLACED, member, join.request.reason)
         prepare_or_complete(group, cause, now_ms, effects)
         return
 
     def done(error: ErrorCode, now_ms: int, effects: Effects) -> None:
         if group.state is not STABLE or member.awaiting_join is not join.reply:
-            return  # a rebalance has begun meanwhile: it answers, and records the member again
+            return  # a newer rebalance answers the request and records the member
         group.membership.take_join(member)
         if error is ErrorCode.NONE:
             _answer_replaced(group, member, join, old_leader_id, effects)
@@ -350,10 +351,10 @@ def _answer_replaced(
     old_leader_id: str | None,
     effects: Effects,
 ) -> None:
-    """Answer a static member that took its old place in a Stable group.
+    """Answer a static member that was replaced in a Stable group.
 
-    A leader must not assign again. From v9 on the answer says so; before, it names the old id as
-    the leader, so that the member takes itself for a follower and only syncs (KIP-814).
+    The leader must not assign again. Since v9 the response has skip_assignment; before, it names
+    the old id as the leader, so that the member acts as a follower and only syncs (KIP-814).
     """
     is_leader = group.membership.leader_id == member.member_id
     if join.api_version >= SKIP_ASSIGNMENT_SINCE:
@@ -365,7 +366,7 @@ def _answer_replaced(
 
 
 def _fence(group: GroupMetadata, member: MemberMetadata, effects: Effects) -> None:
-    """Answer the parked requests of a static member's former self."""
+    """Answer the parked requests of the former static member with FENCED_INSTANCE_ID."""
     error = ErrorCode.FENCED_INSTANCE_ID
     joining = group.membership.take_join(member)
     if joining is not None:
@@ -377,7 +378,7 @@ def _fence(group: GroupMetadata, member: MemberMetadata, effects: Effects) -> No
 
 
 def _rename(group: GroupMetadata, member: MemberMetadata, member_id: str) -> None:
-    """Move a static member to another member id; its session has to be started again."""
+    """Change the member id of a static member; the caller has to restart the session."""
     group.purgatory.cancel(member.session)
     if group.awaited_syncs is not None and member.member_id in group.awaited_syncs:
         group.awaited_syncs.remove(member.member_id)
@@ -387,14 +388,14 @@ def _rename(group: GroupMetadata, member: MemberMetadata, member_id: str) -> Non
 
 
 def _update(group: GroupMetadata, member: MemberMetadata, join: Join, effects: Effects) -> None:
-    """Take over what the request says about the member, and park it."""
+    """Update the member from the request, and park the request."""
     if member.protocols != join.protocols:
         group.membership.set_protocols(member, join.protocols)
     member.rebalance_timeout_ms = join.rebalance_timeout_ms
     member.session_timeout_ms = join.request.session_timeout_ms
     replaced = group.membership.park_join(member, join.reply)
     if replaced is not None:
-        # The same member asks again on another connection: the older request ends here.
+        # The member sent a newer request on another connection, so the older one is answered.
         error = ErrorCode.REBALANCE_IN_PROGRESS
         effects.reply(replaced, join_error(member.member_id, error, replaced.caller.api_version))
 

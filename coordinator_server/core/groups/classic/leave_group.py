@@ -30,17 +30,17 @@ MEMBERS_SINCE = 3
 
 
 def validate(request: LeaveGroupRequest, _: Caller, __: GroupSettings) -> ErrorCode:
-    """Empty group id."""
+    """Refuse the empty group id."""
     return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
 
 
 def refuse(_: LeaveGroupRequest, __: Caller, error: ErrorCode) -> LeaveGroupResponse:
-    """A LeaveGroup refused as a whole."""
+    """Return an error for the whole request."""
     return LeaveGroupResponse(error_code=error)
 
 
 def missing(request: LeaveGroupRequest, caller: Caller) -> LeaveGroupResponse:
-    """A group that does not exist has no members."""
+    """Return UNKNOWN_MEMBER_ID for every member of a missing group."""
     results = [
         result(identity, ErrorCode.UNKNOWN_MEMBER_ID)
         for identity in identities(request, caller.api_version)
@@ -55,7 +55,7 @@ def leave(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    """Remove each member named; when the last one leaves, answered after the write."""
+    """Remove each named member; if the last member leaves, reply after the write."""
     caller = reply.caller
     results: list[MemberResponse] = []
     causes: list[Cause] = []
@@ -82,21 +82,21 @@ def leave(
 
 
 def identities(request: LeaveGroupRequest, api_version: int) -> list[MemberIdentity]:
-    """The members to leave: a list since v3, one member id before."""
+    """Return the members that leave: a list since v3, one member id before."""
     if api_version >= MEMBERS_SINCE:
         return request.members
     return [MemberIdentity(member_id=request.member_id)]
 
 
 def response(results: list[MemberResponse], api_version: int) -> LeaveGroupResponse:
-    """One result per member; up to v2 there is one member, whose error is the top-level one."""
+    """Return the response: one result per member since v3, the only member's error before."""
     if api_version >= MEMBERS_SINCE:
         return LeaveGroupResponse(members=results)
     return LeaveGroupResponse(error_code=results[0].error_code)
 
 
 def result(member: MemberIdentity, error: ErrorCode) -> MemberResponse:
-    """The result of one member, with the ids of the request."""
+    """Return the result of one member, with the ids of the request."""
     return MemberResponse(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,
@@ -107,11 +107,11 @@ def result(member: MemberIdentity, error: ErrorCode) -> MemberResponse:
 def _remove(
     group: GroupMetadata, identity: MemberIdentity, effects: Effects
 ) -> tuple[ErrorCode, Cause | None]:
-    """Remove one member or pending member id; the cause of a rebalance if a member is gone."""
+    """Remove a member or a pending member id; return the error, and the cause of the rebalance."""
     membership = group.membership
     member_id = identity.member_id
     if not member_id:
-        # An administrator names a static member by its instance id alone.
+        # An administrator names a static member by instance id alone.
         instance_id = identity.group_instance_id
         member_id = membership.static_ids.get(instance_id, "") if instance_id is not None else ""
         if not member_id:

@@ -1,4 +1,4 @@
-"""Loading and unloading of a group with its partition of `__consumer_offsets`, and its end."""
+"""Load, unload and restore a classic group."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ UNKNOWN_TIMESTAMP = -1
 
 
 def load_finished(group: GroupMetadata, now_ms: int, effects: Effects) -> None:
-    """The log has been replayed: continue the generation that it describes.
+    """Continue the recorded generation after the log was replayed.
 
-    Every member gets a whole session to send its first request. A group above `group.max.size`
-    is rebalanced. Source: GroupMetadataManager.onLoaded.
+    Every member gets a full session to send its first request. A group above `group.max.size` is
+    rebalanced. Source: GroupMetadataManager.onLoaded.
     """
     recorded = group.recorded
     if recorded is not None:
@@ -40,7 +40,7 @@ def load_finished(group: GroupMetadata, now_ms: int, effects: Effects) -> None:
 
 
 def _explain_load(group: GroupMetadata, now_ms: int, effects: Effects) -> None:
-    """No rebalance, but the account of a group with members continues from here."""
+    """Publish a report of the load of a group with members, which is not a rebalance."""
     recorded = group.recorded
     loaded = Rebalance(Cause(Trigger.COORDINATOR_LOADED), group.generation_id, recorded, now_ms)
     effects.explain(
@@ -49,7 +49,7 @@ def _explain_load(group: GroupMetadata, now_ms: int, effects: Effects) -> None:
 
 
 def restore(group: GroupMetadata, recorded: GroupMetadataValue) -> None:
-    """Continue the generation of a record, but for the sessions."""
+    """Restore the generation and members of a record, without starting sessions."""
     timestamp_ms = recorded.current_state_timestamp
     group.state = STABLE if recorded.members else EMPTY
     group.state_timestamp_ms = None if timestamp_ms == UNKNOWN_TIMESTAMP else timestamp_ms
@@ -58,7 +58,7 @@ def restore(group: GroupMetadata, recorded: GroupMetadataValue) -> None:
     group.protocol_name = recorded.protocol
     for recorded_member in recorded.members:
         rebalance_timeout_ms = recorded_member.rebalance_timeout
-        if rebalance_timeout_ms == -1:  # a record of v0
+        if rebalance_timeout_ms == -1:  # a record of version 0
             rebalance_timeout_ms = recorded_member.session_timeout
         member = MemberMetadata(
             recorded_member.member_id,
@@ -76,9 +76,9 @@ def restore(group: GroupMetadata, recorded: GroupMetadataValue) -> None:
 
 
 def unload(group: GroupMetadata, now_ms: int, effects: Effects) -> None:
-    """The partition moves, or the broker stops: answer what is parked, and end.
+    """Unload the group because its partition moves or the broker stops; answer parked requests.
 
-    A group that has ended in the same drain has nothing parked.
+    A group that ended in the same drain has no parked requests.
     """
     if group.state is DEAD:
         return

@@ -1,4 +1,4 @@
-"""A member of a classic group, and the delayed operations that belong to one member id."""
+"""A member of a classic group, and the delayed operations of a member id."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from protocol.apis.sync_group import SyncGroupResponse
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""(protocol name, the member's metadata for it), in the member's order of preference."""
+"""(protocol name, the member's metadata), in the member's order of preference."""
 
 
 LISTS_SHARED, SHARED_LENGTH, SHARED_BYTES = 1024, 8, 4096
-"""How many different lists of protocols are remembered, and how long they may be."""
+"""The number of cached protocol lists, and the largest list: entries and bytes."""
 
 
 def shared_protocols(protocols: Protocols) -> Protocols:
-    """An equal list that an earlier member had, if there was one: most have the same."""
+    """Return an equal cached list if there is one, because most members have the same protocols."""
     if len(protocols) > SHARED_LENGTH:
         return protocols
     size_bytes = sum([len(name) + len(metadata) for name, metadata in protocols])
@@ -36,8 +36,9 @@ def _shared(protocols: Protocols) -> Protocols:
 class MemberMetadata:
     """One member of a classic group (Kafka's ClassicGroupMember); soft state.
 
-    `awaiting_join` and `awaiting_sync` are the replies to its parked requests. `is_new` until its
-    first JoinGroup is answered: it does not know its id before and cannot send heartbeats.
+    `awaiting_join` and `awaiting_sync` are the replies to parked requests. `is_new` is set until
+    the first JoinGroup is answered: until then the member does not know its id and cannot send
+    heartbeats.
     """
 
     __slots__ = (
@@ -82,18 +83,18 @@ class MemberMetadata:
 
     @property
     def is_static(self) -> bool:
-        """Whether it has a group instance id (KIP-345)."""
+        """Whether the member has a group instance id (KIP-345)."""
         return self.group_instance_id is not None
 
     @property
     def cannot_expire(self) -> bool:
-        """Whether a parked request keeps its session alive; not that of a new member."""
+        """Whether a parked request keeps the session alive; False for a new member."""
         return not self.is_new and (
             self.awaiting_join is not None or self.awaiting_sync is not None
         )
 
     def metadata_for(self, protocol: str | None) -> bytes:
-        """Its metadata for `protocol` (the first, when it named the protocol twice)."""
+        """Return the metadata for `protocol`; the first entry if the protocol is listed twice."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
@@ -104,11 +105,11 @@ class HasSessions(Protocol):
     """A group whose members have sessions."""
 
     def session_expired(self, member_id: str, now_ms: int, effects: Effects) -> None:
-        """The session of a member has ended, or the time to use a pending member id."""
+        """Handle the expiry of a member's session or of a pending member id."""
 
 
 class DelayedHeartbeat(DelayedOperation[HasSessions]):
-    """Ends the session of a member, or drops a pending member id that was never used."""
+    """Expires the session of a member, or a pending member id."""
 
     __slots__ = ("member_id",)
 
@@ -117,5 +118,5 @@ class DelayedHeartbeat(DelayedOperation[HasSessions]):
         self.member_id = member_id
 
     def on_expiration(self, group: HasSessions, now_ms: int, effects: Effects) -> None:
-        """Source: GroupMetadataManager.expireClassicGroupMemberHeartbeat."""
+        """Expire the session. Source: GroupMetadataManager.expireClassicGroupMemberHeartbeat."""
         group.session_expired(self.member_id, now_ms, effects)

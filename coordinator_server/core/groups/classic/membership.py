@@ -1,7 +1,7 @@
-"""Membership of a group: members, static ids, pending member ids, the leader, the protocol vote.
+"""ClassicMembership: members, static ids, pending ids, leader and protocol votes.
 
-Plain bookkeeping without time or requests (the data half of Kafka's ClassicGroup). The counts are
-updated with every change, so that no request costs more because a group is large.
+The data half of Kafka's ClassicGroup, without time or requests. Counts are updated with every
+change, so that the cost of a request does not grow with the group.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 _TABLE_SIZE = 16
-"""The table size of a small HashMap of Java."""
+"""The table size of a small Java HashMap."""
 
 
 class ClassicMembership:
-    """Members by id in the order in which they joined, and what follows from them.
+    """The members by id, in join order, and derived data.
 
-    `pending` holds member ids that were given out and not used yet (MEMBER_ID_REQUIRED).
+    `pending` has the member ids that were given out but not used yet (MEMBER_ID_REQUIRED).
     """
 
     __slots__ = ("_supported", "awaiting_join", "leader_id", "members", "pending", "static_ids")
@@ -54,7 +54,7 @@ class ClassicMembership:
             self.leader_id = member.member_id
 
     def remove(self, member: MemberMetadata) -> None:
-        """Remove a member, whose requests are answered; the oldest member follows a leader."""
+        """Remove a member without parked requests; the oldest member succeeds a leader."""
         assert member.awaiting_join is None
         assert member.awaiting_sync is None
         del self.members[member.member_id]
@@ -65,7 +65,7 @@ class ClassicMembership:
             self.leader_id = next(iter(self.members), None)
 
     def rename(self, member: MemberMetadata, new_member_id: str) -> None:
-        """Give a static member a new id; it keeps its position, and stays leader if it was."""
+        """Give a static member a new id; its position and leadership are kept."""
         old_member_id = member.member_id
         assert member.group_instance_id is not None
         self.members = {
@@ -78,7 +78,7 @@ class ClassicMembership:
         member.member_id = new_member_id
 
     def set_protocols(self, member: MemberMetadata, protocols: Protocols) -> None:
-        """Replace what a member supports."""
+        """Replace the protocols of a member."""
         self._count(member.protocols, -1)
         member.protocols = protocols
         self._count(protocols, +1)
@@ -86,7 +86,7 @@ class ClassicMembership:
     def park_join(
         self, member: MemberMetadata, reply: Reply[JoinGroupResponse]
     ) -> Reply[JoinGroupResponse] | None:
-        """Let a member wait for the end of the join phase; returns the reply that it replaces."""
+        """Park a JoinGroup until the end of the join phase; return the reply that it replaces."""
         replaced = member.awaiting_join
         if replaced is None:
             self.awaiting_join += 1
@@ -94,7 +94,7 @@ class ClassicMembership:
         return replaced
 
     def take_join(self, member: MemberMetadata) -> Reply[JoinGroupResponse] | None:
-        """Take out the parked JoinGroup of a member, to be answered."""
+        """Remove and return the parked JoinGroup of a member, or None."""
         reply = member.awaiting_join
         if reply is not None:
             self.awaiting_join -= 1
@@ -108,11 +108,11 @@ class ClassicMembership:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest of the members' rebalance timeouts; 0 without members."""
+        """The longest rebalance timeout of the members in ms; 0 without members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that the leader has joined; False when no member has."""
+        """Make a member that has joined the leader; return False if no member has joined."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].awaiting_join is not None:
@@ -124,14 +124,14 @@ class ClassicMembership:
         return False
 
     def supports_any(self, names: Iterable[str]) -> bool:
-        """Whether every member supports one of `names`."""
+        """Return whether every member supports the same one of `names`."""
         count = len(self.members)
         return any(self._supported.get(name) == count for name in names)
 
     def selected_protocol(self) -> str:
-        """Every member votes for its first protocol that all support; most votes win.
+        """Return the protocol with the most votes; each member votes for its first common protocol.
 
-        In a tie the order of Java's HashMap decides, as in Kafka.
+        Ties are broken by the order of Java's HashMap, as in Kafka.
         """
         count = len(self.members)
         votes: Counter[str] = Counter()
@@ -144,9 +144,10 @@ class ClassicMembership:
         return max(votes, key=lambda name: (votes[name], -java_bucket(name, _TABLE_SIZE)))
 
     def _count(self, protocols: Protocols, by: int) -> None:
-        """Count the protocols of a member, each name once even if it is listed twice.
+        """Count the protocols of a member, each name once.
 
-        Those of an only member are all there are: no need to count a long list one by one.
+        A single member's protocols are all there are, so a long list need not be counted entry by
+        entry.
         """
         if len(self.members) <= 1:
             members = self.members.values()

@@ -1,8 +1,8 @@
 """GroupMetadata: one group of the classic protocol.
 
-It joins the durable state (committed offsets and the last GroupMetadata record, made by records)
-with the soft state of the current round: membership, parked requests, timers. The requests of the
-API have a module each; they take the group first and return nothing or steps.
+The group combines durable state (committed offsets and the last GroupMetadata record) with the soft
+state of the current generation: membership, parked requests, timers. Each API has its own module,
+whose functions take the group first and return nothing or steps.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class GroupMetadata(Group):
-    """A consumer group of the classic protocol."""
+    """A group of the classic protocol."""
 
     kind = GroupKind.CLASSIC
 
@@ -66,14 +66,14 @@ class GroupMetadata(Group):
         self.protocol_name: str | None = None
         self.membership = ClassicMembership()
         self.subscribed_topics: frozenset[str] | None = None
-        """Topics of the last completed join phase; None if unknown (see `subscription`)."""
+        """The topics of the last completed join phase; None if unknown (see `subscription`)."""
 
         self.join_operation: DelayedJoin | None = None
         self.sync_operation = DelayedSync()
         self.awaited_syncs: set[str] | None = None
-        """Members of this generation that have not sent SyncGroup yet; None when all have."""
+        """The members of this generation that have not sent SyncGroup yet; None if all have."""
         self.assignment_in_flight: int | None = None
-        """The generation whose assignment is being written."""
+        """The generation whose assignment is being written, or None."""
 
     session_expired = rebalance.session_expired
 
@@ -98,22 +98,22 @@ class GroupMetadata(Group):
         return self
 
     def state_records(self) -> list[CoordinatorRecord]:
-        """The last GroupMetadata record."""
+        """Return the last GroupMetadata record, if there is one."""
         if self.recorded is None:
             return []
         return [(GroupMetadataKey(group=self.group_id), self.recorded)]
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        """The record that ends the group."""
+        """Return the tombstone that deletes the group."""
         return [(GroupMetadataKey(group=self.group_id), None)]
 
     @property
     def is_blank(self) -> bool:
-        """Whether the log holds nothing (any more) of the group."""
+        """Whether the log holds no record of the group."""
         return self.recorded is None and not self.offsets
 
     def record(self, assignments: Mapping[str, bytes] | None = None) -> CoordinatorRecord:
-        """The GroupMetadata record of the current state, with the given or current assignments."""
+        """Return the GroupMetadata record of the current state, with `assignments` if given."""
         members = [
             RecordedMember(
                 member_id=member.member_id,
@@ -146,7 +146,7 @@ class GroupMetadata(Group):
 
     @property
     def new_member_id(self) -> Callable[[str], str]:
-        """`new_member_id(prefix)` makes member ids."""
+        """`new_member_id(prefix)` makes a member id."""
         return self.environment.new_member_id
 
     @property
@@ -166,17 +166,17 @@ class GroupMetadata(Group):
 
     @property
     def uses_consumer_protocol(self) -> bool:
-        """Whether its members' metadata are subscriptions of the consumer protocol."""
+        """Whether the members' metadata are subscriptions of the consumer protocol."""
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     def transition_to(self, state: GroupState, now_ms: int) -> None:
-        """Move to `state`; an illegal transition is a bug."""
+        """Change the state. Raises AssertionError for an illegal transition."""
         assert (self.state, state) in TRANSITIONS, f"{self.group_id}: {self.state} -> {state}"
         self.state = state
         self.state_timestamp_ms = now_ms
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """Whether the caller is a member: NONE, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
+        """Return NONE if the caller is a member, else UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
         if group_instance_id is not None:
             owner = self.membership.static_ids.get(group_instance_id)
             if owner is None:
@@ -188,18 +188,18 @@ class GroupMetadata(Group):
         return ErrorCode.NONE
 
     def await_no_sync(self, member_id: str) -> None:
-        """A member has synced, or is gone."""
+        """Stop waiting for the SyncGroup of a member that has synced or is removed."""
         if self.awaited_syncs is not None:
             self.awaited_syncs.discard(member_id)
             if not self.awaited_syncs:
                 self.awaited_syncs = None
 
     def renew_session(self, member: MemberMetadata, now_ms: int) -> None:
-        """Start a member's session again."""
+        """Start or renew a member's session."""
         self.purgatory.schedule(member.session, now_ms + member.session_timeout_ms)
 
     def refresh_subscriptions(self) -> None:
-        """Compute `subscribed_topics`; done when a join phase ends and after loading."""
+        """Compute `subscribed_topics`, at the end of a join phase and after loading."""
         if self.uses_consumer_protocol:
             self.subscribed_topics = subscribed_topics(
                 member.metadata_for(self.protocol_name)
@@ -210,11 +210,11 @@ class GroupMetadata(Group):
 
     @property
     def member_count(self) -> int:
-        """How many members the group has."""
+        """The number of members."""
         return len(self.membership.members)
 
     def listed(self) -> ListedGroup:
-        """The group's entry in ListGroups."""
+        """Return the group's entry in ListGroups."""
         return ListedGroup(
             group_id=self.group_id,
             protocol_type=self.protocol_type or "",
@@ -223,9 +223,9 @@ class GroupMetadata(Group):
         )
 
     def end(self, trigger: Trigger, now_ms: int, effects: Effects) -> None:
-        """The group is deleted or has expired: pending member ids are void.
+        """End a deleted or expired group; its pending member ids become invalid.
 
-        A group that never had a generation has no account, so its end is not explained either.
+        A group that never had a generation publishes no report.
         """
         if self.generation_id:
             ended = Rebalance(Cause(trigger), self.generation_id, None, now_ms)
@@ -237,7 +237,7 @@ class GroupMetadata(Group):
     # Offsets
 
     def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
-        """Members of this generation may commit, and anybody while the group is Empty."""
+        """Return NONE for members of this generation, and for any caller in state Empty."""
         state = self.state
         generation_id = request.generation_id_or_member_epoch
         if state is EMPTY and generation_id < 0:
@@ -252,9 +252,9 @@ class GroupMetadata(Group):
         return COMMIT_ANSWER[state]
 
     def check_transactional_commit(self, request: OffsetCommitRequest) -> ErrorCode:
-        """A member has to be one of this generation. Who names no member may commit at any time.
+        """Return NONE for a member of this generation, and for a caller that names no member.
 
-        Before version 3 a request cannot name one.
+        Requests before version 3 cannot name a member.
         """
         if self.state is DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -269,25 +269,25 @@ class GroupMetadata(Group):
         return error
 
     def committed_by(self, member_id: str, now_ms: int) -> None:
-        """A commit renews the session of a member, except while the group is completing."""
+        """Renew the member's session, except in CompletingRebalance."""
         if self.state is STABLE or self.state is PREPARING_REBALANCE:
             self.renew_session(self.membership.members[member_id], now_ms)
 
     def check_offset_delete(self) -> ErrorCode:
-        """Only of the consumer protocol it is known which topics the members read."""
+        """Return NON_EMPTY_GROUP if subscriptions are unknown (other protocol types), or NONE."""
         if self.membership.members and not self.uses_consumer_protocol:
             return ErrorCode.NON_EMPTY_GROUP
         return ErrorCode.NONE
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member reads `topic`; True for every topic where that cannot be known."""
+        """Return whether a member subscribes to `topic`; True if the subscriptions are unknown."""
         if self.subscribed_topics is None:
             return self.uses_consumer_protocol
         return topic in self.subscribed_topics
 
     @property
     def offsets_may_expire(self) -> bool:
-        """Whether offsets expire in this state at all: see the table in docs/coordinator.md."""
+        """Whether offsets can expire in the current state; see the table in docs/coordinator.md."""
         if self.protocol_type is None or self.state is EMPTY:
             return True
         return (
@@ -297,7 +297,7 @@ class GroupMetadata(Group):
         )
 
     def expiry_starts_ms(self, stored: CommittedOffset) -> int:
-        """An Empty group counts from when it became empty, any other from the commit."""
+        """Return when an Empty group became empty; for other groups the commit timestamp."""
         is_former = self.protocol_type is not None and self.state is EMPTY
         if is_former and self.state_timestamp_ms is not None:
             return self.state_timestamp_ms

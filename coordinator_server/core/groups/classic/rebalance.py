@@ -1,9 +1,9 @@
-"""The phases of a rebalance and the delayed operations that drive them.
+"""The phases of a rebalance, and the delayed operations that drive them.
 
-Prepare: all members are asked to join again. The join phase ends when all have, or by its timer;
-then there is a new generation, and all members sync. Functions return the Write that they caused,
-so that a request can tie its answer to it. Source: GroupMetadataManager (classic part), KIP-134,
-KIP-394.
+In PreparingRebalance all members are asked to rejoin. The join phase ends when all members have
+joined or its timer expires; then a new generation starts, and all members sync. Functions return
+the Write that they caused, so that a request can wait for it. Source: GroupMetadataManager (classic
+part), KIP-134, KIP-394.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ if TYPE_CHECKING:
     from protocol.apis.sync_group import SyncGroupResponse
 
 POSTPONE_FLOOR_MS = 100
-"""The shortest extension of a join phase that no member has joined."""
+"""The shortest extension of a join phase without joined members, in ms."""
 
 
 class DelayedJoin(DelayedOperation["GroupMetadata"]):
-    """The join phase: ends when all members have joined, or at the rebalance timeout."""
+    """The join phase, which ends when all members have joined, or at the rebalance timeout."""
 
     __slots__ = ()
 
     def try_complete(self, group: GroupMetadata, now_ms: int, effects: Effects) -> Write | None:
-        """End the join phase if no member is missing."""
+        """End the join phase if all members have joined."""
         if group.membership.all_joined:
             return complete_join(group, now_ms, effects)
         return None
@@ -65,10 +65,11 @@ class DelayedJoin(DelayedOperation["GroupMetadata"]):
 
 
 class InitialDelayedJoin(DelayedJoin):
-    """The first join phase of an Empty group waits for more members (KIP-134).
+    """The first join phase of an Empty group, which waits for more members (KIP-134).
 
-    It lasts one initial rebalance delay, and another one as long as new members keep joining, up
-    to the rebalance timeout of the first. Neither a join nor a leave ends it early.
+    The phase lasts one initial rebalance delay, extended by another delay as long as new members
+    join, up to the rebalance timeout of the first member. Neither joins nor leaves end the phase
+    early.
     """
 
     __slots__ = ("delay_ms", "member_added", "remaining_ms")
@@ -80,11 +81,11 @@ class InitialDelayedJoin(DelayedJoin):
         self.member_added = False
 
     def try_complete(self, group: GroupMetadata, now_ms: int, effects: Effects) -> Write | None:
-        """Never early."""
+        """Return None: the initial delay never ends early."""
         return None
 
     def on_expiration(self, group: GroupMetadata, now_ms: int, effects: Effects) -> None:
-        """Wait on if a new member has joined meanwhile, else end the join phase."""
+        """Extend the phase if a new member has joined, else end it."""
         if not self.member_added or not self.remaining_ms:
             complete_join(group, now_ms, effects)
             return
@@ -96,7 +97,7 @@ class InitialDelayedJoin(DelayedJoin):
 
 
 class DelayedSync(DelayedOperation["GroupMetadata"]):
-    """Members of a new generation that never sync are dropped after the rebalance timeout."""
+    """Removes members that do not sync within the rebalance timeout."""
 
     __slots__ = ()
 
@@ -122,7 +123,7 @@ class DelayedSync(DelayedOperation["GroupMetadata"]):
 def prepare_or_complete(
     group: GroupMetadata, cause: Cause, now_ms: int, effects: Effects
 ) -> Write | None:
-    """Start a rebalance; or, if one is being prepared, end its join phase if all have joined."""
+    """Start a rebalance, or end the join phase of the current one if all members have joined."""
     if group.state in REBALANCEABLE:
         return prepare_rebalance(group, cause, now_ms, effects)
     assert group.rebalance is not None
@@ -139,7 +140,7 @@ def prepare_rebalance(
     also: Sequence[Cause] = (),
     dropped: Sequence[Dropped] = (),
 ) -> Write | None:
-    """Ask all members to join again; `also` are causes that came together with the first."""
+    """Ask all members to rejoin; `also` are simultaneous further causes."""
     if group.state is COMPLETING_REBALANCE:
         drop_assignment(group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms, effects)
     group.purgatory.cancel(group.sync_operation)
@@ -168,10 +169,10 @@ def prepare_rebalance(
 
 
 def _open_account(group: GroupMetadata, cause: Cause, now_ms: int, effects: Effects) -> Rebalance:
-    """Open the account of a rebalance; close that of one that never got its assignment."""
+    """Start the report of a rebalance; close the report of a superseded rebalance."""
     overtaken = group.rebalance
     recorded = group.recorded if group.state is not EMPTY else None
-    # An assignment that was written for the one before has reached no member.
+    # The assignment written for the superseded rebalance has reached no member.
     before = recorded if overtaken is None else overtaken.before
     if overtaken is not None:
         effects.explain(overtaken.end(RebalanceOutcome.SUPERSEDED, group.protocol_type, now_ms))
@@ -180,21 +181,24 @@ def _open_account(group: GroupMetadata, cause: Cause, now_ms: int, effects: Effe
 
 
 def try_complete_join(group: GroupMetadata, now_ms: int, effects: Effects) -> Write | None:
-    """End the join phase if its operation says so."""
+    """End the join phase if its operation is complete."""
     operation = group.join_operation
     assert operation is not None
     return operation.try_complete(group, now_ms, effects)
 
 
 def complete_join(group: GroupMetadata, now_ms: int, effects: Effects) -> Write | None:
-    """End the join phase: a new generation, an Empty group, or a longer wait for static members."""
+    """End the join phase: start a generation, become Empty, or extend the wait.
+
+    The wait is extended while only static members are left and none of them has joined.
+    """
     membership, rebalance = group.membership, group.rebalance
     assert rebalance is not None
     if isinstance(group.join_operation, InitialDelayedJoin):
         rebalance.delay_ended_ms = now_ms
     _drop_stragglers(group, rebalance, effects)
     if membership.members and not membership.elect_joined_leader():
-        # Only static members are left and none of them has joined: their sessions decide.
+        # Only static members are left and none has joined: they stay until their sessions expire.
         delay_ms = max(membership.rebalance_timeout_ms, POSTPONE_FLOOR_MS)
         _set_join_operation(group, DelayedJoin(), now_ms + delay_ms)
         return None
@@ -227,7 +231,7 @@ def complete_join(group: GroupMetadata, now_ms: int, effects: Effects) -> Write 
 
 
 def drop_assignment(group: GroupMetadata, error: ErrorCode, now_ms: int, effects: Effects) -> None:
-    """Forget all assignments and answer the parked SyncGroups with `error`."""
+    """Clear all assignments, and answer the parked SyncGroups with `error`."""
     for member in group.membership.members.values():
         member.assignment = b""
         answer_sync(group, member, sync_error(error), now_ms, effects)
@@ -240,7 +244,7 @@ def answer_sync(
     now_ms: int,
     effects: Effects,
 ) -> None:
-    """Answer a member's SyncGroup if one is parked, which renews its session."""
+    """Answer a member's parked SyncGroup, if there is one, and renew its session."""
     reply = member.awaiting_sync
     if reply is not None:
         member.awaiting_sync = None
@@ -249,9 +253,9 @@ def answer_sync(
 
 
 def remove_member(group: GroupMetadata, member: MemberMetadata, effects: Effects) -> None:
-    """Remove a member; its parked requests are answered UNKNOWN_MEMBER_ID.
+    """Remove a member; its parked requests are answered with UNKNOWN_MEMBER_ID.
 
-    Kafka leaves a parked SyncGroup without an answer here; we answer it (docs/coordinator.md).
+    Kafka does not answer a parked SyncGroup here; this broker does (docs/coordinator.md).
     """
     joining = group.membership.take_join(member)
     if joining is not None:
@@ -268,7 +272,7 @@ def remove_member(group: GroupMetadata, member: MemberMetadata, effects: Effects
 def members_lost(
     group: GroupMetadata, causes: Sequence[Cause], now_ms: int, effects: Effects
 ) -> Write | None:
-    """After members have left: rebalance, or see whether the join phase can end now."""
+    """Start a rebalance after members have left, or end the join phase if it is complete."""
     if group.state in ASSIGNED:
         return prepare_rebalance(group, causes[0], now_ms, effects, also=causes[1:])
     if group.state is PREPARING_REBALANCE:
@@ -279,7 +283,7 @@ def members_lost(
 
 
 def session_expired(group: GroupMetadata, member_id: str, now_ms: int, effects: Effects) -> None:
-    """The session of a member has ended, or the time to use a pending member id."""
+    """Handle the expiry of a member's session or of a pending member id."""
     assert group.state is not DEAD
     membership = group.membership
     if membership.pending.pop(member_id, None) is not None:
@@ -309,7 +313,7 @@ def session_expired(group: GroupMetadata, member_id: str, now_ms: int, effects: 
         assert group.rebalance is not None
         group.rebalance.members_lost((cause,), now_ms)
         group.rebalance.dropped.append(Dropped.of(Absence.SESSION_EXPIRED, member))
-    # Unlike a leave, an expiry ends even the initial delay if all others have joined.
+    # Unlike a leave, an expiry ends even the initial delay if all other members have joined.
     if group.state is PREPARING_REBALANCE and membership.all_joined:
         complete_join(group, now_ms, effects)
 
@@ -325,7 +329,7 @@ def _set_join_operation(
 
 
 def _drop_stragglers(group: GroupMetadata, rebalance: Rebalance, effects: Effects) -> None:
-    """Remove dynamic members that have not rejoined; static ones stay until their session ends."""
+    """Remove dynamic members that have not rejoined; static ones stay until they expire."""
     stragglers = [
         member
         for member in group.membership.members.values()
@@ -345,7 +349,7 @@ def _drop_stragglers(group: GroupMetadata, rebalance: Rebalance, effects: Effect
 def _become_empty(
     group: GroupMetadata, rebalance: Rebalance, now_ms: int, effects: Effects
 ) -> Write:
-    """The last member has left: record the empty generation."""
+    """Record the empty generation after the last member has left."""
     group.protocol_name = None
     group.refresh_subscriptions()
     group.transition_to(EMPTY, now_ms)
@@ -359,7 +363,7 @@ def _become_empty(
 
 
 def _answer_joins(group: GroupMetadata, now_ms: int, effects: Effects) -> None:
-    """Answer the parked JoinGroups with the new generation, and start the sessions."""
+    """Answer the parked JoinGroups with the new generation, and renew all sessions."""
     membership = group.membership
     for member in membership.members.values():
         reply = membership.take_join(member)

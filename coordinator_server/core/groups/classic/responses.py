@@ -1,4 +1,4 @@
-"""Responses of JoinGroup and SyncGroup that more than one module of the classic protocol makes."""
+"""Responses of JoinGroup and SyncGroup, shared by modules of the classic protocol."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NULL_PROTOCOL_NAME_SINCE = 7
 
 
 def join_error(member_id: str, error: ErrorCode, api_version: int) -> JoinGroupResponse:
-    """A refused JoinGroup; the protocol name is null from v7 on, "" before (KIP-559)."""
+    """Return a refused JoinGroup; the protocol name is null since v7, "" before (KIP-559)."""
     return JoinGroupResponse(
         error_code=error,
         member_id=member_id,
@@ -32,7 +32,7 @@ def join_response(
     leader_id: str | None = None,
     skip_assignment: bool = False,
 ) -> JoinGroupResponse:
-    """A successful JoinGroup of the current generation; `leader_id` if not its leader."""
+    """Return the JoinGroup response of the current generation; `leader_id` overrides the leader."""
     return JoinGroupResponse(
         generation_id=group.generation_id,
         protocol_type=group.protocol_type,
@@ -45,7 +45,7 @@ def join_response(
 
 
 def members_for_leader(group: GroupMetadata) -> list[JoinGroupResponseMember]:
-    """All members with their metadata of the chosen protocol: what the leader assigns from."""
+    """Return all members with their metadata for the selected protocol, for the leader."""
     return [
         JoinGroupResponseMember(
             member_id=member.member_id,
@@ -57,12 +57,12 @@ def members_for_leader(group: GroupMetadata) -> list[JoinGroupResponseMember]:
 
 
 def sync_error(error: ErrorCode) -> SyncGroupResponse:
-    """A refused SyncGroup: no protocol, no assignment."""
+    """Return a refused SyncGroup, without protocol and assignment."""
     return SyncGroupResponse(error_code=error)
 
 
 def sync_response(group: GroupMetadata, member: MemberMetadata) -> SyncGroupResponse:
-    """A successful SyncGroup: the member's assignment."""
+    """Return a successful SyncGroup with the member's assignment."""
     return SyncGroupResponse(
         protocol_type=group.protocol_type,
         protocol_name=group.protocol_name,

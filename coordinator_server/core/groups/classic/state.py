@@ -1,8 +1,8 @@
-"""The five states of a group, the legal moves between them, and what each state answers.
+"""The five states of a classic group, their transitions, and the responses in each state.
 
-The tables are executed: `GroupMetadata.transition_to` asserts every move, the request modules look
-their answer up here, and `docs/coordinator.md` is generated from them. So the prose cannot drift
-away from the code. Source: Kafka's ClassicGroupState (KIP-848 names) and a running broker.
+The tables are executed: `GroupMetadata.transition_to` asserts every transition, and request modules
+look up their responses here. `docs/coordinator.md` is generated from the tables. Source: Kafka's
+ClassicGroupState (KIP-848 names) and a running broker.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from protocol.errors import ErrorCode
 
 
 class GroupState(StrEnum):
-    """State of a classic group; the values are the names that DescribeGroups shows."""
+    """The state of a classic group; the values are the names in DescribeGroups."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -44,13 +44,13 @@ TRANSITIONS: dict[tuple[GroupState, GroupState], str] = {
     (COMPLETING_REBALANCE, DEAD): "its partition is unloaded",
     (STABLE, DEAD): "its partition is unloaded",
 }
-"""Legal moves and what causes them. A move that is not here is a bug."""
+"""Legal transitions and their causes. Any other transition is a bug."""
 
 REBALANCEABLE = frozenset(source for source, target in TRANSITIONS if target is PREPARING_REBALANCE)
-"""The states in which a new rebalance may begin."""
+"""The states in which a new rebalance can begin."""
 
 ASSIGNED = frozenset({STABLE, COMPLETING_REBALANCE})
-"""The states in which a lost member starts a rebalance."""
+"""The states in which the loss of a member starts a rebalance."""
 
 HEARTBEAT_ANSWER: dict[GroupState, ErrorCode] = {
     EMPTY: ErrorCode.UNKNOWN_MEMBER_ID,
@@ -58,7 +58,7 @@ HEARTBEAT_ANSWER: dict[GroupState, ErrorCode] = {
     COMPLETING_REBALANCE: ErrorCode.NONE,
     STABLE: ErrorCode.NONE,
 }
-"""Heartbeat of a known member at the right generation."""
+"""The response to a Heartbeat of a member with the current generation, by state."""
 
 SYNC_ANSWER: dict[GroupState, ErrorCode | None] = {
     EMPTY: ErrorCode.UNKNOWN_MEMBER_ID,
@@ -66,7 +66,7 @@ SYNC_ANSWER: dict[GroupState, ErrorCode | None] = {
     COMPLETING_REBALANCE: None,
     STABLE: ErrorCode.NONE,
 }
-"""SyncGroup of a known member at the right generation; None: parked until the leader's write."""
+"""The result of SyncGroup of a member with the current generation; None: parked until the write."""
 
 COMMIT_ANSWER: dict[GroupState, ErrorCode] = {
     EMPTY: ErrorCode.NONE,
@@ -74,4 +74,4 @@ COMMIT_ANSWER: dict[GroupState, ErrorCode] = {
     COMPLETING_REBALANCE: ErrorCode.REBALANCE_IN_PROGRESS,
     STABLE: ErrorCode.NONE,
 }
-"""OffsetCommit of a known member at the right generation (Empty: of anybody without one)."""
+"""The result of OffsetCommit of a member with the current generation (Empty: of any caller)."""

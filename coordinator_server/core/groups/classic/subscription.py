@@ -1,8 +1,8 @@
-"""Which topics a group reads, taken from its members' metadata.
+"""The subscribed topics of a group, decoded from its members' metadata.
 
-Members put opaque bytes into JoinGroup; only of protocol type "consumer" does the coordinator look
-inside, to see which offsets are still needed. Junk must never hurt: Kafka lets some of it
-wedge the group, here it only means "not known". Source: ClassicGroup.computeSubscribedTopics.
+JoinGroup metadata are opaque bytes. The coordinator decodes them only for protocol type "consumer",
+to find the offsets that are still needed. Malformed metadata means that the topics are unknown; in
+Kafka some malformed metadata blocks the group. Source: ClassicGroup.computeSubscribedTopics.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from protocol.consumer_protocol import ConsumerProtocolSubscription
 from protocol.errors import ProtocolError
 
 SUBSCRIPTIONS_KEPT, KEPT_BYTES = 1024, 4096
-"""Subscriptions that are read once, and how long they may be: members mostly have the same."""
+"""The number of cached subscriptions, and their largest size in bytes."""
 
 _VERSION_SIZE = 2
 
 
 def subscribed_topics(metadata_of_members: Iterable[bytes]) -> frozenset[str] | None:
-    """The union of the members' topics, None when one cannot be read.
+    """Return the union of the members' topics, or None if a subscription is malformed.
 
-    Read as version 0, which every version begins with.
+    Metadata is decoded as version 0, the prefix of every version.
     """
     distinct: set[frozenset[str]] = set()
     for metadata in metadata_of_members:
@@ -35,9 +35,9 @@ def subscribed_topics(metadata_of_members: Iterable[bytes]) -> frozenset[str] | 
 
 
 def _topics(metadata: bytes) -> frozenset[str] | None:
-    """The topics of one subscription; None when it cannot be read."""
+    """Return the topics of one subscription, or None if it is malformed."""
     if len(metadata) < _VERSION_SIZE or metadata[0] & 0x80:
-        return None  # no version, or a negative one
+        return None  # missing or negative version
     try:
         subscription, _ = decoder(ConsumerProtocolSubscription, 0)(metadata, _VERSION_SIZE)
     except ProtocolError:

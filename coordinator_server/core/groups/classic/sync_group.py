@@ -1,4 +1,4 @@
-"""SyncGroup: the leader hands in the assignments, every member takes its own.
+"""SyncGroup: the leader sends the assignments, and every member receives its own.
 
 Source: GroupMetadataManager.classicGroupSync, KIP-559 (protocol type and name).
 """
@@ -38,7 +38,7 @@ PROTOCOL_MANDATORY_SINCE = 5
 
 
 def validate(request: SyncGroupRequest, caller: Caller, _: GroupSettings) -> ErrorCode:
-    """A missing protocol type or name (v5+, KIP-559), or an empty group id."""
+    """Refuse a missing protocol type or name (v5+, KIP-559), or an empty group id."""
     if caller.api_version >= PROTOCOL_MANDATORY_SINCE and (
         request.protocol_type is None or request.protocol_name is None
     ):
@@ -47,12 +47,12 @@ def validate(request: SyncGroupRequest, caller: Caller, _: GroupSettings) -> Err
 
 
 def refuse(_: SyncGroupRequest, __: Caller, error: ErrorCode) -> SyncGroupResponse:
-    """A refused SyncGroup."""
+    """Return a refused SyncGroup."""
     return sync_error(error)
 
 
 def missing(_: SyncGroupRequest, __: Caller) -> SyncGroupResponse:
-    """A group that does not exist has no members."""
+    """Return UNKNOWN_MEMBER_ID for a missing group."""
     return sync_error(ErrorCode.UNKNOWN_MEMBER_ID)
 
 
@@ -63,7 +63,7 @@ def sync(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    """Handle a SyncGroup that passed `validate`; answered now or parked."""
+    """Handle a SyncGroup that passed `validate`; the request is answered now or parked."""
     error = _check(group, request)
     if error is not None and error is not ErrorCode.NONE:
         effects.reply(reply, sync_error(error))
@@ -74,7 +74,7 @@ def sync(
         effects.reply(reply, sync_response(group, member))
         return
     if member.awaiting_sync is not None:
-        # The same member asks again on another connection: the older request ends here.
+        # The member sent a newer request on another connection, so the older one is answered.
         effects.reply(member.awaiting_sync, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
     member.awaiting_sync = reply
     is_leader = group.membership.leader_id == member.member_id
@@ -88,7 +88,7 @@ def sync(
 
 
 def _check(group: GroupMetadata, request: SyncGroupRequest) -> ErrorCode | None:
-    """An error; NONE if the assignment is known; None if the request has to wait for it."""
+    """Return an error, NONE if the assignment is known, or None if the request has to wait."""
     error = group.check_member(request.member_id, request.group_instance_id)
     if error is not ErrorCode.NONE:
         return error
@@ -106,7 +106,7 @@ def _differs(requested: str | None, actual: str | None) -> bool:
 
 
 def _member_synced(group: GroupMetadata, member: MemberMetadata) -> None:
-    """The timer of the sync phase ends once all members have synced."""
+    """Record that a member has synced; cancel the sync timer once all members have."""
     group.await_no_sync(member.member_id)
     if group.awaited_syncs is None:
         group.purgatory.cancel(group.sync_operation)
@@ -115,7 +115,7 @@ def _member_synced(group: GroupMetadata, member: MemberMetadata) -> None:
 def _write_assignment(
     group: GroupMetadata, assignments: Mapping[str, bytes], effects: Effects
 ) -> None:
-    """Record the leader's assignments; members that it does not name get an empty one."""
+    """Record the leader's assignments; members that the leader omits get an empty assignment."""
     generation_id = group.generation_id
     group.assignment_in_flight = generation_id
 
@@ -123,7 +123,7 @@ def _write_assignment(
         if group.assignment_in_flight == generation_id:
             group.assignment_in_flight = None
         if group.state is not COMPLETING_REBALANCE or group.generation_id != generation_id:
-            return  # a member joined or left meanwhile; the SyncGroups are answered already
+            return  # a newer rebalance has already answered the SyncGroups
         if error is ErrorCode.NONE:
             _stabilise(group, assignments, now_ms, effects)
         else:
@@ -149,7 +149,7 @@ def _stabilise(
 
 
 def _give_up(group: GroupMetadata, error: ErrorCode, now_ms: int, effects: Effects) -> None:
-    """The assignment is not in the log: no member gets it, and all rejoin."""
+    """Drop the assignment that could not be written, and start a rebalance."""
     leader_id = group.membership.leader_id
     assert leader_id is not None
     drop_assignment(group, error, now_ms, effects)

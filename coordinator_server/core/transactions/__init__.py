@@ -1,1 +1,1 @@
-"""The core of transactions: what a transactional id may do next. Pure, as `group` is."""
+"""The core of transactions: decides the next state of a transactional id; pure code."""

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn and AddOffsetsToTxn: a transaction begins or grows; and its verification.
+"""AddPartitionsToTxn and AddOffsetsToTxn: begin or extend a transaction, and verify partitions.
 
 Source: TransactionCoordinator.handleAddPartitionsToTransaction and
 handleVerifyPartitionsInTransaction; KIP-98, KIP-890.
@@ -25,8 +25,9 @@ def add_partitions(
     client_version: int,
     now_ms: int,
 ) -> TransactionDecision:
-    """Add partitions to the transaction of this id, which begins with the first of them."""
-    if metadata is not None and metadata.state.is_ending:  # before the producer is looked at
+    """Add partitions to the transaction of an id; the first partition begins the transaction."""
+    # checked before the producer, as in Kafka
+    if metadata is not None and metadata.state.is_ending:
         return refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     error = _error(metadata, producer_id, producer_epoch)
     if error is not ErrorCode.NONE:
@@ -51,7 +52,7 @@ def missing_partitions(
     producer_epoch: int,
     partitions: Collection[TopicPartition],
 ) -> tuple[ErrorCode, Collection[TopicPartition]]:
-    """Which of `partitions` are not in the transaction; or an error that concerns all of them."""
+    """Return an error for all partitions, or the `partitions` that are not in the transaction."""
     error = _error(metadata, producer_id, producer_epoch)
     if error is not ErrorCode.NONE:
         return error, ()

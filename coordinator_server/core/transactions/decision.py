@@ -1,4 +1,4 @@
-"""What the core answers to a request for a transactional id."""
+"""TransactionDecision: the core's answer to a request for a transactional id."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 class TransactionDecision(NamedTuple):
-    """`error` for the client, and the metadata to write first, None for no change.
+    """The `error` for the client, and the metadata to write first, or None for no change.
 
-    With an error and metadata, as for InitProducerId while a transaction is open, the change is
-    made and the client comes again. `producer_id` and `producer_epoch` go into the answers that
-    have them.
+    A decision can have both an error and metadata: InitProducerId during an open transaction writes
+    the change, and the client retries. `producer_id` and `producer_epoch` are for responses with
+    these fields.
     """
 
     error: ErrorCode
@@ -25,5 +25,5 @@ class TransactionDecision(NamedTuple):
 
 
 def refused(error: ErrorCode) -> TransactionDecision:
-    """Nothing changes."""
+    """Return a decision with an error and no change."""
     return TransactionDecision(error)

@@ -1,9 +1,10 @@
 """EndTxn: commit or abort, by the producer or by the coordinator.
 
-An end takes two records. The first decides it (PREPARE_COMMIT, PREPARE_ABORT); once the markers are
-in all partitions the second ends it (COMPLETE_COMMIT, COMPLETE_ABORT). Source:
-TransactionCoordinator.endTransaction; KIP-98, KIP-890 (transactions v2 take a new epoch with every
-end, so that nothing of the old transaction can come late).
+The end of a transaction takes two records. The first decides the outcome (PREPARE_COMMIT,
+PREPARE_ABORT); once the markers are in all partitions, the second completes the transaction
+(COMPLETE_COMMIT, COMPLETE_ABORT). Source: TransactionCoordinator.endTransaction; KIP-98, KIP-890
+(transactions v2 raise the epoch with every end, so that late writes of the old transaction are
+fenced).
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ def end_transaction(
     now_ms: int,
     new_producer_id: Callable[[], int],
 ) -> TransactionDecision:
-    """Decide the end that a producer asks for; a repeated request gets the same answer.
+    """Decide the end that a producer requests; a retried request gets the same response.
 
-    `new_producer_id` is called when the epochs are exhausted; what it raises goes through.
+    `new_producer_id` is called when the epochs are exhausted; its exceptions are not caught.
     """
     if metadata is None or metadata.is_new:
         return refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     is_v2 = client_version >= TRANSACTIONS_V2
-    if is_v2 and metadata.state.is_ending:  # in v2 before the producer is looked at, in v1 after
+    if is_v2 and metadata.state.is_ending:  # v2 checks the state before the producer, v1 after
         return refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     is_retry = is_v2 and _is_retry(metadata, producer_id, producer_epoch)
     if metadata.producer_id != producer_id and not is_retry:
@@ -51,7 +52,7 @@ def end_transaction(
     if metadata.state.is_ending:
         return refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     if metadata.state is TransactionState.ONGOING:
-        if is_retry:  # of an end before the transaction that is open now
+        if is_retry:  # a retry for an earlier transaction
             return refused(ErrorCode.PRODUCER_FENCED)
         return _decided(
             _prepared(metadata, commits, client_version, now_ms, new_producer_id), is_v2=is_v2
@@ -75,7 +76,7 @@ def _without_transaction(
     is_retry: bool,
     prepare_abort: Callable[[], TransactionMetadata],
 ) -> TransactionDecision:
-    """No transaction is open: it has just ended, or none ever began."""
+    """Decide an end without an open transaction: it has just ended, or never began."""
     ended_so = metadata.state is (
         TransactionState.COMPLETE_COMMIT if commits else TransactionState.COMPLETE_ABORT
     )
@@ -85,7 +86,7 @@ def _without_transaction(
         return _unchanged(metadata, ErrorCode.NONE if ended_so else ErrorCode.INVALID_TXN_STATE)
     if commits:
         return refused(ErrorCode.INVALID_TXN_STATE)
-    # A client of transactions v2 aborts when it does not know, for the new epoch.
+    # A v2 client that does not know the outcome aborts, to get a new epoch.
     return _decided(prepare_abort(), is_v2=True)
 
 
@@ -98,7 +99,8 @@ def _unchanged(metadata: TransactionMetadata, error: ErrorCode) -> TransactionDe
 def _is_retry(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> bool:
     """Return whether a request of v2 has the epoch or id from before the latest end.
 
-    Like Kafka, take any epoch before the current one for it, also if that end was one of v1.
+    As in Kafka, any request with the previous epoch counts as a retry, even if the latest end was
+    of v1.
     """
     if metadata.state is TransactionState.EMPTY:
         return False
@@ -118,7 +120,7 @@ def _prepared(
     now_ms: int,
     new_producer_id: Callable[[], int],
 ) -> TransactionMetadata:
-    """The record that decides an end."""
+    """Return the record that decides the outcome."""
     state = TransactionState.PREPARE_COMMIT if commits else TransactionState.PREPARE_ABORT
     if client_version < TRANSACTIONS_V2:
         return metadata.to(state, now_ms)._replace(client_version=client_version)
@@ -131,7 +133,7 @@ def _prepared(
 
 
 def _decided(metadata: TransactionMetadata, *, is_v2: bool) -> TransactionDecision:
-    """The answer has what the producer goes on with, in transactions v2."""
+    """Return the decision; with transactions v2 it has the producer's next id and epoch."""
     producer_id, producer_epoch = metadata.producer_id, metadata.producer_epoch
     if is_v2 and metadata.next_producer_id != NO_PRODUCER_ID:
         producer_id, producer_epoch = metadata.next_producer_id, 0
@@ -141,11 +143,11 @@ def _decided(metadata: TransactionMetadata, *, is_v2: bool) -> TransactionDecisi
 def fence(
     metadata: TransactionMetadata, now_ms: int, new_producer_id: Callable[[], int]
 ) -> TransactionMetadata:
-    """The record that aborts an open transaction on behalf of another producer, or of time.
+    """Return the record that aborts an open transaction for another producer or after its timeout.
 
-    The epoch goes up with it, so that the producer that left it open finds itself fenced; it may go
-    on with InitProducerId (KIP-588). An exhausted producer id gives way to a new one. The version
-    is that of the broker, whatever the producer speaks. Source: prepareFenceProducerEpoch.
+    The record raises the epoch, so that the old producer is fenced; that producer may continue with
+    InitProducerId (KIP-588). A new producer id replaces an exhausted one. The transaction version
+    is the broker's, whatever the producer's version. Source: prepareFenceProducerEpoch.
     """
     return metadata.to(TransactionState.PREPARE_ABORT, now_ms)._replace(
         producer_epoch=metadata.producer_epoch + 1,
@@ -156,7 +158,7 @@ def fence(
 
 
 def completed(metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata:
-    """The record that ends a transaction whose markers are all written."""
+    """Return the record that completes a transaction whose markers are all written."""
     commits = metadata.state is TransactionState.PREPARE_COMMIT
     state = TransactionState.COMPLETE_COMMIT if commits else TransactionState.COMPLETE_ABORT
     ended = metadata.to(state, now_ms)._replace(partitions=frozenset())

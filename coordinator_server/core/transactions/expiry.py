@@ -1,4 +1,4 @@
-"""What time does to transactional ids: open transactions time out, unused ids are forgotten.
+"""Expiry of transactional ids that are not used.
 
 Source: TransactionCoordinator.abortTimedOutTransactions,
 TransactionStateManager.removeExpiredTransactionalIds.
@@ -13,5 +13,5 @@ if TYPE_CHECKING:
 
 
 def is_expired(metadata: TransactionMetadata, now_ms: int, expiration_ms: int) -> bool:
-    """Whether an id is to be forgotten: nothing is under way, and nothing was for so long."""
+    """Return whether an id has had no transaction and no update for `expiration_ms`."""
     return metadata.state.is_idle and metadata.last_update_ms + expiration_ms <= now_ms

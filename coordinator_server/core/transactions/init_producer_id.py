@@ -1,8 +1,8 @@
-"""InitProducerId for a transactional id: a producer begins, and those before it are fenced.
+"""InitProducerId for a transactional id: start a producer and fence its predecessors.
 
 Source: TransactionCoordinator.handleInitProducerId, prepareIncrementProducerEpoch and
-prepareProducerIdRotation of TransactionMetadata; KIP-98, KIP-360 (a producer that brings its id and
-epoch goes on after an error).
+prepareProducerIdRotation of TransactionMetadata; KIP-98, KIP-360 (a producer that sends its id and
+epoch continues after an error).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """What a producer that goes on brings with it."""
+    """The id and epoch that a continuing producer sends."""
 
     producer_id: int
     producer_epoch: int
@@ -39,12 +39,13 @@ def init_producer_id(
     now_ms: int,
     new_producer_id: Callable[[], int],
 ) -> TransactionDecision:
-    """Give the transactional id to the producer that asks.
+    """Give the transactional id to the requesting producer.
 
-    A transaction that its predecessor left open is aborted first; the client is told to come again.
-    `new_producer_id` is called when the epochs are exhausted; what it raises goes through.
+    An open transaction of the predecessor is aborted first, and the client is told to retry
+    (CONCURRENT_TRANSACTIONS). `new_producer_id` is called when the epochs are exhausted; its
+    exceptions are not caught.
     """
-    if metadata.state.is_ending:  # before the producer is looked at
+    if metadata.state.is_ending:  # checked before the producer, as in Kafka
         return refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     if expected is not None and not _may_go_on(metadata, expected):
         return refused(ErrorCode.PRODUCER_FENCED)
@@ -87,7 +88,7 @@ def _begun(metadata: TransactionMetadata) -> TransactionDecision:
 
 
 def _may_go_on(metadata: TransactionMetadata, expected: ProducerIdAndEpoch) -> bool:
-    """Whether the producer id that a producer brings is the latest, or was until its last try.
+    """Return whether the producer id is the latest one, or was before an unanswered rotation.
 
     Source: isValidProducerId.
     """
@@ -104,10 +105,10 @@ def _may_go_on(metadata: TransactionMetadata, expected: ProducerIdAndEpoch) -> b
 def _next_epochs(
     metadata: TransactionMetadata, expected: ProducerIdAndEpoch | None
 ) -> tuple[int, int] | None:
-    """The next epoch and the one before it; None for a producer that is fenced.
+    """Return the next epoch and the epoch before it, or None for a fenced producer.
 
-    A producer that brings the epoch before the last bump did not get the answer to that: it gets
-    the same epoch again.
+    A producer that sends the epoch before the last bump did not get the response to the bump: it
+    gets the same epoch again.
     """
     current, last = metadata.producer_epoch, metadata.last_producer_epoch
     if expected is None:

@@ -1,9 +1,9 @@
-"""TransactionMetadata: what is known of one transactional id.
+"""TransactionMetadata: the state of one transactional id.
 
-All of it but `last_producer_epoch` is durable: it is the value of one record of
-`__transaction_state`, and changes only when that is written. So a value is never changed; a
-decision (`init_producer_id`, `add_partitions`, `end_transaction`, `expiry`) makes the next one, and
-the coordinator appends it. Source: TransactionMetadata, TransactionLog.
+All fields except `last_producer_epoch` are durable, in one record of `__transaction_state`, and
+change only when the record is written. Values are immutable: a decision (`init_producer_id`,
+`add_partitions`, `end_transaction`, `expiry`) makes the next value, and the coordinator appends it.
+Source: TransactionMetadata, TransactionLog.
 """
 
 from __future__ import annotations
@@ -22,25 +22,24 @@ NO_TIMESTAMP = -1
 EPOCH_MAX = 2**15 - 1
 
 TRANSACTIONS_V1, TRANSACTIONS_V2 = 0, 2
-"""Transactions as before KIP-890, and with it: an epoch for each transaction.
+"""Transaction versions before KIP-890, and with KIP-890: a new epoch for each transaction.
 
-Kafka writes 0 for the former, though its feature `transaction.version` has a level 1 (which changes
-the form of records alone).
+Kafka writes 0 for the first, although level 1 of its feature `transaction.version` exists (level 1
+changes only the record format).
 """
 
 EPOCH_EXHAUSTED = EPOCH_MAX - 1
-"""A producer never gets the highest epoch, so that its last transaction can still be fenced."""
+"""The largest epoch of a producer; one more epoch is reserved to fence its last transaction."""
 
 
 class TransactionMetadata(NamedTuple):
-    """The state of a transactional id. Times are in milliseconds since 1970, -1 for none.
+    """The state of a transactional id. Times are in milliseconds since 1970, or -1.
 
-    `previous_producer_id` is that of the state before, another one only right after the epochs
-    of that were exhausted;
-    `next_producer_id` is the one that comes when the transaction that is ending has ended.
-    `last_producer_epoch` is the epoch before the last bump, if the producer brought it: Kafka loses
-    it with the process as well. `client_version` is the version of transactions that the producer
-    speaks. A `producer_epoch` of -1 marks an id for which nothing is written yet.
+    `previous_producer_id` is the producer id of the previous state; it differs only right after the
+    epochs were exhausted. `next_producer_id` takes effect when the ending transaction has ended.
+    `last_producer_epoch` is the epoch before the last bump, if the producer sent it; like Kafka,
+    the broker loses it on restart. `client_version` is the producer's transaction version. A
+    `producer_epoch` of -1 marks an id without any record.
     """
 
     transactional_id: str
@@ -58,7 +57,7 @@ class TransactionMetadata(NamedTuple):
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing is written for this id yet."""
+        """Whether no record of this id is written yet."""
         return self.producer_epoch == NO_PRODUCER_EPOCH
 
     @property
@@ -67,20 +66,20 @@ class TransactionMetadata(NamedTuple):
         return self.producer_epoch >= EPOCH_EXHAUSTED
 
     def to(self, state: TransactionState, now_ms: int) -> TransactionMetadata:
-        """The metadata after a legal transition at `now_ms`."""
+        """Return the metadata after a transition. Raises AssertionError if it is illegal."""
         assert state in LEGAL_TRANSITIONS[self.state], (self.transactional_id, self.state, state)
-        # The clock may have been set back; Kafka refuses such a transition, which helps nobody.
+        # If the clock was set back, keep the later time; Kafka refuses such a transition.
         now_ms = max(now_ms, self.last_update_ms)
         return self._replace(
             state=state, last_update_ms=now_ms, previous_producer_id=self.producer_id
         )
 
     def is_timed_out(self, now_ms: int) -> bool:
-        """Whether its transaction is open for longer than the producer asked for."""
+        """Return whether the transaction has been open for longer than its timeout."""
         return self.state is TransactionState.ONGOING and self.start_ms + self.timeout_ms < now_ms
 
     def to_value(self) -> TransactionLogValue:
-        """The value of its record."""
+        """Return the record value."""
         by_topic: dict[str, list[int]] = {}
         for topic, partition in sorted(self.partitions):
             by_topic.setdefault(topic, []).append(partition)
@@ -102,7 +101,7 @@ class TransactionMetadata(NamedTuple):
 
 
 def from_value(transactional_id: str, value: TransactionLogValue) -> TransactionMetadata:
-    """The metadata that a record holds. Raises ProtocolError for a state that does not exist."""
+    """Return the metadata in a record. Raises ProtocolError for an unknown state."""
     try:
         state = TransactionState(value.transaction_status)
     except ValueError:

@@ -1,7 +1,7 @@
 """The states of a transactional id and their legal transitions (Kafka's TransactionState).
 
-The table is what runs: `TransactionMetadata.to` asserts it for every record that is about to be
-written. The tables and the diagram in docs/transactions.md are generated from it.
+The table is executed: `TransactionMetadata.to` asserts every transition before its record is
+written. The tables and the diagram in docs/transactions.md are generated from the table.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ class TransactionState(IntEnum):
     COMPLETE_ABORT = 5
     DEAD = 6
     PREPARE_EPOCH_FENCE = 7
-    """Only between two records in Kafka, and never written: here a fence and the abort are one."""
+    """In Kafka a state between two records, never written; here fencing and abort are one."""
 
     @property
     def label(self) -> str:
-        """Kafka's name, as in ListTransactions."""
+        """Kafka's name of the state, as in ListTransactions."""
         return self.name.title().replace("_", "")
 
     @property
     def is_ending(self) -> bool:
-        """Whether the outcome is decided, and markers are being written."""
+        """Whether the outcome is decided and the markers are being written."""
         return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property
     def is_idle(self) -> bool:
-        """Whether no transaction is under way: a new one may begin, and the id may expire."""
+        """Whether no transaction is open or ending: a new one may begin, and the id may expire."""
         return self in _IDLE
 
 
@@ -50,11 +50,11 @@ LEGAL_TRANSITIONS: dict[TransactionState, frozenset[TransactionState]] = {
     _S.COMPLETE_ABORT: frozenset((_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT, _S.DEAD)),
     _S.DEAD: frozenset(),
 }
-"""From each state, where a record may lead.
+"""State -> the legal states of the next record.
 
-PREPARE_ABORT without a transaction under way is how a client of transactions v2 gets a new epoch
-from a state in which it does not know how the last one ended (KIP-890).
+PREPARE_ABORT without an open transaction gives a client of transactions v2 a new epoch when the
+client does not know how its last transaction ended (KIP-890).
 """
 
 STATE_BY_LABEL = {state.label: state for state in TransactionState}
-"""By Kafka's name."""
+"""Kafka's name -> state."""

@@ -1,2 +1,4 @@
-"""The core of the share coordinator: the state of share partitions, kept by records of
-`__share_group_state`. Pure, as `share` is. Source: kafka-share-coordinator."""
+"""The core of the share coordinator: share-partition state, made by `__share_group_state` records.
+
+The code is pure: it has no event loop, disk or clock. Source: kafka-share-coordinator.
+"""

@@ -1,7 +1,7 @@
-"""State batches that overlap become batches that do not.
+"""Combine overlapping state batches into disjoint ones.
 
-Source: PersisterStateBatchCombiner. Where batches overlap, the highest delivery count counts, with
-the same count the highest delivery state; neighbours of one count and state become one batch.
+Where batches overlap, the highest delivery count wins, then the highest delivery state. Adjacent
+batches with the same count and state are joined. Source: PersisterStateBatchCombiner.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _STEP_BATCHES = 1000
 def combine_batches(
     so_far: Sequence[StateBatch], new: Iterable[StateBatch], start_offset: int
 ) -> tuple[StateBatch, ...]:
-    """Return the batches of both, ascending and disjoint, from `start_offset` on (-1: all of them).
+    """Return both batch lists combined, ascending and disjoint, from `start_offset` on (-1: all).
 
-    They must not be such as `cannot_combine` refuses.
+    The caller must have checked `cannot_combine`.
     """
     pruned = list(_pruned((*so_far, *new), start_offset))
     if len(pruned) > 1:
@@ -41,10 +41,10 @@ def combine_batches(
 def combine_in_steps(
     asked: Sequence[WriteStateBatch], most: int
 ) -> Generator[None, None, list[StateBatch]]:
-    """Return the batches of a request, combined if they are many.
+    """Return the batches of a request; many batches are combined in steps.
 
-    More than `most` are to be refused, so of more than that, not all are returned. Batches
-    that end before they begin are kept as they are, for `cannot_combine` to refuse.
+    The caller refuses more than `most` batches, so combining stops when there are more. Batches
+    that end before they begin are kept, for `cannot_combine` to refuse.
     """
     if len(asked) <= _STEP_BATCHES:
         return [_state_batch(one) for one in asked]
@@ -67,9 +67,9 @@ def cannot_combine(
 ) -> bool:
     """Return whether one of several batches ends before it begins.
 
-    Kafka throws there, but keeps such a batch if it is the only one.
+    Kafka throws for such a batch, but keeps it if it is the only batch.
     """
-    # `so_far` was combined, so it can hold such a batch only alone.
+    # `so_far` is already combined, so an invalid batch can only be its single batch.
     suspects = (*so_far, *new) if len(so_far) == 1 else new
     if not any(one.last_offset < one.first_offset for one in suspects):
         return False
@@ -86,7 +86,7 @@ def _state_batch(asked: WriteStateBatch) -> StateBatch:
 def _sweep(
     waiting: Iterator[StateBatch], most: int | None = None
 ) -> Generator[None, None, list[StateBatch]]:
-    """Combine batches that come in the order of their first offsets; stop at more than `most`."""
+    """Combine batches sorted by first offset; stop when there are more than `most`."""
     combined: list[StateBatch] = []
     overlapping: list[tuple[int, int, int]] = []  # a heap of (-count, -state, last offset)
     following = next(waiting, None)
@@ -118,7 +118,7 @@ def _sweep(
 
 
 def _append(batches: list[StateBatch], batch: StateBatch) -> None:
-    """Append a batch, or extend the last batch if that has the same count and state."""
+    """Append a batch, or extend the last batch if it is adjacent with the same count and state."""
     if batches:
         first, last, state, count = batches[-1]
         if last + 1 == batch.first_offset and (state, count) == batch[2:]:
@@ -128,7 +128,7 @@ def _append(batches: list[StateBatch], batch: StateBatch) -> None:
 
 
 def _pruned(batches: Iterable[StateBatch], start_offset: int) -> Iterator[StateBatch]:
-    """Yield the batches as far as they are not below the start offset."""
+    """Yield the parts of the batches at or above the start offset."""
     for batch in batches:
         if start_offset == NO_OFFSET or batch.last_offset >= start_offset <= batch.first_offset:
             yield batch

@@ -1,4 +1,4 @@
-"""The records of `__share_group_state`: snapshots of a share partition, and what came after one.
+"""The records of `__share_group_state`: snapshots of a share partition, and updates.
 
 Source: ShareCoordinatorRecordHelpers.
 """
@@ -28,14 +28,14 @@ from protocol.share_state_log import StateBatch as StateBatchMessage
 
 
 class ShareSnapshot(NamedTuple):
-    """The whole state of a share partition; None is the tombstone of one that is deleted."""
+    """The whole state of a share partition; a None state is the tombstone of a deleted one."""
 
     key: SharePartitionKey
     state: ShareGroupOffset | None
 
 
 class ShareUpdate(NamedTuple):
-    """What changed since the snapshot: batches to lay over the others, -1 for no start offset."""
+    """The changes since a snapshot: overriding batches, and -1 for an unchanged start offset."""
 
     key: SharePartitionKey
     snapshot_epoch: int
@@ -49,7 +49,7 @@ ShareRecord = ShareSnapshot | ShareUpdate
 
 
 def encode_record(record: ShareRecord) -> tuple[bytes, bytes | None]:
-    """The bytes of key and value."""
+    """Encode key and value; the value is None for a tombstone."""
     group_id, topic_id, partition = record.key
     if isinstance(record, ShareUpdate):
         update_key = ShareUpdateKey(group_id=group_id, topic_id=topic_id, partition=partition)
@@ -79,7 +79,7 @@ def encode_record(record: ShareRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode_record(key_data: bytes, value_data: bytes | None) -> ShareRecord:
-    """The record of a log; ProtocolError when its bytes are none."""
+    """Decode a log record. Raises ProtocolError if the bytes are malformed."""
     key = decode_share_state_key(key_data)
     share_partition = SharePartitionKey(key.group_id, key.topic_id, key.partition)
     if value_data is None:

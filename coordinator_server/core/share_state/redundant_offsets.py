@@ -1,6 +1,7 @@
-"""Up to which offset the records of a partition of `__share_group_state` are out of date.
+"""RedundantOffsets: the offset below which a `__share_group_state` partition is obsolete.
 
-Source: ShareCoordinatorOffsetsManager. A share partition needs its last snapshot and what follows.
+A share partition needs its last snapshot and the records after it. Source:
+ShareCoordinatorOffsetsManager.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class RedundantOffsets:
-    """The offset of the last snapshot of each share partition, the earliest one first."""
+    """The offset of the last snapshot of each share partition, earliest first."""
 
     __slots__ = ("_first_needed", "_snapshots")
 
@@ -22,7 +23,7 @@ class RedundantOffsets:
         self._first_needed = 0
 
     def snapshot_at(self, key: SharePartitionKey, offset: int, *, is_tombstone: bool) -> None:
-        """A snapshot, or the tombstone of a share partition, is at an offset: later than all."""
+        """Record a snapshot or tombstone at an offset above all earlier ones."""
         self._snapshots[key] = offset
         self._snapshots.move_to_end(key)
         self._first_needed = next(iter(self._snapshots.values()))
@@ -31,5 +32,5 @@ class RedundantOffsets:
 
     @property
     def last_redundant_offset(self) -> int | None:
-        """Records below it are out of date; None if there are none to be deleted."""
+        """Records below this offset are obsolete; None if no records can be deleted."""
         return self._first_needed or None

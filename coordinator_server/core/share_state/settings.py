@@ -1,4 +1,4 @@
-"""The broker's settings that the share coordinator goes by."""
+"""The broker settings of the share coordinator."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class ShareStateSettings(NamedTuple):
     updates_per_snapshot: int = 500
     """`share.coordinator.snapshot.update.records.per.snapshot`."""
     cold_snapshot_interval_ms: int = 300_000
-    """`share.coordinator.cold.partition.snapshot.interval.ms`: how old a snapshot may become, and
-    how often that is looked at."""
+    """`share.coordinator.cold.partition.snapshot.interval.ms`: the maximum age of a snapshot, and
+    the interval of the check."""
     prune_interval_ms: int = 300_000
-    """`share.coordinator.state.topic.prune.interval.ms`: how often records that are out of date are
+    """`share.coordinator.state.topic.prune.interval.ms`: the interval at which obsolete records are
     deleted."""

@@ -1,7 +1,7 @@
-"""What one partition of `__share_group_state` knows: the share partitions whose key lives there.
+"""The share partitions whose keys belong to one partition of `__share_group_state`.
 
-Source: ShareCoordinatorShard, its checks in its order. Requests give a `StateDecision`; the state
-itself changes through `replay` alone, with the records of decisions as with those of the log.
+Source: ShareCoordinatorShard, with its checks in its order. Requests return a `StateDecision`; only
+`replay` changes the state, with the records of decisions or of the log.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from coordinator_server.core.share_state.records import ShareRecord
 
 NO_EPOCH = -1
-"""The leader epoch of an update that keeps the one before."""
+"""The leader epoch of an update that keeps the current epoch."""
 
 _UNKNOWN_EPOCH = -(2**31)
 
 MOST_BATCHES = 20_000
-"""State batches of one share partition: twice the records that any group may lock of it.
+"""The most state batches of one share partition: twice the largest number of record locks.
 
-Kafka refuses what is too large for a record, and takes its time for what is not.
+Kafka has no such limit, except for the record size.
 """
 
 NEGATIVE_PARTITION = "The partition id cannot be a negative number."
@@ -42,21 +42,21 @@ R = TypeVar("R")
 
 
 class StateOutcome(NamedTuple):
-    """The answer to a request that asks for no state; `message` with an error."""
+    """The answer to a request that returns no state; `message` is set with an error."""
 
     error: ErrorCode
     message: str | None = None
 
 
 class StateDecision(NamedTuple, Generic[R]):
-    """The answer to a request, and the record to write before it is given."""
+    """The answer to a request, and the record to write before replying."""
 
     answer: R
     record: ShareRecord | None = None
 
 
 class StateWrite(NamedTuple):
-    """What the leader of a share partition has to be kept, as `SharePersister.write` says it."""
+    """The changes that a share-partition leader writes; fields as in `SharePersister.write`."""
 
     state_epoch: int
     leader_epoch: int
@@ -66,7 +66,7 @@ class StateWrite(NamedTuple):
 
 
 class _Entry:
-    """One share partition. The epochs are the highest that were seen, whatever the state has."""
+    """One share partition; the epochs are the highest seen, which may exceed those of the state."""
 
     __slots__ = ("leader_epoch", "state", "state_epoch", "update_count")
 
@@ -77,10 +77,10 @@ class _Entry:
 
 
 class ShareCoordinatorShard:
-    """The share partitions of one partition of the topic.
+    """The share partitions of one `__share_group_state` partition.
 
-    `partition_count(topic_id)` is that of a topic, 0 if there is none. After `updates_per_snapshot`
-    updates comes a snapshot.
+    `partition_count(topic_id)` returns the number of partitions of a topic, 0 for a missing topic.
+    After `updates_per_snapshot` updates a snapshot is written.
     """
 
     def __init__(self, updates_per_snapshot: int, partition_count: Callable[[bytes], int]) -> None:
@@ -89,19 +89,19 @@ class ShareCoordinatorShard:
         self._updates_per_snapshot = updates_per_snapshot
         self._partition_count = partition_count
 
-    # --- what is kept -----------------------------------------------------------------------------
+    # --- state ------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """How many share partitions there are."""
+        """Return the number of share partitions."""
         return len(self._entries)
 
     def state(self, key: SharePartitionKey) -> ShareGroupOffset | None:
-        """The state of a share partition; None if it is not initialized."""
+        """Return the state of a share partition, or None if it is not initialized."""
         entry = self._entries.get(key)
         return None if entry is None else entry.state
 
     def replay(self, record: ShareRecord, offset: int) -> None:
-        """Take in a record of the log, in the order of their offsets."""
+        """Apply a record of the log; records must be in offset order."""
         if isinstance(record, ShareSnapshot):
             self._replay_snapshot(record.key, record.state)
             is_tombstone = record.state is None
@@ -122,7 +122,7 @@ class ShareCoordinatorShard:
 
     def _replay_update(self, update: ShareUpdate) -> None:
         entry = self._entries.get(update.key)
-        if entry is None:  # the log begins behind its snapshot
+        if entry is None:  # the log starts after the snapshot
             state = ShareGroupOffset(
                 snapshot_epoch=update.snapshot_epoch,
                 leader_epoch=update.leader_epoch,
@@ -145,7 +145,7 @@ class ShareCoordinatorShard:
         entry.update_count += 1
 
     def hard_state(self) -> Mapping[SharePartitionKey, tuple[ShareGroupOffset, int, int, int]]:
-        """Everything that `replay` makes but for the redundant offsets: what a test compares."""
+        """Return the replayed state except the redundant offsets, for comparison in tests."""
         return {
             key: (entry.state, entry.leader_epoch, entry.state_epoch, entry.update_count)
             for key, entry in self._entries.items()
@@ -156,7 +156,7 @@ class ShareCoordinatorShard:
     def initialize(
         self, key: SharePartitionKey, state_epoch: int, start_offset: int, now_ms: int
     ) -> StateDecision[StateOutcome]:
-        """Begin a state, or begin it anew; what was before is forgotten."""
+        """Initialize the state; an existing state is replaced."""
         entry = self._entries.get(key)
         if key.partition < 0:
             return _refused(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
@@ -170,7 +170,7 @@ class ShareCoordinatorShard:
             snapshot_epoch=0 if entry is None else entry.state.snapshot_epoch + 1,
             state_epoch=state_epoch,
             start_offset=start_offset,
-            # Without a start offset nothing was read, and there is no lag to be told.
+            # Without a start offset nothing was read, so there is no lag to report.
             delivery_complete_count=-1 if start_offset == NO_OFFSET else 0,
             create_ms=now_ms,
             write_ms=now_ms,
@@ -180,7 +180,7 @@ class ShareCoordinatorShard:
     def write(
         self, key: SharePartitionKey, write: StateWrite, now_ms: int
     ) -> StateDecision[StateOutcome]:
-        """Lay what the leader has to say over what is kept."""
+        """Apply the leader's changes to the state."""
         if key.partition < 0:
             return _refused(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
         if write.leader_epoch < 0:
@@ -201,14 +201,14 @@ class ShareCoordinatorShard:
         start_offset = max(write.start_offset, entry.state.start_offset)
         if cannot_combine(entry.state.batches, write.batches, start_offset):
             return _refused(ErrorCode.UNKNOWN_SERVER_ERROR)
-        # A write does not change who the leader is, a read does.
+        # Only a read changes the leader epoch, a write does not.
         record = self._record(key, entry, write, entry.state.leader_epoch, now_ms)
         return StateDecision(StateOutcome(ErrorCode.NONE), record)
 
     def read(
         self, key: SharePartitionKey, leader_epoch: int, now_ms: int
     ) -> StateDecision[ShareState]:
-        """The whole state, for the leader of the partition, which fences those before it."""
+        """Return the whole state to the partition leader; earlier leaders are fenced."""
         if key.partition < 0:
             return _unread(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
         if leader_epoch < 0:
@@ -230,7 +230,7 @@ class ShareCoordinatorShard:
         return StateDecision(answer, self._record(key, entry, unchanged, leader_epoch, now_ms))
 
     def read_summary(self, key: SharePartitionKey) -> StateDecision[ShareStateSummary]:
-        """The state without its batches; one that is not initialized has nothing to tell."""
+        """Return the state without its batches; defaults if the state is not initialized."""
         error, message = ErrorCode.NONE, None
         if key.partition < 0:
             error, message = ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION
@@ -252,7 +252,7 @@ class ShareCoordinatorShard:
         )
 
     def delete(self, key: SharePartitionKey) -> StateDecision[StateOutcome]:
-        """Forget a share partition; that there is none is no error."""
+        """Delete a share partition; a missing one is no error."""
         if key.partition < 0:
             return _refused(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
         if not self._exists(key):
@@ -271,9 +271,9 @@ class ShareCoordinatorShard:
         leader_epoch: int,
         now_ms: int,
     ) -> ShareRecord:
-        """Return an update, or a snapshot if there were enough updates.
+        """Return an update, or a snapshot after enough updates.
 
-        The start offset does not move back; a count of completed deliveries belongs to its offset.
+        The start offset never moves back. A delivery-complete count belongs to its start offset.
         """
         state = entry.state
         start_offset = max(write.start_offset, state.start_offset)
@@ -303,13 +303,13 @@ class ShareCoordinatorShard:
         )
         return ShareSnapshot(key, snapshot)
 
-    # --- what time and deleted topics bring -------------------------------------------------------
+    # --- timers and deleted topics ----------------------------------------------------------------
 
     def cold_keys(self, now_ms: int, interval_ms: int) -> list[SharePartitionKey]:
-        """The share partitions whose snapshot is older than that.
+        """Return the share partitions whose snapshot is older than `interval_ms`.
 
-        None if all of them have been rewritten for it already: then nothing is going on, and new
-        snapshots would set no record free.
+        Returns none if every snapshot is already a rewritten one: then there is no activity, and
+        new snapshots would free no records.
         """
         if all(entry.state.create_ms != entry.state.write_ms for entry in self._entries.values()):
             return []
@@ -320,7 +320,7 @@ class ShareCoordinatorShard:
         ]
 
     def rewritten(self, key: SharePartitionKey, now_ms: int) -> ShareSnapshot | None:
-        """The state of a share partition in a new snapshot; None if there is no such state."""
+        """Return a new snapshot of the current state, or None without state."""
         state = self.state(key)
         if state is None:
             return None
@@ -328,7 +328,7 @@ class ShareCoordinatorShard:
         return ShareSnapshot(key, state._replace(snapshot_epoch=epoch, write_ms=now_ms))
 
     def keys_of(self, topic_ids: Container[bytes]) -> list[SharePartitionKey]:
-        """The share partitions of these topics."""
+        """Return the share partitions of these topics."""
         return [key for key in self._entries if key.topic_id in topic_ids]
 
 

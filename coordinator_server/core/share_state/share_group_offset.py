@@ -1,4 +1,4 @@
-"""The state of one share partition, as the share coordinator keeps it."""
+"""ShareGroupOffset: the state of one share partition in the share coordinator."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from coordinator_server.core.share_partitions.persister import (
 
 
 class ShareGroupOffset(NamedTuple):
-    """One state; it is never changed, the next one takes its place. Times are in ms.
+    """One immutable state; a new value replaces it. Times are in ms.
 
-    `snapshot_epoch` counts the snapshots. `state_epoch` is a new one when the share partition is
-    initialized again, `leader_epoch` that of the last leader which has read the state. A snapshot
-    that is rewritten because nothing came keeps its `create_ms`.
+    `snapshot_epoch` counts the snapshots. `state_epoch` rises when the share partition is
+    initialized again; `leader_epoch` is the epoch of the last leader that read the state. A
+    snapshot that is rewritten for its age keeps its `create_ms`.
     """
 
     snapshot_epoch: int = 0

@@ -1,2 +1,4 @@
-"""The core of share groups (KIP-932): who holds which records, and what was made of them. Pure, as
-`group` is: no loop, clock, disk or logger, they come in as arguments."""
+"""The core of share groups (KIP-932): which member holds which records, and their delivery state.
+
+The code is pure: event loop, clock, disk and logger are not used, or are passed in as arguments.
+"""

@@ -1,8 +1,9 @@
-"""What a member says of the records that it was given (SharePartition.acknowledge).
+"""Acknowledgement of acquired records (SharePartition.acknowledge).
 
-All of one request for one partition, or nothing: the records change their state here, which holds
-once it is written (`SharePartition.persist`); what is refused is undone before anybody sees it.
-Locks that are renewed are renewed at once, whatever follows, and nothing of that is written.
+The acknowledgements of one request for one partition succeed or fail together. The records change
+state here; the change takes effect once it is written (`SharePartition.persist`), and a refused
+request is rolled back before any other code sees the change. Renewed locks are renewed at once,
+even if the request then fails, and are never written.
 """
 
 from __future__ import annotations
@@ -34,19 +35,19 @@ OFFSETS_PER_STEP = 4096
 
 
 class Acknowledgement(Protocol):
-    """What is said of offsets in a row."""
+    """The acknowledgement of consecutive offsets."""
 
     @property
     def first_offset(self) -> int:
-        """The first of them."""
+        """The first offset."""
 
     @property
     def last_offset(self) -> int:
-        """The last of them."""
+        """The last offset."""
 
     @property
     def acknowledge_types(self) -> Sequence[int]:
-        """One type for all of them, or one for each."""
+        """One type for all offsets, or one type for each."""
 
 
 def _invalid_state(message: str) -> Refusal:
@@ -79,9 +80,9 @@ def acknowledge(
     acknowledgements: Sequence[Acknowledgement],
     now_ms: int,
 ) -> Generator[None, None, Transition | Refusal]:
-    """Take what a member says, in steps; what is then to be written, or why it is refused.
+    """Apply a member's acknowledgements in steps; return the changes to write, or the refusal.
 
-    The acknowledgements have offsets that rise, and types that exist, one or as many as offsets.
+    The offsets must be ascending and the types valid: one type, or as many as offsets.
     """
     request = _AcknowledgeRequest(partition, member_id, now_ms)
     for acknowledgement in acknowledgements:
@@ -103,21 +104,21 @@ class _AcknowledgeRequest:
         self._member_id = member_id
         self._now_ms = now_ms
         self._settings = partition.settings
-        self._batch: InFlightBatch | None = None  # the one that is being looked at
+        self._batch: InFlightBatch | None = None  # the batch that is being processed
         self.transition = Transition()
 
     def undo(self) -> None:
-        """Undo all, as something was refused."""
+        """Undo all changes after a refusal."""
         self._partition.roll_back(self.transition)
         if self._batch is not None:
             self._batch.merge(self._batch.first_offset, self._batch.last_offset)
 
     def take(self, said: Acknowledgement) -> Generator[None, None, Refusal | None]:
-        """Take one acknowledgement; why not, if it is refused."""
+        """Apply one acknowledgement; return the refusal, or None."""
         first, last = said.first_offset, said.last_offset
         start_offset = self._partition.start_offset
         if last < start_offset:
-            return None  # the log begins later by now
+            return None  # below the log start offset
         in_flight = self._partition.in_flight
         floor = in_flight.floor(first)
         if floor is None and first < start_offset:
@@ -142,7 +143,7 @@ class _AcknowledgeRequest:
     def _take_of(
         self, batch: InFlightBatch, said: Acknowledgement
     ) -> Generator[None, None, Refusal | None]:
-        """Take what is said of one batch, or of a part of it."""
+        """Apply an acknowledgement to one batch or a part of it; return the refusal, or None."""
         first, last, types = said.first_offset, said.last_offset, said.acknowledge_types
         self._batch = batch
         if not batch.by_offset:
@@ -175,9 +176,9 @@ class _AcknowledgeRequest:
     def _pieces(
         self, batch: InFlightBatch, first: int, last: int, types: Sequence[int]
     ) -> Iterator[tuple[Run | None, int]]:
-        """The runs of a batch that an acknowledgement is of, each with its type; None is a pause.
+        """Yield the acknowledged runs of a batch, each with its type; a None run is a pause.
 
-        Offsets below the start offset are done.
+        Offsets below the start offset are skipped, because they are done.
         """
         low = max(first, batch.first_offset, self._partition.start_offset)
         high = min(last, batch.last_offset)
@@ -199,7 +200,7 @@ class _AcknowledgeRequest:
             yield None, 0
 
     def _change(self, batch: InFlightBatch, run: Run, kind: int) -> Refusal | None:
-        """Have a run that the member has in the state that it is to have."""
+        """Change the state of an acquired run to match its acknowledge type; return the refusal."""
         partition, settings = self._partition, self._settings
         if kind == AcknowledgeType.RENEW:
             if not settings.renew_acknowledge_enable:

@@ -1,10 +1,10 @@
-"""What a member gets of what was read from the log for it (SharePartition.acquire).
+"""Acquisition of fetched records by a member (SharePartition.acquire).
 
-Records that nobody has seen come in the batches of the log; those that were given back come again
-in the batches, or the parts of them, that they are kept in. Whole batches are given away even
-beyond the limit of the request, unless that asks for exactly as many records as it says
-(KIP-1206). Records that were delivered often come in smaller and smaller pieces, and alone for
-the last time, so that one record that nobody can process takes few others with it.
+New records are acquired in the batches of the log. Released records are acquired again in the
+batches, or parts of batches, in which they are kept. Whole batches are acquired even beyond the
+request's limit, unless the request asks for a strict record limit (KIP-1206). The more often
+records were delivered, the smaller their pieces become, and before the last delivery each record is
+acquired alone, so that a record that no consumer can process affects few others.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class AcquireMode(IntEnum):
-    """How the limit of a request counts; ShareFetch 1 knows the first one only."""
+    """How the record limit of a request counts; ShareFetch v1 has only BATCH_OPTIMIZED."""
 
     BATCH_OPTIMIZED = 0
     RECORD_LIMIT = 1
 
 
 class AcquiredRange(NamedTuple):
-    """Offsets in a row that a member got, first and last included."""
+    """Acquired consecutive offsets, first and last included."""
 
     first_offset: int
     last_offset: int
@@ -36,7 +36,7 @@ class AcquiredRange(NamedTuple):
 
 
 class Acquired(NamedTuple):
-    """What a member got, and how many offsets that are."""
+    """The acquired ranges, and the total number of offsets."""
 
     ranges: list[AcquiredRange]
     total: int
@@ -52,7 +52,7 @@ def acquire(
     fetched: FetchedBatches,
     now_ms: int,
 ) -> Acquired:
-    """Give a member what it may have of `fetched`, read at `fetch_offset`."""
+    """Acquire records of `fetched`, which was read at `fetch_offset`, for a member."""
     if (
         not partition.is_active
         or max_records <= 0
@@ -69,7 +69,7 @@ def acquire(
 
 
 class _Acquisition:
-    """One acquisition under way."""
+    """One acquisition in progress."""
 
     __slots__ = (
         "_batch_size",
@@ -106,9 +106,9 @@ class _Acquisition:
         self.count = 0
 
     def limit(self, fetch_offset: int, max_records: int) -> bool:
-        """Set up to which offset, and how many records to give; whether any.
+        """Set the last offset and the number of records to acquire; return whether there are any.
 
-        Where as much is in flight as may be, only what is in flight already can be given again.
+        At the in-flight limit, only records that are already in flight can be acquired again.
         """
         partition = self._partition
         self._last = self._fetched.last_offset
@@ -120,7 +120,7 @@ class _Acquisition:
         return self._max_records > 0
 
     def archive_stale(self, fetch_offset: int) -> None:
-        """Archive what was to be given again, and is gone from the log by compaction."""
+        """Archive available records that compaction has removed from the log."""
         partition, base = self._partition, self._fetched.first_offset
         if fetch_offset >= base:
             return
@@ -134,7 +134,7 @@ class _Acquisition:
         )
 
     def run(self) -> None:
-        """Give what is in flight and available, then what is new."""
+        """Acquire available records in flight, then new records."""
         partition, base = self._partition, self._fetched.first_offset
         floor = partition.in_flight.floor(base)
         first = base
@@ -152,7 +152,7 @@ class _Acquisition:
             partition.move_gap_window(self.ranges[-1].last_offset + 1)
 
     def acquired(self) -> Acquired:
-        """What was given, but for records of aborted transactions, which are archived."""
+        """Return the acquired ranges without aborted transactions, whose records are archived."""
         ranges = self.ranges
         aborted = self._fetched.aborted_ranges() if ranges else []
         if not aborted:
@@ -169,10 +169,10 @@ class _Acquisition:
         left = without(ranges, aborted)
         return Acquired(left, sum(last - first + 1 for first, last, _ in left))
 
-    # --- what is in flight ------------------------------------------------------------------------
+    # --- records in flight ------------------------------------------------------------------------
 
     def _acquire_known(self, known: list[InFlightBatch], gap_offset: int) -> None:
-        """Give what is available of these batches, and the gaps that were never fetched."""
+        """Acquire the available records of these batches, and of gaps that were never fetched."""
         partition, base = self._partition, self._fetched.first_offset
         for batch in known:
             if self.count >= self._max_records:
@@ -203,7 +203,7 @@ class _Acquisition:
                 self._acquire_run(batch, batch.runs[0])
 
     def _is_throttled(self, batch: InFlightBatch) -> bool:
-        """Whether something of a batch was delivered so often that it comes in small pieces."""
+        """Return whether records of a batch reached the delivery count for smaller pieces."""
         limit = self._settings.throttle_limit
         if not batch.by_offset:
             run = batch.runs[0]
@@ -218,7 +218,7 @@ class _Acquisition:
         )
 
     def _acquire_part(self, batch: InFlightBatch, max_records: int) -> int:
-        """Give what is available of a part of a batch; how many records that are."""
+        """Acquire the available records of a part of a batch; return their number."""
         if not batch.by_offset:
             if not batch.runs[0].is_available:
                 return 0
@@ -233,7 +233,7 @@ class _Acquisition:
             delivered = run.delivery_count
             is_last_time = isolates and delivered == limit - 1
             if is_last_time and acquired:
-                break  # it comes alone, next time
+                break  # acquired alone, next time
             if delivered >= throttle_limit and throttled_max < 0:
                 throttled_max = max(1, len(batch) >> (delivered - throttle_limit + 1))
             first = max(run.first, base)
@@ -242,7 +242,7 @@ class _Acquisition:
                 stop_at = 1
             else:
                 stop_at = max_records - acquired if self._is_record_limit else wanted + 1
-                # Kafka stops when there are exactly so many: not when there were more before.
+                # Kafka stops only when the count is exactly reached, not when it was exceeded.
                 if acquired < throttled_max:
                     stop_at = min(stop_at, throttled_max - acquired)
             count = min(wanted, stop_at)
@@ -254,20 +254,20 @@ class _Acquisition:
         return acquired
 
     def _acquire_run(self, batch: InFlightBatch, run: Run) -> None:
-        """Give a run. None that is available is like the one beside it, so each is a range."""
+        """Acquire a run as one range; adjacent available runs always differ."""
         run.to(RecordState.ACQUIRED, self._member_id)
         run.delivery_count += 1
         self._partition.lock(batch, run, self._now_ms, self._settings.record_lock_duration_ms)
         self.ranges.append(AcquiredRange(run.first, run.last, run.delivery_count))
         self.count += run.last - run.first + 1
 
-    # --- what is new ------------------------------------------------------------------------------
+    # --- new records ------------------------------------------------------------------------------
 
     def _acquire_new(self, first: int, last: int, max_records: int) -> None:
-        """Give records that were not in flight: the batches of the log from `first` to `last`."""
+        """Acquire records that were not in flight: the log batches from `first` to `last`."""
         partition, in_flight = self._partition, self._partition.in_flight
-        # A batch of the log may begin below: the state was read lately, or the log begins later
-        # (then Kafka gives the rest as well, if somebody has records before it).
+        # A log batch can begin below `first`: the state was just loaded, or the log start offset
+        # has moved (Kafka then also acquires the rest if a member holds earlier records).
         first = max(first, partition.start_offset)
         if not in_flight:
             first = max(first, partition.end_offset)
@@ -275,7 +275,7 @@ class _Acquisition:
             return
         if max_records < last - first + 1:
             end = self._fetched.end_of_batch_with(first + max_records - 1)
-            # Batches that were kept may begin within one of the log.
+            # Persisted batches can begin within a log batch.
             last = min(end, last) if partition.gap_start_offset is not None else end
         ranges = self._cut(first, last)
         for range_ in ranges:
@@ -292,7 +292,7 @@ class _Acquisition:
         self.count += last - first + 1
 
     def _cut(self, first: int, last: int) -> list[AcquiredRange]:
-        """The offsets in pieces of at least the size that was asked for, cut between batches."""
+        """Cut the offsets at batch boundaries into ranges of at least the requested size."""
         ranges: list[AcquiredRange] = []
         batch_size = self._batch_size
         if not self._is_record_limit and last - first + 1 > batch_size:
@@ -312,7 +312,7 @@ class _Acquisition:
         self._partition.in_flight.add(batch)
 
     def _leave_rest(self, first: int, last: int) -> AcquiredRange:
-        """Leave what follows `last` in the batch that begins at `first` available."""
+        """Make the records after `last` in the batch at `first` available again."""
         batch = self._partition.in_flight.floor(first)
         assert batch is not None, first
         rest = batch.cover(last + 1, batch.last_offset)[0]
@@ -324,7 +324,7 @@ class _Acquisition:
 
 
 def without(ranges: list[AcquiredRange], left_out: list[tuple[int, int]]) -> list[AcquiredRange]:
-    """What remains of `ranges` without the offsets of other ranges; both rise."""
+    """Return `ranges` without the offsets of `left_out`; both are ascending."""
     remaining: list[AcquiredRange] = []
     index = 0
     for first, last, delivery_count in ranges:

@@ -1,10 +1,10 @@
-"""Dead letter queues of share groups (KIP-1191): which records go there, and as what.
+"""Dead letter queues of share groups (KIP-1191): selection and content of dead letters.
 
-Records that a member rejects, or that were delivered too often, become Archiving when the group has
-a dead letter queue. Once that state is written they are sent to the queue; then they are Archived,
-whether that succeeded or not. A broker that stops in between sends them again when the state is
-read, so that a record may be in the queue twice. Topics and logs are the business of
-`coordinator.dead_letters`. Source: SharePartition.initiateDLQAndArchive, ShareGroupDLQStateManager.
+If the group has a dead letter queue, records that a member rejects or that reach the delivery limit
+become Archiving. Once this state is written, the records are sent to the queue, and then become
+Archived, whether sending succeeded or not. A broker that stops in between sends the records again
+after loading the state, so the queue can get a record twice. `coordinator.dead_letters` handles
+topics and logs. Source: SharePartition.initiateDLQAndArchive, ShareGroupDLQStateManager.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ if TYPE_CHECKING:
     """Writes dead letters of a share partition, then runs the steps that `Done` returns."""
 
 Copies = dict[int, tuple[bytes | None, bytes | None]]
-"""Keys and values of records, by offset."""
+"""Offset -> key and value of the record."""
 Headers = tuple[tuple[str, bytes], ...]
 
 RECORDS_PER_STEP = 512
 MOST_DECOMPRESSED_BYTES = 8 << 20
-"""A compressed batch with more bytes of records is not copied, whatever its queue takes."""
+"""The largest compressed batch that is copied, in decompressed bytes of records."""
 _MOST_PARTS = 10_000
 _ZSTD_BLOCK_BYTES = 128 << 10
 """zstd_bound() overestimates by at most one block."""
 
 
 class LetterCause(StrEnum):
-    """Why a record is a dead letter: the value of the header `__dlq.errors.message`."""
+    """Why a record is a dead letter; the value of the header `__dlq.errors.message`."""
 
     REJECTED = "Offset rejected by client."
     DELIVERY_LIMIT = "Offset delivery count exceeded the threshold."
 
 
 class QueueOutcome(NamedTuple):
-    """What has become of dead letters: `error` is None if all of them are in `queue`."""
+    """The result of sending dead letters: `error` is None if all of them are in `queue`."""
 
     letters: DeadLetters
     queue: str
@@ -72,7 +72,7 @@ def cause_of(letters: DeadLetters) -> LetterCause:
 
 
 def header_parts(topic: str, partition: int, group_id: str, letters: DeadLetters) -> Headers:
-    """Return the headers of these dead letters; `with_offset` adds the one that differs."""
+    """Return the headers that these dead letters share; `with_offset` adds the offset."""
     return (
         ("__dlq.errors.topic", topic.encode()),
         ("__dlq.errors.partition", b"%d" % partition),
@@ -90,10 +90,10 @@ def with_offset(parts: Headers, offset: int) -> Headers:
 def read_copies(
     data: bytes, first: int, last: int, limit: int, copies: Copies
 ) -> Generator[None, None, int]:
-    """Add keys and values of the records `first` to `last` in `data`; return where that ended.
+    """Add keys and values of the records `first` to `last` in `data`; return the last offset read.
 
-    Records and compressed batches of more than `limit` bytes are left out. Reading ends after a
-    batch, when there are `limit` bytes. The result is `last` if the next batch begins above it.
+    Records and compressed batches of more than `limit` bytes are skipped. Reading stops after the
+    batch that reaches `limit` bytes. The result is `last` if the next batch begins above `last`.
     Raises ProtocolError. Source: ShareGroupDLQRecordFetcher.
     """
     size, end = 0, first
@@ -124,7 +124,7 @@ def _records(
     """
     decompressor = partial(_decompressed, min(limit, MOST_DECOMPRESSED_BYTES))
     if header.magic < 2:
-        # Imported here: few logs have such batches.
+        # Imported lazily: few logs have such batches.
         from protocol.legacy_batch import legacy_records
 
         for offset, _, key, value in legacy_records(data, header, 0, decompressor, _MOST_PARTS):
@@ -143,7 +143,10 @@ def _records(
 
 
 def _decompressed(limit: int, compression: Compression, data: bytes) -> bytes:
-    """Return at most `limit` decompressed bytes. Raises ProtocolError, TooLargeError."""
+    """Return the decompressed bytes.
+
+    Raises TooLargeError for more than `limit` bytes, ProtocolError for malformed data.
+    """
     steps = StepLimit(_MOST_PARTS)
     section = decompress_small(compression, data, limit + _ZSTD_BLOCK_BYTES, steps)
     if len(section) > limit:
@@ -151,11 +154,11 @@ def _decompressed(limit: int, compression: Compression, data: bytes) -> bytes:
     return section
 
 
-# --- what the share partition does ----------------------------------------------------------------
+# --- dead letters of a share partition ------------------------------------------------------------
 
 
 def send(partition: SharePartition, letters: Sequence[DeadLetters]) -> None:
-    """Write dead letters whose state Archiving is on disk, then archive them."""
+    """Send dead letters whose Archiving state is written, then archive them."""
     if letters:
         partition.send_dead_letters(partition, letters, partial(_sent, partition))
 
@@ -163,7 +166,7 @@ def send(partition: SharePartition, letters: Sequence[DeadLetters]) -> None:
 def _sent(
     partition: SharePartition, outcomes: Sequence[QueueOutcome]
 ) -> Generator[None, None, None]:
-    """Archive what was sent, also what could not be sent."""
+    """Archive dead letters after sending, whether sending succeeded or not."""
     state_batches: list[StateBatch] = []
     for letters, queue, error in outcomes:
         first, last, delivery_count, is_rejected, member_id = letters
@@ -181,16 +184,16 @@ def _sent(
 
 
 def _archived(partition: SharePartition, _: ErrorCode) -> None:
-    """Move the start offset, also when the state could not be written, as in Kafka."""
+    """Advance the start offset, even if the state could not be written, as in Kafka."""
     if partition.advance():
         partition.changed()
 
 
 def unwritten(partition: SharePartition, run: Run, member_id: str) -> GivenUpRecords:
-    """Return the account of records whose acknowledgement could not be written.
+    """Return the event for records whose acknowledgement could not be written.
 
-    If their lock has ended meanwhile after the last delivery they are archived, and go to no queue,
-    as in Kafka (InFlightState.completeStateTransition).
+    If the lock of the last delivery has expired meanwhile, the records are archived without
+    reaching a queue, as in Kafka (InFlightState.completeStateTransition).
     """
     queue = partition.settings.dead_letter_topic or None
     error = None if queue is None else "the acknowledgement could not be written"

@@ -1,6 +1,6 @@
-"""Record batches as they were read from the log for a share group: offsets, and what was aborted.
+"""FetchedBatches: record batches that were read for a share group, and aborted transactions.
 
-Only headers are looked at, and the marker in a control batch where transactions are told apart.
+Only batch headers are decoded, and the markers of control batches to find aborted transactions.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ ALL = 2**63 - 1
 
 
 class FetchedBatches:
-    """The batches in `records`, which begins with a whole one.
+    """The batches in `records`, which starts with a complete batch.
 
-    Those after `stop_offset` are left out: it is `most` behind the first one, and behind
-    `floor_offset`. `aborted` are the aborted transactions that they can be of, as producer id and
-    first offset; none when the group reads what is not committed, too.
+    Batches after `stop_offset` are left out: it is `most` offsets above the first batch, or above
+    `floor_offset` if that is higher. `aborted` has the aborted transactions as (producer id, first
+    offset); it is empty if the group also reads uncommitted records.
     """
 
     __slots__ = ("_end", "_fields", "aborted", "base_offsets", "records", "stop_offset")
@@ -69,20 +69,20 @@ class FetchedBatches:
         return self._last_of(-1)
 
     def end_of_batch_with(self, offset: int) -> int:
-        """The last offset of the batch that has this offset; the offset itself if none has."""
+        """Return the last offset of the batch with `offset`, or `offset` if there is none."""
         index = bisect_right(self.base_offsets, offset) - 1
         return max(self._last_of(index), offset) if index >= 0 else offset
 
     def slice(self, first: int, last: int) -> bytes:
-        """The batches from the one of offset `first` to the one of `last`."""
+        """Return the batches from the one with offset `first` to the one with `last`."""
         low = max(bisect_right(self.base_offsets, first) - 1, 0)
         high = max(bisect_right(self.base_offsets, last) - 1, low)
         return self.records[self._fields[low][_POSITION] : self._end_of(high)]
 
     def aborted_ranges(self) -> list[tuple[int, int]]:
-        """First and last offset of each batch of an aborted transaction.
+        """Return the first and last offset of each batch of an aborted transaction.
 
-        An aborted transaction is that of its producer from its first offset to its marker.
+        An aborted transaction covers its producer's batches from its first offset to its marker.
         """
         if not self.aborted:
             return []
@@ -108,6 +108,6 @@ class FetchedBatches:
         return fields[_BASE] + fields[_DELTA]
 
     def _end_of(self, index: int) -> int:
-        """Where a batch ends in the records."""
+        """Return the end position of a batch in the records."""
         fields = self._fields[index]
         return fields[_POSITION] + fields[_LENGTH] + LOG_OVERHEAD_BYTES

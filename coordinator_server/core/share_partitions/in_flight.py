@@ -1,10 +1,10 @@
-"""What is in flight: batches of offsets that were fetched for the group and are not all done.
+"""The records in flight: batches of offsets that were fetched for the group and are not all done.
 
-As in Kafka a batch has one state until a part of it is treated in another way, and from then on a
-state for each offset (InFlightBatch, InFlightState). Here the latter are runs: offsets in a row
-that have everything in common. A batch is cut only where its offsets come to differ, and runs
-that have become alike are one again, so neither a large batch nor one that is acknowledged record
-by record costs an object for each offset.
+As in Kafka, a batch has one state until a part of it is treated differently, and from then on a
+state per offset (InFlightBatch, InFlightState). Here states per offset are kept in runs of
+consecutive offsets with equal attributes. Batches are split only where offsets differ, and equal
+runs are merged again, so that neither a large batch nor a batch that is acknowledged record by
+record needs an object per offset.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 NO_MEMBER = ""
-"""The member of what nobody has acquired; no member has an empty id."""
+"""The member id of records that are not acquired; no member has an empty id."""
 
 _first = attrgetter("first")
 _first_offset = attrgetter("first_offset")
 
 
 class AcquisitionLock:
-    """Records of `batch`, `first_offset` to `last_offset`, that are locked until `deadline_ms`.
+    """The lock of `first_offset` to `last_offset` of `batch`, until `deadline_ms`.
 
-    `held` is how many of them still are; those have this lock in their run.
+    `held` is the number of records that are still locked; their runs refer to this lock.
     """
 
     __slots__ = ("batch", "deadline_ms", "first_offset", "has_expired", "held", "last_offset")
@@ -50,7 +50,7 @@ class AcquisitionLock:
 
 
 class Undo(NamedTuple):
-    """What a run was before a change that is not written yet."""
+    """The attributes of a run before a change that is not written yet."""
 
     state: RecordState
     member_id: str
@@ -58,9 +58,9 @@ class Undo(NamedTuple):
 
 
 class Run:
-    """Offsets of a batch, `first` to `last`, that have everything in common.
+    """Consecutive offsets of a batch, `first` to `last`, with equal attributes.
 
-    `undo` is there while a change of them is being written: until then nobody else changes them.
+    `undo` is set while a change is being written; until then no other change is allowed.
     """
 
     __slots__ = ("delivery_count", "first", "last", "lock", "member_id", "state", "undo")
@@ -83,23 +83,23 @@ class Run:
 
     @property
     def is_available(self) -> bool:
-        """Whether it can be acquired."""
+        """Whether the records can be acquired."""
         return self.state is RecordState.AVAILABLE and self.undo is None
 
     @property
     def is_done(self) -> bool:
-        """Whether its records are acknowledged or archived, and that is written."""
+        """Whether the records are acknowledged or archived, and this state is written."""
         return self.state in TERMINAL_STATES and self.undo is None
 
     def cut(self, offset: int) -> Run:
-        """Keep what is below `offset`; a run with the rest."""
+        """Keep the offsets below `offset`; return a run with the rest."""
         rest = Run(offset, self.last, self.state, self.delivery_count, self.member_id)
         rest.lock, rest.undo = self.lock, self.undo
         self.last = offset - 1
         return rest
 
     def is_like(self, other: Run) -> bool:
-        """Whether the two can be one. How often what is done was delivered counts no more."""
+        """Return whether the runs can be merged; delivery counts of done records are ignored."""
         return (
             self.state is other.state
             and self.lock is other.lock
@@ -110,27 +110,27 @@ class Run:
         )
 
     def to(self, state: RecordState, member_id: str = NO_MEMBER) -> None:
-        """Go to another state; the lock stays as it is."""
+        """Change the state and keep the lock. Raises AssertionError for an illegal transition."""
         assert self.undo is None, f"a change of {self.first} to {self.last} is being written"
         assert state in LEGAL_TRANSITIONS[self.state], f"from {self.state.name} to {state.name}"
         self.state = state
         self.member_id = member_id
 
     def begin(self, state: RecordState, delivery_count_limit: int) -> None:
-        """Go to another state, which `commit` or `roll_back` ends."""
+        """Start a change of state, which `commit` or `roll_back` ends."""
         undo = Undo(self.state, self.member_id, delivery_count_limit)
         self.to(state)
         self.undo = undo
 
     def commit(self) -> None:
-        """The change is written."""
+        """End a change that was written."""
         self.undo = None
         self.unlock()
 
     def roll_back(self, undo: Undo) -> None:
-        """The change could not be written.
+        """Undo a change that could not be written.
 
-        A lock whose time has come meanwhile releases the records now.
+        A lock that has expired meanwhile releases the records now.
         """
         self.undo = None
         if self.lock is not None and self.lock.has_expired:
@@ -141,23 +141,24 @@ class Run:
             self.state, self.member_id, _ = undo
 
     def archive(self) -> None:
-        """The records are gone from the log, or nobody shall have them: whatever is under way."""
+        """Archive the records in any state: they are gone from the log, or not to be delivered."""
         self.state = RecordState.ARCHIVED
         self.member_id = NO_MEMBER
         self.undo = None
         self.unlock()
 
     def unlock(self) -> None:
-        """Have no lock any more."""
+        """Remove the lock."""
         if self.lock is not None:
             self.lock.held -= self.last - self.first + 1
             self.lock = None
 
 
 class InFlightBatch:
-    """One batch: `first_offset` to `last_offset`, in runs without a gap.
+    """One batch: `first_offset` to `last_offset`, in runs without gaps.
 
-    `by_offset`: a part of it was treated in another way, so that it has no state as a whole.
+    `by_offset` is set once a part was treated differently, so that the batch has no state as a
+    whole.
     """
 
     __slots__ = ("by_offset", "first_offset", "last_offset", "runs")
@@ -169,23 +170,23 @@ class InFlightBatch:
         self.by_offset = False
 
     def __len__(self) -> int:
-        """How many offsets there are."""
+        """Return the number of offsets."""
         return self.last_offset - self.first_offset + 1
 
     def is_within(self, first: int, last: int) -> bool:
-        """Whether all of it is in that range."""
+        """Return whether the whole batch is in the range."""
         return first <= self.first_offset and self.last_offset <= last
 
     def run_at(self, offset: int) -> Run:
-        """The run with this offset; the nearest one when the batch does not have it."""
+        """Return the run that contains `offset`, or the nearest run."""
         return self.runs[self._index(offset)]
 
     def overlapping(self, first: int, last: int) -> list[Run]:
-        """The runs with offsets of that range, which has some of the batch's."""
+        """Return the runs that overlap the range; the range must overlap the batch."""
         return self.runs[self._index(first) : self._index(last) + 1]
 
     def cover(self, first: int, last: int, cuts: Sequence[int] = ()) -> list[Run]:
-        """The runs of the offsets of that range alone, each of them between two of the `cuts`."""
+        """Return runs of exactly the offsets in the range, split at its bounds and at `cuts`."""
         runs = self.runs
         first, last = max(first, self.first_offset), min(last, self.last_offset)
         low, high = self._index(first), self._index(last)
@@ -208,7 +209,7 @@ class InFlightBatch:
         return pieces[begin : len(pieces) - (pieces[-1].last > last)]
 
     def merge(self, first: int, last: int) -> None:
-        """Make one of runs that are alike, in that range and beside it."""
+        """Merge equal runs in the range and beside it."""
         runs = self.runs
         if len(runs) == 1:
             return
@@ -227,10 +228,10 @@ class InFlightBatch:
 
 
 class GapWindow(NamedTuple):
-    """Offsets that were in flight but never written when the state was read last.
+    """Offsets that were in flight but not written when the state was last read.
 
-    While the share partition ends where its state did, `end_offset`, what lies between the batches
-    from `gap_start_offset` on is to be fetched; later gaps are those of the log.
+    While the end offset equals `end_offset`, gaps between batches from `gap_start_offset` on still
+    have to be fetched; gaps after that are gaps of the log.
     """
 
     end_offset: int
@@ -238,7 +239,7 @@ class GapWindow(NamedTuple):
 
 
 class InFlightBatches:
-    """The batches of a share partition, by offset (Kafka's cachedState)."""
+    """The batches of a share partition, sorted by offset (Kafka's cachedState)."""
 
     __slots__ = ("_batches",)
 
@@ -253,16 +254,16 @@ class InFlightBatches:
 
     @property
     def last_offset(self) -> int:
-        """The last offset of the last batch, of which there is one."""
+        """The last offset of the last batch; there must be a batch."""
         return self._batches[-1].last_offset
 
     @property
     def first_offset(self) -> int:
-        """The first offset of the first batch, of which there is one."""
+        """The first offset of the first batch; there must be a batch."""
         return self._batches[0].first_offset
 
     def add(self, batch: InFlightBatch) -> None:
-        """Put a batch where no other one is."""
+        """Add a batch, which must not overlap another."""
         batches = self._batches
         if not batches or batches[-1].last_offset < batch.first_offset:
             batches.append(batch)
@@ -270,12 +271,12 @@ class InFlightBatches:
             insort(batches, batch, key=_first_offset)
 
     def floor(self, offset: int) -> InFlightBatch | None:
-        """The last batch that begins at `offset` or below."""
+        """Return the last batch that begins at `offset` or below, or None."""
         index = bisect_right(self._batches, offset, key=_first_offset)
         return self._batches[index - 1] if index else None
 
     def beginning_in(self, first: int, last: int) -> list[InFlightBatch]:
-        """The batches that begin in that range."""
+        """Return the batches that begin in the range."""
         batches = self._batches
         if not batches or last < batches[0].first_offset or first > batches[-1].first_offset:
             return []
@@ -283,7 +284,7 @@ class InFlightBatches:
         return batches[low : bisect_right(batches, last, low, key=_first_offset)]
 
     def after(self, offset: int) -> InFlightBatch:
-        """The first batch that begins above `offset`, of which there is one."""
+        """Return the first batch that begins above `offset`; there must be one."""
         return self._batches[bisect_right(self._batches, offset, key=_first_offset)]
 
     def is_done_at(self, offset: int) -> bool:
@@ -292,10 +293,7 @@ class InFlightBatches:
         return batch is not None and batch.run_at(offset).is_done
 
     def last_done(self, start_offset: int, gap_start_offset: int | None) -> tuple[int, int]:
-        """Return up to where all is done, -1 if nothing is, and how much of that is in flight.
-
-        Batches behind `gap_start_offset` are left out.
-        """
+        """Return the last of the leading done offsets (or -1), and how many are in flight."""
         last_done, done_count = -1, 0
         for batch in self._batches:
             if gap_start_offset is not None and batch.last_offset >= gap_start_offset:
@@ -308,19 +306,19 @@ class InFlightBatches:
         return last_done, done_count
 
     def remove_below(self, offset: int) -> None:
-        """Forget the batches that begin below `offset`."""
+        """Remove the batches that begin below `offset`."""
         del self._batches[: bisect_left(self._batches, offset, key=_first_offset)]
 
     def clear(self) -> None:
-        """Forget all batches."""
+        """Remove all batches."""
         self._batches.clear()
 
 
 class GivenUpRecords(NamedTuple):
-    """Offsets that no member gets again, and the member that had them last.
+    """Offsets that are not delivered again, and the last member that acquired them.
 
-    They were delivered too often, or are `rejected` and the group has a dead letter queue: then
-    `queue` is its topic, and `queue_error` says why they are not in it.
+    They reached the delivery limit, or were `rejected` in a group with a dead letter queue. `queue`
+    is the topic of the queue, `queue_error` the reason why the records are not in the queue.
     """
 
     first: int
@@ -333,9 +331,9 @@ class GivenUpRecords(NamedTuple):
 
 
 class DeadLetters(NamedTuple):
-    """Offsets in a row that go to the dead letter queue, and the member that had them last.
+    """Consecutive offsets for the dead letter queue, and the last member that acquired them.
 
-    They were delivered too often unless a member rejected them.
+    Without `is_rejected`, the records reached the delivery limit.
     """
 
     first: int
@@ -346,41 +344,41 @@ class DeadLetters(NamedTuple):
 
 
 GIVEN_UP_KEPT = 16
-"""How many of them a share partition remembers."""
+"""The number of GivenUpRecords that a share partition remembers."""
 
 
 class Transition:
-    """Changes of state that are written as one, and hold once that is done."""
+    """Changes of state that are written together, and take effect once they are written."""
 
     __slots__ = ("changes", "dead_letters", "state_batches")
 
     def __init__(self) -> None:
         self.changes: list[tuple[InFlightBatch, int, int, RecordState]] = []
-        """Batch, first and last offset, and the state that they go to."""
+        """Batch, first offset, last offset, and new state of each change."""
         self.state_batches: list[StateBatch] = []
         self.dead_letters: list[DeadLetters] = []
-        """What goes to the dead letter queue once the changes are written."""
+        """The dead letters to send once the changes are written."""
 
     def add(self, batch: InFlightBatch, run: Run) -> None:
-        """Take up a run that has begun its change."""
+        """Add a run that has begun its change."""
         self.changes.append((batch, run.first, run.last, run.state))
         add_state(self.state_batches, run)
 
     def runs(self) -> Iterator[tuple[RecordState, Run, Undo]]:
-        """What still has to end: the state that a run was to go to, the run, its state before."""
+        """Yield the new state, the run, and its undo for each change that has not ended."""
         for batch, first, last, state in self.changes:
             for run in batch.overlapping(first, last):
                 if run.undo is not None:
                     yield state, run, run.undo
 
     def merge(self) -> None:
-        """Make one of runs that have become alike."""
+        """Merge runs that have become equal."""
         for batch, first, last, _ in self.changes:
             batch.merge(first, last)
 
 
 def add_state(state_batches: list[StateBatch], run: Run) -> None:
-    """Add the state of a run to what is to be written."""
+    """Add the state of a run to the batches to write."""
     first, last, state, delivery_count = run.first, run.last, int(run.state), run.delivery_count
     before = state_batches[-1] if state_batches else None
     if before is not None and before[1:] == (first - 1, state, delivery_count):

@@ -1,9 +1,9 @@
-"""Acquisition locks, by deadline: a consumer has so long to acknowledge what it was given.
+"""AcquisitionLocks: the acquisition locks of a share partition, by deadline.
 
-The purgatory of a share partition. A lock covers the records that one member acquired together and
-has not acknowledged; when it covers none any more its entry in the heap is dead, and dead entries
-are swept out before they outnumber the others. (Kafka has a timer for each batch, or for each
-offset of a batch that was taken apart.)
+A consumer must acknowledge acquired records before the lock expires. A lock covers the records that
+one member acquired together and has not acknowledged. The heap entry of a lock without records is
+dead, and dead entries are removed before they outnumber live ones. (Kafka has a timer for each
+batch, or for each offset of a split batch.)
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class AcquisitionLocks:
         self._pushed = 0
         self._sweep_size = SMALLEST_SWEEP
         self.has_new_deadline = False
-        """Set when a lock is added; unset by the runtime, once its timer counts with it."""
+        """Set when a lock is added; cleared by the runtime once its timer covers the lock."""
 
     def __len__(self) -> int:
-        """Length of the heap, with the entries that are dead."""
+        """Return the length of the heap, including dead entries."""
         return len(self._heap)
 
     def add(self, lock: AcquisitionLock) -> None:
-        """Have a lock expire at its deadline."""
+        """Add a lock, to expire at its deadline."""
         self._pushed += 1
         heappush(self._heap, (lock.deadline_ms, self._pushed, lock))
         self.has_new_deadline = True
@@ -45,7 +45,7 @@ class AcquisitionLocks:
             self._sweep_size = max(SMALLEST_SWEEP, 2 * len(self._heap))
 
     def next_deadline_ms(self) -> int | None:
-        """When the first lock expires; None when nothing is locked."""
+        """Return the deadline of the first lock, or None without locks."""
         heap = self._heap
         while heap:
             if heap[0][2].held:
@@ -54,7 +54,7 @@ class AcquisitionLocks:
         return None
 
     def expired(self, now_ms: int) -> list[AcquisitionLock]:
-        """Take out the locks whose deadline has come, earliest first."""
+        """Remove and return the locks whose deadline has passed, earliest first."""
         heap = self._heap
         found: list[AcquisitionLock] = []
         while heap and heap[0][0] <= now_ms:
@@ -65,5 +65,5 @@ class AcquisitionLocks:
         return found
 
     def clear(self) -> None:
-        """Forget all locks."""
+        """Remove all locks."""
         self._heap.clear()

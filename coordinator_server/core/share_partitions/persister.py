@@ -1,8 +1,8 @@
-"""What keeps the state of share partitions, as their leaders and the group coordinator see it.
+"""SharePersister: the interface to share-partition state (Kafka's `Persister`).
 
-Kafka's `Persister`. The state lies with the share coordinator, in `__share_group_state`; it may be
-led by another broker, move, or be loading. Whoever implements this asks again while that lasts (as
-`PersisterStateManager` does), so that callers see the error only of what was given up.
+The share coordinator keeps the state in `__share_group_state`; the coordinator can be on another
+broker, move, or be loading. Implementations retry meanwhile (like `PersisterStateManager`), so that
+callers get an error only after the retries end.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,15 +10,15 @@ from typing import NamedTuple, Protocol
 
 from protocol.errors import ErrorCode
 
-# `PartitionFactory.UNINITIALIZED_START_OFFSET`: nobody has read from this share partition yet. The
-# leader takes `share.auto.offset.reset` then.
+# `PartitionFactory.UNINITIALIZED_START_OFFSET`: the share partition was never read, so the leader
+# applies `share.auto.offset.reset`.
 UNINITIALIZED_START_OFFSET = -1
-# `PartitionFactory.UNINITIALIZED_DELIVERY_COMPLETE_COUNT`: there is no lag to be told.
+# `PartitionFactory.UNINITIALIZED_DELIVERY_COMPLETE_COUNT`: there is no lag to report.
 UNINITIALIZED_DELIVERY_COMPLETE_COUNT = -1
 
 
 class SharePartitionKey(NamedTuple):
-    """One partition as one share group reads it."""
+    """One partition as read by one share group."""
 
     group_id: str
     topic_id: bytes
@@ -26,24 +26,24 @@ class SharePartitionKey(NamedTuple):
 
 
 class StateBatch(NamedTuple):
-    """Offsets in a row, first and last included, of one state and one delivery count."""
+    """Consecutive offsets, first and last included, with one state and one delivery count."""
 
     first_offset: int
     last_offset: int
     delivery_state: int
-    """Kafka's `RecordState` by its number; `Acquired` is never written."""
+    """The number of Kafka's `RecordState`; `Acquired` is never written."""
     delivery_count: int
 
 
 class ShareState(NamedTuple):
-    """The answer to `read`. But for the error, it is of no meaning when there is one."""
+    """The answer to `read`; with an error the other fields have no meaning."""
 
     error: ErrorCode
     state_epoch: int = 0
     start_offset: int = UNINITIALIZED_START_OFFSET
     batches: Sequence[StateBatch] = ()
     message: str | None = None
-    """The message of the error, where the share coordinator has one."""
+    """The error message of the share coordinator, if there is one."""
 
 
 class ShareStateSummary(NamedTuple):
@@ -55,12 +55,15 @@ class ShareStateSummary(NamedTuple):
     start_offset: int = UNINITIALIZED_START_OFFSET
     delivery_complete_count: int = UNINITIALIZED_DELIVERY_COMPLETE_COUNT
     message: str | None = None
-    """The message of the error, where the share coordinator has one."""
+    """The error message of the share coordinator, if there is one."""
 
 
 class SharePersister(Protocol):
-    """Keeps the state of share partitions. `done` is called exactly once, maybe before the call
-    returns, and in order of the calls for one key."""
+    """Keeps the state of share partitions.
+
+    `done` is called exactly once, possibly before the call returns, in the order of the calls per
+    key.
+    """
 
     def initialize(
         self,
@@ -69,12 +72,12 @@ class SharePersister(Protocol):
         start_offset: int,
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """Begin the state of a share partition, or begin it anew with a higher `state_epoch`."""
+        """Initialize the state of a share partition, or again with a higher `state_epoch`."""
 
     def read(
         self, key: SharePartitionKey, leader_epoch: int, done: Callable[[ShareState], None]
     ) -> None:
-        """The whole state, for the leader of that partition. Fences the leaders before it."""
+        """Read the whole state, for the partition leader; earlier leaders are fenced."""
 
     def write(
         self,
@@ -86,15 +89,15 @@ class SharePersister(Protocol):
         batches: Sequence[StateBatch],
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """Lay `batches` over what is kept.
+        """Write `batches`, which replace overlapping state.
 
-        `start_offset` -1 leaves the kept start offset. The leader writes what has changed only.
+        `start_offset` -1 keeps the current start offset. The leader writes only changes.
         """
 
     def delete(self, key: SharePartitionKey, done: Callable[[ErrorCode], None]) -> None:
-        """Forget the share partition."""
+        """Delete the state of the share partition."""
 
     def read_summary(
         self, key: SharePartitionKey, leader_epoch: int, done: Callable[[ShareStateSummary], None]
     ) -> None:
-        """The state without its batches, as offsets of a share group are described."""
+        """Read the state without its batches, to describe the offsets of a share group."""

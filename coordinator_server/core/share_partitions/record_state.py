@@ -1,6 +1,6 @@
-"""The states of a record in flight and their legal transitions, and what acknowledging leads to.
+"""RecordState: the states of a record in flight, and their legal transitions.
 
-The table is what runs: `Run.to` asserts it for every change (Kafka's RecordState).
+The table is executed: `Run.to` asserts every transition (Kafka's RecordState).
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ class RecordState(IntEnum):
     ACQUIRED = 1
     ACKNOWLEDGED = 2
     ARCHIVING = 3
-    """On its way to the dead letter queue of the group (KIP-1191)."""
+    """Being sent to the dead letter queue of the group (KIP-1191)."""
     ARCHIVED = 4
 
     @property
     def label(self) -> str:
-        """Kafka's name."""
+        """Kafka's name of the state."""
         return self.name.title()
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the record is done: it is never delivered again."""
+        """Whether the record is done and never delivered again."""
         return self in TERMINAL_STATES
 
 
@@ -39,23 +39,23 @@ LEGAL_TRANSITIONS: dict[RecordState, frozenset[RecordState]] = {
     _S.ARCHIVING: frozenset((_S.ARCHIVED,)),
     _S.ARCHIVED: frozenset(),
 }
-"""From each state, where a record may go.
+"""State -> the legal next states.
 
-What is available is archived when its offsets are gone from the log. An acknowledgement that could
-not be written is undone, which is no transition.
+Available records are archived when the log no longer has their offsets. Undoing an acknowledgement
+that could not be written is no transition.
 """
 
 
 class AcknowledgeType(IntEnum):
-    """What a consumer says of a record that it was given."""
+    """How a consumer acknowledges a record."""
 
     GAP = 0
-    """There is no such record: compaction removed it, or it ends a transaction."""
+    """The offset has no record: compaction removed the record, or it is a transaction marker."""
     ACCEPT = 1
     RELEASE = 2
     REJECT = 3
     RENEW = 4
-    """The consumer is still at it: the lock begins anew (KIP-1222)."""
+    """The consumer needs more time: the lock is renewed (KIP-1222)."""
 
 
 STATE_AFTER: dict[int, RecordState] = {
@@ -64,8 +64,8 @@ STATE_AFTER: dict[int, RecordState] = {
     AcknowledgeType.RELEASE: _S.AVAILABLE,
     AcknowledgeType.REJECT: _S.ARCHIVED,
 }
-"""Where a record goes that is acknowledged; one that is released for the last time is archived.
+"""Acknowledge type -> the next state; a record released after its last delivery is archived.
 
-With a dead letter queue a rejected record becomes Archiving, and so does one that is released for
-the last time.
+With a dead letter queue, rejected records and records released after their last delivery become
+Archiving instead.
 """

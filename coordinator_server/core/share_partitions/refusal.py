@@ -1,4 +1,4 @@
-"""Why an acknowledgement is refused, as a consumer is told."""
+"""Refusal: the error of an acknowledgement, as sent to the consumer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from protocol.errors import ErrorCode
 
 
 class Refusal(NamedTuple):
-    """The error, and Kafka's words for it."""
+    """The error code and Kafka's message."""
 
     error: ErrorCode
     message: str
@@ -27,5 +27,5 @@ _AS_OTHERS = {
 
 
 def of_persister(error: ErrorCode) -> Refusal:
-    """What a consumer is told of an error of the persister (SharePartition.fetchPersisterError)."""
+    """Return the consumer's error for a persister error (SharePartition.fetchPersisterError)."""
     return Refusal(_AS_OTHERS.get(error, ErrorCode.UNKNOWN_SERVER_ERROR), MESSAGES[error])

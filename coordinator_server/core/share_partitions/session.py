@@ -1,8 +1,8 @@
-"""Share sessions: which partitions a member fetches, and what it was told of them.
+"""Share sessions: the partitions that a member fetches, and what the last response reported.
 
-Kafka's ShareSession and ShareSessionCache. A session is known by group and member; it is opened by
-a fetch of epoch 0, and belongs to the connection of that: when the connection ends, so does the
-session. Nothing else ends it but the client, not even the member's leaving the group.
+Kafka's ShareSession and ShareSessionCache. A session is identified by group and member. It is
+opened by a fetch with epoch 0 and belongs to that fetch's connection: when the connection ends, so
+does the session. Otherwise only the client ends a session; leaving the group does not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _EPOCH_MAX = 2**31 - 1
 
 
 class ShareSessionKey(NamedTuple):
-    """Whose session it is."""
+    """The group and member of a session."""
 
     group_id: str
     member_id: str
@@ -29,12 +29,12 @@ PartitionKey = tuple[bytes, int]
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch of the request after one of `epoch`; wraps to 1 (ShareRequestMetadata)."""
+    """Return the epoch of the request after `epoch`; wraps to 1 (ShareRequestMetadata)."""
     return 1 if epoch == _EPOCH_MAX else epoch + 1
 
 
 class ShareSession:
-    """What one member fetches. `epoch` is the one that its next request must carry."""
+    """The session of one member; `epoch` is the epoch that the next request must carry."""
 
     __slots__ = ("connection", "epoch", "key", "names", "partitions")
 
@@ -43,16 +43,16 @@ class ShareSession:
     ) -> None:
         self.key = key
         self.partitions = partitions
-        """With each, whether the next answer names it even if there is nothing to say of it."""
+        """Partition -> whether the next response includes the partition even without news."""
         self.names: dict[bytes, str] = {}
-        """The name of each topic that was there when it was fetched, by topic id."""
+        """Topic id -> name, for the topics that existed when they were fetched."""
         self.connection = connection
         self.epoch = next_epoch(INITIAL_EPOCH)
 
     def update(
         self, added: Iterable[PartitionKey], forgotten: Iterable[PartitionKey]
     ) -> Iterator[None]:
-        """Take what a request adds, then what it forgets, in steps."""
+        """Add partitions of a request, then remove the forgotten ones, in steps."""
         for key in added:
             self.partitions.setdefault(key, True)
             yield
@@ -66,20 +66,21 @@ class ShareSession:
                 del self.names[topic_id]
 
     def has_news(self, key: PartitionKey, *, has_records: bool, has_error: bool) -> bool:
-        """Whether the answer must name a partition; notes what the client then knows.
+        """Return whether the response must include a partition; record the reported state.
 
-        An error is told again until it has gone, and then that it has.
+        An error is reported until it is gone, and then once more as gone.
         """
         must = has_records or has_error or self.partitions.get(key, False)
         if key in self.partitions:
             if has_records:
-                del self.partitions[key]  # the others come first next time
+                # moved to the end, so that other partitions come first next time
+                del self.partitions[key]
             self.partitions[key] = has_error
         return must
 
 
 class Disconnected(NamedTuple):
-    """What the end of a connection ends: a session, and perhaps the last one of its group."""
+    """The session that ends with a connection, and the group id if it was the group's last."""
 
     session: ShareSession | None
     empty_group_id: str | None
@@ -94,29 +95,28 @@ class ShareSessionCache:
         self._max_sessions = max_sessions
         self._sessions: dict[ShareSessionKey, ShareSession] = {}
         self._group_sizes: dict[str, int] = {}
-        # By connection the session that was opened last, and whether the connection has ended one.
+        # Connection -> key of its last opened session, and whether that session has ended.
         self._by_connection: dict[Hashable, tuple[ShareSessionKey, bool]] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def get(self, key: ShareSessionKey) -> ShareSession | None:
-        """The session of a member."""
+        """Return the session of a member, or None."""
         return self._sessions.get(key)
 
     def has_group(self, group_id: str) -> bool:
-        """Whether a group has a session."""
+        """Return whether a group has a session."""
         return group_id in self._group_sizes
 
     def sessions(self) -> Iterable[ShareSession]:
-        """All sessions."""
+        """Return all sessions."""
         return self._sessions.values()
 
     def open(
         self, key: ShareSessionKey, partitions: dict[PartitionKey, bool], connection: Hashable
     ) -> ShareSession | None:
-        """Begin a session, instead of the one that the member may have; None if there are too
-        many."""
+        """Open a session in place of the member's current one; None if there are too many."""
         self.remove(key)
         if len(self._sessions) >= self._max_sessions:
             return None
@@ -126,9 +126,9 @@ class ShareSessionCache:
         return session
 
     def remove(self, key: ShareSessionKey) -> ShareSession | None:
-        """End a session, if there is one.
+        """End a session and return it, or None.
 
-        Its connection goes on being known: when it ends, the group may be without a session.
+        The connection stays known, because its end can leave the group without a session.
         """
         session = self._sessions.pop(key, None)
         if session is not None:
@@ -141,7 +141,7 @@ class ShareSessionCache:
         return session
 
     def disconnected(self, connection: Hashable) -> Disconnected:
-        """A connection has ended: what ends with it."""
+        """Handle the end of a connection; return what ends with the connection."""
         key, is_over = self._by_connection.pop(connection, (None, True))
         if key is None:
             return Disconnected(None, None)
@@ -152,7 +152,7 @@ class ShareSessionCache:
         return Disconnected(session, group_id)
 
     def clear(self) -> None:
-        """Forget all sessions."""
+        """Remove all sessions."""
         self._sessions.clear()
         self._group_sizes.clear()
         self._by_connection.clear()

@@ -1,6 +1,6 @@
-"""What share partitions read of the broker's settings, and of the configs that a group has itself.
+"""The broker settings and group configs that share partitions use.
 
-Plain values, handed in by the shell (Kafka's ShareGroupConfig, and GroupConfig by way of
+Plain values, passed in by the shell (Kafka's ShareGroupConfig, and GroupConfig through
 ShareGroupConfigProvider).
 """
 
@@ -19,10 +19,10 @@ LEAST_THROTTLE_LIMIT = 2
 
 
 class ShareSettings(NamedTuple):
-    """Settings of one share group: those of the broker where the group has none.
+    """The settings of one share group; group configs override broker settings.
 
-    `max_share_sessions` is of the broker as a whole.
-    `auto_offset_reset` is `latest`, `earliest` or `by_duration:` and an ISO 8601 duration.
+    `max_share_sessions` applies to the whole broker. `auto_offset_reset` is `latest`, `earliest` or
+    `by_duration:` with an ISO 8601 duration.
     """
 
     record_lock_duration_ms: int = 30_000
@@ -33,7 +33,7 @@ class ShareSettings(NamedTuple):
     renew_acknowledge_enable: bool = True
     max_share_sessions: int = 2_000
     dead_letter_topic: str = ""
-    """The topic for records that are given up; empty if there is none."""
+    """The topic of the dead letter queue; empty if there is none."""
 
     @property
     def reads_committed(self) -> bool:
@@ -42,11 +42,11 @@ class ShareSettings(NamedTuple):
 
     @property
     def throttle_limit(self) -> int:
-        """From how many deliveries on a record comes in smaller batches: half of the limit."""
+        """The delivery count from which records come in smaller batches: half of the limit."""
         return max(LEAST_THROTTLE_LIMIT, (self.delivery_count_limit + 1) // 2)
 
     def of_group(self, configs: Mapping[str, str]) -> ShareSettings:
-        """These, with the (valid) configs that a group has of its own."""
+        """Return the settings with a group's (valid) configs applied."""
         if not configs:
             return self
         return ShareSettings(

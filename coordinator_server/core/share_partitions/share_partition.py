@@ -1,11 +1,11 @@
-"""SharePartition: one partition as one share group reads it, on the leader of the partition.
+"""SharePartition: one partition as read by one share group, on the partition leader.
 
-Which records are in flight, who has them, how often they were delivered, and what is done. Kafka's
-SharePartition without its locks: everything here happens in one thread. What consumers may get is
-decided in `acquire`, what they say of it in `acknowledge`; here are the offsets, the locks that
-expire, and what the persister keeps. `changed` is called when waiting fetches may get something,
-`gave_up` with records that are not delivered again, `send_dead_letters` with those for the dead
-letter queue.
+The state of records in flight: their members, delivery counts, and which are done. Kafka's
+SharePartition without locks, because everything runs in one thread. `acquire` decides which records
+consumers get, `acknowledge` handles their acknowledgements; this module has the offsets, the lock
+expiry, and the persisted state. `changed` is called when waiting fetches may get records, `gave_up`
+with records that are not delivered again, `send_dead_letters` with records for the dead letter
+queue.
 """
 
 from __future__ import annotations
@@ -51,24 +51,23 @@ _STATE_NUMBERS = frozenset(map(int, RecordState))
 
 
 class SharePartitionState(IntEnum):
-    """What a share partition can be asked for."""
+    """The state of a share partition."""
 
     EMPTY = 0
     INITIALIZING = 1
-    """Its state is being read."""
+    """The persisted state is being read."""
     ACTIVE = 2
     FAILED = 3
-    """Its state could not be read."""
+    """The persisted state could not be read."""
     FENCED = 4
-    """It is forgotten: another one takes its place, here or on another broker."""
+    """Replaced by another share partition, here or on another broker."""
 
 
 class SharePartition:
-    """What one share group knows of one partition. `load` before all else.
+    """The state of one share partition. Call `load` first.
 
-    `settings` gives those of the group as they are now. `start_offset` is the first offset that is
-    not done (SPSO), `end_offset` the last one that was in flight, or the next one to fetch when
-    nothing is.
+    `settings` returns the group's current settings. `start_offset` is the first offset that is not
+    done (SPSO); `end_offset` is the last offset in flight, or the next offset to fetch if none is.
     """
 
     __slots__ = (
@@ -115,20 +114,20 @@ class SharePartition:
         self.in_flight = InFlightBatches()
         self.locks = AcquisitionLocks()
         self.given_up: deque[GivenUpRecords] = deque(maxlen=GIVEN_UP_KEPT)
-        """The last records that were given up; for people who look at it."""
+        """The latest records that were given up, for inspection."""
         self.delivery_complete_count = 0
-        """Of what is in flight, how much is done: it does not count as lag."""
+        """The number of done records in flight, which do not count as lag."""
         self.finds_next_offset = False
-        """Whether something in flight may be available again."""
+        """Whether records in flight may be available again."""
         self.fetch_offset_seen = -1
-        """Where a fetch has looked last, whether it found enough or not."""
+        """The offset of the latest fetch, even if the fetch found too few records."""
         self._gap_window: GapWindow | None = None
 
     # --- life -------------------------------------------------------------------------------------
 
     @property
     def settings(self) -> ShareSettings:
-        """Those of the group as they are now."""
+        """The group's current settings."""
         return self._settings()
 
     @property
@@ -141,9 +140,9 @@ class SharePartition:
         initial_offset: Callable[[str], tuple[ErrorCode, int]],
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """Read the state, if that was not begun yet; `done` gets LEADER_NOT_AVAILABLE meanwhile.
+        """Read the state unless reading has begun; `done` then gets LEADER_NOT_AVAILABLE.
 
-        `initial_offset(share.auto.offset.reset)` says where a group begins that has read nothing.
+        `initial_offset(share.auto.offset.reset)` returns the start offset of a group without state.
         """
         if self.state is SharePartitionState.ACTIVE:
             done(ErrorCode.NONE)
@@ -158,7 +157,7 @@ class SharePartition:
             done(ErrorCode.LEADER_NOT_AVAILABLE)
 
     def fence(self) -> None:
-        """Forget everything: it is read again by whoever leads the partition then."""
+        """Drop the share partition; the next leader reads the state again."""
         self.state = SharePartitionState.FENCED
         self.locks.clear()
 
@@ -169,7 +168,7 @@ class SharePartition:
         state: ShareState,
     ) -> None:
         if self.state is not SharePartitionState.INITIALIZING:
-            done(ErrorCode.LEADER_NOT_AVAILABLE)  # fenced meanwhile
+            done(ErrorCode.LEADER_NOT_AVAILABLE)  # fenced while reading
             return
         error, start_offset = state.error, state.start_offset
         if error is not ErrorCode.NONE:
@@ -193,7 +192,8 @@ class SharePartition:
     ) -> bool:
         """Load the persisted state; return False if it is invalid.
 
-        `letters` gets what has not reached the dead letter queue, as far as that is known.
+        `letters` gets the records whose sending to the dead letter queue is not known to be
+        complete.
         """
         self.start_offset = start_offset
         limit = self.settings.delivery_count_limit
@@ -221,15 +221,15 @@ class SharePartition:
         self.advance()
         return True
 
-    # --- what to fetch next -----------------------------------------------------------------------
+    # --- the next fetch ---------------------------------------------------------------------------
 
     @property
     def in_flight_count(self) -> int:
-        """How many records are in flight, those that are done behind others included."""
+        """The number of records in flight, including done records that are not at the front."""
         return self.end_offset - self.start_offset + 1 if self.in_flight else 0
 
     def next_fetch_offset(self) -> int:
-        """Where to read: what is available again, else what comes after all that is in flight."""
+        """Return the next offset to read: an available record, else the first new record."""
         in_flight = self.in_flight
         if not in_flight or self.start_offset > in_flight.last_offset:
             self.finds_next_offset = False
@@ -248,28 +248,28 @@ class SharePartition:
         return self.end_offset + 1
 
     def can_acquire(self) -> bool:
-        """Whether more may be in flight, or something that is may be acquired again."""
+        """Return whether records can be acquired: below the limit, or some were released."""
         if self.next_fetch_offset() != self.end_offset + 1:
             return True
         most = self.settings.partition_max_record_locks
         if self.in_flight_count < most:
             return True
-        # What is archived without an acknowledgement (aborted, gone from the log, expired while it
-        # was written) moves the start offset with the next one, and so does what lies behind gaps
-        # that were filled. If nothing is left to acknowledge, Kafka waits for ever.
+        # Records archived without an acknowledgement (aborted, gone from the log, expired during a
+        # write) move the start offset only with the next acknowledgement; the same holds behind
+        # filled gaps. If there is nothing left to acknowledge, Kafka waits forever.
         self._gap_window = None
         return self.advance() and self.in_flight_count < most
 
     @property
     def gap_start_offset(self) -> int | None:
-        """From where on gaps between batches are to be fetched; None when none are."""
+        """The offset from which gaps between batches have to be fetched, or None."""
         window = self._gap_window
         if window is None or window.end_offset != self.end_offset:
             return None
         return window.gap_start_offset
 
     def move_gap_window(self, offset: int) -> None:
-        """What is below `offset` was acquired."""
+        """Update the gap window after the offsets below `offset` were acquired."""
         window = self._gap_window
         if window is not None:
             if window.end_offset == self.end_offset and offset <= window.end_offset:
@@ -280,13 +280,13 @@ class SharePartition:
     # --- locks ------------------------------------------------------------------------------------
 
     def lock(self, batch: InFlightBatch, run: Run, now_ms: int, duration_ms: int) -> None:
-        """Lock a run of a batch, instead of the lock that it has."""
+        """Lock a run of a batch; the lock replaces the run's former lock."""
         run.unlock()
         run.lock = AcquisitionLock(batch, run.first, run.last, now_ms + duration_ms)
         self.locks.add(run.lock)
 
     def expire(self, now_ms: int) -> None:
-        """Give back what was locked for too long; that is so even if it cannot be written."""
+        """Release records whose lock has expired, even if the change cannot be written."""
         expired = self.locks.expired(now_ms)
         state_batches: list[StateBatch] = []
         letters: list[DeadLetters] = []
@@ -312,7 +312,7 @@ class SharePartition:
         dead_letters.send(self, letters)
 
     def release(self, member_id: str, done: Callable[[Refusal | None], None]) -> None:
-        """Give back all that a member has: its share session has ended."""
+        """Release all records of a member whose share session has ended."""
         transition = Transition()
         settings = self.settings
         for batch in self.in_flight:
@@ -327,7 +327,7 @@ class SharePartition:
         self.persist(transition, done)
 
     def _at_start_offset(self, batch: InFlightBatch, run: Run) -> list[Run]:
-        """A run, in two when the start offset has moved into it: what is below is archived."""
+        """Return the run, split if it contains the start offset: the part below is archived."""
         if run.first < self.start_offset <= run.last:
             return batch.cover(run.first, run.last, (self.start_offset,))
         return [run]
@@ -342,9 +342,9 @@ class SharePartition:
         return RecordState.AVAILABLE
 
     def give_up(self, run: Run, settings: ShareSettings, letters: list[DeadLetters]) -> RecordState:
-        """Return the state that a run goes to that was delivered too often.
+        """Return the new state of a run that reached the delivery limit.
 
-        With a dead letter queue it is added to `letters`.
+        With a dead letter queue the run is added to `letters`.
         """
         if settings.dead_letter_topic:
             letters.append(
@@ -355,14 +355,14 @@ class SharePartition:
         return RecordState.ARCHIVED
 
     def tell_given_up(self, records: GivenUpRecords) -> None:
-        """Persist and explain records that are not delivered again."""
+        """Remember and report records that are not delivered again."""
         self.given_up.append(records)
         self._gave_up(self, records)
 
-    # --- what is written --------------------------------------------------------------------------
+    # --- writes -----------------------------------------------------------------------------------
 
     def persist(self, transition: Transition, done: Callable[[Refusal | None], None]) -> None:
-        """Write changes; then they hold, or are undone."""
+        """Write changes; they then take effect, or are undone after an error."""
         if transition.changes:
             self.write(transition.state_batches, partial(self._persisted, transition, done))
         else:
@@ -401,11 +401,11 @@ class SharePartition:
         dead_letters.send(self, transition.dead_letters)
 
     def changed(self) -> None:
-        """Have waiting fetches look again."""
+        """Notify waiting fetches."""
         self._changed(self)
 
     def write(self, state_batches: list[StateBatch], done: Callable[[ErrorCode], None]) -> None:
-        """Write states, and the offsets and counts as they are now."""
+        """Write record states with the current offsets and counts."""
         self._persister.write(
             self.key,
             self.state_epoch,
@@ -419,16 +419,16 @@ class SharePartition:
     # --- offsets ----------------------------------------------------------------------------------
 
     def count_in_flight(self, first: int, last: int) -> int:
-        """How many of these offsets are not below the start offset."""
+        """Return how many of these offsets are at or above the start offset."""
         return max(last - max(self.start_offset, first) + 1, 0)
 
     def count_done(self, run: Run) -> None:
-        """Note that a run came to the state that it has."""
+        """Update the done count after a run has changed its state."""
         if run.state in TERMINAL_STATES:
             self.delivery_complete_count += self.count_in_flight(run.first, run.last)
 
     def advance(self) -> bool:
-        """Move the start offset over all that is done; whether it could move."""
+        """Move the start offset past all done records; return whether it may have moved."""
         in_flight = self.in_flight
         if not in_flight.is_done_at(self.start_offset):
             return False
@@ -436,7 +436,7 @@ class SharePartition:
         if last_done < 0:
             return False
         if last_done == in_flight.last_offset:
-            # Kafka goes back to where the last batch ends, when the log begins later by now.
+            # If the log start offset has moved, Kafka goes back to the end of the last batch here.
             self.start_offset = self.end_offset = max(last_done + 1, self.start_offset)
             in_flight.clear()
             self.delivery_complete_count = 0
@@ -450,16 +450,16 @@ class SharePartition:
                 self.start_offset = min(self.start_offset, self.gap_start_offset)
             in_flight.remove_below(following.first_offset)
         else:
-            # What is left of a batch keeps it, so that a fetch of all of it finds it.
+            # A partly done batch is kept whole, so that a fetch of the whole batch finds it.
             self.start_offset = max(self.start_offset, last_done + 1)
             in_flight.remove_below(batch.first_offset)
         self.delivery_complete_count -= done_count
         return True
 
     def move_start_offset(self, log_start_offset: int) -> None:
-        """The log begins later now: what is available below is archived, and never written.
+        """Move the start offset to a new log start offset; available records below are archived.
 
-        What somebody has below stays so until it is acknowledged or its lock expires.
+        Acquired records below stay acquired until they are acknowledged or their lock expires.
         """
         if log_start_offset <= self.start_offset:
             return
@@ -483,7 +483,7 @@ class SharePartition:
     def archive(
         self, batches: Iterable[InFlightBatch], first: int, last: int, state: RecordState
     ) -> int:
-        """Archive what is in this state in a range of offsets; how many records that are."""
+        """Archive the records of a range that are in `state`; return their number."""
         count = 0
         for batch in batches:
             if batch.last_offset < first:

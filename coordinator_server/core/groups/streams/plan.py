@@ -69,8 +69,10 @@ if TYPE_CHECKING:
 
 
 class SoftState(NamedTuple):
-    """The group state after a heartbeat that is not recorded. As in Kafka, a new group does not
-    keep this state."""
+    """The unrecorded group state after a heartbeat.
+
+    As in Kafka, a new group does not keep this state.
+    """
 
     topology: ConfiguredTopology
     revision: int

@@ -14,8 +14,10 @@ Tasks = Mapping[str, frozenset[int]]
 
 
 class MemberTasks(NamedTuple):
-    """The tasks of a member: active tasks, standby tasks (copies of the state), and warm-up tasks,
-    whose state the member restores to run them soon."""
+    """The active, standby and warm-up tasks of a member.
+
+    Standby tasks are copies of the state; warm-up tasks restore the state, to run the task soon.
+    """
 
     active: Tasks = {}
     standby: Tasks = {}
@@ -38,8 +40,11 @@ class StreamsMemberSpec(NamedTuple):
 
 
 class Subtopology(NamedTuple):
-    """A part of the topology. `task_count` is the largest partition count of its source topics;
-    `is_stateful` is set if it has a changelog topic."""
+    """A part of the topology.
+
+    `task_count` is the largest partition count of the source topics. `is_stateful` is set if the
+    subtopology has a changelog topic.
+    """
 
     task_count: int
     is_stateful: bool

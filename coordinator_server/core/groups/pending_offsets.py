@@ -32,7 +32,7 @@ class PendingOffsets:
         self._partitions_of: dict[int, set[tuple[str, int]]] = {}
 
     def __bool__(self) -> bool:
-        """Whether any offset is pending."""
+        """Return whether any offset is pending."""
         return bool(self._partitions_of)
 
     def __eq__(self, other: object) -> bool:

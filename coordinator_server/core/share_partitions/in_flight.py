@@ -231,7 +231,7 @@ class GapWindow(NamedTuple):
     """Offsets that were in flight but not written when the state was last read.
 
     While the end offset equals `end_offset`, gaps between batches from `gap_start_offset` on still
-    have to be fetched; gaps after that are gaps of the log.
+    have to be fetched; once the end offset has moved, any gap is a gap of the log.
     """
 
     end_offset: int

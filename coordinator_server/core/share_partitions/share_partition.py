@@ -140,7 +140,7 @@ class SharePartition:
         initial_offset: Callable[[str], tuple[ErrorCode, int]],
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """Read the state unless reading has begun; `done` then gets LEADER_NOT_AVAILABLE.
+        """Read the state once; `done` gets the result, or LEADER_NOT_AVAILABLE while reading.
 
         `initial_offset(share.auto.offset.reset)` returns the start offset of a group without state.
         """
@@ -369,7 +369,7 @@ class SharePartition:
             done(None)
 
     def roll_back(self, transition: Transition) -> None:
-        """Undo changes."""
+        """Undo the changes of a transition."""
         for written, run, undo in transition.runs():
             run.roll_back(undo)
             if run.state is RecordState.ARCHIVED is not written:
@@ -428,7 +428,7 @@ class SharePartition:
             self.delivery_complete_count += self.count_in_flight(run.first, run.last)
 
     def advance(self) -> bool:
-        """Move the start offset past all done records; return whether it may have moved."""
+        """Move the start offset past all done records; return whether there were any."""
         in_flight = self.in_flight
         if not in_flight.is_done_at(self.start_offset):
             return False

@@ -26,7 +26,7 @@ def add_partitions(
     now_ms: int,
 ) -> TransactionDecision:
     """Add partitions to the transaction of an id; the first partition begins the transaction."""
-    # checked before the producer, as in Kafka
+    # Kafka checks the state before the producer.
     if metadata is not None and metadata.state.is_ending:
         return refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     error = _error(metadata, producer_id, producer_epoch)

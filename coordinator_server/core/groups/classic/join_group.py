@@ -154,7 +154,7 @@ def _record_new_group(group: GroupMetadata, effects: Effects) -> None:
 
 
 def _check(group: GroupMetadata, join: Join) -> ErrorCode:
-    """Check the request; apart from a member beyond `group.max.size`, nothing is changed."""
+    """Return the error of the request, or NONE; a member beyond `group.max.size` is removed."""
     request = join.request
     member_id = request.member_id
     if not _has_room(group, member_id):
@@ -222,7 +222,7 @@ def requires_known_id(request: JoinGroupRequest, api_version: int) -> bool:
 
 
 def _join_unknown(group: GroupMetadata, join: Join, now_ms: int, effects: Effects) -> None:
-    """Handle a join without a member id: a static member, or a new member (KIP-394)."""
+    """Handle a join without a member id, by a static member or a new member (KIP-394)."""
     request, caller = join.request, join.caller
     instance_id = request.group_instance_id
     prefix = (caller.client_id or "") if instance_id is None else instance_id

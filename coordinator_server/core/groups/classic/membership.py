@@ -146,8 +146,7 @@ class ClassicMembership:
     def _count(self, protocols: Protocols, by: int) -> None:
         """Count the protocols of a member, each name once.
 
-        A single member's protocols are all there are, so a long list need not be counted entry by
-        entry.
+        With at most one member the table is rebuilt, so a long list is not counted entry by entry.
         """
         if len(self.members) <= 1:
             members = self.members.values()

@@ -140,7 +140,7 @@ def prepare_rebalance(
     also: Sequence[Cause] = (),
     dropped: Sequence[Dropped] = (),
 ) -> Write | None:
-    """Ask all members to rejoin; `also` are simultaneous further causes."""
+    """Ask all members to rejoin; `also` are further causes at the same time."""
     if group.state is COMPLETING_REBALANCE:
         drop_assignment(group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms, effects)
     group.purgatory.cancel(group.sync_operation)

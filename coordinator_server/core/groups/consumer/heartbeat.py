@@ -184,7 +184,7 @@ def heartbeat(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    """Serve a heartbeat; it is exclusive, to see the results of earlier requests."""
+    """Serve a heartbeat. The request is exclusive, to see the results of earlier requests."""
     return _serve(group, [], request, reply, now_ms, effects)
 
 
@@ -195,7 +195,7 @@ def first_heartbeat(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    """Serve a heartbeat to a classic group: a joining member turns it into a consumer group."""
+    """Serve a heartbeat to a classic group; a join turns the group into a consumer group."""
     if request.member_epoch != JOINING_EPOCH:
         effects.reply(reply, wrong_kind(request, reply.caller))
         return
@@ -414,7 +414,7 @@ class _ConsumerHeartbeat:
 
     @property
     def _is_full(self) -> bool:
-        """Whether the request has all fields, as after an error; the response then has too."""
+        """Whether the request is full, as after an error; the response is then full as well."""
         request = self._request
         return (
             request.rebalance_timeout_ms != UNSET_TIMEOUT

@@ -29,7 +29,7 @@ A = TypeVar("A")
 
 
 class Heartbeat(Protocol):
-    """A request of a member."""
+    """A heartbeat request."""
 
     group_id: str
     member_epoch: int

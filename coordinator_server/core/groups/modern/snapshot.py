@@ -135,7 +135,7 @@ def subscription(member: Any) -> frozenset[str]:
 
 
 def sides(kind: GroupKind, current: Any) -> tuple[Indexes, Indexes]:
-    """Return the partitions that a member owns, and those that it still has to revoke."""
+    """Return the partitions that a member owns, and the partitions that it still has to revoke."""
     if current is None:
         return {}, {}
     if kind is GroupKind.SHARE:

@@ -134,7 +134,7 @@ def heartbeat(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    """Serve a heartbeat; it is exclusive, to see the results of earlier requests."""
+    """Serve a heartbeat. The request is exclusive, to see the results of earlier requests."""
     if request.member_epoch == LEAVING_EPOCH:
         planning = _leave(group, request)
     else:

@@ -89,7 +89,7 @@ def heartbeat(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    """Serve a heartbeat; it is exclusive, to see the results of earlier requests."""
+    """Serve a heartbeat. The request is exclusive, to see the results of earlier requests."""
     return _serve(group, [], request, reply, now_ms, effects)
 
 

@@ -190,7 +190,7 @@ class _Difference(NamedTuple):
 
 
 def _both(some: Held, others: Held) -> list[tuple[str, int]]:
-    """Return the tasks that are in both."""
+    """Return the tasks that are in both mappings."""
     return [
         (subtopology_id, partition)
         for subtopology_id, partitions in some.items()

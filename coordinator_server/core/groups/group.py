@@ -137,8 +137,10 @@ class Group(ABC):
 
     @abstractmethod
     def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
-        """Return the error if the caller may not commit, or NONE. Source:
-        Group.validateOffsetCommit."""
+        """Return the error if the caller may not commit, or NONE.
+
+        Source: Group.validateOffsetCommit.
+        """
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
         """Return the error if this member may not fetch offsets, or NONE; a None id is no member.

@@ -35,7 +35,7 @@ class ShareSnapshot(NamedTuple):
 
 
 class ShareUpdate(NamedTuple):
-    """The changes since a snapshot: overriding batches, and -1 for an unchanged start offset."""
+    """The changes since a snapshot; start offset -1 keeps the current one."""
 
     key: SharePartitionKey
     snapshot_epoch: int

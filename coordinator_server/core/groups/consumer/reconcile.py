@@ -1,8 +1,8 @@
 """One reconciliation step: the current assignment of a member after a heartbeat.
 
 A member first revokes the partitions outside its target, and confirms by listing the partitions it
-owns. Only then it moves to the target's epoch and gets the free partitions; partitions that other
-members still have to revoke follow with later heartbeats. Source: CurrentAssignmentBuilder.
+owns. The member then moves to the target's epoch and gets the free partitions; partitions that
+other members still have to revoke follow with later heartbeats. Source: CurrentAssignmentBuilder.
 """
 
 from __future__ import annotations

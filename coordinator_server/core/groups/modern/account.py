@@ -244,7 +244,7 @@ def after_write(
 ) -> None:
     """Begin, continue or end a group's report after its records were replayed."""
     account = before.group.rebalance
-    # The report of a classic rebalance remains if the group was upgraded.
+    # After an upgrade the group still has the report of a classic rebalance: close that report.
     if account is not None and not isinstance(account, EpochChange):
         last = account.end(RebalanceOutcome.SUPERSEDED, before.group.protocol_type, now_ms)
         effects.explain(last)

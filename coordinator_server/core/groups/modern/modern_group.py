@@ -127,7 +127,8 @@ class ModernGroup(Group):
     def expire_timers(self, now_ms: int, effects: Effects) -> Steps | None:
         """Run one expired delayed operation, if no write is pending.
 
-        The next operation has to see the records of this one, and this one those of pending writes.
+        Each operation must see the records of earlier operations and requests, which are replayed
+        only when their writes are settled.
         """
         if not effects.writes:
             operation = next(self.purgatory.expired(now_ms), None)

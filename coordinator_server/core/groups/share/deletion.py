@@ -32,7 +32,7 @@ def delete_share_group(
 ) -> Steps | None:
     """Mark every partition as being deleted and call the share coordinator, then delete the group.
 
-    A group with members or without share-partition state goes straight to `delete`.
+    A group with members or without share-partition state is passed to `delete` directly.
     """
     topics = _with_state(group)
     if not group.is_empty or not topics:

@@ -125,8 +125,8 @@ class PartitionCounts:
         if external:
             count = _same_count(external, external)
         elif self._fixed:
-            # As in Kafka, all counts fixed by the application must be equal, not only those of this
-            # group.
+            # As in Kafka, all partition counts that the application sets must be equal, also those
+            # of other copartition groups.
             count = _same_count({name: self.of(name) for name in self._fixed}, internal)
         else:
             count = max(internal.values())

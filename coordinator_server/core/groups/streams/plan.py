@@ -257,7 +257,8 @@ class _StreamsHeartbeat:
     def _topology(self, member: StreamsMember) -> Topology:
         """Return the group's topology, which the first member sends and which cannot change.
 
-        Raises RefusedError if the request has another topology, or the group has none.
+        Raises RefusedError if the group has no topology, or if the request has a different topology
+        with the same or a higher epoch.
         """
         group, asked = self._group, self._request.topology
         topology = group.topology
@@ -292,7 +293,7 @@ class _StreamsHeartbeat:
         return _Topics(configured, hashed, revision)
 
     def _check_tasks(self, topology: ConfiguredTopology) -> None:
-        """Raise RefusedError if a listed task does not exist in the topology, once it is ready."""
+        """Raise RefusedError if a listed task does not exist in a topology that is ready."""
         if not topology.is_ready:
             return
         assert topology.subtopologies is not None

@@ -1,8 +1,8 @@
 """One reconciliation step: the tasks of a member after a heartbeat.
 
-A member first revokes the tasks outside its target, and confirms by listing the tasks it has. Only
-then it moves to the target's epoch and gets the free tasks: tasks that no member runs, and of which
-no other member of its process has a copy. A task that the member already has in another role
+A member first revokes the tasks outside its target, and confirms by listing the tasks it has. The
+member then moves to the target's epoch and gets the free tasks: tasks that no member runs, and of
+which no other member of the process has a copy. A task that the member already has in another role
 changes its role in one step. Source: CurrentAssignmentBuilder.
 """
 
@@ -111,14 +111,14 @@ class TaskReconciliation(NamedTuple):
         )
 
     def _may_not_copy(self, subtopology_id: str, partition: int) -> bool:
-        """Return whether the process has the task, except as this member's active or warm-up."""
+        """Return whether the process has the task, unless this member runs it or warms it up."""
         assigned = self.current.assigned
         if self.holders.runner(subtopology_id, partition) == self.process_id:
             return partition not in assigned.active.get(subtopology_id, ())
         return self._is_copied((assigned.warmup,), subtopology_id, partition)
 
     def _may_not_warm_up(self, subtopology_id: str, partition: int) -> bool:
-        """Return whether the process has the task other than as this member's standby task."""
+        """Return whether the process has the task, unless this member has it as standby task."""
         own = (self.current.assigned.standby,)
         return self.holders.runner(subtopology_id, partition) == self.process_id or self._is_copied(
             own, subtopology_id, partition

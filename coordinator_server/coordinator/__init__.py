@@ -1,4 +1,5 @@
-"""The runtime of the coordinators: the one way to the groups, their tasks and their log.
+"""The coordinators of a broker: groups, transactional ids and share-partition state.
 
-The same for transactional ids and for the state of share partitions.
+Each coordinator routes requests to its keys, appends records to its internal topic and replays
+them.
 """

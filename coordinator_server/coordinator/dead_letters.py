@@ -1,10 +1,10 @@
-"""Writes the dead letters of share groups to their topics (KIP-1191).
+"""Writes the dead letters of share groups to dead letter queue (DLQ) topics (KIP-1191).
 
-A job writes the dead letters of one state change of a share partition. It checks the topic, creates
-it where that is allowed, and appends batches, in steps. While the partition of the topic has no
-leader the job waits and tries again; when it cannot be written the job says why, and the records
-are given up all the same. No client is asked for its rights: the broker writes, as another broker
-of Kafka's cluster would. Source: ShareGroupDLQStateManager.
+A job writes the dead letters of one state change of a share partition, in steps: check the topic,
+create the topic if auto-creation is allowed, then append record batches. While the DLQ partition
+has no leader, the job retries with backoff. If the DLQ cannot be written, the job reports the
+reason and the share partition still archives the records. No ACLs are checked, because the broker
+itself writes, as an inter-broker request does in Kafka. Source: ShareGroupDLQStateManager.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 
 MOST_ATTEMPTS = 5
 FIRST_BACKOFF_MS = 1_000
-"""Doubled with each attempt."""
+"""The delay doubles with each attempt."""
 RECORDS_PER_BATCH = 512
 BATCH_BYTES = 256 << 10
-"""A batch is not larger, unless a single record is."""
+"""Size limit of a batch; a batch with a single record may be larger."""
 _READ_BYTES = 1 << 20
 _COPIES_RECORDS = "errors.deadletterqueue.copy.record.enable"
 _MAY_CREATE = "errors.deadletterqueue.auto.create.topics.enable"
@@ -56,11 +56,11 @@ _RETRIABLE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
 class _RefusedError(Exception):
-    """The queue cannot be written; the text says why."""
+    """The dead letter queue cannot be written; the message gives the reason."""
 
 
 class _BusyError(Exception):
-    """The queue cannot be written now; the text says why."""
+    """The dead letter queue cannot be written yet; the message gives the reason."""
 
 
 class _Job:
@@ -76,22 +76,22 @@ class _Job:
         self.queue = ""
         self.index, self.offset = 0, letters[0].first
         self.batch = b""
-        """The batch that is not appended yet."""
+        """The encoded batch that is not appended yet; empty if there is none."""
         self.batch_indexes: set[int] = set()
         self.errors: dict[int, str] = {}
         self.attempts = 0
         self.copies: Copies = {}
         self.copied_from, self.copied_to = 0, -1
-        """`copies` is complete for these offsets."""
+        """First and last source offset that `copies` covers."""
         self.parts: Headers = ()
 
     @property
     def is_encoded(self) -> bool:
-        """Whether every dead letter is in a batch."""
+        """Return whether every dead letter has been encoded into a batch."""
         return self.index == len(self.letters)
 
     def advance(self) -> None:
-        """Go on to the next offset."""
+        """Move to the next offset."""
         self.offset += 1
         if self.offset > self.letters[self.index].last:
             self.index += 1
@@ -109,7 +109,7 @@ class _Job:
         return with_offset(self.parts, self.offset)
 
     def outcomes(self) -> list[QueueOutcome]:
-        """Return what has become of all dead letters."""
+        """Return the outcome of each entry of `letters`."""
         errors = self.errors
         return [
             QueueOutcome(letters, self.queue, errors.get(index))
@@ -137,7 +137,7 @@ class DeadLetterQueues:
         self._is_stopped = False
 
     def stop(self) -> None:
-        """Cancel the retries of all jobs, and write no more."""
+        """Cancel all retries and stop writing dead letters."""
         self._is_stopped = True
         self.forget()
 
@@ -150,11 +150,14 @@ class DeadLetterQueues:
     def write(
         self, group_id: str, source: Partition, letters: Sequence[DeadLetters], done: Done
     ) -> None:
-        """Write dead letters of a partition, later; `done` makes steps of their outcomes."""
+        """Start a job that writes dead letters of a partition.
+
+        The steps of `done(outcomes)` run when the job is complete.
+        """
         self._step_runner.run(self._run(_Job(group_id, source, letters, done)))
 
     def _run(self, job: _Job, check: BatchCheck | None = None) -> Steps:
-        """Write what is left of a job; `check` has checked its batch."""
+        """Write the rest of a job; `check`, if any, is the finished check of its current batch."""
         try:
             partition = yield from self._open(job)
             while job.batch or not job.is_encoded:
@@ -191,7 +194,7 @@ class DeadLetterQueues:
         self._step_runner.run(self._finish(job))
 
     def _try_again(self, job: _Job) -> bool:
-        """Plan another attempt; return False after the last one."""
+        """Schedule another attempt; return False after the last attempt."""
         job.attempts += 1
         if self._is_stopped:
             return True
@@ -206,7 +209,7 @@ class DeadLetterQueues:
         self._step_runner.run(self._run(job))
 
     def _fail_rest(self, job: _Job, reason: str) -> None:
-        """Note why neither the batch nor what is not encoded can be written."""
+        """Set the error of the current batch and of all dead letters that are not encoded."""
         for index in (*job.batch_indexes, *range(job.index, len(job.letters))):
             job.errors.setdefault(index, reason)
 
@@ -232,7 +235,7 @@ class DeadLetterQueues:
     # --- the topic --------------------------------------------------------------------------------
 
     def _open(self, job: _Job) -> Computation[Partition]:
-        """Return the partition to write to. Raises _RefusedError, _BusyError."""
+        """Return the DLQ partition to write to. Raises _RefusedError or _BusyError."""
         name = job.queue = self._configs_of(job.group_id).get(DEAD_LETTER_TOPIC, "")
         topic = self._topics.topic(name)
         refusal = self._refusal(job.group_id, name, topic)
@@ -246,7 +249,7 @@ class DeadLetterQueues:
         return partition
 
     def _refusal(self, group_id: str, name: str, topic: Topic | None) -> str | None:
-        """Return why this topic is no dead letter queue of the group, in Kafka's words."""
+        """Return the reason why the group cannot use this topic as its DLQ, in Kafka's words."""
         prefix = self._config.text(_PREFIX)
         if not name:
             return f"Configured DLQ topic name in share group: {group_id} is empty."
@@ -274,7 +277,7 @@ class DeadLetterQueues:
         return None
 
     def _create(self, name: str) -> Computation[Topic]:
-        """Create a queue. Raises _RefusedError, _BusyError."""
+        """Create a DLQ topic. Raises _RefusedError or _BusyError."""
         error = self._topics.creation_error(name)
         if error is None:
             count = self._config.integer("num.partitions")
@@ -291,7 +294,7 @@ class DeadLetterQueues:
     # --- records ----------------------------------------------------------------------------------
 
     def _encode(self, job: _Job, partition: Partition) -> Steps:
-        """Encode the next batch. Raises _RefusedError."""
+        """Encode the next batch. Raises _RefusedError if the DLQ log cannot be opened."""
         try:
             most_bytes = partition.log.config.max_message_bytes
         except StorageError as error:
@@ -317,9 +320,9 @@ class DeadLetterQueues:
         job.batch = batch_of_section(section, len(records), self._clock.now_ms()).to_bytes()
 
     def _copy(self, job: _Job, most_bytes: int) -> Steps:
-        """Read keys and values from the current offset on.
+        """Read the keys and values of source records from the current offset on.
 
-        Records that cannot be read are written as headers only.
+        Dead letters whose source record cannot be read are written with headers only.
         """
         first, last = job.offset, job.letters[job.index].last
         job.copies = {}
@@ -344,9 +347,9 @@ class DeadLetterQueues:
             )
 
     def _append(self, job: _Job, partition: Partition, check: BatchCheck | None) -> None:
-        """Append the batch. Raises _BusyError, LongCheckError.
+        """Append the batch. Raises _BusyError or LongCheckError.
 
-        Another error fails the records in the batch; those that follow may still be written.
+        Any other error fails the records of this batch; later batches may still be written.
         """
         now_ms = self._clock.now_ms()
         try:

@@ -1,6 +1,7 @@
-"""Fan-in: the responses of several groups become the one response of a request.
+"""Fan-in: combine the responses of several groups into the response of one request.
 
-DescribeGroups, DeleteGroups and OffsetFetch name many groups, and each answers from its own task.
+DescribeGroups, DeleteGroups and OffsetFetch name many groups; each group's task produces its part
+separately.
 """
 
 from __future__ import annotations
@@ -15,24 +16,24 @@ Response = TypeVar("Response")
 
 
 class SplitCall(Protocol):
-    """What a fan-in needs of the call of the whole request."""
+    """The call of a whole request, as a fan-in uses it."""
 
     @property
     def caller(self) -> Caller:
-        """Who sent the request."""
+        """The client that sent the request."""
 
     @property
     def answered(self) -> bool:
-        """Whether the request is answered."""
+        """Whether a response has been sent."""
 
     def fail(self) -> None:
-        """Answer the request with UNKNOWN_SERVER_ERROR, unless it is answered."""
+        """Answer the request with UNKNOWN_SERVER_ERROR, unless a response has been sent."""
 
 
 class FanIn(Generic[Response]):
-    """The parts of one response, in the order of the request.
+    """Collects the parts of one response, in the order of the request.
 
-    `finish(parts)` is called once, when all of the `count` parts are there.
+    `finish(parts)` is called once, when all `count` parts have been taken.
     """
 
     __slots__ = ("_caller", "_finish", "_missing", "_parts", "call")
@@ -49,11 +50,11 @@ class FanIn(Generic[Response]):
             finish([])
 
     def part(self, index: int) -> Part[Response]:
-        """The call that takes the part at `index`."""
+        """Return the call that receives the part at `index`."""
         return Part(self, index, self._caller)
 
     def take(self, index: int, response: Response) -> None:
-        """Take one part; the last one makes the response."""
+        """Store one part; the last part completes the response."""
         assert self._parts[index] is None, f"part {index} came twice"
         self._parts[index] = response
         self._missing -= 1
@@ -73,13 +74,13 @@ class Part(Generic[Response]):
 
     @property
     def is_large(self) -> bool:
-        """Never: the part of one group is small, however many groups a request names."""
+        """Return False: the part of one group is small, however many groups a request names."""
         return False
 
     def reply(self, response: Response, /) -> None:
-        """Hand in the part."""
+        """Pass this group's response to the fan-in."""
         self.fan_in.take(self._index, response)
 
     def fail(self) -> None:
-        """The part will never come: the whole request fails, unless it is answered."""
+        """Fail the whole request, unless a response has been sent."""
         self.fan_in.call.fail()

@@ -1,7 +1,7 @@
-"""The table of group APIs: how each request reaches its group, and what it is answered without one.
+"""The table of group APIs: how a request is served by its group, and its response without a group.
 
-`GroupCoordinator.submit` goes by this table alone. Source: GroupCoordinatorService, which does the
-same by hand for each API.
+`GroupCoordinator.submit` uses only this table. Kafka's GroupCoordinatorService implements the same
+steps separately for each API.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ CORE = "coordinator_server.core.groups"
 
 
 def _also(api: GroupApi[Q, A], kinds: Mapping[GroupKind, tuple[str, str]]) -> GroupApi[Q, A]:
-    """A row with functions of other kinds: the module in CORE, and the name of the function.
+    """Return a copy of the row with functions for further group kinds.
 
-    The module is imported with the first request: a broker that has classic groups alone does
-    without it.
+    `kinds` maps a kind to a module in CORE and a function name. The module is imported with the
+    first request, so a broker with only classic groups never loads it.
     """
     return replace(
         api,
@@ -47,7 +47,7 @@ def _also(api: GroupApi[Q, A], kinds: Mapping[GroupKind, tuple[str, str]]) -> Gr
     )
 
 
-def _serve_late(  # no closure: the small worlds of the simulation pickle the rows
+def _serve_late(  # no closure: the simulation pickles the rows
     module: str,
     name: str,
     group: Any,
@@ -81,7 +81,7 @@ GROUP_APIS: dict[type[GroupRequest], object] = {
         _also(DELETE_GROUPS, {GroupKind.SHARE: ("share.deletion", "delete_share_group")}),
     )
 }
-"""Request type -> its GroupApi, of the requests that every broker gets."""
+"""Request type -> GroupApi, for requests to any broker."""
 
 _LATE_ROWS = {
     "ConsumerGroupHeartbeatRequest": ("consumer.heartbeat", "CONSUMER_GROUP_HEARTBEAT"),
@@ -94,12 +94,12 @@ _LATE_ROWS = {
     "StreamsGroupHeartbeatRequest": ("streams.heartbeat", "STREAMS_GROUP_HEARTBEAT"),
     "DescribeStreamsGroup": ("streams.describe", "STREAMS_GROUP_DESCRIBE"),
 }
-"""Name of a request type -> module in CORE and name of its row. A broker that has classic
-groups alone does without these modules."""
+"""Name of a request type -> module in CORE and name of the row. A broker with only classic groups
+never imports these modules."""
 
 
 class _Rows(dict[type[GroupRequest], object]):
-    """`GROUP_APIS`, and what comes late."""
+    """`GROUP_APIS`, extended by rows of `_LATE_ROWS` on first use."""
 
     def __missing__(self, request_type: type[GroupRequest]) -> object:
         module, name = _LATE_ROWS[request_type.__name__]
@@ -110,9 +110,10 @@ class _Rows(dict[type[GroupRequest], object]):
 
 class _RowOf(Protocol):
     def __call__(self, request_type: type[Q], /) -> GroupApi[Q, A]:
-        """The row of requests of a type."""
+        """Return the row of a request type."""
         ...
 
 
 row_of = cast("_RowOf", _Rows(GROUP_APIS).__getitem__)
-"""`row_of(type(request))` is the GroupApi of a request: each key is its row's `request_type`."""
+"""`row_of(type(request))` returns the GroupApi of a request: each key is its row's
+`request_type`."""

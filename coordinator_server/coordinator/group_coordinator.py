@@ -1,10 +1,10 @@
-"""GroupCoordinator: the one way to a group, and everything that concerns more than one of them.
+"""GroupCoordinator: routes requests to groups and handles work that concerns several groups.
 
-A group belongs to the partition of `__consumer_offsets` that its id hashes to, and is served by the
-broker that leads the partition, once it is loaded (Kafka's GroupCoordinatorService and
-CoordinatorRuntime). A broker that becomes leader of a partition loads it (immigration); one that
-ceases to lead it unloads its groups (emigration). What a request does to a group happens in the
-group's own task (`coordinator.task`); `submit` brings it there.
+A group belongs to the partition of `__consumer_offsets` that its id hashes to. The broker that
+leads the partition serves the group once the partition is loaded (Kafka's GroupCoordinatorService
+and CoordinatorRuntime). A broker that becomes leader of a partition loads it (immigration); a
+broker that loses leadership unloads its groups (emigration). Requests are applied in the group's
+task (`coordinator.task`); `submit` posts them to the task.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ if TYPE_CHECKING:
     from protocol.apis.list_groups import ListedGroup
     from protocol.control_record import EndTransaction
 
-_EXPIRED_PER_STEP = 100  # groups asked to expire offsets before others may go on
+_EXPIRED_PER_STEP = 100  # groups that expire offsets before the event loop runs other work
 
 
 class GroupCoordinator(CoordinatorRuntime[OffsetsPartition, "Group"]):
     """All groups of a broker, by id in `tasks`.
 
-    `topics` and `offsets_topic` are shared with the other brokers of the process. `environment` is
-    what groups are made with. `explain(group_id, rebalance)` gets the accounts of rebalances.
-    `persister()` leads to the share coordinator. `keeps_snapshots` says whether a clean stop leaves
-    snapshots of groups.
+    All brokers of the process share `topics` and `offsets_topic`. New groups get `environment`.
+    `explain(group_id, rebalance)` is called for each rebalance that has ended. `persister()`
+    returns the client of the share coordinator. If `keeps_snapshots`, a clean stop saves snapshots
+    of the groups.
     """
 
     keys = "groups"
@@ -81,28 +81,30 @@ class GroupCoordinator(CoordinatorRuntime[OffsetsPartition, "Group"]):
         self.explain = explain
         self.persister = persister
         self._keeps_snapshots = keeps_snapshots
-        # By partition and producer id: the groups that take part in its open transaction.
+        # (partition, producer id) -> ids of groups in the producer's open transaction
         self._in_transaction: dict[tuple[int, int], set[str]] = {}
         self._is_expiring = False
 
     # --- life -------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to load the groups that the log holds, and to look for expired offsets."""
+        """Start loading groups from the log and expiring offsets periodically."""
         super().start()
         self._repeat(self.expire_offsets, self._settings.offsets_retention_check_interval_ms)
 
     def settings_changed(self, settings: GroupSettings) -> None:
-        """Take settings that have changed at run time."""
+        """Apply settings that were changed at run time."""
         self._settings = self._environment.settings = settings
 
     def _take_over(self, partition: Partition) -> OffsetsPartition:
         return OffsetsPartition(partition, self.clock)
 
     def _unload(self, closing: set[OffsetsPartition]) -> None:
-        """Close partitions, all of them before the first answer: more requests may follow it.
+        """Unload the groups of `closing` and close these partitions.
 
-        A partition with a group that could not be reloaded gets no snapshot: its log knows more.
+        The caller has already removed the partitions, because a response sent here may be followed
+        by another request. A partition with a group that could not be reloaded gets no snapshot,
+        because the log holds records that memory lacks.
         """
         groups: dict[OffsetsPartition, list[Group]] = {}
         for partition in closing:
@@ -139,13 +141,13 @@ class GroupCoordinator(CoordinatorRuntime[OffsetsPartition, "Group"]):
     # --- loading ----------------------------------------------------------------------------------
 
     def _load(self, partition: OffsetsPartition, groups: dict[str, Group]) -> Steps:
-        """Replay one partition."""
+        """Replay one partition into `groups`."""
         yield from partition.load(self.new_group, groups)
 
     def _serve(
         self, partition: OffsetsPartition, groups: dict[str, Group], elapsed_ms: int
     ) -> None:
-        """Give each group that was replayed its task."""
+        """Create a task for each loaded group and log the load."""
         loaded = 0
         for group in groups.values():
             if group.is_blank:
@@ -166,10 +168,10 @@ class GroupCoordinator(CoordinatorRuntime[OffsetsPartition, "Group"]):
     # --- requests ---------------------------------------------------------------------------------
 
     def submit(self, call: GroupCall[A], request: Q) -> None:
-        """Bring a request to its group, or answer it without one; the only way to a group.
+        """Post a request to its group, or reply immediately if no group can serve it.
 
-        The row of the request's API in `group_apis` says what is refused, what the answer for a
-        missing group is, and whether the group is created.
+        The row of the API in `group_apis` defines validation, the response for a missing group, and
+        whether the request creates the group.
         """
         api: GroupApi[Q, A] = row_of(type(request))
         if api.protocol is not None and api.protocol not in self._settings.protocols:
@@ -200,12 +202,15 @@ class GroupCoordinator(CoordinatorRuntime[OffsetsPartition, "Group"]):
         task.post(PendingRequest(api, call, request))
 
     def listed_groups(self) -> Iterator[ListedGroup]:
-        """The entry of every group in ListGroups; of groups that end meanwhile too."""
+        """Yield the ListGroups entry of every group that exists at the first step."""
         for task in tuple(self.tasks.values()):
             yield task.group.listed()
 
     def busy_with(self, *, with_groups: bool) -> str:
-        """What is being done for groups now, "" if nothing; `with_groups` asks each of them."""
+        """Return a description of pending work, "" if there is none.
+
+        `with_groups` also checks the mailbox of each group.
+        """
         if self.is_loading:
             return f"loading {OFFSETS_TOPIC}"
         if self._is_expiring:
@@ -217,12 +222,12 @@ class GroupCoordinator(CoordinatorRuntime[OffsetsPartition, "Group"]):
         return ""
 
     def _create(self, group_id: str, partition: OffsetsPartition) -> GroupTask:
-        """The task of a new group; its first request records the group."""
+        """Create the task of a new group. The first request writes the group's records."""
         assert group_id not in self.tasks, group_id
         return self._adopt(self.new_group(group_id), partition)
 
     def new_group(self, group_id: str) -> Group:
-        """A blank group: a classic one, until a record turns it into another kind."""
+        """Return an empty classic group. Replaying a record may change its kind."""
         return GroupMetadata(group_id, self._environment)
 
     def _adopt(self, group: Group, partition: OffsetsPartition) -> GroupTask:
@@ -230,7 +235,7 @@ class GroupCoordinator(CoordinatorRuntime[OffsetsPartition, "Group"]):
         return task
 
     def on_settled(self, task: GroupTask) -> None:
-        """Forget a group that has ended or was never created."""
+        """Remove a group that has ended or was never created."""
         group_id = task.group.group_id
         if task.is_done and self.tasks.get(group_id) is task:
             del self.tasks[group_id]
@@ -239,7 +244,7 @@ class GroupCoordinator(CoordinatorRuntime[OffsetsPartition, "Group"]):
     # --- state of share groups --------------------------------------------------------------------
 
     def ask(self, task: GroupTask, call: StateCall) -> None:
-        """Ask the share coordinator, after what is at hand; the answer comes to the task."""
+        """Send a call to the share coordinator in steps; the response is posted to the task."""
         from coordinator_server.coordinator.state_calls import StateAnswered, carry_out
 
         def done(errors: StateErrors) -> None:
@@ -255,18 +260,19 @@ class GroupCoordinator(CoordinatorRuntime[OffsetsPartition, "Group"]):
     # --- transactions -----------------------------------------------------------------------------
 
     def _note_transaction(self, task: GroupTask, producer_id: int) -> None:
-        """Remember that a group takes part in the transaction of a producer."""
+        """Record that a group has pending offsets in a producer's transaction."""
         key = task.partition.index, producer_id
         self._in_transaction.setdefault(key, set()).add(task.group.group_id)
 
     def end_transaction(
         self, index: int, end: EndTransaction, done: Callable[[ErrorCode], None]
     ) -> None:
-        """End a transaction in one partition: write the marker, and settle the groups' offsets.
+        """End a transaction in one partition: append the marker and complete the pending offsets.
 
-        What the groups were asked before is settled first, so the log has the commits of the
-        transaction before the marker. `done` is called when the marker survives what it has to;
-        CONCURRENT_TRANSACTIONS says that a group is busy with something long.
+        Requests already in the groups' mailboxes are applied first, so that the transaction's
+        commits precede the marker in the log. `done` is called with NONE once the marker is flushed
+        as configured, or with an error; CONCURRENT_TRANSACTIONS means that a group is running a
+        large operation.
         """
         partition, error = self.partition_at(index)
         if partition is None or error is not ErrorCode.NONE:
@@ -274,7 +280,7 @@ class GroupCoordinator(CoordinatorRuntime[OffsetsPartition, "Group"]):
             return
         group_ids = self._in_transaction.get((index, end.producer_id), ())
         for task in [self.tasks[one] for one in group_ids if one in self.tasks]:
-            if task.is_draining:  # an answer let its connection go on with this request
+            if task.is_draining:  # called from a response callback of this task
                 self.clock.call_soon(partial(self.end_transaction, index, end, done))
                 return
             if not task.settle():
@@ -292,7 +298,7 @@ class GroupCoordinator(CoordinatorRuntime[OffsetsPartition, "Group"]):
     # --- expiry of offsets ------------------------------------------------------------------------
 
     def expire_offsets(self) -> None:
-        """Have every group delete its expired offsets, some groups per step."""
+        """Delete expired offsets of every group, a few groups per step."""
         if not self._is_expiring:
             self._is_expiring = True
             self.step_runner.run(self._expire_all())

@@ -1,9 +1,9 @@
-"""Markers: the control records that end a transaction, into every partition that took part.
+"""Writes the control records (markers) that end a transaction to all its partitions.
 
-All brokers are in this process, so no WriteTxnMarkers goes over the network; what may fail is the
-disk, a partition that has no leader, or one whose groups are being loaded. Such partitions are
-tried again until they have their marker, or are gone. Source: TransactionMarkerChannelManager,
-KafkaApis' handleWriteTxnMarkersRequest.
+All brokers run in this process, so no WriteTxnMarkers request is sent. A write can fail on a disk
+error, a partition without a leader, or an offsets partition that is loading. Such partitions are
+retried until the marker is written or the partition is deleted. Source:
+TransactionMarkerChannelManager, KafkaApis.handleWriteTxnMarkersRequest.
 """
 
 from __future__ import annotations
@@ -36,20 +36,25 @@ _ENDED_OTHERWISE = frozenset(
         ErrorCode.TRANSACTION_COORDINATOR_FENCED,
     )
 )
-"""The partition is gone, or a later incarnation of the producer or coordinator has ended it."""
+"""The partition was deleted, or a newer epoch of the producer or coordinator has ended the
+transaction."""
 
 
 class GroupMarkers(Protocol):
-    """Ends the transaction for the groups of a broker: its GroupCoordinator."""
+    """Ends transactions in a broker's groups; implemented by GroupCoordinator."""
 
     def end_transaction(
         self, index: int, end: EndTransaction, done: Callable[[ErrorCode], None]
     ) -> None:
-        """Write the marker into a partition of the offsets topic, and settle its groups."""
+        """Append the marker to an offsets partition and complete the groups' offsets."""
 
 
 class Markers:
-    """Writes markers. `groups(node_id)` are those of a broker, None if that does not run."""
+    """Writes transaction markers.
+
+    `groups(node_id)` returns the group coordinator of a broker, or None if the broker is not
+    running.
+    """
 
     def __init__(
         self,
@@ -76,11 +81,11 @@ class Markers:
         is_current: Callable[[], bool],
         done: Callable[[], None],
     ) -> None:
-        """Write the marker into each partition, some per step, and call `done` after the last.
+        """Write the marker to each partition in `missing`, in steps, then call `done`.
 
-        A partition that has its marker is removed from `missing`. All that may be before this
-        returns. It ends without `done` once `is_current` says that another
-        coordinator does it.
+        Partitions are removed from `missing` once the marker is written. All markers and `done` may
+        complete before `write` returns. Writing stops without calling `done` when `is_current()` is
+        False, because another coordinator has taken over.
         """
         _Ending(self, end, missing, is_current, done).run()
 
@@ -90,7 +95,10 @@ class Markers:
         end: EndTransaction,
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """Write the marker into one partition, and call `done` once it survives what it has to."""
+        """Write the marker to one partition and call `done` with the result.
+
+        `done` is called once the marker is flushed, if the topic's flush settings require a flush.
+        """
         partition = self._topics.partition(*topic_partition)
         if partition is None:
             done(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -125,7 +133,7 @@ class Markers:
 
 
 class _Ending:
-    """The markers of one transaction; `_missing` are the partitions that have none yet."""
+    """Writes the markers of one transaction; `_missing` holds the partitions without a marker."""
 
     __slots__ = ("_done", "_end", "_is_current", "_is_retrying", "_markers", "_missing")
 
@@ -145,7 +153,7 @@ class _Ending:
         self._is_retrying = False
 
     def run(self) -> None:
-        """Write what is missing."""
+        """Write the missing markers, or call `done` if there are none."""
         self._is_retrying = False
         if self._missing:
             self._markers.step_runner.run_now(self._steps())

@@ -1,9 +1,9 @@
-"""One partition of `__consumer_offsets`, as the coordinator sees it: append records, load groups.
+"""One partition of `__consumer_offsets` as the coordinator uses it: append records, load groups.
 
-What the core decides becomes a record batch here, in Kafka's own bytes (KafkaCoordinator's
-batches: no producer id, base sequence 0, CreateTime), and what the log holds becomes groups again.
-Both ways go through `Group.replay` (a snapshot's offsets through `restore`, its form for
-many), so a loaded group is the group that was written.
+Records are written in Kafka's binary format, in batches like those of Kafka's coordinator (no
+producer id, base sequence 0, CreateTime). New and loaded records are both applied by
+`Group.replay`, so a loaded group equals the group that was written. Offsets of a snapshot are
+applied by `Group.restore`, the bulk form.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from protocol.control_record import EndTransaction
 
 _NO_PRODUCER = (-1, -1)
-_FIRST_SEQUENCE = 0  # Kafka's coordinator writes it though there is no producer id
+_FIRST_SEQUENCE = 0  # as Kafka's coordinator writes, although there is no producer id
 
 
 class OffsetsPartition(CoordinatorPartition):
-    """One partition of the offsets topic, and what its groups need of it."""
+    """One partition of the offsets topic and the operations on it that groups need."""
 
     __slots__ = ("_snapshot_at",)
 
@@ -46,16 +46,15 @@ class OffsetsPartition(CoordinatorPartition):
 
     def __init__(self, partition: Partition, clock: Clock) -> None:
         super().__init__(partition, clock)
-        self._snapshot_at = -1  # the log end that the snapshot on the disk belongs to
+        self._snapshot_at = -1  # log end offset of the snapshot on disk, -1 if none is known
 
     def append(
         self, writes: Sequence[CoordinatorRecords], producer: ProducerIdAndEpoch | None = None
     ) -> ErrorCode:
-        """Write the records of `writes` as one batch, all or nothing. NONE, or the log's error.
+        """Append all records of `writes` as one batch; return NONE or the error of the log.
 
-        With a `producer` the batch is part of its transaction.
-
-        NOT_LEADER_OR_FOLLOWER once another broker leads: its log must not get our records.
+        With a `producer`, the batch is part of the producer's transaction. Returns
+        NOT_LEADER_OR_FOLLOWER if another broker has become leader.
         """
         now_ms = self._clock.now_ms()
         try:
@@ -80,7 +79,7 @@ class OffsetsPartition(CoordinatorPartition):
         return self.append_batch(batch, now_ms)
 
     def append_end(self, end: EndTransaction) -> ErrorCode:
-        """Write the marker that ends a transaction. NONE, or the log's error."""
+        """Append the marker that ends a transaction; return NONE or the error of the log."""
         if not self.is_writable:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         try:
@@ -98,9 +97,9 @@ class OffsetsPartition(CoordinatorPartition):
         return ErrorCode.NONE
 
     def load(self, new_group: Callable[[str], Group], groups: dict[str, Group]) -> Steps:
-        """Load the groups in the log into `groups`, by its snapshot or from its records, in steps.
+        """Load the groups into `groups`, from the snapshot or the log records, in steps.
 
-        Raises StorageError when the log cannot be read, ProtocolError when it is damaged.
+        Raises StorageError if the log cannot be read, ProtocolError if the log is corrupt.
         """
         log = self._partition.log
         contents = load_state(log, SNAPSHOT_VERSION)
@@ -122,7 +121,7 @@ class OffsetsPartition(CoordinatorPartition):
         skipped.log(self.topic, self.index)
 
     def save_snapshot(self, groups: Iterable[Group]) -> None:
-        """Write a snapshot of `groups`, which are all; the next start then reads no log."""
+        """Write a snapshot of all groups; with a snapshot, the next start does not read the log."""
         try:
             log = self._partition.log
             if log.log_end_offset not in (log.log_start_offset, self._snapshot_at):
@@ -131,12 +130,12 @@ class OffsetsPartition(CoordinatorPartition):
             LOG.emit("log.failed", topic=OFFSETS_TOPIC, partition=self.index, reason=str(error))
 
     def reload(self, group: Group) -> Group:
-        """Replay what the log holds of one group into a fresh `group`; returns the group."""
+        """Replay one group's records from the log into the empty `group`; return the group."""
         replay = OffsetsReplay(self._partition.log)
         for _ in replay.steps():
             pass
         name = group.group_id.encode()
-        front = len(name).to_bytes(2, "big") + name  # follows the type in every key
+        front = len(name).to_bytes(2, "big") + name  # follows the 2-byte version in every key
         own = [pair for pair in replay.latest.items() if pair[0].startswith(front, 2)]
         restoring = Restoring(lambda _: group)
         for _ in restoring.steps(own):

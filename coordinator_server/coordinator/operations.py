@@ -1,4 +1,4 @@
-"""What lies in the mailbox of a group: requests on their way, and the coordinator's own operations.
+"""Entries of a group's mailbox: pending requests and internal operations of the coordinator.
 
 Source: CoordinatorRuntime's CoordinatorWriteEvent and CoordinatorInternalEvent.
 """
@@ -25,68 +25,69 @@ Answer = TypeVar("Answer", contravariant=True)
 
 
 class GroupCall(Protocol[Answer]):
-    """The caller of a request and the way back: a `net.call.Call`, or a part of one."""
+    """The caller of a request and the means to respond: a `net.call.Call` or a part of a call."""
 
     @property
     def caller(self) -> Caller:
-        """Who sent the request."""
+        """The client that sent the request."""
 
     @property
     def is_large(self) -> bool:
-        """Whether the request may take long, so that it has to be handled in steps."""
+        """Whether the request may take long and must be handled in steps."""
 
     def reply(self, response: Answer, /) -> None:
-        """Answer the request; once."""
+        """Send the response. Call this once."""
 
     def fail(self) -> None:
-        """Answer the request with UNKNOWN_SERVER_ERROR, unless it is answered."""
+        """Answer the request with UNKNOWN_SERVER_ERROR, unless a response has been sent."""
 
 
 class Submitter(Protocol):
-    """Takes requests to their groups: the GroupCoordinator, as an operation sees it."""
+    """Routes requests to groups; implemented by GroupCoordinator."""
 
     def submit(self, call: GroupCall[A], request: Q) -> None:
-        """Bring a request to its group."""
+        """Route a request to its group."""
 
 
 class GroupOperation(Protocol):
-    """One entry of a mailbox.
+    """One entry of a group's mailbox.
 
-    An `exclusive` operation shares no drain with others: it sees the durable state exactly as the
-    log has it. One that `is_large` is exclusive too, and runs in steps between turns of the loop.
+    The effects of an exclusive operation are written separately from those of other operations, so
+    that the operation sees exactly the state in the log. A large operation is exclusive too and
+    runs in steps on the event loop.
     """
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether everything before it is settled first, and it before everything after it."""
+        """Whether the operation is settled separately from earlier and later operations."""
 
     @property
     def is_large(self) -> bool:
-        """Whether it has to run in steps."""
+        """Whether the operation must run in steps."""
 
     @property
     def is_at_once(self) -> bool:
-        """Whether it is applied at once if nothing else waits."""
+        """Whether the operation is applied immediately if the mailbox is empty."""
 
     @property
     def sees_deadlines(self) -> bool:
-        """Whether timers that are due have to run first."""
+        """Whether timers that are due must run before the operation."""
 
     def apply(self, group: Group, now_ms: int, effects: Effects) -> Steps | None:
-        """Apply it, or return its work as steps."""
+        """Apply the operation, or return its work as steps."""
 
     def resubmit(self, submitter: Submitter) -> None:
-        """The group has ended before it: a request is submitted again."""
+        """Submit the request again because the group has ended; other operations are dropped."""
 
     def refuse(self, error: ErrorCode) -> None:
-        """Not applied: answer the request, if it is one, with `error`."""
+        """Answer the request with `error` without applying the operation."""
 
     def fail(self) -> None:
-        """A bug prevents it: answer the request, if it is one, with UNKNOWN_SERVER_ERROR."""
+        """Answer the request with UNKNOWN_SERVER_ERROR after an unexpected exception."""
 
 
 class LargeOperation(NamedTuple):
-    """An operation that runs in steps, and the remaining steps."""
+    """A running large operation and its remaining steps."""
 
     operation: GroupOperation
     steps: Generator[None, None, None]
@@ -116,7 +117,7 @@ class PendingRequest(Reply[A], Generic[Q, A]):
         self.sees_deadlines = api.sees_deadlines and not getattr(request, "member_id", "")
 
     def apply(self, group: Group, now_ms: int, effects: Effects) -> Steps | None:
-        """Have the core serve the request."""
+        """Serve the request with the function for the group's kind."""
         api = self._api
         serve: Serve[Q, A] = api.serve
         if group.kind is not GroupKind.CLASSIC:
@@ -129,7 +130,7 @@ class PendingRequest(Reply[A], Generic[Q, A]):
         return serve(group, self.request, self, now_ms, effects)
 
     def resubmit(self, submitter: Submitter) -> None:
-        """Bring the request to the group that has its id now, if there is one."""
+        """Submit the request again, to the group that has the id now, if any."""
         submitter.submit(self.call, self.request)
 
     def send(self) -> None:
@@ -137,16 +138,16 @@ class PendingRequest(Reply[A], Generic[Q, A]):
         self.call.reply(self.response)
 
     def refuse(self, error: ErrorCode) -> None:
-        """Send a response that carries an error."""
+        """Send a response with an error."""
         self.call.reply(self._api.refuse(self.request, self.caller, error))
 
     def fail(self) -> None:
-        """Answer UNKNOWN_SERVER_ERROR, unless the request is answered."""
+        """Answer the request with UNKNOWN_SERVER_ERROR, unless a response has been sent."""
         self.call.fail()
 
 
 class InternalOperation:
-    """An operation of the coordinator itself; no caller waits for it."""
+    """An operation of the coordinator itself; no client waits for a response."""
 
     __slots__ = ("_apply", "is_at_once", "is_exclusive", "is_large", "sees_deadlines")
 
@@ -163,25 +164,25 @@ class InternalOperation:
         self.is_at_once = self.sees_deadlines = False
 
     def apply(self, group: Group, now_ms: int, effects: Effects) -> Steps | None:
-        """Apply it, or return its work as steps."""
+        """Apply the operation, or return its work as steps."""
         return self._apply(group, now_ms, effects)
 
     def resubmit(self, submitter: Submitter) -> None:
-        """It concerned the group that has ended."""
+        """Do nothing: the operation applied only to the group that has ended."""
 
     def refuse(self, error: ErrorCode) -> None:
-        """Nothing waits for it."""
+        """Do nothing: no client waits for a response."""
 
     def fail(self) -> None:
-        """Nothing waits for it; the group is reloaded after a bug."""
+        """Do nothing: no client waits for a response. The caller reloads the group."""
 
 
 def _expire_timers(group: Group, now_ms: int, effects: Effects) -> Steps | None:
-    return group.expire_timers(now_ms, effects)  # that of its kind
+    return group.expire_timers(now_ms, effects)
 
 
 EXPIRE_TIMERS = InternalOperation(_expire_timers)
-"""Runs the delayed operations whose deadline has come."""
+"""Runs the delayed operations whose deadline has passed."""
 
 UNLOAD = InternalOperation(unload)
-"""Answers what is parked, and ends the group here."""
+"""Answers parked requests and unloads the group from this broker."""

@@ -1,8 +1,8 @@
-"""The records of one batch of `__consumer_offsets`, encoded (Kafka's MemoryRecordsBuilder).
+"""Encodes the records of one batch of `__consumer_offsets` (Kafka's MemoryRecordsBuilder).
 
-A commit of many partitions is the hottest write there is, and the next one of the same consumer
-differs from it in numbers alone. So all of a record in front of its offset is kept with the
-`CommitLayout`, made by the declared codec, as is what follows the leader epoch.
+Commits of many partitions are the most frequent writes, and successive commits of one consumer
+differ only in numbers. The bytes of each record before the offset and after the timestamp are
+encoded once by the schema codec and cached in the `CommitLayout`.
 """
 
 from __future__ import annotations
@@ -23,26 +23,27 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.records import CoordinatorRecord, CoordinatorRecords
 
 LEAST_KEY_SET = 16
-"""Of batches with fewer records the keys are soon read, and there may be very many of them."""
+"""Smaller batches get no key set: reading their keys is cheap, and there may be very many of
+them."""
 
 LEAST_OFFSET_BYTES = 35
-"""Of key and value of a committed offset, beside the name of its group: what no record is below."""
+"""Lower bound for the size of an offset record, excluding its group id."""
 
-_LEADING_BYTES = b"\x00\x00"  # attributes, and a timestamp delta of 0
+_LEADING_BYTES = b"\x00\x00"  # attributes and timestamp delta, both 0
 _NO_HEADERS = b"\x00"
 _PARTITION = Struct(">i")
 _VERSION_BYTES = 2
 _OFFSET_AND_EPOCH = Struct(">qi")
-_EMPTY_METADATA = b"\x01"  # a compact length
+_EMPTY_METADATA = b"\x01"  # compact length of an empty string
 _TIMESTAMP = Struct(">q")
 _TAGS_AT = _VERSION_BYTES + _OFFSET_AND_EPOCH.size + len(_EMPTY_METADATA) + _TIMESTAMP.size
 
 
 class RecordsBuilder:
-    """Collects records, all of one timestamp, up to `max_bytes`; beyond it `is_full`.
+    """Collects records with one timestamp, up to `max_bytes`; `is_full` is set on overflow.
 
-    A record that does not fit is not encoded, nor is what follows it. `key_set` is the same object
-    for batches with the same keys, None if that is not known.
+    A record that does not fit is not encoded, nor are later records of the same write. `key_set` is
+    the same object for batches with equal keys, None if the keys were not compared.
     """
 
     __slots__ = ("_left_bytes", "_parts", "count", "is_full", "key_set")
@@ -58,7 +59,7 @@ class RecordsBuilder:
         """Add the records of one write."""
         if isinstance(records, OffsetRecords):
             least_bytes = len(records) * (LEAST_OFFSET_BYTES + len(records.group_id))
-            if least_bytes > self._left_bytes:  # known without encoding what is far too large
+            if least_bytes > self._left_bytes:  # reject far too large writes without encoding them
                 self.is_full = True
                 return
         layout = records.layout if isinstance(records, OffsetRecords) else None
@@ -70,7 +71,7 @@ class RecordsBuilder:
             self._add_layout(records, layout)
 
     def section(self) -> bytes:
-        """The records as they are stored in a batch."""
+        """Return the records section of the batch."""
         return b"".join(self._parts)
 
     def _add_each(self, records: Iterable[CoordinatorRecord]) -> None:
@@ -86,7 +87,10 @@ class RecordsBuilder:
             self.count += 1
 
     def _add_layout(self, records: OffsetRecords, layout: CommitLayout) -> None:
-        """Add the records of a commit in front of all others: the kept heads have its deltas."""
+        """Add a commit as the first records of the batch.
+
+        The cached heads contain offset deltas that start at 0.
+        """
         layout.record_packers = layout.record_packers or _record_packers(layout)
         for packer, (_, offsets) in zip(layout.record_packers, records.topics, strict=True):
             self._parts.append(packer.pack(offsets.values()))
@@ -100,7 +104,7 @@ class RecordsBuilder:
 class RecordsPacker:
     """Packs the records of one topic of a layout in one call.
 
-    All of a record in front of its offset is kept, and what follows its time.
+    The bytes of each record before its offset and after its commit timestamp are cached.
     """
 
     __slots__ = ("_arguments", "_pack", "_tags")
@@ -113,7 +117,10 @@ class RecordsPacker:
         self._arguments: list[object] = [one for head in heads for one in (head, 0, 0, b"")]
 
     def pack(self, values: Collection[CommittedOffset]) -> bytes:
-        """The records of these offsets, in the order of the layout, all of one time."""
+        """Return the records of these offsets, in the order of the layout.
+
+        All share one commit timestamp.
+        """
         offsets, epochs, _, times_ms, *_ = zip(*values, strict=True)
         rest = _EMPTY_METADATA + _TIMESTAMP.pack(times_ms[0]) + self._tags
         arguments = self._arguments
@@ -123,7 +130,7 @@ class RecordsPacker:
 
 
 def _record_packers(layout: CommitLayout) -> list[RecordsPacker]:
-    """A packer for each topic."""
+    """Return a packer for each topic of the layout."""
     packers: list[RecordsPacker] = []
     delta = 0
     for topic, topic_id, partitions in layout.topics:

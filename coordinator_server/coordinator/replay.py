@@ -1,8 +1,7 @@
-"""From the log of one partition of `__consumer_offsets` to its groups, fast.
+"""Restores the groups of one partition of `__consumer_offsets` from its log.
 
-A log holds each key many times over. So the walk remembers the last value of each key as bytes, and
-only what is left in the end is decoded. Both are done in short steps, between which the event loop
-serves others.
+A log holds many values per key, so the scan keeps the last value of each key as bytes and decodes
+only those. Both phases run in short steps, so that the event loop can serve other requests.
 """
 
 from __future__ import annotations
@@ -43,22 +42,22 @@ if TYPE_CHECKING:
 
 STEP_BYTES = 128 * 1024
 STEP_RECORDS = 2000
-"""Of the log, and of what it comes to: handled before the loop may do something else."""
+"""Limit for records decoded in one step; STEP_BYTES limits the log bytes read in one step."""
 
-# A committed offset of the usual kind, without metadata: version, offset, leader epoch, the length
-# of the metadata, commit timestamp. Tagged fields follow: none, or the topic id alone.
+# Layout of a committed offset without metadata: version, offset, leader epoch, metadata
+# length, commit timestamp. Tagged fields follow: none, or only the topic id.
 _PLAIN_VALUE = Struct(">hqiBq")
 _PLAIN_VERSION = 4
 _EMPTY_METADATA = 1
 _NO_TAGS = b"\x00"
-_TOPIC_ID_TAG = b"\x01\x00\x10"  # one tagged field, its number, its size
+_TOPIC_ID_TAG = b"\x01\x00\x10"  # tagged field count 1, tag 0, size 16
 
 
 KeyValue = tuple[bytes, bytes | None]
 
 
 class PendingRecord(NamedTuple):
-    """A record of a transaction that is open; `is_superseded` if a later one counts already."""
+    """A record of an open transaction; `is_superseded` if a later committed one has its key."""
 
     offset: int
     producer_id: int
@@ -68,12 +67,12 @@ class PendingRecord(NamedTuple):
 
 
 class OffsetsReplay:
-    """The last value of each key of one partition, in `latest`; None is a tombstone.
+    """Collects the last committed value of each key in `latest`; None is a tombstone.
 
-    Records of a transaction count once its commit marker comes, and never without it; then each
-    one counts only if nothing that counts has been written after it for the same key. Those whose
-    marker is not in the log are `pending` in the end. `damaged` counts batches and records that do
-    not parse though their CRC is right.
+    Transactional records take effect when their commit marker is read, unless a later record for
+    the same key already took effect. Records of transactions without a marker are returned by
+    `pending`. `damaged` counts batches and records that cannot be parsed although their CRC
+    matches.
     """
 
     __slots__ = ("_counting", "_open", "_reader", "damaged", "last_reason", "latest")
@@ -83,22 +82,26 @@ class OffsetsReplay:
         self.damaged = 0
         self.last_reason = ""
         self._reader = LogReader(log)
-        # By producer id and key: offset and value of what its open transaction has written so far.
+        # producer id -> key -> offset and value of the last write in the open transaction
         self._open: dict[int, dict[bytes, tuple[int, bytes | None]]] = {}
-        # Where the record lies that counts for a key, as far as it came while one was open.
+        # key -> offset of the effective record, if written while a transaction was open
         self._counting: dict[bytes, int] = {}
 
     def steps(self) -> Iterator[None]:
-        """Read the log to its end; every step is short.
+        """Read the log to its end in short steps.
 
-        Raises StorageError when it cannot be read, ProtocolError where it holds no batch.
+        Raises StorageError if the log cannot be read, ProtocolError if the log has bytes that are
+        no batch.
         """
         for data in self._reader.chunks():
             self._take(data)
             yield
 
     def _take(self, data: bytes) -> None:
-        """Take in whole batches; ProtocolError at bytes that are no batch of format 2."""
+        """Process a chunk of whole batches.
+
+        Raises ProtocolError for a batch of another format than v2.
+        """
         latest = self.latest
         for fields in iterate_header_fields(data):
             base_offset, length, _, magic, _, flags, delta, _, _, _, _, _, count, position = fields
@@ -121,7 +124,7 @@ class OffsetsReplay:
             self._reader.offset = base_offset + delta + 1
 
     def _take_with_transactions(self, data: bytes, header: BatchHeader) -> None:
-        """Take in a batch of a transaction, its marker, or any batch while one is open."""
+        """Process a transactional batch, a marker, or any batch while a transaction is open."""
         base_offset, producer_id = header.base_offset, header.producer_id
         records = [
             (base_offset + offset_delta, key or b"", value)
@@ -147,12 +150,12 @@ class OffsetsReplay:
             for offset, key, value in records:
                 self._counting[key] = offset
                 self.latest[key] = value
-                if value is None:  # what is pending for this key goes with it
+                if value is None:  # a tombstone also drops pending offsets of its key
                     for left in self._open.values():
                         left.pop(key, None)
 
     def pending(self) -> list[PendingRecord]:
-        """The records of open transactions, in the order of the log; call it after `steps`."""
+        """Return the records of open transactions in log order. Call this after `steps`."""
         pending = [
             PendingRecord(offset, producer_id, key, value, self._counting.get(key, -1) > offset)
             for producer_id, records in self._open.items()
@@ -163,7 +166,10 @@ class OffsetsReplay:
 
 
 class Restoring:
-    """Makes groups of last values; `skipped` counts keys that are of no known kind, or damaged."""
+    """Builds groups from the last value of each key.
+
+    `skipped` counts records with an unknown key type or a malformed key or value.
+    """
 
     __slots__ = ("_make", "_offsets", "_topic_ids", "groups", "last_reason", "skipped")
 
@@ -172,13 +178,13 @@ class Restoring:
         self.skipped = 0
         self.last_reason = ""
         self._make = make
-        # By the front of a key, that is without its partition: where such offsets go.
+        # key without its partition -> the offsets of that group and topic
         self._offsets: dict[bytes, dict[int, CommittedOffset]] = {}
-        # The tagged fields of plain values -> the topic id, of which there is one object each.
+        # tagged fields of a plain value -> topic id, so that equal ids share one object
         self._topic_ids: dict[bytes, bytes] = {_NO_TAGS: ZERO_UUID}
 
     def steps(self, latest: Iterable[KeyValue]) -> Iterator[None]:
-        """Take in the last value of each key; every step is short."""
+        """Apply the last value of each key, in short steps."""
         unpack = _PLAIN_VALUE.unpack
         size = _PLAIN_VALUE.size
         offsets = self._offsets
@@ -202,7 +208,7 @@ class Restoring:
             )
 
     def pending_steps(self, pending: Iterable[PendingRecord]) -> Iterator[None]:
-        """Take in the records of open transactions, after `steps`."""
+        """Apply the records of open transactions; run this after `steps`."""
         for number, record in enumerate(pending, start=1):
             if not number % STEP_RECORDS:
                 yield
@@ -225,7 +231,7 @@ class Restoring:
     def _decoded(
         self, key_bytes: bytes, value_bytes: bytes
     ) -> tuple[Message, Message | None] | None:
-        """Key and value of a record; None for one that is skipped."""
+        """Return the key and value of a record, or None if the record is skipped."""
         record_type = int.from_bytes(key_bytes[:2], "big", signed=True)
         try:
             key = decode_key(key_bytes)
@@ -238,7 +244,7 @@ class Restoring:
             return None
 
     def _take(self, key_bytes: bytes, value_bytes: bytes) -> None:
-        """Take in one record the long way."""
+        """Decode one record in full and replay it."""
         decoded = self._decoded(key_bytes, value_bytes)
         if decoded is None:
             return

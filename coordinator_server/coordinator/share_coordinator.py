@@ -1,9 +1,9 @@
-"""ShareCoordinator: the state of share partitions that a broker keeps, and the one way to it.
+"""ShareCoordinator: keeps the state of share partitions and serves all requests for that state.
 
-A share partition belongs to the partition of `__share_group_state` that its key hashes to, and is
-kept by the broker that leads that partition, once it is loaded. Each request is decided by the core
-(`core.share_state`); the record that it asks for is appended, and becomes the state, before it is
-answered. Nothing waits in between: there is no lock, no mailbox, no linger. Source:
+A share partition belongs to the partition of `__share_group_state` that its key hashes to. The
+broker that leads that partition keeps the state once the partition is loaded. The core
+(`core.share_state`) decides each request; its record is appended and replayed before the response
+is sent. Requests are handled synchronously, without locks, mailbox or linger. Source:
 ShareCoordinatorService.
 """
 
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from coordinator_server.topics.topic import Partition, Topic
 
 _RECORDS_PER_BATCH = 20
-"""Snapshots and tombstones that come together; each may have thousands of state batches."""
+"""Snapshots and tombstones per batch; a snapshot may have thousands of state batches."""
 
 R = TypeVar("R", StateOutcome, ShareState, ShareStateSummary)
 
 
 class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
-    """The state of share partitions that a broker keeps."""
+    """The share-partition state that one broker keeps."""
 
     keys = "share partitions"
 
@@ -64,7 +64,7 @@ class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
     # --- life -------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to load what the log holds, and to look after the log."""
+        """Start loading state from the log; prune and rewrite snapshots periodically."""
         super().start()
         self._repeat(self.prune, self.settings.prune_interval_ms)
         self._repeat(self.rewrite_cold, self.settings.cold_snapshot_interval_ms)
@@ -82,7 +82,7 @@ class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
         return 0 if topic is None else len(topic.partitions)
 
     def _load(self, partition: ShareStatePartition, _: dict[str, None]) -> Steps:
-        """Replay one partition; its shard has all of its keys."""
+        """Replay one partition into its shard."""
         yield from partition.load()
 
     def _serve(self, partition: ShareStatePartition, _: dict[str, None], elapsed_ms: int) -> None:
@@ -103,7 +103,7 @@ class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
         start_offset: int,
         done: Callable[[StateOutcome], None],
     ) -> None:
-        """As `SharePersister.initialize`, of a share partition that is kept here; no retry."""
+        """Like `SharePersister.initialize`, for a key of this broker, without retries."""
         self._submit(
             key,
             lambda shard, now_ms: shard.initialize(key, state_epoch, start_offset, now_ms),
@@ -114,7 +114,7 @@ class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
     def read(
         self, key: SharePartitionKey, leader_epoch: int, done: Callable[[ShareState], None]
     ) -> None:
-        """As `SharePersister.read`, of a share partition that is kept here; no retry."""
+        """Like `SharePersister.read`, for a key of this broker, without retries."""
         self._submit(
             key,
             lambda shard, now_ms: shard.read(key, leader_epoch, now_ms),
@@ -127,7 +127,7 @@ class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
     def write(
         self, key: SharePartitionKey, write: StateWrite, done: Callable[[StateOutcome], None]
     ) -> None:
-        """As `SharePersister.write`, of a share partition that is kept here; no retry."""
+        """Like `SharePersister.write`, for a key of this broker, without retries."""
         self._submit(
             key,
             lambda shard, now_ms: shard.write(key, write, now_ms),
@@ -136,7 +136,7 @@ class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
         )
 
     def delete(self, key: SharePartitionKey, done: Callable[[StateOutcome], None]) -> None:
-        """As `SharePersister.delete`, of a share partition that is kept here; no retry."""
+        """Like `SharePersister.delete`, for a key of this broker, without retries."""
         self._submit(
             key,
             lambda shard, _: shard.delete(key),
@@ -147,9 +147,9 @@ class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
     def read_summary(
         self, key: SharePartitionKey, done: Callable[[ShareStateSummary], None]
     ) -> None:
-        """As `SharePersister.read_summary`, of a share partition that is kept here; no retry.
+        """Like `SharePersister.read_summary`, for a key of this broker, without retries.
 
-        The leader epoch of the request says nothing: Kafka does not look at it.
+        There is no leader epoch parameter, because Kafka ignores the leader epoch of this request.
         """
         self._submit(
             key,
@@ -167,7 +167,7 @@ class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
         done: Callable[[R], None],
         failed: Callable[[ErrorCode, str], R],
     ) -> None:
-        """Have the core decide, write what it decides, and call `done` then."""
+        """Let the core decide, append its record, then call `done` with the result."""
         partition, error = self.partition_of(coordinator_key(key))
         if partition is None or error is not ErrorCode.NONE:
             done(failed(error, error.message))
@@ -179,13 +179,13 @@ class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
         decision = decide(partition.shard, self.clock.now_ms())
         self.carry_out(partition, decision, lambda record: partition.append([record]), written)
 
-    # --- what is done unasked ---------------------------------------------------------------------
+    # --- maintenance ------------------------------------------------------------------------------
 
     def _forget(self, topics: Mapping[str, Topic]) -> None:
         self.step_runner.run(self._forget_topics({topic.topic_id for topic in topics.values()}))
 
     def _forget_topics(self, topic_ids: set[bytes]) -> Steps:
-        """Write tombstones for the share partitions of topics that are deleted."""
+        """Write tombstones for the share partitions of deleted topics."""
         for partition in self.active():
             keys = partition.shard.keys_of(topic_ids)
             for start in range(0, len(keys), _RECORDS_PER_BATCH):
@@ -195,7 +195,7 @@ class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
             yield
 
     def rewrite_cold(self) -> None:
-        """Rewrite old snapshots, so that what lies before them can be deleted."""
+        """Rewrite old snapshots at the log end, so that earlier records can be deleted."""
         self.step_runner.run(self._rewrite_cold())
 
     def _rewrite_cold(self) -> Iterator[None]:
@@ -213,7 +213,7 @@ class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
             yield
 
     def prune(self) -> None:
-        """Delete the records that are out of date."""
+        """Delete records before the last redundant offset of each partition."""
         self.step_runner.run(self._prune())
 
     def _prune(self) -> Iterator[None]:

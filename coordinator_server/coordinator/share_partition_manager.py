@@ -1,9 +1,9 @@
 """The share partitions that a broker leads, and the share sessions of its clients.
 
-Kafka's SharePartitionManager. A share partition is made when it is first fetched, and forgotten
-when the broker leads the partition no more, the topic is deleted, the last client of its group that
-had a session here has gone, or the share coordinator says that another broker leads it. It knows
-nothing of groups and members: whoever names a group fetches for it.
+A share partition is created on the first fetch. It is removed when the broker loses leadership of
+the partition, the topic is deleted, the last client of the group with a session here disconnects,
+or the share coordinator reports another leader. Group membership is not checked: any client may
+fetch for any group id. Source: SharePartitionManager.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ _FENCED = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     )
 )
-"""What the share coordinator says of a share partition that is to be read again."""
+"""Errors of the share coordinator after which the share partition's state must be read again."""
 
 
 class SharePartitionManager:
-    """All share partitions of one broker. `start` before use, `stop` at the end.
+    """All share partitions of one broker. Call `start` before use and `stop` at the end.
 
-    `clock` is the broker's time, by which locks expire. Fetches wait in `purgatory`, under the
-    share partition as well as under the partition. `configs_of(group_id)` are the configs that a
-    group has of its own. `gave_up` is called with records that are not delivered again, and
-    `queues` writes those of groups with a dead letter queue.
+    `clock` is the broker's clock; acquisition locks expire by it. Delayed fetches wait in
+    `purgatory`, keyed by share partition as well as by partition. `configs_of(group_id)` returns
+    the configs set on a group. `gave_up` is called with records that will not be delivered again;
+    `queues` writes the dead letters of groups that have a dead letter queue.
     """
 
     def __init__(
@@ -97,23 +97,23 @@ class SharePartitionManager:
         self._timers: dict[SharePartition, tuple[int, Timer]] = {}
 
     def __len__(self) -> int:
-        """How many share partitions there are."""
+        """Return the number of share partitions."""
         return len(self._partitions)
 
     def start(self) -> None:
-        """Follow what happens to the topics."""
+        """Subscribe to topic deletions and leadership changes."""
         self._topics.on_deleted.append(self._on_topics_deleted)
         self._topics.leadership.on_moved.append(self._on_moved)
 
     def stop(self) -> None:
-        """Forget everything; whoever leads the partitions then goes on with what was written."""
+        """Drop all state; the next leaders continue from the persisted state."""
         self._topics.on_deleted.remove(self._on_topics_deleted)
         self._topics.leadership.on_moved.remove(self._on_moved)
         self._queues.stop()
         self.forget()
 
     def forget(self) -> None:
-        """Forget all sessions and share partitions; what comes makes new ones."""
+        """Drop all sessions and share partitions; later requests create new ones."""
         self.sessions.clear()
         self._queues.forget()
         for key in tuple(self._partitions):
@@ -122,20 +122,20 @@ class SharePartitionManager:
     # --- share partitions -------------------------------------------------------------------------
 
     def settings_of(self, group_id: str) -> ShareSettings:
-        """The settings of a group as they are now."""
+        """Return the current share settings of a group."""
         return self._settings.of_group(self._configs_of(group_id))
 
     def get(self, key: SharePartitionKey) -> SharePartition | None:
-        """A share partition that was made before."""
+        """Return an existing share partition, or None."""
         entry = self._partitions.get(key)
         return None if entry is None else entry[0]
 
     def all_partitions(self) -> list[SharePartition]:
-        """All share partitions."""
+        """Return all share partitions."""
         return [share_partition for share_partition, _ in self._partitions.values()]
 
     def find(self, key: SharePartitionKey, partition: Partition) -> SharePartition | ErrorCode:
-        """The share partition of a partition, perhaps a new one; or why there is none."""
+        """Return the share partition of a partition, creating it if needed, or an error."""
         entry = self._partitions.get(key)
         if entry is not None:
             return entry[0]
@@ -166,16 +166,17 @@ class SharePartitionManager:
         partition: Partition,
         failed: Callable[[ErrorCode], None],
     ) -> None:
-        """Read its state if that was not done yet. Who waits for it is told when it is there.
+        """Read the share partition's state if needed, then notify the fetches that wait for it.
 
-        When it cannot be read it is forgotten, so that the next fetch tries again.
+        If reading fails, the share partition is removed, so that the next fetch tries again, and
+        `failed` is called with the error.
         """
         is_over = False
 
         def loaded(error: ErrorCode) -> None:
             nonlocal is_over
             if error is ErrorCode.LEADER_NOT_AVAILABLE:
-                return  # it is being read
+                return  # another call is reading the state
             if error is not ErrorCode.NONE:
                 self._remove(share_partition)
                 failed(error)
@@ -186,7 +187,7 @@ class SharePartitionManager:
         is_over = True
 
     def remove(self, key: SharePartitionKey) -> None:
-        """Forget a share partition: its state is read again when somebody fetches."""
+        """Fence and remove a share partition; the next fetch reads its state again."""
         entry = self._partitions.pop(key, None)
         if entry is None:
             return
@@ -200,12 +201,15 @@ class SharePartitionManager:
         self._purgatory.notify(share_partition)
 
     def _remove(self, share_partition: SharePartition) -> None:
-        """Forget this one, not another that has taken its place."""
+        """Remove this share partition, unless another object has replaced it."""
         if self.get(share_partition.key) is share_partition:
             self.remove(share_partition.key)
 
     def _initial_offset(self, partition: Partition, strategy: str) -> tuple[ErrorCode, int]:
-        """Where a group begins that has read nothing (share.auto.offset.reset)."""
+        """Return the start offset of a group without state, or an error.
+
+        The offset follows share.auto.offset.reset.
+        """
         try:
             log = partition.log
             if strategy == LATEST:
@@ -233,13 +237,13 @@ class SharePartitionManager:
     # --- locks ------------------------------------------------------------------------------------
 
     def now_ms(self) -> int:
-        """The time that locks count by."""
+        """Return the broker time in ms, by which acquisition locks expire."""
         return self._clock.now_ms()
 
     def arm(self, share_partition: SharePartition) -> None:
-        """Have a timer ring when the first lock expires, if there are new ones.
+        """Set a timer for the earliest lock expiry if there are new locks.
 
-        One that was forgotten meanwhile has no timer: what it knows may be out of date.
+        A share partition that was removed gets no timer, because its state may be stale.
         """
         if share_partition.locks.has_new_deadline and share_partition.is_active:
             share_partition.locks.has_new_deadline = False
@@ -252,7 +256,7 @@ class SharePartitionManager:
         known = self._timers.get(share_partition)
         if known is not None:
             if known[0] <= due_ms:
-                return  # it may ring too early, which does no harm
+                return  # an early timer does no harm
             known[1].cancel()
         delay_ms = max(due_ms - self._clock.now_ms(), 0)
         timer = self._clock.call_later(delay_ms / 1000, partial(self._expire, share_partition))
@@ -263,7 +267,7 @@ class SharePartitionManager:
         share_partition.expire(self._clock.now_ms())
         self._set_timer(share_partition)
 
-    # --- what members do --------------------------------------------------------------------------
+    # --- requests of members ----------------------------------------------------------------------
 
     def acknowledge(
         self,
@@ -272,9 +276,10 @@ class SharePartitionManager:
         acknowledgements: Sequence[Acknowledgement],
         done: Callable[[Refusal | None], None],
     ) -> Generator[None, None, Callable[[], None]]:
-        """Take what a member says of records of one share partition.
+        """Apply a member's acknowledgements to one share partition.
 
-        Returns what writes it, to be called in any case; then `done` gets why not.
+        Returns a function that persists the result, which the caller must always call; it then
+        calls `done` with None or the refusal.
         """
         share_partition = self.get(key)
         if share_partition is None:
@@ -299,15 +304,15 @@ class SharePartitionManager:
         done(refusal)
 
     def close_session(self, session_key: ShareSessionKey) -> Steps:
-        """End a share session: what its member has is given back."""
+        """Close a share session and release the records that its member has acquired."""
         session = self.sessions.remove(session_key)
         if session is not None:
             yield from self._release(session)
 
     def disconnected(self, connection: Hashable) -> None:
-        """A connection has ended, and so has its share session.
+        """Close the share session of a connection that has ended.
 
-        With the last one of a group all that is known of it is forgotten.
+        After the last session of a group, all share partitions of the group are removed.
         """
         ended = self.sessions.disconnected(connection)
         if ended.session is not None or ended.empty_group_id is not None:
@@ -323,7 +328,7 @@ class SharePartitionManager:
                 yield
 
     def _release(self, session: ShareSession) -> Steps:
-        """Give back what a session's member has; the session is over."""
+        """Release the records that the member of a closed session has acquired."""
         group_id, member_id = session.key
         while session.partitions:
             (topic_id, index), _ = session.partitions.popitem()
@@ -333,7 +338,7 @@ class SharePartitionManager:
                 share_partition.release(member_id, settled)
             yield
 
-    # --- what happens to partitions ---------------------------------------------------------------
+    # --- changes of partitions --------------------------------------------------------------------
 
     def _on_moved(self, partition: Partition, before: int) -> None:
         if before == self._node_id != partition.leader_id:
@@ -351,11 +356,11 @@ class SharePartitionManager:
 
 
 def _ignore(_: Refusal | None) -> None:
-    """Nobody waits for the outcome."""
+    """Ignore the result: no client waits for it."""
 
 
 def _discard(keys: dict[K, set[SharePartitionKey]], index: K, key: SharePartitionKey) -> None:
-    """Take a key out of an index, and its entry with the last one."""
+    """Remove a key from an index, and remove index entries that become empty."""
     keys[index].discard(key)
     if not keys[index]:
         del keys[index]

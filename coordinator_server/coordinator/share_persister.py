@@ -1,7 +1,7 @@
-"""The SharePersister of this process: it asks the broker that keeps a share partition.
+"""The SharePersister of this process: calls the share coordinator of the responsible broker.
 
-All brokers are in this process, so nothing goes over the network. What is not there yet, such as a
-partition that is being loaded or has no leader, is asked again for as long as Kafka does. Source:
+All brokers run in this process, so no request goes over the network. Retriable errors, such as a
+partition that is loading or has no leader, are retried for as long as in Kafka. Source:
 DefaultStatePersister, PersisterStateManager.
 """
 
@@ -31,22 +31,23 @@ _RETRIED = frozenset(
         ErrorCode.NOT_COORDINATOR,
     )
 )
-"""Kafka retries UNKNOWN_TOPIC_OR_PARTITION as well, as its brokers may not know a topic yet."""
+"""Kafka also retries UNKNOWN_TOPIC_OR_PARTITION, because its brokers may not know a topic yet."""
 
 _FIRST_DELAY_MS = 20
 _LONGEST_DELAY_MS = 1000
 PATIENCE_MS = 15_000
-"""When the error is answered. Kafka asks five times, 1, 2, 4 and 8 s apart; to ask costs less
-here."""
+"""Total retry time before the error is returned. Kafka makes five attempts, 1, 2, 4 and 8 s apart;
+here attempts are cheaper and therefore more frequent."""
 
 
 A = TypeVar("A", bound="StateOutcome | ShareState | ShareStateSummary")
 
 
 class LocalSharePersister:
-    """A `SharePersister`. `coordinator(node_id)` is that of a broker, None if that does not run.
+    """A `SharePersister` that calls share coordinators of this process.
 
-    `scheduler` is for what is asked again.
+    `coordinator(node_id)` returns the share coordinator of a broker, or None if the broker is not
+    running. `scheduler` runs retries.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class LocalSharePersister:
         start_offset: int,
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """As `SharePersister.initialize`."""
+        """See `SharePersister.initialize`."""
         self._ask(
             key,
             lambda coordinator, answer: coordinator.initialize(
@@ -81,7 +82,7 @@ class LocalSharePersister:
     def read(
         self, key: SharePartitionKey, leader_epoch: int, done: Callable[[ShareState], None]
     ) -> None:
-        """As `SharePersister.read`."""
+        """See `SharePersister.read`."""
         self._ask(
             key,
             lambda coordinator, answer: coordinator.read(key, leader_epoch, answer),
@@ -99,7 +100,7 @@ class LocalSharePersister:
         batches: Sequence[StateBatch],
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """As `SharePersister.write`."""
+        """See `SharePersister.write`."""
         write = StateWrite(
             state_epoch, leader_epoch, start_offset, delivery_complete_count, batches
         )
@@ -111,7 +112,7 @@ class LocalSharePersister:
         )
 
     def delete(self, key: SharePartitionKey, done: Callable[[ErrorCode], None]) -> None:
-        """As `SharePersister.delete`."""
+        """See `SharePersister.delete`."""
         self._ask(
             key,
             lambda coordinator, answer: coordinator.delete(key, answer),
@@ -122,7 +123,7 @@ class LocalSharePersister:
     def read_summary(
         self, key: SharePartitionKey, leader_epoch: int, done: Callable[[ShareStateSummary], None]
     ) -> None:
-        """As `SharePersister.read_summary`. Kafka does not look at the leader epoch either."""
+        """See `SharePersister.read_summary`. The leader epoch is ignored, as in Kafka."""
         self._ask(
             key,
             lambda coordinator, answer: coordinator.read_summary(key, answer),
@@ -131,7 +132,7 @@ class LocalSharePersister:
         )
 
     def close(self) -> None:
-        """Answer what waits, and what comes, with COORDINATOR_NOT_AVAILABLE."""
+        """Fail pending and future requests with COORDINATOR_NOT_AVAILABLE."""
         self._is_closed = True
         for line in tuple(self._lines.values()):
             line.hurry()
@@ -156,7 +157,7 @@ class LocalSharePersister:
         line.add(_Question(self, line, attempt, done))
 
     def _find(self, key: SharePartitionKey) -> tuple[ShareCoordinator | None, ErrorCode]:
-        """The coordinator of a share partition. The topic is made when it is first needed."""
+        """Return the coordinator of a share partition or an error; create the topic if needed."""
         if self._is_closed:
             return None, ErrorCode.COORDINATOR_NOT_AVAILABLE
         error = self._topic.ensure()
@@ -166,27 +167,28 @@ class LocalSharePersister:
         return self._coordinator(leader_id), ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     def retry(self, call: Callable[[], None], delay_ms: int) -> Timer | None:
-        """Call later; None if nothing is asked again any more."""
+        """Schedule a retry; return None after `close`."""
         if self._is_closed:
             return None
         return self._scheduler.call_later(delay_ms / 1000, call)
 
 
 class _AnyQuestion(Protocol):
-    """A question, whatever its answer is."""
+    """A queued request with any response type."""
 
     def ask(self) -> None:
-        """Ask, perhaps again."""
+        """Send the request, or send it again."""
 
     def hurry(self) -> None:
-        """Ask now what was to be asked later."""
+        """Run a scheduled retry now."""
 
 
 class _Line:
-    """What is asked about one share partition, one after the other. `forget` is for the end.
+    """The queue of requests for one share partition, sent one after the other.
 
-    The questions share their patience, `waited_ms`: those behind one that was given up are asked
-    once, else the last of many would be answered after many times 15 s.
+    `forget` is called when the queue is empty. Queued requests share one retry budget, `waited_ms`:
+    requests behind one that exhausted the budget get a single attempt. Otherwise the last of many
+    requests would wait for a multiple of 15 s.
     """
 
     __slots__ = ("_forget", "_is_asking", "_is_running", "_questions", "waited_ms")
@@ -198,21 +200,21 @@ class _Line:
         self.waited_ms = 0
 
     def add(self, question: _AnyQuestion) -> None:
-        """Ask it when those before it are answered."""
+        """Queue a request; it is sent when earlier requests have a response."""
         self._questions.append(question)
         self._run()
 
     def answered(self, tell: Callable[[], None]) -> None:
-        """The first one is answered; `tell` says so. Those behind it are asked then."""
+        """Remove the first request, report its response with `tell`, and send the next request."""
         self._questions.popleft()
         try:
-            tell()  # what is asked from within stays behind those that wait
+            tell()  # requests added by the callback are queued behind waiting requests
         finally:
             self._is_asking = False
         self._run()
 
     def hurry(self) -> None:
-        """Ask the first one again now, if it waits to be."""
+        """Run the scheduled retry of the first request now, if there is one."""
         self._questions[0].hurry()
 
     def _run(self) -> None:
@@ -223,14 +225,14 @@ class _Line:
             while self._questions and not self._is_asking:
                 self._is_asking = True
                 self._questions[0].ask()
-        finally:  # a bug of who is answered must not silence the others
+        finally:  # an exception in a callback must not block the queue
             self._is_running = False
         if not self._questions:
             self._forget()
 
 
 class _Question(Generic[A]):
-    """A question, asked until there is an answer or no patience left."""
+    """A request that is retried until it succeeds or the retry budget is used up."""
 
     __slots__ = ("_attempt", "_delay_ms", "_done", "_line", "_persister", "_timer")
 
@@ -249,12 +251,12 @@ class _Question(Generic[A]):
         self._delay_ms = _FIRST_DELAY_MS
 
     def ask(self) -> None:
-        """Ask, perhaps again."""
+        """Send the request, or send it again."""
         self._timer = None
         self._attempt(self._take)
 
     def hurry(self) -> None:
-        """Ask now what was to be asked later."""
+        """Run a scheduled retry now."""
         if self._timer is not None:
             self._timer.cancel()
             self.ask()

@@ -1,4 +1,4 @@
-"""One partition of `__share_group_state`: append what share partitions came to, load it.
+"""One partition of `__share_group_state`: append and load share-partition state.
 
 Source: CoordinatorRuntime, CoordinatorLoaderImpl, ShareCoordinatorService's pruning.
 """
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 _STEP_RECORDS = 20
 _FIRST_SEQUENCE = 0
-"""Kafka's coordinators write it although their batches have no producer."""
+"""The base sequence of Kafka's coordinators, although their batches have no producer id."""
 
 
 class ShareStatePartition(CoordinatorPartition):
-    """One partition of the topic, as its leader has it, with the share partitions in it."""
+    """One partition of the share-state topic on its leader; `shard` has its share partitions."""
 
     __slots__ = ("_pruned_offset", "shard")
 
@@ -44,9 +44,9 @@ class ShareStatePartition(CoordinatorPartition):
         self._pruned_offset: int | None = None
 
     def append(self, records: Sequence[ShareRecord]) -> ErrorCode:
-        """Write records in one batch; they are the state then. NONE, or the log's error.
+        """Append records as one batch and replay them; return NONE or the error of the log.
 
-        NOT_LEADER_OR_FOLLOWER once another broker leads: its log must not get our records.
+        Returns NOT_LEADER_OR_FOLLOWER if another broker has become leader.
         """
         section = b"".join(
             record_bytes(0, delta, *encode_record(record)) for delta, record in enumerate(records)
@@ -61,7 +61,7 @@ class ShareStatePartition(CoordinatorPartition):
         return self.append_batch(batch, now_ms, replay)
 
     def prune(self) -> Partition | None:
-        """Delete the records that are out of date; the partition, unless nothing is to be done."""
+        """Delete redundant records; return the partition, or None if nothing was deleted."""
         offset = self.shard.redundant_offsets.last_redundant_offset
         if offset is None or offset == self._pruned_offset or not self.is_writable:
             return None
@@ -74,9 +74,10 @@ class ShareStatePartition(CoordinatorPartition):
         return self._partition
 
     def load(self) -> Steps:
-        """Load the share partitions in the log, in steps.
+        """Load the share partitions from the log, in steps.
 
-        Raises StorageError when the log cannot be read, ProtocolError where it holds no batch.
+        Raises StorageError if the log cannot be read, ProtocolError if the log has bytes that are
+        no batch.
         """
         reader, skipped, number = LogReader(self._partition.log), SkippedRecords(), 0
         for data in reader.chunks():

@@ -1,8 +1,8 @@
-"""The groups of one partition of `__consumer_offsets` as bytes, and back: what a snapshot holds.
+"""Encodes the groups of one partition of `__consumer_offsets` as a snapshot, and decodes them.
 
-Made for loading: committed offsets are in columns, one run per group, topic and topic id, that a
-single unpacking reads. Group records are as in the log. `storage.state_snapshot` keeps the bytes
-and knows whether they may be trusted, so here nothing is checked twice.
+The format is optimized for loading: committed offsets are stored in columns, one run per group,
+topic and topic id, which one `unpack` reads. Group records are stored as in the log.
+`storage.state_snapshot` stores and validates the bytes, so the decoder does not check them again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 VERSION = 3
 _OFFSET_KEY = OffsetCommitKey()
 STEP_RECORDS = 2000
-"""Records, or offsets, decoded before the loop may do something else."""
+"""Limit for records or offsets decoded in one step."""
 
 _COUNT = Struct(">i")
 _PRODUCER = Struct(">q")
@@ -37,7 +37,7 @@ _COLUMNS = ">{0}i{0}q{0}i{0}q{0}q"  # partition, offset, leader epoch, commit an
 
 
 def encode_groups(groups: Iterable[Group]) -> bytes:
-    """The durable state of these groups."""
+    """Return the durable state of these groups, encoded."""
     parts: list[bytes] = []
     for group in groups:
         _put(parts, group.group_id.encode())
@@ -62,7 +62,7 @@ def encode_groups(groups: Iterable[Group]) -> bytes:
 
 
 def _put_pending(parts: list[bytes], pending: PendingOffsets) -> None:
-    """The offsets of open transactions, for each partition in the order of the log."""
+    """Append the pending transactional offsets, per partition in log order."""
     offsets = [
         (producer_id, topic, partition, value)
         for topic, partition, by_producer in pending
@@ -110,14 +110,14 @@ def _encoded(offset: CommittedOffset) -> bytes:
 
 
 def _put(parts: list[bytes], data: bytes | None) -> None:
-    """Bytes after their length; -1 is null."""
+    """Append bytes with a length prefix; length -1 is null."""
     parts.append(_COUNT.pack(-1 if data is None else len(data)))
     if data is not None:
         parts.append(data)
 
 
 class Decoding:
-    """Makes the groups again, in `groups`; every step is short."""
+    """Decodes a snapshot into `groups`, in short steps."""
 
     __slots__ = ("_data", "_make", "_position", "groups")
 
@@ -128,7 +128,7 @@ class Decoding:
         self._position = 0
 
     def steps(self) -> Iterator[None]:
-        """Decode it all; yields between steps."""
+        """Decode all groups; yield between steps."""
         pending = 0
         while self._position < len(self._data):
             group = self._make(self._text())
@@ -148,7 +148,7 @@ class Decoding:
             self._take_pending(group)
 
     def _take_pending(self, group: Group) -> None:
-        """The offsets of a group in open transactions."""
+        """Decode the pending transactional offsets of a group."""
         pending = group.offsets.pending
         for _ in range(self._count()):
             producer_id, partition, topic = self._producer_id(), self._count(), self._text()
@@ -166,7 +166,7 @@ class Decoding:
         return producer_id
 
     def _take_run(self, group: Group) -> int:
-        """Offsets of one topic; how many they were."""
+        """Decode one run of offsets into the group; return the number of offsets."""
         topic = self._text()
         topic_id = self._data[self._position : self._position + len(ZERO_UUID)]
         self._position += len(ZERO_UUID)

@@ -1,7 +1,7 @@
-"""What share groups ask of the share coordinator, on its way there and back.
+"""Calls of share groups to the share coordinator, and the operation that returns their result.
 
-The core of a group says what is to be asked (`core.groups.effects`). Source: the calls of
-GroupCoordinatorService to its Persister.
+The core of a group creates the calls (`core.groups.effects`). Source: GroupCoordinatorService's
+calls to its Persister.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def carry_out(
     persister: SharePersister, group_id: str, call: StateCall, done: Callable[[StateErrors], None]
 ) -> Steps:
-    """Ask for one partition after the other; `done(errors)` once all of them are answered."""
+    """Send one request per partition, in steps; call `done(errors)` after the last response."""
     gathering = _Gathering(len(call.start_offsets), done)
     for partition, start_offset in call.start_offsets.items():
         key = SharePartitionKey(group_id, partition.topic_id, partition.partition)
@@ -46,7 +46,7 @@ def carry_out(
 
 
 class _Gathering:
-    """The answers to one call, until all are there."""
+    """Collects the responses of one call."""
 
     def __init__(self, count: int, done: Callable[[StateErrors], None]) -> None:
         self._missing = count
@@ -54,7 +54,7 @@ class _Gathering:
         self._errors: dict[AssignedSharePartition, ErrorCode] = {}
 
     def take(self, partition: AssignedSharePartition, error: ErrorCode) -> None:
-        """Take the answer for one partition."""
+        """Record the response for one partition."""
         if error is not ErrorCode.NONE:
             self._errors[partition] = error
         self._missing -= 1
@@ -63,7 +63,7 @@ class _Gathering:
 
 
 class StateAnswered:
-    """The operation that brings an answer of the share coordinator to the group that asked."""
+    """The operation that passes the share coordinator's response to the group."""
 
     __slots__ = ("_call", "_errors", "is_at_once", "is_exclusive", "is_large", "sees_deadlines")
 
@@ -75,28 +75,28 @@ class StateAnswered:
 
     @property
     def _request(self) -> PendingRequest[Any, Any] | None:
-        """The request that waits for it, if one does."""
+        """The client request that waits for the response, or None."""
         reply = self._call.reply
         assert reply is None or isinstance(reply, PendingRequest)
         return reply
 
     def apply(self, group: Group, now_ms: int, effects: Effects) -> CoreSteps | None:
-        """Have the group go on with the answer."""
+        """Continue the group's operation with the response."""
         assert group.kind is GroupKind.SHARE, group
         answered: Callable[..., CoreSteps | None] = self._call.answered
         return answered(group, self._errors, now_ms, effects)
 
     def resubmit(self, submitter: Submitter) -> None:
-        """The group has ended or moved meanwhile: the request is brought to what is there now."""
+        """Submit the client request again because the group has ended or moved."""
         if self._request is not None:
             self._request.resubmit(submitter)
 
     def refuse(self, error: ErrorCode) -> None:
-        """Answer the request with `error`."""
+        """Answer the client request, if any, with `error`."""
         if self._request is not None:
             self._request.refuse(error)
 
     def fail(self) -> None:
-        """Answer the request with UNKNOWN_SERVER_ERROR."""
+        """Answer the client request, if any, with UNKNOWN_SERVER_ERROR."""
         if self._request is not None:
             self._request.fail()

@@ -1,12 +1,12 @@
-"""The task of a group: the only place that touches a Group.
+"""The task of a group: the only code that modifies a Group.
 
-Operations are posted to the mailbox. The task drains all of it in one turn of the loop, appends the
-records of all that it drained in one write, replays them, and only then sends the answers that
-depend on them. One timer per group wakes the task for the earliest deadline of its purgatory. The
-turns of the loop come through the clock, so the simulation runs this very task without a loop.
-
-This is the second error boundary (the first is `net.dispatch`): a request that makes the core
-raise is answered with UNKNOWN_SERVER_ERROR, and the group is reloaded from its log.
+Operations are posted to the mailbox. In one turn of the event loop the task applies queued
+operations, appends their records as one write, replays the records, and then sends the responses
+that depend on them. One timer per group wakes the task at the earliest deadline of the group's
+purgatory. Turns of the event loop are scheduled by the clock, so the simulation runs this same task
+without an event loop. The task is the second error boundary (the first is `net.dispatch`): if the
+core raises, the request is answered with UNKNOWN_SERVER_ERROR and the group is reloaded from its
+log.
 """
 
 from __future__ import annotations
@@ -40,29 +40,30 @@ if TYPE_CHECKING:
 
 
 OPERATIONS_PER_TURN, ANSWERS_PER_TURN = 64, 32
-"""How many one turn of the loop applies and sends: a large group causes many at once."""
+"""Limits for one turn of the event loop: a large group causes many operations and responses at
+once."""
 
 
 class TaskContext(Protocol):
-    """What a task needs of its coordinator."""
+    """The coordinator of a group, as its task uses it."""
 
     clock: BrokerClock
     step_runner: StepRunner
     log: EventLog
     explain: Callable[[str, Rebalance], None]
-    """`explain(group_id, rebalance)` gets the account of each rebalance that has ended."""
+    """`explain(group_id, rebalance)` is called for each rebalance that has ended."""
 
     def new_group(self, group_id: str) -> Group:
-        """A blank group."""
+        """Return an empty group."""
 
     def on_settled(self, task: GroupTask) -> None:
-        """Called after every drain."""
+        """Handle a group that may have ended; called after each drain."""
 
     def ask(self, task: GroupTask, call: StateCall) -> None:
-        """Ask the share coordinator, and bring its answer to the task."""
+        """Send a call to the share coordinator and post the response to the task."""
 
     def submit(self, call: GroupCall[A], request: Q) -> None:
-        """Take a request that was meant for a group that has ended to its group."""
+        """Route a request whose group has ended to the group that has the id now."""
 
 
 class GroupTask:
@@ -91,22 +92,22 @@ class GroupTask:
         self._context = context
         self._effects = Effects(debug=context.log.debug)
         self._held: set[object] | None = None
-        """Answers that wait for a sync or the share coordinator: their requests are served,
-        whatever happens to others."""
+        """Responses that wait for a flush or for the share coordinator. Their requests have been
+        applied, so a later exception does not fail them."""
         self._mailbox: deque[GroupOperation] | None = None
-        """None while it is empty: an empty deque takes 760 bytes."""
+        """None while empty, because an empty deque takes 760 bytes."""
         self._large: LargeOperation | None = None
-        """An operation under way in steps; the mailbox waits for its end."""
+        """The large operation that is running in steps; the mailbox waits until it ends."""
         self._timer: Timer | None = None
         self._timer_at_ms = 0
         self._unsent: deque[Answered] | None = None
-        """Answers that go out in the next turns."""
+        """Responses to send in later turns of the event loop."""
         self._is_woken = self._is_draining = self._is_broken = self._is_stopped = False
 
     def post(self, operation: GroupOperation) -> None:
-        """Put an operation into the mailbox; it is applied in the next turn of the loop.
+        """Put an operation into the mailbox, to be applied in the next turn of the event loop.
 
-        One that gains nothing by sharing a write is applied at once if it is the only one.
+        An operation with `is_at_once` is applied immediately if the task is idle.
         """
         if self._is_broken:
             operation.fail()
@@ -125,37 +126,37 @@ class GroupTask:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the group could not be reloaded: its log holds more than is known here."""
+        """Whether reloading the group failed, so that memory may lack records of the log."""
         return self._is_broken
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way or in the mailbox."""
+        """Whether the mailbox is empty and no large operation is running."""
         return not self._mailbox and self._large is None
 
     @property
     def is_draining(self) -> bool:
-        """Whether the mailbox is being applied right now, further up the stack."""
+        """Whether the mailbox is being drained by a caller further up the stack."""
         return self._is_draining
 
     def settle(self) -> bool:
-        """Apply what is in the mailbox now; False if something in it runs in steps."""
+        """Apply the operations in the mailbox now; return False if a large operation is running."""
         while self._mailbox and self._large is None and not self._is_stopped:
             self._wake()
         return self._large is None
 
     @property
     def is_done(self) -> bool:
-        """Whether the task can go: its group has ended or was never created.
+        """Whether the task can be removed: its group has ended or was never created.
 
-        A group that could not be reloaded has not ended: what its log holds must not seem lost.
+        A group that could not be reloaded is kept, because its log still holds state.
         """
         return self.group.is_vacant and self.is_idle and not self._is_broken
 
     def unload(self) -> None:
-        """Apply what is in the mailbox, answer what is parked with NOT_COORDINATOR, and stop.
+        """Apply the mailbox, answer parked requests with NOT_COORDINATOR, and stop.
 
-        Large operations are not applied any more: they are answered NOT_COORDINATOR as well.
+        Large operations are not applied; their requests are answered with NOT_COORDINATOR.
         """
         self._mailbox = self._mailbox or deque()
         self._mailbox.append(UNLOAD)
@@ -171,16 +172,16 @@ class GroupTask:
         self.stop()
 
     def stop(self) -> None:
-        """End the task and its timer. What is in the mailbox stays unanswered."""
+        """Stop the task and its timer. Operations in the mailbox are dropped without a response."""
         if self._timer is not None:
             self._timer.cancel()
         self._is_stopped = True
 
     def _take_all(self) -> list[GroupOperation]:
-        """Empty the mailbox."""
+        """Empty the mailbox and return its operations."""
         operations = list(self._mailbox or ())
         if self._mailbox is not None:
-            self._mailbox.clear()  # a drain may be at it
+            self._mailbox.clear()  # keep the deque: a drain may hold a reference to it
         return operations
 
     def _wake(self) -> None:
@@ -192,20 +193,20 @@ class GroupTask:
             self._context.step_runner.run(large.steps)
 
     def _is_due(self, now_ms: int) -> bool:
-        """Return whether timers have to run before an operation that must see their effects.
+        """Return whether timers must run before an operation that must see their effects.
 
-        The loop runs a timer some milliseconds late, or after a request that came later.
+        The event loop may run a timer some milliseconds late, or after a later request.
         """
         look_ms = self.group.next_look_ms()
         return look_ms is not None and look_ms <= now_ms
 
     def _apply_now(self, operation: GroupOperation, now_ms: int) -> None:
-        """Apply an operation while the mailbox is empty."""
+        """Apply an operation immediately while the mailbox is empty."""
         self._is_draining = True
         try:
             self._apply(operation, now_ms)
             self._settle(now_ms)
-        except Exception:  # the same error boundary as that of a drain
+        except Exception:  # same error boundary as in `_drain_until_large`
             self._recover([operation], now_ms)
         self._is_draining = False
         if self._large is not None:
@@ -214,7 +215,7 @@ class GroupTask:
             self._wake_later()
 
     def _drain_until_large(self) -> LargeOperation | None:
-        """Apply the mailbox up to a large operation, which becomes `_large`."""
+        """Apply operations up to a large one, which becomes `_large` and is returned."""
         mailbox = self._mailbox
         applied: list[GroupOperation] = []
         now_ms = self._context.clock.now_ms()
@@ -223,7 +224,7 @@ class GroupTask:
             while mailbox and len(applied) < OPERATIONS_PER_TURN:
                 operation = mailbox.popleft()
                 if operation.sees_deadlines and self._is_due(now_ms):
-                    self._settle(now_ms, is_last=False)  # timers see the records of the others
+                    self._settle(now_ms, is_last=False)  # timers need earlier records
                     mailbox.appendleft(operation)
                     operation = EXPIRE_TIMERS
                 if operation.is_large:
@@ -235,12 +236,12 @@ class GroupTask:
                 else:
                     self._apply(operation, now_ms)
                     if self.group.kind is not GroupKind.CLASSIC and self._changes_state:
-                        self._settle(now_ms)  # the next one has to see its records
+                        self._settle(now_ms)  # the next operation must see these records
                 if self._large is not None:
                     applied.pop()
                     break
             self._settle(now_ms)
-        except Exception:  # error boundary: a bug costs these requests and the group's soft state
+        except Exception:  # error boundary: a bug fails these requests, the group is reloaded
             self._recover(applied, now_ms)
         self._is_draining = False
         if self.group.is_vacant:
@@ -248,19 +249,19 @@ class GroupTask:
         if not self._mailbox:
             self._mailbox = None
         elif self._large is None:
-            self._wake_later()  # an answer let its connection go on, or the turn is over
+            self._wake_later()  # a response callback posted more, or the turn limit is reached
         return self._large
 
     @property
     def _changes_state(self) -> bool:
-        """Whether records wait that change more than offsets.
+        """Whether pending records change more than offsets.
 
-        All state of the kinds but the classic one is made by records, and none by requests.
+        Only records change the state of groups other than classic ones.
         """
         return any(not isinstance(write.records, OffsetRecords) for write in self._effects.writes)
 
     def _apply_exclusive(self, operation: GroupOperation, now_ms: int) -> None:
-        """Apply an operation that is settled by itself."""
+        """Apply an operation with a write of its own."""
         self._settle(now_ms, is_last=False)
         self._apply(operation, now_ms)
         self._settle(now_ms)
@@ -268,10 +269,10 @@ class GroupTask:
             self._hand_back()
 
     def _apply(self, operation: GroupOperation, now_ms: int) -> None:
-        """Have the core apply it; if it raises, the effects of earlier operations are settled.
+        """Apply an operation; if it raises, settle the effects of earlier operations and re-raise.
 
-        What is not done with its first step becomes `_large`, unless it shares the drain of a
-        classic group.
+        If the operation needs more than one step, the rest becomes `_large`, unless it shares the
+        drain of a classic group.
         """
         effects = self._effects
         before = effects.mark()
@@ -289,7 +290,7 @@ class GroupTask:
             raise
 
     def _hand_back(self) -> None:
-        """The group has ended: what is left in the mailbox is not meant for it any more."""
+        """Resubmit the operations left in the mailbox because the group has ended."""
         left = self._take_all()
         self._context.on_settled(self)
         for operation in left:
@@ -298,7 +299,7 @@ class GroupTask:
     def _run_large(
         self, operation: GroupOperation, steps: Steps | None = None
     ) -> Generator[None, None, None]:
-        """A large operation in steps, or those that are left of it; the mailbox waits meanwhile."""
+        """Run a large operation, or its remaining `steps`; the mailbox waits meanwhile."""
         now_ms = self._context.clock.now_ms()
         try:
             if steps is None:
@@ -327,14 +328,15 @@ class GroupTask:
             self._context.clock.call_soon(self._wake)
 
     def _settle(self, now_ms: int, *, is_last: bool = True) -> None:
-        """Append, replay, send the answers, log the events, arm the timer.
+        """Append and replay records, send responses, log events and arm the timer.
 
-        Unless it `is_last`, something may still come of a group that was never created.
+        With `is_last=False`, a group that was never created is kept, because later operations of
+        the drain may create it.
         """
         effects = self._effects
         self._write(now_ms)
         if self.group.is_vacant and (is_last or self.group.is_dead):
-            # Before the answers: what a client sends next must not meet the group that has ended.
+            # Before the responses: a client's next request must not reach the ended group.
             self._context.on_settled(self)
         if effects.calls:
             calls, effects.calls = effects.calls, []
@@ -363,14 +365,14 @@ class GroupTask:
             self._arm(now_ms)
 
     def _write(self, now_ms: int) -> None:
-        """Append and replay."""
+        """Append and replay the pending records."""
         if self._effects.writes:
             self.group = settle(self.group, self._effects, self.partition, now_ms)
 
     def _arm(self, now_ms: int) -> None:
-        """Have the clock wake the task at the next deadline, if it does not already.
+        """Set the timer to the next deadline, unless an earlier timer is set.
 
-        A timer that fires early, because the deadline has moved, does no harm.
+        A timer that fires early, because the deadline was postponed, does no harm.
         """
         deadline_ms = self.group.next_look_ms()
         self.group.purgatory.has_new_deadline = False
@@ -387,17 +389,17 @@ class GroupTask:
 
     def _on_timer(self) -> None:
         self._timer = None
-        self.group.purgatory.has_new_deadline = True  # none of those that wait has a timer now
+        self.group.purgatory.has_new_deadline = True  # delayed operations have no timer now
         self._post_timers()
 
     def _post_timers(self) -> None:
         self.post(EXPIRE_TIMERS)
 
     def _send(self) -> None:
-        """Send the answers; if one of them raises, the others are kept.
+        """Send the responses; if one raises, the unsent ones are kept.
 
-        An answer may let its connection go on with a request that ends this very group and drains
-        it again from within: an answer being sent must not be met a second time.
+        A response may cause its connection to send a request that ends this group and drains the
+        mailbox recursively. A response is therefore removed before it is sent.
         """
         effects = self._effects
         if len(effects.replies) == 1:
@@ -422,10 +424,10 @@ class GroupTask:
         self._unsent += replies
 
     def _send_some(self) -> None:
-        """Send what one turn may send of the answers that are left."""
+        """Send the next unsent responses, up to the limit of a turn."""
         unsent = self._unsent
         if unsent is None:
-            return  # sent while the group was unloaded
+            return  # already sent by `unload`
         for _ in range(min(ANSWERS_PER_TURN, len(unsent))):
             reply = unsent.popleft()
             try:
@@ -439,14 +441,14 @@ class GroupTask:
             self._unsent = None
 
     def _recover(self, applied: list[GroupOperation], now_ms: int) -> None:
-        """After a bug: reload the group from its log, and answer the operations at hand.
+        """Reload the group from its log after an exception, and fail the operations in `applied`.
 
-        Parked requests get NOT_COORDINATOR. A second bug on the way breaks the task: whatever is
-        asked of the group is answered UNKNOWN_SERVER_ERROR from then on.
+        Parked requests get NOT_COORDINATOR. If reloading raises too, the task is broken: all
+        further requests to the group are answered with UNKNOWN_SERVER_ERROR.
         """
         log, group = self._context.log, self.group
         log.emit("group.failed", group=group.group_id, exc_info=True)
-        if self._large is not None:  # it is at work on the group that is dropped
+        if self._large is not None:  # it works on the group object that is dropped
             applied = [*applied, self._large.operation]
             self._large = None
         try:
@@ -456,7 +458,7 @@ class GroupTask:
             self.group = self.partition.reload(self._context.new_group(group.group_id))
             load_finished(self.group, now_ms, self._effects)
             self._settle(now_ms)
-        except Exception:  # error boundary: nothing of this group can be served any more
+        except Exception:  # error boundary: this group can no longer be served
             log.emit("group.failed", group=group.group_id, exc_info=True)
             self._is_broken = True
         if self._is_broken:
@@ -466,9 +468,10 @@ class GroupTask:
                 operation.fail()
 
     def _send_flushed(self, replies: Iterable[Answered], error: StorageError | None) -> None:
-        """Send answers that waited for a sync, or refuse those requests if it failed.
+        """Send responses that waited for a flush, or an error if the flush failed.
 
-        Their records are in the log all the same, as with a commit whose answer got lost.
+        After a failed flush the records are still in the log, as for a commit whose response was
+        lost.
         """
         for reply in replies:
             self._release((reply,))
@@ -478,7 +481,7 @@ class GroupTask:
                 reply.refuse(client_error(error.code))
 
     def post_answer(self, operation: GroupOperation, call: StateCall) -> None:
-        """Put the answer of the share coordinator to a call into the mailbox."""
+        """Post the operation with the share coordinator's response to `call`."""
         if call.reply is not None:
             self._release((call.reply,))
         self.post(operation)

@@ -1,11 +1,11 @@
-"""TransactionCoordinator: the transactional ids of a broker, and the one way to each of them.
+"""TransactionCoordinator: serves the transactional ids of a broker.
 
-An id belongs to the partition of `__transaction_state` that it hashes to, and is served by the
-broker that leads the partition, once it is loaded. `submit` takes a decision of the core
-(`core.transactions`) to it: the record that it asks for is appended, and becomes the state. Nothing
-waits in between, so an id needs no lock and no mailbox. A decided end goes on in
-steps: markers into all partitions (`coordinator.markers`), then the record that ends it; until then
-the core refuses what comes with CONCURRENT_TRANSACTIONS. Source: TransactionCoordinator,
+An id belongs to the partition of `__transaction_state` that it hashes to; the broker that leads the
+partition serves the id once the partition is loaded. `submit` lets the core (`core.transactions`)
+decide about an id, appends the resulting record and makes that record the state. All of this is
+synchronous, so an id needs no lock and no mailbox. Ending a transaction continues in steps: markers
+to all partitions (`coordinator.markers`), then the record that completes the transaction; until
+then the core refuses requests with CONCURRENT_TRANSACTIONS. Source: TransactionCoordinator,
 TransactionStateManager.
 """
 
@@ -48,19 +48,20 @@ if TYPE_CHECKING:
     from coordinator_server.topics.topic import Partition, Topic
 
     Decide = Callable[[TransactionMetadata | None, int], TransactionDecision]
-    """`decide(metadata of the id or None, now_ms)`; may raise StorageError for want of an id."""
+    """`decide(metadata of the id or None, now_ms)`; raises StorageError if no producer id can be
+    stored."""
 
 _RETRY_MS = 100
-"""When a marker or a record that could not be written is tried again."""
+"""Delay before a failed write of the completing record is retried."""
 
 _IDS_PER_STEP = 500
-"""Ids that a maintenance step looks at."""
+"""Ids that one maintenance step checks."""
 
 
 class TransactionalId:
-    """One id: its state, and who waits for the end of its transaction.
+    """The state of one transactional id, and the callbacks that wait for its transaction to end.
 
-    While markers are written, `unmarked` has the partitions without one; otherwise it is None.
+    While markers are written, `unmarked` holds the partitions without a marker; otherwise None.
     """
 
     __slots__ = ("metadata", "partition", "unmarked", "waiting")
@@ -75,7 +76,8 @@ class TransactionalId:
 class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, TransactionMetadata]):
     """All transactional ids of a broker, by id in `ids`.
 
-    `peer(node_id)` is the coordinator of another broker of the process, None if that does not run.
+    `peer(node_id)` returns the coordinator of another broker of this process, or None if that
+    broker is not running.
     """
 
     keys = "transactional ids"
@@ -104,7 +106,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
     # --- life -------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to load the ids that the log holds, and to look for what time ends."""
+        """Start loading ids from the log and checking for timeouts and expired ids."""
         super().start()
         self._repeat(self.abort_timed_out, self.settings.abort_interval_ms)
         self._repeat(self.remove_expired, self.settings.expiration_interval_ms)
@@ -126,7 +128,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
                 self._answer(entry, ErrorCode.NOT_COORDINATOR)
 
     def _forget(self, topics: Mapping[str, Topic]) -> None:
-        """Markers of topics that are gone are not written; see `coordinator.markers`."""
+        """Do nothing: `coordinator.markers` skips the partitions of deleted topics."""
 
     def _serve(
         self,
@@ -134,7 +136,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
         loaded: dict[str, TransactionMetadata],
         elapsed_ms: int,
     ) -> None:
-        """Serve the ids of a partition that is loaded; ends that were under way go on."""
+        """Serve the ids of a loaded partition and resume transactions that were ending."""
         for transactional_id, metadata in loaded.items():
             entry = self.ids[transactional_id] = TransactionalId(metadata, partition)
             if metadata.state.is_ending:
@@ -150,14 +152,14 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
     # --- requests ---------------------------------------------------------------------------------
 
     def metadata(self, transactional_id: str) -> TransactionMetadata | None:
-        """The state of an id that is loaded here; None for one that does not exist."""
+        """Return the state of an id that is loaded here, or None if the id does not exist."""
         entry = self.ids.get(transactional_id)
         return None if entry is None else entry.metadata
 
     def pending_partitions(self, transactional_id: str) -> Collection[TopicPartition]:
-        """The partitions of an id that is loaded here which have records without an end.
+        """Return the partitions of a loaded id that still need a marker.
 
-        That is those of its transaction, and once that is ending those without a marker.
+        For an open transaction these are all its partitions.
         """
         entry = self.ids[transactional_id]
         return entry.metadata.partitions if entry.unmarked is None else entry.unmarked
@@ -170,9 +172,10 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
         *,
         waits_for_end: bool = False,
     ) -> None:
-        """Have the core decide about an id, write what it decides, and call `done` then.
+        """Let the core decide about an id, append the record, then call `done`.
 
-        `waits_for_end`: a transaction that the decision ends has ended in all partitions by then.
+        With `waits_for_end`, `done` is called only after a transaction that the decision ends has
+        its markers in all partitions.
         """
         partition, error = self.partition_of(transactional_id)
         if partition is None or error is not ErrorCode.NONE:
@@ -181,7 +184,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
         try:
             decision = decide(self.metadata(transactional_id), self.clock.now_ms())
         except StorageError:
-            # No producer id could be kept; the client tries again.
+            # The producer id block could not be stored; the client retries.
             decision = refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         self.carry_out(
             partition,
@@ -193,7 +196,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
     def _append(
         self, partition: TransactionsPartition, transactional_id: str, metadata: TransactionMetadata
     ) -> ErrorCode:
-        """Write the state of an id; it is what the coordinator goes on with."""
+        """Append the state of an id; if that succeeds, make it the current state."""
         error = partition.append(transactional_id, metadata)
         if error is ErrorCode.NONE:
             entry = self.ids.get(transactional_id)
@@ -213,12 +216,12 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
         *,
         waits_for_end: bool,
     ) -> None:
-        """Go on with a decision that is in the log, unless `error` prevents it; and answer."""
+        """Start ending the transaction if the decision says so, and call `done`."""
         metadata, entry = decision.record, self.ids.get(transactional_id)
         if metadata is None or not metadata.state.is_ending:
             done(decision if error is ErrorCode.NONE else refused(error))
         elif entry is None or entry.metadata is not metadata:
-            # Not appended; or the id has gone to another broker, which ends the transaction.
+            # Not appended, or the id moved to another broker, which ends the transaction.
             done(refused(ErrorCode.NOT_COORDINATOR if error is ErrorCode.NONE else error))
         else:
             if waits_for_end:
@@ -239,11 +242,11 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
         adds: bool,
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """Whether the transaction of an id, whoever coordinates it, has these partitions.
+        """Check with the id's coordinator that its transaction contains these partitions.
 
-        `adds` puts them there (transactions v2). `done` gets NONE; TRANSACTION_ABORTABLE for a
-        partition that was not added; or the coordinator's error. It is called before this returns
-        unless a record has to be synced. Source: AddPartitionsToTxnManager.
+        `adds` adds missing partitions (transactions v2). `done` gets NONE, TRANSACTION_ABORTABLE if
+        a partition was not added, or the coordinator's error. `done` is called before `verify`
+        returns, unless a record must be flushed first. Source: AddPartitionsToTxnManager.
         """
         error = self.ensure_topic() if transactional_id else ErrorCode.INVALID_REQUEST
         if error is not ErrorCode.NONE:
@@ -273,7 +276,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
         producer_epoch: int,
         topic_partition: TopicPartition,
     ) -> bool:
-        """Whether the open transaction of an id, whoever coordinates it, has this partition."""
+        """Return whether the id's open transaction contains this partition, on any broker."""
         if not self._topic.partitions:
             return False
         peer = self._peer(self.coordinator_of(transactional_id))
@@ -287,13 +290,13 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
         )
 
     def new_producer_id(self) -> int:
-        """A producer id that was never given before. Raises StorageError when none can be kept."""
+        """Return an unused producer id. Raises StorageError if the id block cannot be stored."""
         return self.producer_ids.next_id()
 
     # --- the end of a transaction -----------------------------------------------------------------
 
     def _end(self, entry: TransactionalId) -> None:
-        """Write the markers of a decided end, then the record that ends it."""
+        """Write the markers of a transaction that is ending, then the completing record."""
         metadata = entry.metadata
         end = EndTransaction(
             producer_id=metadata.producer_id,
@@ -311,17 +314,17 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
         )
 
     def _is_current(self, entry: TransactionalId, metadata: TransactionMetadata) -> bool:
-        """Whether this broker still is to end this transaction."""
+        """Return whether this broker is still responsible for ending this transaction."""
         return self.ids.get(metadata.transactional_id) is entry and entry.metadata is metadata
 
     def _complete(self, entry: TransactionalId, metadata: TransactionMetadata) -> None:
-        """All markers are written: write the end, now or as soon as the disk lets us."""
+        """Append the completing record after all markers are written, retrying on errors."""
         if not self._is_current(entry, metadata):
             return
         ended = completed(metadata, self.clock.now_ms())
         error = entry.partition.append(metadata.transactional_id, ended)
         if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            return  # the next leader does it
+            return  # the next leader ends the transaction
         if error is not ErrorCode.NONE:
             self.clock.call_later(_RETRY_MS / 1000, lambda: self._complete(entry, metadata))
             return
@@ -342,10 +345,10 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
         for done in waiting:
             done(error)
 
-    # --- what time ends ---------------------------------------------------------------------------
+    # --- timeouts and expiration ------------------------------------------------------------------
 
     def abort_timed_out(self) -> None:
-        """Abort every transaction that is open for longer than its producer asked for."""
+        """Abort every transaction that exceeds its producer's transaction timeout."""
         self.step_runner.run(self._abort_timed_out())
 
     def _abort_timed_out(self) -> Iterator[None]:
@@ -365,13 +368,13 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
     def _fence_timed_out(
         self, metadata: TransactionMetadata | None, now_ms: int
     ) -> TransactionDecision:
-        """Abort a transaction, if it still is timed out."""
+        """Decide to abort a transaction, if it is still timed out."""
         if metadata is None or not metadata.is_timed_out(now_ms):
             return TransactionDecision(ErrorCode.NONE)
         return TransactionDecision(ErrorCode.NONE, fence(metadata, now_ms, self.new_producer_id))
 
     def remove_expired(self) -> None:
-        """Forget ids that nobody has used for `transactional.id.expiration.ms`."""
+        """Remove ids that have been unused for `transactional.id.expiration.ms`."""
         self.step_runner.run(self._remove_expired())
 
     def _remove_expired(self) -> Iterator[None]:
@@ -388,4 +391,4 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
 
 
 def _ignore(_: TransactionDecision) -> None:
-    """The next check tries again."""
+    """Ignore the result: the next check retries."""

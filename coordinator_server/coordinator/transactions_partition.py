@@ -1,4 +1,4 @@
-"""One partition of `__transaction_state`: append the state of transactional ids, load them.
+"""One partition of `__transaction_state`: append and load the state of transactional ids.
 
 Source: TransactionStateManager, TransactionLog.
 """
@@ -30,7 +30,7 @@ _STEP_IDS = 200
 
 
 class TransactionsPartition(CoordinatorPartition):
-    """One partition of the transactions topic, as its leader has it."""
+    """One partition of the transactions topic on its leader."""
 
     __slots__ = ()
 
@@ -38,13 +38,13 @@ class TransactionsPartition(CoordinatorPartition):
 
     @property
     def coordinator_epoch(self) -> int:
-        """The leader epoch. It goes into the markers: those of an earlier leader are refused."""
+        """The leader epoch, written to markers so that markers of an earlier leader are refused."""
         return max(self._partition.known_epoch, self._epoch, 0)
 
     def append(self, transactional_id: str, metadata: TransactionMetadata | None) -> ErrorCode:
-        """Write the state of one id, None for its tombstone. NONE, or the log's error.
+        """Append the state of one id, or a tombstone if None; return NONE or the error of the log.
 
-        NOT_LEADER_OR_FOLLOWER once another broker leads: its log must not get our records.
+        Returns NOT_LEADER_OR_FOLLOWER if another broker has become leader.
         """
         now_ms = self._clock.now_ms()
         value = None if metadata is None else encode_transaction_value(metadata.to_value())
@@ -52,9 +52,10 @@ class TransactionsPartition(CoordinatorPartition):
         return self.append_batch(build_batch([record]), now_ms)
 
     def load(self, loaded: dict[str, TransactionMetadata]) -> Steps:
-        """Load the transactional ids in the log into `loaded`, in steps.
+        """Load the transactional ids from the log into `loaded`, in steps.
 
-        Raises StorageError when the log cannot be read, ProtocolError where it holds no batch.
+        Raises StorageError if the log cannot be read, ProtocolError if the log has bytes that are
+        no batch.
         """
         latest: dict[bytes, bytes | None] = {}
         reader, skipped = LogReader(self._partition.log), SkippedRecords()

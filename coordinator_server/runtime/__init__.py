@@ -1,6 +1,7 @@
-"""What every coordinator does alike, whatever it keeps: groups, transactional ids, share state.
+"""The common base of the coordinators of groups, transactional ids and share state.
 
-It takes over the partitions of its topic that its broker leads, loads them, and lets them go. Each
-request is decided by a pure core; the record that it asks for is appended, becomes the state, and
-is flushed before the answer goes out. Source: CoordinatorRuntime, CoordinatorLoaderImpl.
+A coordinator loads the partitions of its topic that its broker leads, and unloads them when
+leadership moves. A pure core decides each request; the resulting record is appended, becomes the
+state, and is flushed before the response is sent. Source: CoordinatorRuntime,
+CoordinatorLoaderImpl.
 """

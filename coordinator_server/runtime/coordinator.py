@@ -35,11 +35,11 @@ S = TypeVar("S")
 
 
 class Decision(Protocol):
-    """What a core decides: an answer, and the record to write before it is given."""
+    """The decision of a core: a response and the record to write before the response is sent."""
 
     @property
     def record(self) -> Any:
-        """None if nothing changes."""
+        """The record to append; None if nothing changes."""
 
 
 D = TypeVar("D", bound=Decision)
@@ -48,9 +48,10 @@ D = TypeVar("D", bound=Decision)
 class CoordinatorRuntime(ABC, Generic[P, S]):
     """Keeps keys in the partitions of `topic` that the broker `node_id` leads.
 
-    `P` is what it has of a partition, `S` what loading gives for a key. A broker that becomes
-    leader of a partition loads it (immigration), one partition after the other; one that ceases to
-    lead it lets it go (emigration). Subclasses set `keys`, the name of their keys in the log.
+    `P` is the coordinator's partition class, `S` the loaded state of one key. A broker that becomes
+    leader of a partition loads it (immigration), one partition at a time; a broker that loses
+    leadership unloads it (emigration). Subclasses set `keys`, the name of their keys in log
+    messages.
     """
 
     keys: str
@@ -77,11 +78,11 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
         self._to_load: deque[P] = deque()
         self._is_load_scheduled = self._is_stopped = False
 
-    # --- what a coordinator adds ------------------------------------------------------------------
+    # --- implemented by subclasses ----------------------------------------------------------------
 
     @abstractmethod
     def _take_over(self, partition: Partition) -> P:
-        """What the coordinator has of a partition that its broker leads from now on."""
+        """Return the coordinator's object for a partition that its broker now leads."""
 
     @abstractmethod
     def _load(self, partition: P, loaded: dict[str, S]) -> Steps:
@@ -89,25 +90,25 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
 
     @abstractmethod
     def _serve(self, partition: P, loaded: dict[str, S], elapsed_ms: int) -> None:
-        """Serve the keys of a partition that is loaded."""
+        """Serve the keys of a loaded partition."""
 
     @abstractmethod
     def _unload(self, closing: set[P]) -> None:
-        """Close partitions that were released, and let their keys go."""
+        """Close the partitions in `closing` and drop their keys."""
 
     @abstractmethod
     def _forget(self, topics: Mapping[str, Topic]) -> None:
-        """Forget what is kept of topics that were deleted."""
+        """Drop the state of deleted topics."""
 
     # --- life -------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to load what the log holds."""
+        """Start loading the partitions that this broker leads."""
         self._topics.on_deleted.append(self._on_topics_deleted)
         self._look()
 
     def stop(self) -> None:
-        """Let everything go, as `emigrate` does, and begin nothing more."""
+        """Unload every partition, cancel maintenance, and refuse further requests."""
         self._is_stopped = True
         for timer in self._timers.values():
             timer.cancel()
@@ -115,12 +116,12 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
         self.emigrate_all()
 
     def immigrate(self, partition: Partition) -> None:
-        """Begin to load a partition that this broker leads from now on."""
+        """Start loading a partition that this broker now leads."""
         if self._seen is not self._topic.partitions:
-            self._look()  # which takes this partition with the others
+            self._look()  # which also takes over this partition
             return
         if partition.index >= len(self._seen) or partition.index in self._partitions:
-            return  # added later, so no key lives in it; or already taken by `_look`
+            return  # added after the topic was created, so without keys; or taken by `_look`
         assert partition.leader_id == self._node_id
         taken = self._partitions[partition.index] = self._take_over(partition)
         if taken.is_blank:
@@ -132,20 +133,20 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
             self.step_runner.run(self._load_all())
 
     def renew(self, partition: Partition) -> None:
-        """Go on with a partition whose leader epoch has risen while this broker leads it."""
+        """Adopt the new leader epoch of a partition that this broker still leads."""
         taken = self._partitions.get(partition.index)
         if taken is not None:
             taken.renew()
 
     def emigrate(self, index: int) -> None:
-        """Let the keys of a partition go: another broker goes on with them.
+        """Unload the keys of a partition that another broker now leads.
 
-        Whoever waits for one of them is answered NOT_COORDINATOR.
+        Pending requests for these keys are answered with NOT_COORDINATOR.
         """
         self._release((index,))
 
     def emigrate_all(self) -> None:
-        """Let every partition go, as `emigrate` does."""
+        """Unload every partition, as `emigrate` does."""
         self._release(tuple(self._partitions))
 
     def _release(self, indexes: Iterable[int]) -> None:
@@ -158,7 +159,7 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
         self._forget(topics)
 
     def _repeat(self, work: Callable[[], None], interval_ms: int) -> None:
-        """Do maintenance each time that the interval has passed."""
+        """Schedule maintenance work at this interval."""
         due = partial(self._do_and_repeat, work, interval_ms)
         self._timers[work] = self.clock.call_maintenance(interval_ms / 1000, due)
 
@@ -169,7 +170,7 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
     # --- loading ----------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Take what this broker leads of a topic that was not seen yet."""
+        """Take over the led partitions of a topic that was created since the last call."""
         if self._seen is not self._topic.partitions:
             self._seen = self._topic.partitions
             for partition in self._seen:
@@ -182,7 +183,7 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
         self._is_load_scheduled = False
 
     def _load_one(self, partition: P) -> Iterator[None]:
-        """Load one partition; its keys are served from then on, or refused if that fails."""
+        """Load one partition; afterwards its keys are served, or refused if loading failed."""
         started_ms = self.clock.now_ms()
         loaded: dict[str, S] = {}
         try:
@@ -196,7 +197,7 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
             self._serve(partition, loaded, self.clock.now_ms() - started_ms)
         except (StorageError, ProtocolError) as error:
             self._cannot_load(partition, error)
-        except Exception as error:  # error boundary: a bug costs this partition, not those after it
+        except Exception as error:  # error boundary: a bug fails only this partition
             self._cannot_load(partition, error, is_bug=True)
 
     def _cannot_load(self, partition: P, error: Exception, *, is_bug: bool = False) -> None:
@@ -209,19 +210,19 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
             exc_info=is_bug,
         )
 
-    # --- questions --------------------------------------------------------------------------------
+    # --- lookups ----------------------------------------------------------------------------------
 
     @property
     def is_loading(self) -> bool:
-        """Whether some keys are not known yet because their partition is being loaded."""
+        """Whether any partition is still loading."""
         return any(one.state is PartitionState.LOADING for one in self._partitions.values())
 
     def active(self) -> list[P]:
-        """The partitions that are served."""
+        """Return the partitions that are loaded and served."""
         return [one for one in self._partitions.values() if one.state is PartitionState.ACTIVE]
 
     def ensure_topic(self) -> ErrorCode:
-        """Create the topic if it does not exist. NONE, or why it cannot be created."""
+        """Create the topic if needed; return NONE or the error."""
         if self._is_stopped:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         error = self._topic.ensure()
@@ -229,17 +230,17 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
         return error
 
     def partition_index(self, key: str) -> int:
-        """The partition of the topic that a key lives in; the topic must exist."""
+        """Return the index of the partition that a key hashes to. The topic must exist."""
         return self._topic.partition_of(key).index
 
     def coordinator_of(self, key: str) -> int:
-        """The id of the broker that keeps a key, -1 for none; the topic must exist."""
+        """Return the id of the broker that serves a key, or -1. The topic must exist."""
         return self._topic.partition_of(key).leader_id
 
     def partition_of(self, key: str) -> tuple[P | None, ErrorCode]:
-        """The partition of a key, and why it cannot be served here now.
+        """Return the partition of a key, or None, and the error if it cannot be served now.
 
-        The topic is created if it does not exist; in Kafka FindCoordinator has to come before.
+        The topic is created if needed; in Kafka, only FindCoordinator creates the topic.
         """
         error = self.ensure_topic()
         if error is not ErrorCode.NONE:
@@ -247,14 +248,14 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
         return self.partition_at(self.partition_index(key))
 
     def partition_at(self, index: int) -> tuple[P | None, ErrorCode]:
-        """The partition at `index`, and why it cannot be served here now."""
+        """Return the partition at `index`, or None, and the error if it cannot be served now."""
         partition = self._partitions.get(index)
         if partition is None:
             return None, ErrorCode.NOT_COORDINATOR
         return partition, _ERROR_IN[partition.state]
 
     def unavailable(self, key: str) -> ErrorCode:
-        """Why a key cannot be served here now; NONE if it can."""
+        """Return the error for a key that this broker cannot serve now, or NONE."""
         return self.partition_of(key)[1]
 
     # --- requests ---------------------------------------------------------------------------------
@@ -266,11 +267,10 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
         append: Callable[[Any], ErrorCode],
         done: Callable[[D, ErrorCode, str], None],
     ) -> None:
-        """Append what was decided, and call `done(decision, error, reason)` once it is durable.
+        """Append the decided record, and call `done(decision, error, reason)` once it is durable.
 
-        `append` writes the record and makes it the state. The error is what the client is to see;
-        with an error of the flush the record is in the log all the same, as with a request whose
-        answer got lost.
+        `append` writes the record and makes it the state. `error` is the code for the client. After
+        a failed flush the record is still in the log, as for a request whose response was lost.
         """
         if decision.record is not None:
             error = append(decision.record)

@@ -1,4 +1,4 @@
-"""Reading the log of a coordinator's partition from its start to its end, in steps."""
+"""Reads the log of a coordinator partition from start to end, in steps."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from storage.partition_log import PartitionLog
 
 STEP_BYTES = 128 * 1024
-"""What one step reads."""
+"""Log bytes that one step reads."""
 
 
 class LogReader:
-    """Reads a log to its end. `offset` is where the next step begins: the caller moves it on."""
+    """Reads a log to its end. The caller advances `offset`, the start of the next chunk."""
 
     __slots__ = ("_log", "offset")
 
@@ -28,9 +28,10 @@ class LogReader:
         self.offset = log.log_start_offset
 
     def chunks(self) -> Iterator[bytes]:
-        """Whole batches, some at a time; work through each in one step or several.
+        """Yield chunks of whole batches; the caller processes each chunk in one or more steps.
 
-        Raises StorageError when the log cannot be read, ProtocolError where it holds no batch.
+        Raises StorageError if the log cannot be read, ProtocolError if the log has bytes that are
+        no batch.
         """
         log = self._log
         while self.offset < log.log_end_offset:
@@ -41,14 +42,14 @@ class LogReader:
                 raise ProtocolError(f"no whole batch at offset {start}")
 
     def batches(self, data: bytes) -> Iterator[BatchHeader]:
-        """The batches of a chunk; each counts as read when the next one is asked for."""
+        """Yield the batch headers of a chunk, and advance `offset` past each processed batch."""
         for header in iterate_batches(data):
             yield header
             self.offset = header.last_offset + 1
 
 
 class SkippedRecords:
-    """Counts the records of a partition that cannot be loaded, to report all of them as one."""
+    """Counts the records of a partition that cannot be loaded, to log them in one event."""
 
     __slots__ = ("_count", "_reason")
 
@@ -57,13 +58,13 @@ class SkippedRecords:
         self._reason = ""
 
     def add(self, reason: str, count: int = 1) -> None:
-        """Count records; the last reason is reported."""
+        """Add `count` skipped records; the last reason is logged."""
         if count:
             self._count += count
             self._reason = reason
 
     def log(self, topic: str, partition: int) -> None:
-        """Log how many were skipped, if any were."""
+        """Log the number of skipped records, if any."""
         if self._count:
             LOG.emit(
                 "records.skipped",

@@ -1,4 +1,4 @@
-"""CoordinatorPartition: a partition of a coordinator's topic, as its leader has it."""
+"""CoordinatorPartition: a partition of a coordinator's topic on its leader."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class PartitionState(Enum):
-    """Whether the keys of a partition can be served (Kafka's CoordinatorState)."""
+    """Load state of a coordinator partition (Kafka's CoordinatorState)."""
 
     LOADING = "loading"
     ACTIVE = "active"
@@ -28,7 +28,7 @@ class PartitionState(Enum):
 
 
 class CoordinatorPartition:
-    """The log of one partition, and whether its keys are served.
+    """The log of one partition, and whether its keys can be served.
 
     Subclasses set `topic`, the name of the coordinator's topic.
     """
@@ -45,12 +45,12 @@ class CoordinatorPartition:
         self._clock = clock
 
     def renew(self) -> None:
-        """Take the leader epoch that the partition has now."""
+        """Adopt the current leader epoch of the partition."""
         self._epoch = self._partition.epoch
 
     @property
     def is_blank(self) -> bool:
-        """Whether there is nothing to load. False as well when the log cannot be opened."""
+        """Whether the log is empty; False if the log cannot be opened."""
         try:
             log = self._partition.log
         except StorageError:
@@ -59,7 +59,7 @@ class CoordinatorPartition:
 
     @property
     def is_writable(self) -> bool:
-        """False once another broker leads: its log must not get our records."""
+        """Whether this broker still leads the partition and may append to its log."""
         return self.state is not PartitionState.CLOSED and self._partition.epoch == self._epoch
 
     def append_batch(
@@ -68,9 +68,9 @@ class CoordinatorPartition:
         now_ms: int,
         replay: Callable[[int], None] | None = None,
     ) -> ErrorCode:
-        """Append a batch, and call `replay(base offset)` then. NONE, or the log's error.
+        """Append a batch and call `replay(base offset)`; return NONE or the error of the log.
 
-        NOT_LEADER_OR_FOLLOWER once another broker leads.
+        Returns NOT_LEADER_OR_FOLLOWER if another broker has become leader.
         """
         if not self.is_writable:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -83,7 +83,7 @@ class CoordinatorPartition:
         return ErrorCode.NONE
 
     def failed(self, error: StorageError) -> ErrorCode:
-        """Log why the log refuses a write; returns the code."""
+        """Log a failed write and return its error code."""
         LOG.emit(
             "log.failed",
             topic=self.topic,
@@ -95,16 +95,16 @@ class CoordinatorPartition:
 
     @property
     def flush_is_due(self) -> bool:
-        """Whether the last append must be synced before anything follows from it."""
+        """Whether the last append must be flushed before a response is sent."""
         return self._partition.flush_is_due
 
     def when_flushed(self, done: Done) -> None:
-        """Call `done` once the last append is synced, later."""
+        """Call `done` later, once the last append is flushed."""
         self._partition.when_flushed(done)
 
     def after_flush(self, done: Done) -> None:
-        """Call `done(None or the error)` when the last append may be answered.
+        """Call `done(None or the error)` when the last append is durable enough to respond.
 
-        That is at once unless a sync is due.
+        `done` is called immediately unless a flush is due.
         """
         self._partition.after_flush(done)

@@ -1,8 +1,8 @@
-"""An internal topic of coordinators, as all brokers of the process see it: where a key lives.
+"""An internal coordinator topic, shared by all brokers of the process: maps keys to partitions.
 
-`__consumer_offsets` has the groups, `__transaction_state` the transactional ids. The number of
-partitions is taken once (Kafka's groupMetadataTopicPartitionCount): a topic that is widened later
-does not move its keys.
+`__consumer_offsets` holds groups, `__transaction_state` transactional ids, `__share_group_state`
+share-partition state. The partition count is read once (Kafka's groupMetadataTopicPartitionCount):
+adding partitions later does not move keys.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class CoordinatorTopic:
-    """The topic of this name, made when it is first needed.
+    """The internal topic `name`, created on first use.
 
-    `partitions` are those that keys live in, none while there is no topic. A topic that was deleted
-    and recreated has other ones.
+    `partitions` are the partitions that keys hash to; empty while the topic does not exist, and
+    replaced when the topic is deleted and recreated.
     """
 
     def __init__(self, topics: TopicManager, name: str) -> None:
@@ -36,7 +36,7 @@ class CoordinatorTopic:
         self._take()
 
     def ensure(self) -> ErrorCode:
-        """Make the topic if it is not there yet. NONE, or why it cannot be made."""
+        """Create the topic if needed; return NONE or COORDINATOR_NOT_AVAILABLE."""
         if not self.partitions:
             try:
                 self._topics.create_internal(self.name)
@@ -47,11 +47,11 @@ class CoordinatorTopic:
         return ErrorCode.NONE
 
     def partition_of(self, key: str) -> Partition:
-        """The partition that a group or a transactional id lives in; the topic has to be there."""
+        """Return the partition that a key hashes to. The topic must exist."""
         return self.partitions[partition_for(key, len(self.partitions))]
 
     def max_message_bytes(self) -> int:
-        """The most that one write may have. The topic has to be there."""
+        """Return the maximum size of one write. The topic must exist."""
         return self.partitions[0].log.config.max_message_bytes
 
     def _take(self) -> None:

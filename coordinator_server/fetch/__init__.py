@@ -1,1 +1,1 @@
-"""Fetches: the sessions of clients, what one fetch reads, and the purgatory where it waits."""
+"""Fetch requests: fetch sessions, reading partitions, and the purgatory for delayed fetches."""

@@ -1,11 +1,10 @@
-"""One fetch request from its session to its answer; while it waits, an operation in the
-purgatory.
+"""Serves one fetch request; while the fetch waits, it is an operation in the purgatory.
 
-Kafka's ReplicaManager.fetchMessages and DelayedFetch. Partitions are read in the order of the
-session, each up to its own limit and what is left of the request's. The first batch that is found
-goes out whatever its size, so that no limit can stop a consumer for ever. A fetch waits while it
-has found fewer than `min_bytes` and no partition has an error to tell; partitions that do not
-exist do not end the wait, as in Kafka.
+Like Kafka's ReplicaManager.fetchMessages and DelayedFetch. Partitions are read in session order,
+each up to its own limit and the rest of the request's limit. The first non-empty read returns at
+least one batch whatever its size, so that no limit can block a consumer forever. A fetch is delayed
+while it has found fewer than `min_bytes` and no partition has an error to report; partitions that
+do not exist do not end the delay, as in Kafka.
 """
 
 from __future__ import annotations
@@ -47,19 +46,19 @@ if TYPE_CHECKING:
 MANY_PARTITIONS = 2000
 _READ_COMMITTED = 1
 _DEBUGGING_CONSUMER = -2
-_ANSWER_BYTES, _PARTITION_BYTES = 16, 58  # without records, a partition with its topic id
+_ANSWER_BYTES, _PARTITION_BYTES = 16, 58  # sizes without records; a partition includes its topic id
 _FIRST_VERSION_WITH_ZSTD = 10
 _FIRST_VERSION_WITH_LEADERS = 16
 _LEADER_IS_NEWS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def _reads_nothing(name: str) -> bool:
-    """What a follower may read that may not replicate."""
+    """Deny every topic, for a follower without CLUSTER_ACTION."""
     return False
 
 
 class _Found(NamedTuple):
-    """What reading one partition gave."""
+    """The result of reading one partition."""
 
     target: FetchTarget
     error: ErrorCode
@@ -69,13 +68,14 @@ class _Found(NamedTuple):
     records: bytes = b""
     aborted: list[AbortedTransaction] | None = None
     readable_bytes: int = 0
-    """Of the whole log, when it was read; 0 if a byte is enough."""
+    """Bytes below the read limit of the whole log when it was read; 0 if `min_bytes` is at most
+    1."""
     diverging: tuple[int, int] | None = None
-    """The epoch up to which the reader's log agrees with this log, and where that epoch ends."""
+    """The last epoch on which the reader's log and this log agree, and its end offset here."""
 
 
 class FetchingBroker(Protocol):
-    """What a fetch needs of its broker; `client_clock` is the time that clients wait."""
+    """The broker, as a fetch uses it; `client_clock` measures the wait time of clients."""
 
     node_id: int
     topics: TopicManager
@@ -84,11 +84,14 @@ class FetchingBroker(Protocol):
     client_clock: BrokerClock
 
     def endpoints(self, connection: Connection) -> Sequence[BrokerEndpoint]:
-        """Where the client of a connection finds the brokers that run."""
+        """Return the addresses of the running brokers for the client of a connection."""
 
 
 class DelayedFetch(KeyedOperation):
-    """A fetch request. `answer_if_enough` first; then, if it said no, `KeyedPurgatory.watch`."""
+    """A fetch request.
+
+    Call `answer_if_enough`; if it returns False, call `KeyedPurgatory.watch`.
+    """
 
     __slots__ = (
         "_broker",
@@ -121,7 +124,7 @@ class DelayedFetch(KeyedOperation):
         self._node_id = broker.node_id
         self._context = context
         self._committed = request.isolation_level == _READ_COMMITTED
-        # Nobody replicates from here; a debugging consumer calls itself -2 and is let through.
+        # Followers cannot replicate from this broker; replica id -2 is a debugging consumer.
         replica = request.replica_id if call.api_version < 15 else request.replica_state.replica_id
         self._is_replica = replica >= 0
         self._is_debugging = replica == _DEBUGGING_CONSUMER
@@ -130,14 +133,14 @@ class DelayedFetch(KeyedOperation):
         if call.is_metered:
             self._max_bytes = min(self._max_bytes, call.most_fetched_bytes())
         self._min_bytes = min(request.min_bytes, self._max_bytes)
-        self._found: list[_Found] = []  # before the fetch was parked
+        self._found: list[_Found] = []  # results of the read before the fetch was delayed
         self._to_read: list[tuple[FetchTarget, Partition]] = []
         self._unknown: list[_Found] = []
         self._recreated: set[FetchTarget] = set()
-        """Targets whose topic id was replaced by another one of the same name."""
+        """Targets whose topic id is gone, so that the topic is looked up by name."""
 
     def look_up(self) -> Steps:
-        """Look up the partitions: before anything else."""
+        """Look up the partitions. Call this first."""
         topics = self._broker.topics
         secured = self._broker.security.authorizer is not None
         may_read = self._may_read() if secured else None
@@ -149,7 +152,7 @@ class DelayedFetch(KeyedOperation):
             elif (topic := topics.topic_by_id(target.topic)) is not None:
                 target.name = topic.name
             elif target.name is not None:
-                # As in Kafka a session keeps the name: the topic is deleted or created again.
+                # As in Kafka, a session keeps the name of a deleted or recreated topic.
                 topic = topics.topic(target.name)
                 self._recreated.add(target)
             if may_read is _reads_nothing:
@@ -166,7 +169,7 @@ class DelayedFetch(KeyedOperation):
         self._unknown += later
 
     def _may_read(self) -> Callable[[str], bool] | None:
-        """Whether the client may read a topic; None when it may read all of them."""
+        """Return a function that checks READ on a topic; None if all topics may be read."""
         call = self._call
         access = self._broker.security.access(call.connection, call.api_name)
         if access is None:
@@ -177,11 +180,14 @@ class DelayedFetch(KeyedOperation):
         return partial(access.topic, Operation.READ)
 
     def partitions(self) -> list[Partition]:
-        """What the fetch waits for: the keys in the purgatory."""
+        """Return the partitions to read, which are the keys in the purgatory."""
         return [partition for _, partition in self._to_read]
 
     def answer_if_enough(self, max_wait_ms: int) -> Generator[None, None, bool]:
-        """Read; answer if that is enough or must not wait, else remember what was found."""
+        """Read, and respond unless the fetch must wait; return whether a response was sent.
+
+        If the fetch must wait, the results are kept for `try_complete`.
+        """
         found = yield from self._read()
         if (
             max_wait_ms <= 0
@@ -196,10 +202,10 @@ class DelayedFetch(KeyedOperation):
         return False
 
     def try_complete(self) -> bool:
-        """Answer once enough was appended, or a partition went away from under the fetch.
+        """Respond once enough was appended, or if a partition was deleted or moved.
 
-        One of very many partitions is answered with any change: to look at all of them each time
-        would take too long.
+        A fetch of more than MANY_PARTITIONS responds on any change, because checking every
+        partition each time would take too long.
         """
         if len(self._to_read) > MANY_PARTITIONS:
             return self.force_complete()
@@ -220,15 +226,15 @@ class DelayedFetch(KeyedOperation):
         return self._is_enough(moved) and self.force_complete()
 
     def _is_follower_read(self, partition: Partition) -> bool:
-        """Return whether a debugging consumer reads from a follower, as Kafka lets it."""
+        """Return whether a debugging consumer reads from a follower, which Kafka allows."""
         return self._is_debugging and self._node_id in partition.replicas
 
     def _end_of(self, log: PartitionLog) -> int:
-        """Up to which offset this client reads."""
+        """Return the end offset up to which this client may read."""
         return log.last_stable_offset if self._committed else log.high_watermark
 
     def _is_enough(self, moved: list[int]) -> bool:
-        """Whether what came to these partitions makes up min_bytes with what was there."""
+        """Return whether old results plus new data of these partitions reach `min_bytes`."""
         bytes_there = sum([len(one.records) for one in self._found])
         for number in moved:
             target, partition = self._to_read[number]
@@ -238,17 +244,17 @@ class DelayedFetch(KeyedOperation):
                 continue
             if self._min_bytes <= 1:
                 return True
-            # Retention may have made the log smaller meanwhile; then the deadline answers.
+            # Retention may have shrunk the log; the fetch then waits for its deadline.
             new_bytes = log.bytes_below(end) - before.readable_bytes
             bytes_there += min(max(new_bytes, 0), target.max_bytes)
         return bytes_there >= self._min_bytes
 
     def on_complete(self) -> None:
-        """Read what has changed since the fetch was parked, and answer."""
+        """Read the partitions that have changed since the first read, and respond."""
         self._call.run(self._read_and_answer())
 
     def is_abandoned(self) -> bool:
-        """Whether the client has gone."""
+        """Return whether the client has disconnected."""
         return self._call.connection.closed
 
     def _read_and_answer(self) -> Steps:
@@ -256,7 +262,7 @@ class DelayedFetch(KeyedOperation):
         yield from self._answer(found)
 
     def _read(self) -> Generator[None, None, list[_Found]]:
-        """Read all partitions within the limits."""
+        """Read all partitions within the limits of the request."""
         found: list[_Found] = []
         left = self._max_bytes
         at_least_one = True
@@ -301,7 +307,7 @@ class DelayedFetch(KeyedOperation):
             if target.fetch_offset < end and (limit or at_least_one):
                 most = max(limit, 0)
                 records = log.read(target.fetch_offset, most, at_least_one=at_least_one, up_to=end)
-                if not records:  # Kafka's answer in the place of a cut batch has no list
+                if not records:  # Kafka returns no list in place of a truncated batch
                     aborted = None
                 elif self._committed:
                     aborted = _aborted_in(log, target.fetch_offset, records)
@@ -320,7 +326,7 @@ class DelayedFetch(KeyedOperation):
         )
 
     def _error_of(self, target: FetchTarget, partition: Partition) -> ErrorCode:
-        """Return why a partition cannot be read, whatever the offset."""
+        """Return the error that prevents reading a partition at any offset, or NONE."""
         if target in self._recreated:
             return ErrorCode.INCONSISTENT_TOPIC_ID
         if partition.is_deleted:
@@ -341,7 +347,7 @@ class DelayedFetch(KeyedOperation):
         return ErrorCode.NONE
 
     def _answer(self, found: list[_Found]) -> Steps:
-        """Answer with what was found, then what is unknown; in a session only what is news."""
+        """Send the results and then unknown partitions; a session gets only changed partitions."""
         context = self._context
         if context.is_overtaken:
             self._call.reply(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
@@ -350,14 +356,14 @@ class DelayedFetch(KeyedOperation):
         response = FetchResponse()
         session = context.session
         if self._call.is_metered and self._call.must_throttle_fetch(answer_bytes(found)):
-            # Empty, and what the session knows stays: the client asks for the same again.
+            # Send an empty response and keep the session state: the client repeats the fetch.
             response.session_id = 0 if session is None else session.session_id
             self._call.reply(response)
             return
         if session is not None:
             session_id = session.session_id
         elif context.wants_session:
-            if self._unknown:  # Kafka's session has its partitions in the order of this response
+            if self._unknown:  # Kafka orders the session like this response
                 context.targets = [one.target for one in chain(found, self._unknown)]
             session_id = self._broker.fetch_sessions.open(
                 context, self._broker.client_clock.now_ms()
@@ -400,12 +406,12 @@ class DelayedFetch(KeyedOperation):
             yield from self._name_leaders(response)
         self._call.reply(response)
         for done in (found, self._unknown, self._to_read, context.targets):
-            while isinstance(done, list) and len(done) > MANY_PARTITIONS:  # free them in steps
+            while isinstance(done, list) and len(done) > MANY_PARTITIONS:  # free in steps
                 del done[-MANY_PARTITIONS:]
                 yield
 
     def _name_leaders(self, response: FetchResponse) -> Steps:
-        """Tell where the leaders are of what cannot be read here (KIP-951)."""
+        """Add the current leaders of partitions that this broker does not lead (KIP-951)."""
         named: set[int] = set()
         for answered in response.responses:
             for data in answered.partitions:
@@ -420,7 +426,7 @@ class DelayedFetch(KeyedOperation):
                     leader_id=partition.leader_id, leader_epoch=partition.known_epoch
                 )
                 named.add(partition.leader_id)
-        if not named or self._is_replica:  # Kafka tells consumers alone
+        if not named or self._is_replica:  # Kafka sends endpoints only to consumers
             return
         response.node_endpoints = [
             NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
@@ -429,7 +435,7 @@ class DelayedFetch(KeyedOperation):
         ]
 
     def _is_unchanged(self, partition: Partition, before: _Found) -> bool:
-        """Whether there is nothing in a partition that was not there when it was found empty."""
+        """Return whether an empty partition still has no data and the same log start offset."""
         if partition.is_deleted or partition.leader_id != self._node_id or before.records:
             return False
         try:
@@ -449,9 +455,9 @@ def _topic_response(topic: str | bytes) -> FetchableTopicResponse:
 
 
 def _aborted_in(log: PartitionLog, start: int, records: bytes) -> list[AbortedTransaction]:
-    """The aborted transactions that records of these batches can belong to (KIP-98)."""
+    """Return the aborted transactions that overlap these batches (KIP-98)."""
     found = log.aborted_transactions(start, log.last_stable_offset)
-    if found:  # seldom: the end of the batches is looked for only then
+    if found:  # rare; only then is the end offset computed
         found = log.aborted_transactions(start, end_offset_of(records))
     return [
         AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
@@ -460,20 +466,20 @@ def _aborted_in(log: PartitionLog, start: int, records: bytes) -> list[AbortedTr
 
 
 class _Fetched(Protocol):
-    """What was fetched of a partition."""
+    """A fetched partition with its records."""
 
     @property
     def records(self) -> bytes | memoryview | None:
-        """Batches."""
+        """Encoded record batches."""
 
 
 def answer_bytes(found: Collection[_Fetched]) -> int:
-    """About as many bytes as the answer has: the records, and what is told of each partition."""
+    """Return the approximate size of a fetch response in bytes."""
     return _ANSWER_BYTES + sum([_PARTITION_BYTES + len(one.records or b"") for one in found])
 
 
 def _diverging(target: FetchTarget, log: PartitionLog) -> tuple[int, int] | None:
-    """Return where the reader's log diverges from this log (KIP-595); None while both agree."""
+    """Return the epoch and end offset where the reader's log diverges (KIP-595), or None."""
     epoch, end_offset = log.end_offset_of_epoch(target.last_fetched_epoch)
     if epoch < target.last_fetched_epoch or end_offset < target.fetch_offset:
         return epoch, end_offset

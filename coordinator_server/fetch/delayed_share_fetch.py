@@ -1,10 +1,9 @@
-"""One share fetch from its partitions to what was acquired; while it waits, an operation in the
-purgatory.
+"""Serves one share fetch; while the fetch waits, it is an operation in the purgatory.
 
-Kafka's DelayedShareFetch. A fetch waits until there are `min_bytes` to acquire in the partitions
-where records may be acquired at all; what cannot be read ends the wait as well. Then each of
-them is read from where its group goes on, with its share of the bytes, and records are acquired
-up to the limit of the request. Reading and acquiring is one step that nothing interrupts.
+Like Kafka's DelayedShareFetch. A fetch is delayed until the partitions with acquirable records hold
+`min_bytes`; a read error ends the delay too. Then each partition is read from the group's next
+fetch offset with an equal share of the bytes, and records are acquired up to the limit of the
+request. Reading and acquiring one partition is one uninterrupted step.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ Fetched = dict["PartitionKey", SharePartitionData]
 
 
 class ShareFetchTarget(NamedTuple):
-    """One partition that is fetched."""
+    """One partition of a share fetch."""
 
     key: PartitionKey
     partition: Partition
@@ -50,28 +49,28 @@ class Locks(Protocol):
     """The acquisition locks of the share partitions that a broker leads."""
 
     def now_ms(self) -> int:
-        """The time that locks go by."""
+        """Return the time in ms by which locks expire."""
 
     def arm(self, share_partition: SharePartition) -> None:
-        """Wake the share partition when its next lock expires."""
+        """Set a timer for the next lock expiry of a share partition."""
 
 
 class ShareFetchingBroker(Protocol):
-    """What a share fetch needs of its broker; `client_clock` is the time that clients wait."""
+    """The broker, as a share fetch uses it; `client_clock` measures the wait time of clients."""
 
     topics: TopicManager
     client_clock: BrokerClock
 
     @property
     def share_partitions(self) -> Locks:
-        """The leader of the share partitions."""
+        """The acquisition locks of this broker's share partitions."""
 
 
 class DelayedShareFetch(KeyedOperation):
-    """A share fetch. `fetch_if_enough` first; then, if it said no, `KeyedPurgatory.watch`.
+    """A share fetch. Call `fetch_if_enough`; if it returns False, call `KeyedPurgatory.watch`.
 
-    `fetched` holds the errors that are known already, and gets what is acquired; `done` is called
-    with it in the end.
+    `fetched` holds errors that are already known and receives the acquired records; `done` is
+    called with `fetched` at the end.
     """
 
     __slots__ = ("_batch_size", "_broker", "_call", "_done", "_fetched", "_has_records",
@@ -107,7 +106,7 @@ class DelayedShareFetch(KeyedOperation):
         self._done = done
 
     def keys(self) -> Iterator[Hashable]:
-        """What the fetch waits for: records, and records that are given back."""
+        """Yield the purgatory keys: partitions (new records) and share partitions (releases)."""
         for target in self._targets:
             yield target.partition
             yield target.share_partition
@@ -115,7 +114,7 @@ class DelayedShareFetch(KeyedOperation):
     def fetch_if_enough(
         self, max_wait_ms: int, unread: Collection[PartitionKey] = ()
     ) -> Generator[None, None, bool]:
-        """Fetch if there is enough, or must not wait; return whether it was done.
+        """Fetch if there is enough or the request must not wait; return whether the fetch was done.
 
         `unread` are the partitions whose state was read for this fetch.
         """
@@ -123,7 +122,7 @@ class DelayedShareFetch(KeyedOperation):
         if unread and max_wait_ms > 0:
             yield from self._leave_out(unread)
         is_enough = yield from self._is_enough()
-        if not is_enough and self._targets is not targets:  # a topic was deleted in between
+        if not is_enough and self._targets is not targets:  # e.g. a topic was deleted meanwhile
             self._targets = targets
             is_enough = yield from self._is_enough()
         if not is_enough and max_wait_ms > 0:
@@ -133,9 +132,9 @@ class DelayedShareFetch(KeyedOperation):
         return True
 
     def _leave_out(self, unread: Collection[PartitionKey]) -> Steps:
-        """Leave out the `unread` partitions that come after enough bytes in the others.
+        """Leave out `unread` partitions that are not needed to reach `min_bytes`.
 
-        Kafka reads the states one after the other, and answers as soon as there is enough.
+        Kafka reads the states one after the other, and responds as soon as there is enough.
         """
         limit = max(self._max_bytes, 0) // len(self._targets)
         found_bytes, has_acquirable = 0, False
@@ -158,22 +157,22 @@ class DelayedShareFetch(KeyedOperation):
     def try_complete(self) -> bool:
         """Fetch once there is enough.
 
-        One of very many partitions is fetched with any change: to look at all of them each time
-        would take too long.
+        A fetch of more than MANY_PARTITIONS completes on any change, because checking every
+        partition each time would take too long.
         """
         is_large = len(self._targets) > MANY_PARTITIONS
         return (is_large or run_all(self._is_enough())) and self.force_complete()
 
     def on_complete(self) -> None:
-        """Fetch what there is."""
+        """Fetch the records that are available."""
         self._call.run(self._fetch())
 
     def is_abandoned(self) -> bool:
-        """Whether the client has gone."""
+        """Return whether the client has disconnected."""
         return self._call.connection.closed
 
     def _acquirable(self) -> Generator[None, None, list[ShareFetchTarget]]:
-        """The partitions where records may be acquired."""
+        """Return the partitions where records can be acquired."""
         found: list[ShareFetchTarget] = []
         for target in self._targets:
             share_partition = target.share_partition
@@ -183,11 +182,11 @@ class DelayedShareFetch(KeyedOperation):
         return found
 
     def _end_of(self, log: PartitionLog) -> int:
-        """Up to which offset this group reads."""
+        """Return the end offset up to which this group may read."""
         return log.last_stable_offset if self._reads_committed else log.high_watermark
 
     def _is_enough(self) -> Generator[None, None, bool]:
-        """Whether to fetch now, and in which order."""
+        """Return whether to fetch now; if so, set the order of the partitions."""
         targets = yield from self._acquirable()
         if not targets or self._max_bytes < 0:
             return bool(targets)
@@ -210,9 +209,9 @@ class DelayedShareFetch(KeyedOperation):
         return True
 
     def _bytes_from(self, offset: int, partition: Partition, limit: int) -> int:
-        """How many bytes there are to fetch, as far as that matters.
+        """Return the number of bytes available from `offset`, at most about `min_bytes`.
 
-        `min_bytes` if what is there has to be told, whatever it is.
+        Returns `min_bytes` if the fetch must complete at once, for example on an error.
         """
         try:
             log = partition.log
@@ -228,7 +227,7 @@ class DelayedShareFetch(KeyedOperation):
             return self._min_bytes
 
     def _fetch(self) -> Steps:
-        """Read and acquire, partition by partition."""
+        """Read and acquire records, one partition per step."""
         targets = self._turns or (yield from self._acquirable())
         if targets:
             limit, extra = divmod(self._max_bytes, len(targets))
@@ -243,7 +242,7 @@ class DelayedShareFetch(KeyedOperation):
         self._done(self._fetched)
 
     def _fetch_one(self, target: ShareFetchTarget, max_bytes: int) -> SharePartitionData:
-        """Read one partition where its group goes on, and acquire what may be acquired."""
+        """Read one partition from the group's next fetch offset and acquire records."""
         key, partition, share_partition = target
         data = SharePartitionData(partition_index=key[1])
         if self._max_bytes < 0:
@@ -253,7 +252,7 @@ class DelayedShareFetch(KeyedOperation):
         try:
             log = partition.log
             if not log.log_start_offset <= offset <= log.high_watermark:
-                # The next fetch finds what there is.
+                # The next fetch reads from the new start offset.
                 share_partition.move_start_offset(log.log_start_offset)
                 return data
             if self._max_records <= 0:
@@ -287,10 +286,10 @@ class DelayedShareFetch(KeyedOperation):
     def _read(
         self, log: PartitionLog, share_partition: SharePartition, offset: int, max_bytes: int
     ) -> FetchedBatches:
-        """The batches from `offset` on; the first one of all whatever its size.
+        """Return the batches from `offset`; the response's first batch may exceed the limit.
 
-        No more of them than records can be acquired of: a group that is behind is read little by
-        little, where Kafka walks over all that the limit allows.
+        Reads little more than can be acquired, in growing reads, where Kafka reads up to the byte
+        limit.
         """
         end = self._end_of(log)
         if offset >= end:
@@ -300,7 +299,7 @@ class DelayedShareFetch(KeyedOperation):
         while True:
             limit = min(read_bytes, max_bytes)
             records = log.read(offset, limit, at_least_one=not self._has_records, up_to=end)
-            # All of what is in flight, and then as much as may be new.
+            # Batches up to the in-flight end, then at most `most` new records.
             fetched = FetchedBatches(records, (), share_partition.end_offset, most)
             if (
                 limit == max_bytes

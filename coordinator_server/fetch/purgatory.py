@@ -1,13 +1,13 @@
-"""The purgatory: operations that wait for something to happen to a key, or for their time.
+"""The purgatory: delayed operations that wait for a change of a key or for their deadline.
 
-Kafka's DelayedOperationPurgatory for one thread. An operation is parked under the keys it waits
-for; `notify(key)` has it look again. Keys that change during one turn of the loop are looked at
-once, after the handlers of that turn, so a producer gets its answer before the consumers are
-served and ten appends wake a fetch one time. All deadlines share one loop timer. An operation
-that completes or is dropped leaves nothing behind under its keys; its entry in the heap of
-deadlines goes when it is popped, or when most of the heap is of that kind. Operations whose
-client is gone are dropped when their key changes, at their deadline, or when the number of
-waiting ones has doubled since the last sweep, so they cannot pile up either.
+A single-threaded version of Kafka's DelayedOperationPurgatory. An operation is registered under the
+keys it watches; `notify(key)` schedules another check. Keys that change during one turn of the
+event loop are checked once, after the handlers of that turn, so a producer gets its response before
+consumers are served, and ten appends wake a fetch once. All deadlines share one timer. A completed
+or dropped operation is removed from its keys at once; its heap entry is removed when popped or when
+most heap entries are stale. Operations whose client has disconnected are dropped when their key
+changes, at their deadline, or when the number of waiting operations has doubled since the last
+sweep, so they cannot accumulate.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -19,11 +19,12 @@ _STALE_ENTRIES_KEPT = 64
 
 
 class KeyedOperation:
-    """Something that completes once: when `try_complete` says so, when it expires, or never.
+    """An operation that completes at most once: by `try_complete` or when its deadline passes.
 
-    Subclasses give `try_complete` (ends with `return self.force_complete()` when the time has
-    come), `on_complete` (the work, called once) and perhaps `on_expiration` (called before it, when
-    the deadline did it). `deadline_ms` is on the clock of the purgatory.
+    Subclasses define `try_complete` (which ends with `return self.force_complete()` if the
+    condition holds), `on_complete` (the work, called once) and optionally `on_expiration` (called
+    before `on_complete` when the deadline has passed). `deadline_ms` is a time of the purgatory's
+    clock.
     """
 
     __slots__ = ("_keys", "deadline_ms", "is_completed")
@@ -34,22 +35,22 @@ class KeyedOperation:
         self._keys: tuple[Hashable, ...] = ()
 
     def try_complete(self) -> bool:
-        """Complete if what was waited for is there; tell whether it was."""
+        """Complete the operation if its condition holds; return whether it did."""
         raise NotImplementedError
 
     def on_complete(self) -> None:
-        """Do what was delayed."""
+        """Do the delayed work."""
         raise NotImplementedError
 
     def on_expiration(self) -> None:
-        """Take note that the deadline has passed; `on_complete` follows."""
+        """Record that the deadline has passed; `on_complete` follows."""
 
     def is_abandoned(self) -> bool:
-        """Whether no client waits for the outcome any more; the operation is then dropped."""
+        """Return whether no client waits for the result; such operations are dropped."""
         return False
 
     def force_complete(self) -> bool:
-        """Complete now, unless that was done before; tell whether it was done by this call."""
+        """Complete the operation now; return False if it was completed before."""
         if self.is_completed:
             return False
         self.is_completed = True
@@ -58,14 +59,14 @@ class KeyedOperation:
 
 
 class KeyedPurgatory:
-    """Where delayed operations wait. `now_ms` is the clock of the deadlines."""
+    """Holds delayed operations. `now_ms` is the clock of the deadlines."""
 
     __slots__ = ("_changed", "_heap", "_now_ms", "_order", "_scheduler", "_sweep_at", "_timer",
                  "_timer_due_ms", "_waiting", "_watchers", "changes")  # fmt: skip
 
     def __init__(self, scheduler: Scheduler, now_ms: Callable[[], int]) -> None:
         self.changes = 0
-        """How often a key has changed: who looks in steps sees whether to look once more."""
+        """Number of `notify` calls; work in steps compares it to detect changes between steps."""
         self._scheduler = scheduler
         self._now_ms = now_ms
         self._watchers: dict[Hashable, dict[KeyedOperation, None]] = {}
@@ -78,26 +79,26 @@ class KeyedPurgatory:
         self._timer_due_ms = 0
 
     def __len__(self) -> int:
-        """How many operations wait."""
+        """Return the number of waiting operations."""
         return self._waiting
 
     @property
     def is_busy(self) -> bool:
-        """Whether another look is due."""
+        """Whether changed keys are still to be checked."""
         return bool(self._changed)
 
     @property
     def watched_keys(self) -> int:
-        """How many keys operations wait for."""
+        """Number of keys that operations watch."""
         return len(self._watchers)
 
     @property
     def deadlines_held(self) -> int:
-        """Length of the heap of deadlines, with those that are settled already."""
+        """Number of entries in the deadline heap, including completed operations."""
         return len(self._heap)
 
     def watch(self, operation: KeyedOperation, keys: Iterable[Hashable]) -> None:
-        """Park an operation that is known to have to wait."""
+        """Register an operation that has just been found incomplete."""
         assert not operation.is_completed
         assert not operation._keys
         operation._keys = tuple(dict.fromkeys(keys))
@@ -112,7 +113,7 @@ class KeyedPurgatory:
         self._arm()
 
     def notify(self, key: Hashable) -> None:
-        """Tell that `key` has changed; who waits for it looks again after this turn of the loop."""
+        """Report a change of `key`; its operations are checked after this event loop turn."""
         self.changes += 1
         if key in self._watchers:
             if not self._changed:
@@ -120,11 +121,11 @@ class KeyedPurgatory:
             self._changed[key] = None
 
     def check_and_complete(self, key: Hashable) -> int:
-        """Have all that wait for `key` look again now; how many completed."""
+        """Check all operations that watch `key` now; return how many completed."""
         completed = 0
         for operation in tuple(self._watchers.get(key, ())):
             if operation.is_completed:
-                continue  # by one that was looked at before it
+                continue  # completed by an operation checked earlier
             if operation.is_abandoned():
                 self.drop(operation)
             elif operation.try_complete():
@@ -133,13 +134,13 @@ class KeyedPurgatory:
         return completed
 
     def drop(self, operation: KeyedOperation) -> None:
-        """Forget an operation that no client waits for any more; it never completes."""
+        """Remove an operation without completing it, because no client waits for it."""
         if not operation.is_completed:
             operation.is_completed = True
             self._forget(operation)
 
     def expire(self) -> None:
-        """Complete what is past its deadline. The timer calls this."""
+        """Complete the operations whose deadline has passed. Called by the timer."""
         self._timer = None
         now_ms = self._now_ms()
         while self._heap and (self._heap[0][2].is_completed or self._heap[0][0] <= now_ms):
@@ -155,7 +156,7 @@ class KeyedPurgatory:
         self._arm()
 
     def close(self) -> None:
-        """Complete everything that waits, before its time: the broker stops."""
+        """Complete all waiting operations immediately, because the broker stops."""
         for _, _, operation in tuple(self._heap):
             if not operation.is_completed:
                 self._forget(operation)
@@ -192,7 +193,7 @@ class KeyedPurgatory:
             heapify(self._heap)
 
     def _arm(self) -> None:
-        """Have the timer ring at the first deadline; one that rings too early does no harm."""
+        """Set the timer for the earliest deadline; a timer that fires early does no harm."""
         if not self._heap:
             return
         due_ms = self._heap[0][0]

@@ -1,11 +1,11 @@
-"""Incremental fetch sessions (KIP-227), as Kafka's FetchSessionCache keeps them.
+"""Incremental fetch sessions (KIP-227), like Kafka's FetchSessionCache.
 
-A consumer that fetches the same partitions over and over names them once; after that a request
-carries only what changed, and an answer only partitions with news. The broker remembers per
-session what was asked and what it answered last. Memory is bound by a number of slots: when all
-are taken, a session that was idle for two minutes gives way, else one that has lived for two
-minutes and is smaller than the newcomer; else the newcomer gets full answers and no session (id
-0).
+A consumer that fetches the same partitions repeatedly names them once; later requests contain only
+changes, and responses only partitions with news. A session stores the requested partitions and what
+the last response reported for each. The number of sessions is limited. When all slots are taken, a
+session that was idle for two minutes is evicted, or else a session that has lived for two minutes
+and has fewer partitions than the new one. Otherwise the new client gets full responses without a
+session (id 0).
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ EVICTION_MS = 120_000
 """Kafka's min.incremental.fetch.session.eviction.ms."""
 
 MAX_SESSION_PARTITIONS = 100_000
-"""A fetch of more partitions gets full answers and no session."""
+"""A fetch of more partitions gets full responses without a session."""
 
 _EPOCH_MAX = 2**31 - 1
 
 
 class FetchTarget:
-    """One partition that is fetched, and what the session last answered for it.
+    """One partition of a fetch, and what the session last reported for it.
 
-    `topic` is the name up to version 12 and the id from 13 on. `name` is the name, None until a
-    topic with the id has been seen. With `high_watermark` -1 the next response has the partition.
+    `topic` is the name up to version 12 and the id from version 13. `name` is None until a topic
+    with the id has been found. If `high_watermark` is -1, the next response includes the partition.
     """
 
     __slots__ = (
@@ -64,7 +64,7 @@ class FetchTarget:
         self.log_start_offset = -1
 
     def update(self, asked: FetchPartition) -> None:
-        """Take what a request says of the partition."""
+        """Apply the values of a request."""
         self.fetch_offset = asked.fetch_offset
         self.max_bytes = asked.partition_max_bytes
         self.current_leader_epoch = asked.current_leader_epoch
@@ -73,7 +73,7 @@ class FetchTarget:
     def has_news(
         self, error: int, high_watermark: int, log_start_offset: int, size_bytes: int
     ) -> bool:
-        """Whether an incremental answer must carry this; notes what the client then knows."""
+        """Return whether an incremental response must include the partition; update the state."""
         news = size_bytes > 0 or error != ErrorCode.NONE
         if self.high_watermark != high_watermark:
             self.high_watermark = high_watermark
@@ -82,7 +82,7 @@ class FetchTarget:
             self.log_start_offset = log_start_offset
             news = True
         if error != ErrorCode.NONE:
-            # So that the partition is told again when the error goes away.
+            # Include the partition in the first response after the error.
             self.high_watermark = -1
         return news
 
@@ -91,7 +91,7 @@ Targets = dict[tuple[str | bytes, int], FetchTarget]
 
 
 class FetchSession:
-    """What one consumer fetches. `epoch` is the one that its next request must carry."""
+    """The partitions that one consumer fetches. The next request must carry `epoch`."""
 
     __slots__ = ("created_ms", "epoch", "last_used_ms", "session_id", "targets", "uses_topic_ids")
 
@@ -106,7 +106,7 @@ class FetchSession:
         self.epoch = next_epoch(INITIAL_EPOCH)
 
     def move_to_end(self, target: FetchTarget) -> None:
-        """Put a partition that just had data behind the others, so that each gets its turn."""
+        """Move a partition that returned data to the end, so that every partition gets its turn."""
         key = (target.topic, target.partition)
         if self.targets.get(key) is target:
             del self.targets[key]
@@ -114,10 +114,10 @@ class FetchSession:
 
 
 class FetchContext:
-    """One fetch request after its session was looked up: what to read, and how to answer.
+    """One fetch request with its session: the partitions to read and the kind of response.
 
-    `error` not NONE: answer nothing but that. `session` None: a full answer with session id 0,
-    unless `wants_session`, then the full answer opens one.
+    With an `error`, only the error is sent. Without a session, the response is full, with session
+    id 0 unless `wants_session` opens a new session.
     """
 
     __slots__ = ("epoch", "error", "session", "targets", "uses_topic_ids", "wants_session")
@@ -141,12 +141,12 @@ class FetchContext:
 
     @property
     def is_overtaken(self) -> bool:
-        """Whether the session went on while this request waited, so that its answer is void."""
+        """Whether the session epoch advanced while this request waited: its response is void."""
         return self.session is not None and self.session.epoch != self.epoch
 
 
 class FetchSessionCache:
-    """All fetch sessions of the broker. `random_id` gives positive int32 numbers."""
+    """All fetch sessions of the broker. `random_id` returns positive int32 numbers."""
 
     __slots__ = ("_max_slots", "_random_id", "_sessions")
 
@@ -159,13 +159,13 @@ class FetchSessionCache:
         return len(self._sessions)
 
     def clear(self) -> None:
-        """Forget all sessions."""
+        """Remove all sessions."""
         self._sessions.clear()
 
     def context(
         self, request: FetchRequest, version: int, now_ms: int
     ) -> Generator[None, None, FetchContext]:
-        """Find out what a request asks for; opens no session yet (see `open`)."""
+        """Return the context of a request. New sessions are opened later, by `open`."""
         uses_topic_ids = version >= 13
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id != INVALID_SESSION_ID:
@@ -204,7 +204,7 @@ class FetchSessionCache:
         )
 
     def open(self, context: FetchContext, now_ms: int) -> int:
-        """Keep a session for a full answer that goes out now; its id, or 0 without a free slot."""
+        """Open a session for the full response; return its id, or 0 if all slots are taken."""
         size = len(context.targets)
         if len(self._sessions) >= self._max_slots and not self._evict(size, now_ms):
             return INVALID_SESSION_ID
@@ -224,7 +224,7 @@ class FetchSessionCache:
         if now_ms - idle.last_used_ms > EVICTION_MS:
             del self._sessions[idle.session_id]
             return True
-        # As in Kafka a session's age counts at its last use.
+        # As in Kafka, a session's age is measured at its last use.
         grown = [s for s in self._sessions.values() if s.last_used_ms - s.created_ms > EVICTION_MS]
         if not grown:
             return False
@@ -236,14 +236,14 @@ class FetchSessionCache:
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch of the request after one of `epoch`; wraps to 1 (FetchMetadata.nextEpoch)."""
+    """Return the session epoch after `epoch`; wraps to 1 (FetchMetadata.nextEpoch)."""
     return 1 if epoch == _EPOCH_MAX else epoch + 1
 
 
 def update_targets(targets: Targets, request: FetchRequest, uses_topic_ids: bool) -> Steps:
     """Apply a request to a session: new and changed partitions, then forgotten ones.
 
-    Stops beyond MAX_SESSION_PARTITIONS.
+    Stops when the session exceeds MAX_SESSION_PARTITIONS.
     """
     for fetch_topic in request.topics:
         topic: str | bytes = fetch_topic.topic_id if uses_topic_ids else fetch_topic.topic
@@ -268,9 +268,9 @@ def update_targets(targets: Targets, request: FetchRequest, uses_topic_ids: bool
 def _targets(
     request: FetchRequest, uses_topic_ids: bool
 ) -> Generator[None, None, list[FetchTarget]]:
-    """What a full request fetches.
+    """Return the partitions of a full request.
 
-    Named twice, the first place and the last values count, as in Kafka.
+    A partition that is named twice keeps its first position and its last values, as in Kafka.
     """
     targets: list[FetchTarget] = []
     by_key: ShardedDict[tuple[str | bytes, int], FetchTarget] = ShardedDict()

@@ -1,1 +1,1 @@
-"""Sockets, frames and dispatch: how requests come in and answers go out."""
+"""Sockets, frames and dispatch: receives requests and sends responses."""

@@ -1,8 +1,8 @@
-"""Listening sockets: bound to every address of a listener, and accepted from in bulk.
+"""Listening sockets: bind to every address of a listener and accept connections in bulk.
 
-libuv accepts one connection per turn of the loop. Under load, when a turn takes tens of
-milliseconds, clients that reconnect would come in at a few dozen a second while their sessions
-expire. So the acceptor takes up to ACCEPTS_PER_TURN connections whenever the socket is readable.
+libuv accepts one connection per turn of the event loop. Under load, when a turn takes tens of
+milliseconds, only a few dozen clients per second could reconnect while their sessions expire. The
+acceptor therefore accepts up to ACCEPTS_PER_TURN connections when the socket is readable.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     NewProtocol = Callable[[Slot | None], asyncio.BaseProtocol]
 
 ACCEPTS_PER_TURN = 200
-"""So many at once: even a thousand clients are in after a few turns."""
+"""High enough that a thousand clients connect within a few turns."""
 
 _OUT_OF_RESOURCES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
-_NETNAME_DELETED = 64  # Windows: the client of an accept was gone before
-_RETRY_SECONDS = 1.0  # asyncio waits as long
+_NETNAME_DELETED = 64  # Windows: the client disconnected before the accept
+_RETRY_SECONDS = 1.0  # same delay as asyncio
 
 
 class StartError(Exception):
-    """The broker cannot start, such as a port in use; the message says why. Exit code 1."""
+    """The broker cannot start, for example because a port is in use. Exit code 1."""
 
 
 class Acceptor:
     """One listening socket (Kafka's SocketServer.Acceptor). Accepts from `start` to `close`.
 
-    `gate` says which connections have to wait for their rate, `slots` which ones until another one
-    ends. `new_protocol` makes the protocol of each connection, which gives the slot that it is
-    given back when it ends.
+    `gate` delays connections that exceed a connection rate, `slots` those that exceed a connection
+    limit. `new_protocol(slot)` creates the protocol of a connection, which gives the slot back when
+    the connection ends.
     """
 
     def __init__(
@@ -67,17 +67,17 @@ class Acceptor:
         self._accepting: asyncio.Task[None] | None = None
 
     def start(self, backlog: int) -> None:
-        """Begin to listen and accept."""
+        """Start listening and accepting."""
         self._socket.setblocking(False)
         self._socket.listen(backlog)
         self._may_accept.set()
         try:
             self._loop.add_reader(self._socket.fileno(), self._accept)
-        except NotImplementedError:  # the loop of Windows waits for accepts, not for readiness
+        except NotImplementedError:  # the Windows event loop has no readiness callbacks
             self._accepting = self._loop.create_task(self._accept_in_turn())
 
     def close(self) -> None:
-        """Accept no more; connections that are open go on, those still being set up are closed."""
+        """Stop accepting. Open connections stay open; connections still being set up are closed."""
         for task in self._connecting:
             task.cancel()
         for accepted, timer in self._kept_waiting.items():
@@ -102,12 +102,12 @@ class Acceptor:
             except (BlockingIOError, InterruptedError):
                 return
             except ConnectionAbortedError:
-                continue  # the client was gone before
+                continue  # the client has already disconnected
             except OSError as error:
                 if error.errno not in _OUT_OF_RESOURCES:
                     raise
                 self._failed(error)
-                # The socket would stay readable.
+                # The socket stays readable, so retrying at once would busy-loop.
                 self._pause(_RETRY_SECONDS)
                 return
             self._take(accepted, address)
@@ -130,10 +130,11 @@ class Acceptor:
                 await self._may_accept.wait()
 
     def _take(self, accepted: socket.socket, address: Any) -> None:
-        """Serve a connection, or have it wait for its quota, and accept no other meanwhile.
+        """Serve a connection, or delay it if a connection rate is exceeded.
 
-        Source: SocketServer.Acceptor.accept. One that comes too fast for its listener is served
-        later; one too many of its address never is, and is closed later.
+        Source: SocketServer.Acceptor.accept. A connection over the listener's rate is served later,
+        and the listener accepts no others meanwhile. A connection over its address's rate is closed
+        after a delay.
         """
         gate = self._gate
         if gate is None or not gate.is_enabled:
@@ -176,7 +177,7 @@ class Acceptor:
         self._pause(None)
 
     def _serve_waiting(self) -> None:
-        """A connection is gone: serve what waits, as far as there are slots."""
+        """Serve waiting connections while slots are free; called when a connection has ended."""
         assert self._slots is not None
         while self._without_slot:
             if self._slots.refusal(self._listener_name) is not None:
@@ -208,7 +209,7 @@ class Acceptor:
         LOG.emit("connection.failed", reason=f"no connection can be accepted: {error.strerror}")
 
     def _pause(self, seconds: float | None) -> None:
-        """Accept no connection for so long; None: until what waits is served."""
+        """Stop accepting for `seconds`; None: until the waiting connections are served."""
         self._may_accept.clear()
         if self._accepting is None:
             self._loop.remove_reader(self._socket.fileno())
@@ -220,7 +221,7 @@ class Acceptor:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Accept again, unless there is another reason to wait."""
+        """Accept again, unless a pause or waiting connections prevent it."""
         if self._retry is not None or self._without_slot:
             return
         self._may_accept.set()
@@ -229,9 +230,9 @@ class Acceptor:
 
 
 def bind(listener: Listener) -> list[socket.socket]:
-    """Sockets bound to every address of a listener's host, all of them at one port.
+    """Return sockets bound to every address of a listener's host, all with the same port.
 
-    Raises StartError.
+    Raises StartError if an address cannot be bound.
     """
     if not listener.host:
         return [_bind_everywhere(listener)]
@@ -261,7 +262,7 @@ def bind(listener: Listener) -> list[socket.socket]:
 
 
 def _bind_everywhere(listener: Listener) -> socket.socket:
-    """A socket for every interface, IPv4 and IPv6 if there is IPv6."""
+    """Return a socket for all interfaces, IPv4 and, if available, IPv6."""
     try:
         if socket.has_dualstack_ipv6():
             return socket.create_server(

@@ -1,6 +1,6 @@
-"""How many connections one address may have: max.connections.per.ip and its overrides.
+"""Limits the connections per address: max.connections.per.ip and its overrides.
 
-Source: ConnectionQuotas of Kafka's SocketServer. One connection more is closed at once.
+Source: ConnectionQuotas of Kafka's SocketServer. Connections over the limit are closed immediately.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OVERRIDES = "max.connections.per.ip.overrides"
 
 
 class AddressLimits:
-    """The connections of each address. Raises ConfigError for overrides that cannot be used."""
+    """Connection counts and limits by address. Raises ConfigError for invalid overrides."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -33,7 +33,7 @@ class AddressLimits:
         self._overrides: dict[str, int] = {}
         self._counts: dict[str, int] = {}
         if any(config.value(name) != config.static_value(name) for name in (_LIMIT, _OVERRIDES)):
-            self.settings_changed()  # configs accepted at run time must not prevent a start
+            self.settings_changed()  # dynamic configs must not prevent a start
             return
         self._text = config.text(_OVERRIDES)
         self._hosts = _hosts(self._text)
@@ -43,10 +43,10 @@ class AddressLimits:
             raise ConfigError(f"{_LIMIT}: 0 needs {_OVERRIDES}, nobody may connect")
 
     def settings_changed(self) -> None:
-        """Take limits that have changed; names of hosts are looked up in a thread.
+        """Apply changed limits; host names are resolved in a thread.
 
-        A host keeps its known address until its lookup has succeeded. The override of a host
-        without a known address has no effect, nor has a limit of 0 without overrides.
+        A host keeps its known address until a new lookup succeeds. An override of a host without a
+        known address has no effect, nor has a limit of 0 without overrides.
         """
         text = self._config.text(_OVERRIDES)
         self._limit = self._config.integer(_LIMIT)
@@ -71,7 +71,7 @@ class AddressLimits:
             looked_up.add_done_callback(partial(self._take, host))
 
     def _take(self, host: str, looked_up: asyncio.Future[str]) -> None:
-        """Take the address of a host that still has an override."""
+        """Store the resolved address of a host, if the host still has an override."""
         if looked_up.cancelled() or looked_up.exception() is not None or host not in self._hosts:
             return
         address, before = looked_up.result(), self._addresses.get(host)
@@ -90,14 +90,14 @@ class AddressLimits:
         }
 
     def opened(self, address: str) -> str | None:
-        """Count a connection; why it has to be closed, if it has."""
+        """Count a connection; return the reason if it must be closed, otherwise None."""
         count = self._counts.get(address, 0) + 1
         self._counts[address] = count
         most = self._overrides.get(address, self._limit)
         return f"{address} has {most} connections, max.connections.per.ip" if count > most else None
 
     def closed(self, address: str) -> None:
-        """A connection is gone that was counted."""
+        """Remove a counted connection from the count."""
         count = self._counts.get(address, 0)
         if count > 1:
             self._counts[address] = count - 1
@@ -125,7 +125,7 @@ def _address(host: str, flags: int = 0) -> str:
     """Return the first address of a host as Java writes it. Raises ConfigError if it has none."""
     try:
         known = socket.getaddrinfo(host.strip("[] "), None, type=socket.SOCK_STREAM, flags=flags)
-    except (OSError, ValueError) as error:  # a ValueError for a name that DNS cannot have
+    except (OSError, ValueError) as error:  # ValueError for a name that is invalid in DNS
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"{_OVERRIDES}: {host}: {reason}") from None
     return as_java(str(known[0][4][0]))

@@ -1,9 +1,9 @@
-"""The address that each client gets for a broker: from `advertised.listeners`, or by `auto`.
+"""Chooses the broker address for each client: from `advertised.listeners`, or by `auto`.
 
-With `auto` it is the address by which the client reached this broker: what worked once works again.
-A container behind a published port is the exception: its clients dialled a host and a port that it
-never sees. Such a client comes from the gateway of the container's network (docker-proxy, or NAT)
-and gets `published.host` and `published.port`. docs/docker.md has the rule as a table.
+`auto` returns the address by which the client reached this broker, because that address has worked
+for the client. A published container port is the exception: clients connect to a host and port that
+the container cannot see. Such clients connect from the gateway of the container's network
+(docker-proxy or NAT) and get `published.host` and `published.port`. docs/docker.md lists the rules.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ _DEFAULT_PUBLISHED_HOST = "localhost"
 
 
 class AddressBook:
-    """Addresses of all brokers of the process, as one client sees them; `configs` are by node id.
+    """Addresses of all brokers of the process for a client; `configs` are by node id.
 
-    An address that its client cannot reach is logged the first time that it is given out, once for
-    each listener.
+    An address that the client probably cannot reach is logged the first time, once per listener.
     """
 
     def __init__(
@@ -40,7 +39,8 @@ class AddressBook:
     ) -> None:
         self._configs = configs
         self.listeners: dict[int, tuple[Listener, ...]] = {}
-        """Where each broker listens, or shall; a broker that stopped comes back there."""
+        """Listeners by node id, kept while a broker is stopped so that it restarts on the same
+        ports."""
         self.follow_all()
         self._advertised = {
             node_id: config.advertised_listeners() for node_id, config in configs.items()
@@ -55,7 +55,7 @@ class AddressBook:
         self._warned: set[str] = set()
 
     def follow_all(self) -> None:
-        """Take the listeners that all brokers have by their settings, before they listen."""
+        """Set the configured listeners of all brokers, before they listen."""
         self.listeners = {node_id: one.listeners() for node_id, one in self._configs.items()}
 
     def listeners_of_start(self, node_id: int) -> list[Listener]:
@@ -64,7 +64,7 @@ class AddressBook:
         return [one for one in self._wanted(node_id) if one.name in fixed]
 
     def follow(self, servers: Mapping[int, SocketServer]) -> Steps:
-        """Have brokers listen where their settings say now; known listeners stay where they are."""
+        """Apply the configured listeners of all brokers; existing listeners keep their address."""
         for node_id in self._configs:
             self.listeners[node_id] = self._wanted(node_id)
             server = servers.get(node_id)
@@ -79,10 +79,10 @@ class AddressBook:
         return tuple(known.get(one.name, one) for one in wanted)
 
     def find(self, connection: Connection, node_id: int, asked_id: int) -> tuple[str, int] | None:
-        """Host and port at which a client that is connected to broker `asked_id` finds a broker.
+        """Return host and port of a broker for a client that is connected to broker `asked_id`.
 
-        By default at the host that it reached us by, each broker at its own port; None if a broker
-        lacks the client's listener.
+        By default this is the host that the client connected to, with the port of the other broker.
+        Returns None if the other broker lacks the client's listener.
         """
         if node_id == asked_id:
             return self.address(connection, node_id, connection.local_address[1])
@@ -91,9 +91,9 @@ class AddressBook:
         return None if port is None else self.address(connection, node_id, port)
 
     def address(self, connection: Connection, node_id: int, port: int) -> tuple[str, int]:
-        """Host and port at which the client of a connection finds a broker.
+        """Return host and port at which the client of a connection reaches a broker.
 
-        `port` is the broker's own one, of the listener that the client came in by.
+        `port` is the broker's bound port of the client's listener.
         """
         name = connection.listener_name
         peer = connection.client_host.removeprefix("/")
@@ -118,8 +118,8 @@ class AddressBook:
     def advertised_listeners(self, connection: Connection, node_id: int) -> str:
         """Return `advertised.listeners` of a broker as the client of a connection sees it.
 
-        The listener that the client came in by has the address that the client is given; another
-        one the same host with the port of its own.
+        The client's own listener shows the address that the client is given; other listeners show
+        the same host with their own ports.
         """
         came_in_by = connection.listener_name
         host, port = self.address(connection, node_id, connection.local_address[1])
@@ -143,7 +143,7 @@ class AddressBook:
         return self._routing_table.is_gateway(peer) or not self._routing_table.is_on_link(peer)
 
     def _shares_loopback(self, connection: Connection, peer: str) -> bool:
-        """Whether the client is on this machine, or on the one that publishes our port."""
+        """Return whether the client runs on this machine or on the host that publishes our port."""
         return (
             is_loopback(peer)
             or peer == connection.local_address[0]
@@ -166,10 +166,10 @@ class AddressBook:
 
 
 def check_names(config: Config) -> threading.Thread | None:
-    """Look the advertised names up, and log each that does not resolve here.
+    """Resolve the advertised host names and log each that does not resolve here.
 
-    In a daemon thread: a name server that does not answer must not hold up a start or a stop.
-    Returns the thread; None if no name is advertised.
+    Runs in a daemon thread, because a slow name server must not delay start or stop. Returns the
+    thread, or None if no name is advertised.
     """
     hosts = {listener.host for listener in config.advertised_listeners().values()}
     names = sorted(host for host in hosts if not is_address(host))

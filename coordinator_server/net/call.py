@@ -1,4 +1,4 @@
-"""One request on its way through the broker, and the way back for its answer."""
+"""One request in progress, with the means to send its response."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from protocol.registry import ApiSpec
 
 APIS_WITH_RECORDS = frozenset(("Fetch", "ShareFetch"))
-"""APIs whose answers hold records: these are sent as they are, without another copy."""
+"""APIs whose responses contain records, which are sent without copying."""
 
 Body = bytes | bytearray | list[bytes]
-"""The body of an answer, in parts where it holds records."""
+"""The encoded response body; a list of parts if it contains records."""
 
 B = TypeVar("B")
-"""What the handlers get beside the call and the request: the broker."""
+"""The broker type, the first argument of handlers."""
 
 
 class ApiBinding(Generic[B]):
     """One API at one version, bound to its codec and its handler.
 
-    `decode(frame, position)` gives (request, end), `handle(broker, call, request)` serves it, and
-    `encode(response)` gives the bytes of the answer's body, in parts if it may hold records. A
-    handler answers now or later, or gives its work as steps if it may be long. `new_call` makes the
-    Call of a request; `is_metered` says that it wants to know how long the frame is.
+    `decode(frame, position)` returns (request, end). `handle(broker, call, request)` serves the
+    request: it responds now or later, or returns long work as steps. `encode(response)` returns the
+    body of the response, as a list of parts if it may contain records. `new_call` creates the Call
+    of a request; if `is_metered`, the call is given the frame size.
     """
 
     __slots__ = (
@@ -72,23 +72,23 @@ Amend = Callable[[Any], Generator[None, None, Message]]
 
 
 class StepDispatcher(Protocol):
-    """What runs the long work of a call."""
+    """Runs the long work of a call."""
 
     def run(self, call: Call, steps: Steps) -> None:
-        """Do work for a request: in one slice if that is enough, else in steps from now on."""
+        """Run steps for a request: in one slice if they fit, else over several turns."""
 
 
 class Call:
-    """One `request`: who sent it, and `reply`, to be called exactly once, now or later.
+    """One `request` and its caller. Exactly one response must be sent, now or later.
 
-    Until the answer is given the connection handles nothing else. If the client is gone by then,
-    the answer is dropped. `is_large` says that the request or its answer may take longer than one
-    turn of the loop, so that all that is done for it is done in steps. A guard may set `amend`: the
-    steps that give the answer to send for that of the handler.
+    The connection handles no other request until the response is sent. If the client has
+    disconnected by then, the response is dropped. `is_large` means that the request or response may
+    take longer than one turn of the event loop, so that all work is done in steps. A guard may set
+    `amend`, which returns the response to send in place of the handler's response.
     """
 
     is_metered = False
-    """Whether a quota may have the client wait for the answer."""
+    """Whether a quota may throttle the client."""
 
     __slots__ = (
         "_binding",
@@ -129,39 +129,40 @@ class Call:
 
     @property
     def api_version(self) -> int:
-        """The version of the request, and of its answer."""
+        """The version of the request and its response."""
         return self._binding.version
 
     @property
     def client_id(self) -> str | None:
-        """What the client calls itself."""
+        """The client id of the request."""
         return self.caller.client_id
 
     def received(self, frame_bytes: int) -> None:
-        """Note how long the frame of the request is; only quotas want to know."""
+        """Record the frame size of the request in bytes. Only metered calls use it."""
 
     def most_fetched_bytes(self) -> int:
-        """How much may be fetched at once."""
+        """Return the maximum number of bytes that one fetch may return."""
         return INT_MAX
 
     def must_throttle_fetch(self, answer_bytes: int) -> bool:
-        """Whether the answer to a fetch has to be empty."""
+        """Return whether a quota requires an empty fetch response."""
         return False
 
     def may_change_partitions(self, count: int) -> bool:
-        """Take the right to create or delete partitions; False if a quota refuses that."""
+        """Charge the creation or deletion of partitions; return False if a quota refuses it."""
         return True
 
     def run(self, steps: Steps) -> None:
-        """Do work for this request in steps: a first slice now, the rest between turns of the loop.
+        """Run work for this request in steps: a first slice now, the rest in later turns.
 
-        A step that raises fails the request. A client that is gone changes nothing: what is half
-        done could only be dropped at once, and for millions of objects that takes too long.
+        A step that raises fails the request. The steps run to the end even if the client
+        disconnects, because dropping millions of half-built objects at once would block the event
+        loop.
         """
         self._dispatcher.run(self, steps)
 
     def reply(self, response: Message) -> None:
-        """Answer the request. A message that cannot be encoded raises and answers nothing."""
+        """Send the response. Raises, without sending, if the message cannot be encoded."""
         assert not self.answered, f"{self.api_name} answered twice"
         if self.amend is not None:
             self.answered = True
@@ -217,16 +218,13 @@ class Call:
         yield from dispose(response)
 
     def fail(self) -> None:
-        """Answer UNKNOWN_SERVER_ERROR as `refuse` does.
-
-        A request that is answered already stays so.
-        """
+        """Answer UNKNOWN_SERVER_ERROR as `refuse` does, unless a response has been sent."""
         if not self.answered:
             self.amend = None
             self.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def refuse(self, error: ErrorCode, message: str | None = None) -> None:
-        """Answer an error in the API's own form, or close if that has no place for it."""
+        """Send an error in the API's response format; close if the format has no error field."""
         from coordinator_server.net.error_response import Failure, error_response_steps
 
         binding = self._binding
@@ -237,7 +235,7 @@ class Call:
         )
 
     def reply_with(self, answer: Generator[None, None, Message | None]) -> None:
-        """Answer what comes of these steps, or close if that is None."""
+        """Send the response that the steps return, or close the connection if it is None."""
         if self.is_large:
             self.answered = True
             self.run(self._reply_made(answer))
@@ -262,7 +260,7 @@ class Call:
             self.reply(response)
 
     def reply_nothing(self) -> None:
-        """End the request without an answer (Produce with acks=0)."""
+        """End the request without a response (Produce with acks=0)."""
         assert not self.answered, f"{self.api_name} answered twice"
         self.answered = True
         self.connection.answer_nothing()

@@ -1,16 +1,16 @@
-"""One client connection: bytes in, whole frames to the dispatcher one at a time, answers out.
+"""One client connection: reads frames, dispatches them one at a time, and sends responses.
 
-Theory of operation. A request is a frame: an int32 length and so many bytes. Most arrive whole and
-alone in one `data_received`; that path does no copy and no bookkeeping. Everything else goes
-through a list of chunks that is joined only once a whole frame is there, so a frame in a thousand
-pieces is not copied a thousand times, and an announced length allocates nothing.
+A request is a frame: an int32 length and that many bytes. Most frames arrive whole and alone in one
+`data_received`, a path without copying. Other data is kept as a list of chunks and joined when a
+frame is complete, so that a frame in a thousand chunks is not copied a thousand times; an announced
+length allocates no memory.
 
-As in Kafka's SocketServer (a muted channel) a connection handles one request at a time: while one
-waits for its answer, what follows waits too, and answers go out in the order of the requests.
-Frames wait for as long as `_holds` is not 0: a request is unanswered, the client does not take its
-answers, this connection had its turn of the loop, all requests are held while the broker's time is
-advanced, or the client is over its quota. Beyond READ_AHEAD_BYTES of waiting bytes the socket is no
-longer read, so TCP stops the client, and memory per connection has a bound.
+As in Kafka's SocketServer (a muted channel), a connection handles one request at a time, and
+responses are sent in the order of the requests. Frames wait while `_holds` is not 0: a request has
+no response yet, the client does not read its responses, this connection has used up its turn, all
+requests are held while the broker clock is advanced, or a quota throttles the client. When more
+than READ_AHEAD_BYTES are waiting, the socket is not read, so TCP flow control stops the client and
+memory per connection is bounded.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ if TYPE_CHECKING:
 
 
 class Authenticator(Protocol):
-    """What authenticates the client of one connection."""
+    """Authenticates the client of one connection."""
 
     @property
     def has_authenticated(self) -> bool:
-        """Whether the client is known."""
+        """Whether the client has authenticated."""
 
     def gone(self) -> None:
-        """The connection has ended."""
+        """Release resources after the connection has ended."""
 
 
 NewAuthenticator = Callable[["Connection", "Dispatch"], Authenticator]
-"""Begins to authenticate the client of a connection; the dispatch is for afterwards."""
+"""Starts authentication on a connection; the dispatch handles frames after authentication."""
 
 READ_AHEAD_BYTES = 256 * 1024
-FRAMES_PER_TURN = 4  # of one connection, before the others that are behind get their turn
-TURN_SECONDS = 0.001  # and for no longer, if each of them takes some milliseconds
-_JOINED_ANSWER_BYTES = 64 * 1024  # a longer body is not copied behind its header
+FRAMES_PER_TURN = 4  # of one connection, before other waiting connections get their turn
+TURN_SECONDS = 0.001  # time limit of a turn, for slow requests
+_JOINED_ANSWER_BYTES = 64 * 1024  # a longer body is sent without joining it to its header
 
 _UNANSWERED = 1
 _WRITE_PAUSED = 2
@@ -62,23 +62,23 @@ _HELD = 16
 _MUTED = 32
 
 _TLS_HANDSHAKE = 0x1603
-"""Type and version that begin a TLS handshake, where the length of a frame should be."""
+"""First two bytes of a TLS handshake, read where a frame length is expected."""
 
 _HTTP_METHODS = (b"GET ", b"HEAD", b"POST", b"PUT ", b"PRI ", b"OPTI", b"CONN")
-"""The same of HTTP, by its commonest methods."""
+"""First four bytes of common HTTP requests."""
 
 NO_CALLER = Caller(None, "", -1)
 _length_at = Struct(">i").unpack_from
 
 
 class Connection(asyncio.Protocol):
-    """One connection. `active` is set by every read; the idle sweep of `Connections` clears it.
+    """One connection. `active` is set by every read and cleared by the idle sweep of `Connections`.
 
-    `client_host` is "/127.0.0.1" as Kafka writes it, `remote` "127.0.0.1:40000" for the log,
-    `local_address` the (host, port) that the client reached us by. `caller` is that of the last
-    request: the next one mostly has the same. `software` is the name and the version of the
-    client, from ApiVersions. `principal` is who the client is, once it has authenticated;
-    `has_token` if it did so with a delegation token.
+    `client_host` is "/127.0.0.1" as Kafka writes it, `remote` is "127.0.0.1:40000" for the log, and
+    `local_address` is the (host, port) that the client connected to. `caller` caches the Caller of
+    the last request. `software` is the client's name and version from ApiVersions. `principal` is
+    the authenticated principal; `has_token` is True if the client authenticated with a delegation
+    token.
     """
 
     __slots__ = (
@@ -120,7 +120,7 @@ class Connection(asyncio.Protocol):
         slot: Slot | None = None,
     ) -> None:
         self.slot = slot
-        """Its place within max.connections; None: it takes one when it is made."""
+        """The slot within max.connections; None until `connection_made` takes one."""
         self._shared = shared
         self._authenticate = authenticate
         self._authenticator: Authenticator | None = None
@@ -149,26 +149,26 @@ class Connection(asyncio.Protocol):
 
     @property
     def closed(self) -> bool:
-        """Whether nothing can be answered any more."""
+        """Whether no further response can be sent."""
         return bool(self._holds & _CLOSED)
 
     @property
     def is_unauthenticated(self) -> bool:
-        """Whether the client has yet to say who it is, where it has to."""
+        """Whether the client must still authenticate."""
         return self._authenticator is not None and not self._authenticator.has_authenticated
 
     @property
     def answer_is_due(self) -> bool:
-        """Whether a request waits for its answer; none does any more once it is being closed."""
+        """Whether a request waits for its response; False once the connection is closing."""
         return self._holds & (_UNANSWERED | _CLOSED) == _UNANSWERED
 
     @property
     def write_is_paused(self) -> bool:
-        """Whether the client does not take its answers."""
+        """Whether the client is not reading its responses."""
         return bool(self._holds & _WRITE_PAUSED)
 
     def has_taken_some(self) -> bool:
-        """Whether the client has taken something of its answers since the last call."""
+        """Return whether the client has read response bytes since the last call."""
         before = self._unsent_bytes
         self._unsent_bytes = (
             0 if self._transport is None else self._transport.get_write_buffer_size()
@@ -176,8 +176,8 @@ class Connection(asyncio.Protocol):
         return self._unsent_bytes < before
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Note the addresses; one beyond the limits is closed again."""
-        # A cast: uvloop's transports are no asyncio.Transport. Both loops set TCP_NODELAY.
+        """Record the addresses and register the connection, which is closed if over a limit."""
+        # uvloop's transports are no asyncio.Transport, hence the cast. Both loops set TCP_NODELAY.
         self._transport = cast("asyncio.Transport", transport)
         host, port = _address(transport.get_extra_info("peername"))
         self.client_host = f"/{as_java(host)}"
@@ -188,13 +188,13 @@ class Connection(asyncio.Protocol):
             self._authenticator = self._authenticate(self, self._shared.dispatch)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget everything; answers that come later are dropped."""
+        """Release all state; responses sent later are dropped."""
         self._holds |= _CLOSED
         self._transport = None
         self._forget_input()
         if self._authenticator is not None:
             self._authenticator.gone()
-            # They refer to this object: a cycle that the collector may be told to ignore.
+            # Break reference cycles with this object, as garbage collection may be frozen.
             self._authenticator = None
             self._dispatch = self._shared.dispatch
         if self._muted_until is not None:
@@ -202,7 +202,7 @@ class Connection(asyncio.Protocol):
         self._shared.lost(self)
 
     def data_received(self, data: bytes) -> None:
-        """Hand a whole frame to the dispatcher, or keep the bytes until there is one."""
+        """Dispatch a whole frame, or keep the bytes until the frame is complete."""
         self.active = True
         if not self._holds and not self._waiting_bytes and len(data) >= 4:
             length = _length_at(data)[0]
@@ -225,19 +225,19 @@ class Connection(asyncio.Protocol):
             self._drain()
 
     def pause_writing(self) -> None:
-        """Handle no more requests while the client does not take its answers."""
+        """Handle no requests while the client does not read its responses."""
         self._holds |= _WRITE_PAUSED
 
     def resume_writing(self) -> None:
-        """The client took its answers: go on."""
+        """Continue with waiting requests: the client has read its responses."""
         self._holds &= ~_WRITE_PAUSED
         self._go_on()
 
     def answer(self, prefix: bytes, body: Body) -> None:
-        """Send the answer of the request being handled, and go on with the next one.
+        """Send the response to the current request and continue with the next one.
 
-        Small answers given in one turn are sent together at its end: each write is a system call.
-        The first part of a body in parts is small.
+        Small responses of one turn are sent together at its end, to save system calls. The first
+        part of a body in parts must be small.
         """
         self._holds &= ~_UNANSWERED
         if self._transport is None or self._holds & _CLOSED:
@@ -256,14 +256,14 @@ class Connection(asyncio.Protocol):
             self._go_on()
 
     def answer_nothing(self) -> None:
-        """End the request being handled without an answer, and go on with the next one."""
+        """End the current request without a response and continue with the next one."""
         self._holds &= ~_UNANSWERED
         self._go_on()
 
     def failed(
         self, spec: ApiSpec, version: int, request: Message, error: ErrorCode, message: str
     ) -> Message:
-        """The answer of an API that carries an error, wherever it has a place for one."""
+        """Return the API's response type with an error in every error field."""
         from coordinator_server.net.error_response import Failure, error_response
 
         failure = Failure(error, message)
@@ -271,9 +271,9 @@ class Connection(asyncio.Protocol):
         return spec.response_type() if answer is None else answer
 
     def hand_frames_to(self, dispatch: Dispatch, most_bytes: int | None) -> None:
-        """Have somebody else handle the frames from now on, of at most so many bytes.
+        """Use another dispatch for later frames, with a maximum frame size in bytes.
 
-        None for the usual largest size.
+        None restores the usual maximum frame size.
         """
         self._dispatch = dispatch
         usual = self._shared.request_max_bytes
@@ -281,7 +281,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_behind(self) -> bool:
-        """Whether frames that are here wait for the loop alone."""
+        """Whether received frames wait only for their turn of the event loop."""
         return bool(self._holds & _TURN_OVER)
 
     def hold(self) -> None:
@@ -289,12 +289,12 @@ class Connection(asyncio.Protocol):
         self._holds |= _HELD
 
     def release(self) -> None:
-        """Go on with what came meanwhile."""
+        """Continue with waiting requests after `hold`."""
         self._holds &= ~_HELD
         self._go_on()
 
     def mute(self, throttle_ms: int) -> None:
-        """Handle no more requests for so long. Source: ThrottledChannel."""
+        """Handle no requests for `throttle_ms`. Source: ThrottledChannel."""
         if self._holds & _CLOSED:
             return
         self._holds |= _MUTED
@@ -307,17 +307,17 @@ class Connection(asyncio.Protocol):
         self._muted_until = None
         self._holds &= ~_MUTED
         if self._waiting_bytes:
-            self.active = True  # Kafka reads it only now
+            self.active = True  # Kafka reads the data only now
         self._go_on()
 
     def refuse(self, reason: str, api: str | int | None = None, version: int | None = None) -> None:
-        """Close because of what the client sent; answers already given still go out."""
+        """Close the connection because of invalid input; queued responses are still sent."""
         if not self._holds & _CLOSED:
             self._shared.report("connection.closed", self, reason, api=api, version=version)
             self.close()
 
     def close(self) -> None:
-        """Close once the answers already given are sent."""
+        """Close the connection after sending queued responses."""
         if self._answers:
             self._send_answers()
         self._holds |= _CLOSED
@@ -326,13 +326,13 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close the connection immediately."""
         self._holds |= _CLOSED
         if self._transport is not None:
             self._transport.abort()
 
     def _send_answers(self) -> None:
-        """Send what this turn has answered so far."""
+        """Send the responses that this turn has queued."""
         if self._transport is not None:
             self._transport.write(b"".join(self._answers))
         self._answers.clear()
@@ -347,7 +347,7 @@ class Connection(asyncio.Protocol):
         self._chunks.clear()
 
     def _go_on(self) -> None:
-        """Handle what waits, and read again, if nothing holds the connection up."""
+        """Handle waiting requests and read again, unless `_holds` prevents it."""
         if self._holds or self._draining:
             return
         if self._waiting_bytes >= self._needed_bytes:
@@ -363,12 +363,12 @@ class Connection(asyncio.Protocol):
             self._open_transport().resume_reading()
 
     def _await_turn(self) -> None:
-        """Let the other connections that are behind go first."""
+        """Queue for another turn, behind the other waiting connections."""
         self._holds |= _TURN_OVER
         self._shared.turns.await_turn(self._begin_turn)
 
     def _begin_turn(self) -> None:
-        """Handle some of the requests that are here."""
+        """Handle some of the received requests."""
         self._holds &= ~_TURN_OVER
         if self._holds or self._draining:
             return
@@ -377,7 +377,7 @@ class Connection(asyncio.Protocol):
         self._read_on()
 
     def _gather(self) -> None:
-        """Copy a large frame as it comes: to join all of its chunks at once would take too long."""
+        """Append chunks of a large frame as they arrive: joining all at once takes too long."""
         if not isinstance(self._buffer, bytearray):
             self._buffer = bytearray(memoryview(self._buffer)[self._position :])
             self._position = 0
@@ -386,7 +386,7 @@ class Connection(asyncio.Protocol):
         self._chunks.clear()
 
     def _drain(self) -> None:
-        """Hand the waiting frames to the dispatcher until one of them has to wait."""
+        """Dispatch waiting frames until one must wait or the turn is over."""
         if self._chunks:
             self._chunks.insert(0, self._buffer[self._position :])
             self._buffer = b"".join(self._chunks)
@@ -409,7 +409,7 @@ class Connection(asyncio.Protocol):
             self._send_answers()
 
     def _next_frame(self) -> bytes | bytearray | None:
-        """Take the next whole frame with its length in front; None if it is not there yet."""
+        """Return the next whole frame with its length prefix, or None if it is incomplete."""
         buffer, position = self._buffer, self._position
         here = len(buffer) - position
         if here < 4:
@@ -427,7 +427,7 @@ class Connection(asyncio.Protocol):
         if here == length + 4:
             self._buffer, self._position = b"", 0
             return buffer[position:] if position else buffer
-        if isinstance(buffer, bytearray):  # a large frame, and what came with its end
+        if isinstance(buffer, bytearray):  # a large frame followed by bytes of the next one
             self._buffer = bytes(memoryview(buffer)[length + 4 :])
             del buffer[length + 4 :]
             return buffer
@@ -451,7 +451,7 @@ class Connection(asyncio.Protocol):
 
 
 def _address(name: object) -> tuple[str, int]:
-    """Host and port of a socket name; an IPv4 address inside an IPv6 one is taken out of it."""
+    """Return host and port of a socket name; an IPv4-mapped IPv6 address becomes IPv4."""
     if not isinstance(name, tuple) or len(name) < 2:
-        return "unknown", 0  # the peer was gone before we looked
+        return "unknown", 0  # the peer has already disconnected
     return without_mapping(str(name[0])), int(name[1])

@@ -1,4 +1,4 @@
-"""Which connections of a broker are accepted, and when: the quotas of connections that come."""
+"""The connection creation rate limits of a broker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ConnectionGate:
-    """The gate of a broker. Acceptors ask it for each connection while it is enabled."""
+    """Delays new connections of a broker. Acceptors call `admit` while `is_enabled`."""
 
     def __init__(self, config: Config, security: Security, clock: Clock) -> None:
         self._config = config
@@ -27,7 +27,7 @@ class ConnectionGate:
         self.settings_changed()
 
     def settings_changed(self) -> None:
-        """Take the limits that the settings have now, and the quotas."""
+        """Apply the current rate limits and quotas."""
         config = self._config
         self._protected = protected_listener(config)
         self._limit = config.integer("max.connection.creation.rate")
@@ -42,7 +42,7 @@ class ConnectionGate:
         self.quotas_changed()
 
     def quotas_changed(self) -> None:
-        """Take the new quotas of addresses."""
+        """Apply the current quotas of addresses."""
         limits = self._security.quotas.of_addresses()
         if limits and self._rates is None:
             self._rates = self._new_rates()
@@ -57,10 +57,10 @@ class ConnectionGate:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether anything is limited."""
+        """Whether any rate is limited."""
         return self._rates is not None and self._rates.is_enabled
 
     def admit(self, listener: str, host: str) -> Admission:
-        """Count a connection that has come to a listener, while the gate is enabled."""
+        """Count a new connection of a listener and return its delays. Only call this if enabled."""
         assert self._rates is not None
         return self._rates.admit(listener, without_mapping(host), self._clock.now_ms())

@@ -1,10 +1,9 @@
-"""How many connections a broker and each of its listeners may have: max.connections.
+"""Limits the connections of a broker and of each listener: max.connections.
 
-Source: ConnectionQuotas of Kafka's SocketServer. A listener that is full accepts no more until a
-connection ends; who comes meanwhile waits in its backlog. A listener has the limit
-listener.name.NAME.max.connections, or that of the broker. The listener between brokers
-is never kept waiting by the connections of the others: for one of its own beyond the broker's limit
-the one of another listener that was silent longest is closed.
+Source: ConnectionQuotas of Kafka's SocketServer. A full listener stops accepting until a connection
+ends; new clients wait in the backlog. A listener's limit is listener.name.NAME.max.connections, or
+else the limit of the broker. Other listeners never block the inter-broker listener: if one of its
+connections exceeds the broker's limit, the longest-idle connection of another listener is closed.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ MAX_CONNECTIONS = "max.connections"
 
 
 def protected_listener(config: Config) -> str | None:
-    """The listener between brokers, if it is not the only one (ConnectionQuotas)."""
+    """Return the inter-broker listener, or None if it is the only one (ConnectionQuotas)."""
     name = config.optional_text("inter.broker.listener.name")
     if name is None:
         name = config.text("security.inter.broker.protocol")
@@ -29,19 +28,19 @@ def protected_listener(config: Config) -> str | None:
 
 
 class ConnectionSlots:
-    """The connections of one broker by listener: those that are open, those being set up."""
+    """Counts the connections of one broker by listener, including those being set up."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self.limit, self._limits = self._read_limits()
         self.protected = protected_listener(config)
-        """The name of the listener between brokers."""
+        """The name of the inter-broker listener, or None."""
         self._taken: defaultdict[str, int] = defaultdict(int)
         self._total = 0
         self._waiting: list[Callable[[], None]] = []
 
     def refusal(self, listener: str) -> str | None:
-        """Why a listener may take no connection now; None if it may."""
+        """Return the reason why a listener cannot take a connection now, or None."""
         limit = self._limits[listener]
         if self._taken[listener] >= limit:
             return f"{MAX_CONNECTIONS} of the listener is {limit}"
@@ -50,19 +49,19 @@ class ConnectionSlots:
         return None
 
     def take(self, listener: str) -> Slot:
-        """Count a connection, from when it begins to be set up until it gives its slot back."""
+        """Count a connection that is being set up; return its slot."""
         self._taken[listener] += 1
         self._total += 1
         return Slot(self, listener)
 
     def given_back(self, listener: str) -> None:
-        """A connection is gone that was counted: who waits may look again."""
+        """Remove a connection from the count and run the waiting callbacks."""
         self._taken[listener] -= 1
         self._total -= 1
         self._look_again()
 
     def settings_changed(self) -> None:
-        """Take limits that have changed; listeners that wait may look again."""
+        """Apply changed limits and run the waiting callbacks."""
         self.limit, self._limits = self._read_limits()
         self.protected = protected_listener(self._config)
         self._look_again()
@@ -74,7 +73,7 @@ class ConnectionSlots:
                 look_again()
 
     def _read_limits(self) -> tuple[int, dict[str, int]]:
-        """Return the limit of the broker, and those of its listeners by name."""
+        """Return the limit of the broker and the limits of its listeners by name."""
         config = self._config
         return config.integer(MAX_CONNECTIONS), {
             one.name: config.of_listener(one.name).integer(MAX_CONNECTIONS)
@@ -82,17 +81,17 @@ class ConnectionSlots:
         }
 
     def wait(self, look_again: Callable[[], None]) -> None:
-        """Call this once when a connection is gone."""
+        """Call `look_again` once when a connection ends or the limits change."""
         self._waiting.append(look_again)
 
     def wait_no_more(self, look_again: Callable[[], None]) -> None:
-        """Forget who waits, if it does."""
+        """Remove a callback added by `wait`, if present."""
         if look_again in self._waiting:
             self._waiting.remove(look_again)
 
 
 class Slot:
-    """The slot of one connection; to be given back once, which may be said more than once."""
+    """The slot of one connection. `give_back` has an effect only once."""
 
     __slots__ = ("_is_taken", "_listener", "_slots")
 
@@ -102,7 +101,7 @@ class Slot:
         self._is_taken = True
 
     def give_back(self) -> None:
-        """The connection is gone, or none came of it."""
+        """Free the slot because the connection ended or was not established."""
         if self._is_taken:
             self._is_taken = False
             self._slots.given_back(self._listener)

@@ -1,4 +1,4 @@
-"""All client connections of a broker: their limits, the idle sweep, and what is said about them."""
+"""All client connections of a broker: limits, the idle sweep and log events."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _REPORTS_PER_SECOND = 20
 _CLOSING_TIME_SECONDS = 2.0
 
 TURNS_SECONDS = 0.001
-"""How long connections with more than one request here are served before the loop looks at the
-sockets again: whoever sends one request at a time waits no longer for them."""
+"""Time limit for serving connections with several waiting requests before the event loop polls the
+sockets again, so that clients with one request at a time are not delayed."""
 
 
 class Connections:
-    """The open connections of one broker, and the limits that they share."""
+    """The open connections of one broker and their shared limits."""
 
     def __init__(self, config: Config, clock: Clock, dispatch: Dispatch) -> None:
         self.dispatch = dispatch
         self.on_lost: list[Callable[[Connection], None]] = []
-        """What is called with each connection that is gone."""
+        """Callbacks for each connection that has ended."""
         self.request_max_bytes = config.integer("socket.request.max.bytes")
         self.slots = ConnectionSlots(config)
         self._is_closing_excess = False
@@ -51,24 +51,24 @@ class Connections:
         self._is_held = False
         self._closed_listeners: set[str] = set()
         self.turns = Turns(TURNS_SECONDS)
-        """Of connections that are behind: they have more requests here than are served at once."""
+        """Turns of connections with more received requests than one turn may serve."""
 
     def __len__(self) -> int:
         return len(self._open)
 
     def settings_changed(self) -> None:
-        """Take limits that have changed at run time; connections that are open stay."""
+        """Apply limits changed at run time; open connections stay open."""
         self.slots.settings_changed()
         self._address_limits.settings_changed()
 
     def open_listener(self, name: str) -> None:
-        """Take the connections of a listener that may have been closed before."""
+        """Allow connections of a listener, which may have been closed before."""
         self._closed_listeners.discard(name)
 
     def close_listener(self, name: str) -> None:
-        """Close the connections of a listener, and those that are still being set up.
+        """Close the connections of a listener, including those being set up.
 
-        Responses already given go out; a client that does not take them is cut off.
+        Queued responses are sent; connections that do not close within 2 s are aborted.
         """
         self._closed_listeners.add(name)
         closing = [one for one in self._open if one.listener_name == name]
@@ -83,7 +83,7 @@ class Connections:
         asyncio.get_running_loop().call_later(_CLOSING_TIME_SECONDS, abort)
 
     def opened(self, connection: Connection) -> None:
-        """Take a new connection in; one beyond the limits of its address is closed at once."""
+        """Register a new connection; abort it if it exceeds the limit of its address."""
         connection.idle_since_ms = self._clock.now_ms()
         self._open.add(connection)
         if connection.slot is None:
@@ -105,7 +105,7 @@ class Connections:
             LOG.emit("connection.opened", remote=connection.remote)
 
     def lost(self, connection: Connection) -> None:
-        """Forget a connection that is gone."""
+        """Remove a connection that has ended."""
         self._open.discard(connection)
         if connection.slot is not None:
             connection.slot.give_back()
@@ -119,26 +119,26 @@ class Connections:
 
     @property
     def is_behind(self) -> bool:
-        """Whether some connection has requests that wait for the loop alone."""
+        """Whether any connection has requests that wait only for their turn."""
         return any(connection.is_behind for connection in self._open)
 
     def hold(self) -> None:
-        """Handle no request, of connections to come either, until `release`."""
+        """Handle no requests, including those of new connections, until `release`."""
         self._is_held = True
         for connection in self._open:
             connection.hold()
 
     def release(self) -> None:
-        """Go on with what came meanwhile."""
+        """Continue with waiting requests after `hold`."""
         self._is_held = False
         for connection in tuple(self._open):
             connection.release()
 
     def _close_excess(self) -> None:
-        """Connections of the listener between brokers take the place of those of the others,
-        of the one first that was silent longest (Kafka's Processor.closeExcessConnections).
+        """Abort the longest-idle connections of other listeners, to admit inter-broker ones.
 
-        Those of its own that are being closed need no place.
+        Source: Kafka's Processor.closeExcessConnections. Inter-broker connections that are closing
+        are not counted.
         """
         self._is_closing_excess = False
         protected = self.slots.protected
@@ -164,10 +164,10 @@ class Connections:
         api: str | int | None = None,
         version: int | None = None,
     ) -> None:
-        """Write why a connection is closed, one line each; a flood must not fill the disk.
+        """Log why a connection was closed, rate-limited so that a flood cannot fill the disk.
 
-        After _REPORTS_AT_ONCE lines only _REPORTS_PER_SECOND are written. The next line, or the
-        next sweep, says how many were left out (`unreported`).
+        After _REPORTS_AT_ONCE events, only _REPORTS_PER_SECOND are logged. The next event, or the
+        next sweep, gives the number of suppressed events (`unreported`).
         """
         if not self._may_report():
             self._unreported += 1
@@ -183,7 +183,7 @@ class Connections:
         LOG.emit(event, **fields)
 
     def report_handshake(self, connection: Connection, reason: str) -> None:
-        """Write why a TLS handshake failed, within the same limit."""
+        """Log why a TLS handshake failed, under the same rate limit."""
         if not self._may_report():
             self._unreported += 1
             return
@@ -201,7 +201,7 @@ class Connections:
         return True
 
     def start_sweeping(self) -> None:
-        """Begin to close connections that are silent for connections.max.idle.ms."""
+        """Start closing connections that are idle for connections.max.idle.ms."""
         if self._max_idle_ms >= 0:
             delay_ms = max(self._max_idle_ms // _SWEEPS_PER_IDLE_TIME, 20)
             loop = asyncio.get_running_loop()
@@ -215,14 +215,12 @@ class Connections:
         self.start_sweeping()
 
     def close_idle(self) -> None:
-        """Close what was silent for connections.max.idle.ms; unanswered requests are no silence,
-        nor is it the client's that its requests wait for the others' to be handled.
+        """Close connections that were idle for connections.max.idle.ms.
 
-        One that is throttled is silent if it sends nothing: as in Kafka's Selector, where a muted
-        channel expires, the connection of a client that is gone does not outlast a long throttle.
-
-        A client that takes nothing of its answers is silent too, and so is one that lingers while
-        it is being closed.
+        A connection with a request in progress or a request waiting for its turn is not idle. A
+        throttled connection that sends nothing is idle, as in Kafka's Selector, so that a client
+        that has gone does not keep its connection for a long throttle time. A client that reads
+        none of its responses is idle too, and so is a connection that remains in closing.
         """
         now_ms = self._clock.now_ms()
         for connection in tuple(self._open):
@@ -244,12 +242,12 @@ class Connections:
                 connection.abort()
 
     def abort(self) -> None:
-        """Cut all connections off at once; what is still to be answered never is."""
+        """Abort all connections without sending outstanding responses."""
         for connection in tuple(self._open):
             connection.abort()
 
     async def close(self) -> None:
-        """Close all connections: answers already given go out, slow takers are cut off."""
+        """Close all connections after sending queued responses; abort slow ones after 2 s."""
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
         if not self._open:

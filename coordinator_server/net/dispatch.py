@@ -1,12 +1,12 @@
-"""From a frame to its handler, and what happens when that is not possible.
+"""Dispatches frames to handlers, and handles invalid requests and failing handlers.
 
-What serves an API at a version (see `ApiBinding`) is bound when a client first asks for it, so that
-a broker that starts pays for no message and no handler. Here is the first error boundary: what a
-handler raises is logged, and that request alone is answered with UNKNOWN_SERVER_ERROR.
+An API version is bound (see `ApiBinding`) when a client first uses it, so that startup loads no
+messages or handlers. This is the first error boundary: an exception of a handler is logged, and
+only its request is answered with UNKNOWN_SERVER_ERROR.
 
-Large requests, those of more than LARGE_REQUEST_BYTES, are decoded, served and answered in steps,
-so that other connections stay served meanwhile. A handler whose work may be long for another
-reason returns it as steps, too.
+Requests larger than LARGE_REQUEST_BYTES are decoded, served and answered in steps, so that other
+connections are served meanwhile. A handler whose work may be long for another reason also returns
+steps.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _API_VERSIONS_V0 = Struct(">hihhh")
 
 
 class Dispatcher(Generic[B]):
-    """Handles the frames of all connections of one broker, which the handlers get.
+    """Handles the frames of all connections of one broker; handlers get the broker.
 
-    `find_handler(spec)` is asked when an API is bound. `metering` has the clients' quotas.
+    `find_handler(spec)` is called when an API is bound. `metering` applies the clients' quotas.
     """
 
     __slots__ = ("_bindings", "_broker", "_find_handler", "_metering", "_step_runner")
@@ -62,7 +62,7 @@ class Dispatcher(Generic[B]):
         self._bindings: dict[tuple[int, int], ApiBinding[B]] = {}
 
     def dispatch(self, connection: Connection, frame: bytes | bytearray) -> None:
-        """Handle one frame, its length in front. Never raises."""
+        """Handle one frame, including its length prefix. Never raises."""
         try:
             header, position = decode_request_header(frame, _FRAME_LENGTH_BYTES)
         except ProtocolError as error:
@@ -93,7 +93,7 @@ class Dispatcher(Generic[B]):
             call.received(len(frame))
         try:
             steps = binding.handle(self._broker, call, request)
-        except Exception:  # the error boundary: no bug in a handler may stop the broker
+        except Exception:  # error boundary: a bug in a handler must not stop the broker
             _log_failure(call)
             call.fail()
             return
@@ -108,7 +108,7 @@ class Dispatcher(Generic[B]):
         frame: bytes | bytearray,
         position: int,
     ) -> Steps:
-        """A frame that is decoded and handled in steps."""
+        """Decode and handle a large frame in steps."""
         from protocol.codec import step_decoder
 
         decode = step_decoder(binding.spec.request_type, binding.version)
@@ -117,7 +117,7 @@ class Dispatcher(Generic[B]):
         except ProtocolError as error:
             connection.refuse(str(error), binding.spec.name, binding.version)
             return
-        except Exception:  # the same boundary; there is no request yet that could be answered
+        except Exception:  # same error boundary; without a request, no response is possible
             LOG.emit(
                 "request.failed",
                 remote=connection.remote,
@@ -134,7 +134,7 @@ class Dispatcher(Generic[B]):
         )
         if binding.is_metered:
             call.received(len(frame))
-        del request, frame  # so that `dispose` frees the request in steps
+        del request, frame  # drop references, so that `dispose` frees the request in steps
         yield from self._guarded(call, self._handle(binding, call))
 
     def _handle(self, binding: ApiBinding[B], call: Call) -> Steps:
@@ -143,27 +143,27 @@ class Dispatcher(Generic[B]):
             yield from steps
 
     def run(self, call: Call, steps: Steps) -> None:
-        """Do work for a request: in one slice if that is enough, else in steps from now on."""
+        """Run steps for a request: in one slice if they fit, else over several turns."""
         if not self._step_runner.run_now(self._guarded(call, steps)):
             call.is_large = True
 
     def _guarded(self, call: Call, steps: Steps) -> Steps:
-        """The steps of a handler, which end when one raises."""
+        """Run the steps of a handler; fail the request if a step raises."""
         try:
             yield from steps
-        except Exception:  # the same boundary
+        except Exception:  # same error boundary
             _log_failure(call)
             call.fail()
 
     def _bind_anew(self) -> None:
-        """Bind all APIs again, now that other quotas are set; requests under way go on."""
+        """Drop all bindings after quotas changed; requests in progress continue."""
         self._bindings.clear()
 
     def _new_binding(self, connection: Connection, header: RequestHeader) -> ApiBinding[B] | None:
-        """Bind an API at a version; what is not served is refused, as Kafka does.
+        """Bind an API at a version; return None after refusing an unsupported one, as Kafka does.
 
-        Kafka closes the connection without an answer, except for ApiVersions: every client has to
-        be able to find out what is served (KIP-35, KIP-511).
+        Kafka closes the connection without a response, except for ApiVersions: every client must be
+        able to discover the supported versions (KIP-35, KIP-511).
         """
         api_key, version = header.api_key, header.api_version
         spec = SPEC_BY_KEY.get(api_key)
@@ -194,7 +194,7 @@ class Dispatcher(Generic[B]):
 
 
 def _unsupported_api_versions(min_version: int, max_version: int) -> bytes:
-    """The v0 body that any client can read: error 35, and the range of ApiVersions itself."""
+    """Return a v0 body that any client can read: error 35 and the version range of ApiVersions."""
     error = ErrorCode.UNSUPPORTED_VERSION
     return _API_VERSIONS_V0.pack(error, 1, API_VERSIONS_KEY, min_version, max_version)
 

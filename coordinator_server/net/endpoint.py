@@ -1,10 +1,10 @@
-"""Where a client finds a broker."""
+"""The address of a broker for a client."""
 
 from typing import NamedTuple
 
 
 class BrokerEndpoint(NamedTuple):
-    """A broker's id, its address for one client, its rack; `is_stopped` if it does not run."""
+    """A broker's id, its address for one client and its rack; `is_stopped` if it is not running."""
 
     node_id: int
     host: str

@@ -1,8 +1,8 @@
-"""The answer to a request whose handler failed: the API's own response, full of error codes.
+"""Builds the error response to any request: the API's own response with error codes filled in.
 
-Kafka builds it by hand for every request (AbstractRequest.getErrorResponse). Here it follows from
-the declarations: every error code is filled, and where the answer is a list of results, the entries
-of the request give it its entries.
+Kafka has one AbstractRequest.getErrorResponse per request. Here the response is derived from the
+message schemas: every error code is set, and lists of results get one entry per entry of the
+request.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from coordinator_server.steps import run_all
 from protocol.errors import ErrorCode
 from protocol.schema import ArrayType, Field, Message
 
-# Entries of the request (left) whose results stand under another name in the answer (right).
+# Response field -> request fields of another name that hold the corresponding entries.
 _RENAMED = {
     "responses": ("topic_data", "topics", "topic_names", "resources"),
     "partitions": ("partition_indexes",),
@@ -29,7 +29,7 @@ _RENAMED = {
     "replica_election_results": ("topic_partitions",),
     "partition_result": ("partitions",),
 }
-# What an entry that is a plain value is called in the answer.
+# Response fields that hold a request entry that is a plain value, by its type.
 _IDENTITY = {
     str: ("name", "group_id", "key", "transactional_id"),
     int: ("partition_index", "index", "partition_id"),
@@ -38,7 +38,7 @@ _ERROR_CODES = ("error_code", "partition_error_code")
 
 
 class Failure(NamedTuple):
-    """The error that fails a request; some answers have room for a message beside it."""
+    """The error that fails a request, and a message for responses with a message field."""
 
     error: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
     message: str | None = None
@@ -50,14 +50,14 @@ _BUG = Failure()
 def error_response(
     response_type: type[Message], request: Message, version: int, failure: Failure = _BUG
 ) -> Message | None:
-    """An error as the response to a request; None if the API has no field for it."""
+    """Return an error response to a request; None if the API has no error field."""
     return run_all(error_response_steps(response_type, request, version, failure))
 
 
 def error_response_steps(
     response_type: type[Message], request: Message, version: int, failure: Failure = _BUG
 ) -> Generator[None, None, Message | None]:
-    """The same in steps, one for each entry: there may be millions."""
+    """Like `error_response`, in steps: one per entry, because there may be millions of entries."""
     response, has_error = yield from _filled(response_type, request, version, failure)
     return response if has_error else None
 
@@ -65,7 +65,7 @@ def error_response_steps(
 def _filled(
     response_type: type[Message], source: Any, version: int, failure: Failure
 ) -> Generator[None, None, tuple[Message, bool]]:
-    """One message of the response, made after `source`; whether an error code is in it."""
+    """Build one message of the response from `source`; return it and whether it has an error."""
     response = response_type()
     has_error = False
     for field in response_type.FIELDS:
@@ -90,14 +90,14 @@ def _filled(
                 setattr(response, field.name, source)
         elif hasattr(source, field.name):
             value = getattr(source, field.name)
-            # A name that only the request may leave out is empty (Kafka's MetadataRequest).
+            # A null name stays "" if the response field is not nullable (Kafka's MetadataRequest).
             if value is not None or field.nullable_in(version):
                 setattr(response, field.name, value)
     return response, has_error
 
 
 def _entries(field: Field, source: Any) -> Sequence[Any]:
-    """The entries of the request that correspond to a list of the answer."""
+    """Return the entries of the request that correspond to a list of the response."""
     for name in (field.name, *_RENAMED.get(field.name, ())):
         entries: Sequence[Any] | None = getattr(source, name, None)
         if entries:

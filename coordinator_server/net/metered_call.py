@@ -1,10 +1,9 @@
 """A request whose client has a quota.
 
-Source: Kafka's RequestHandlerHelper, KafkaApis.handleProduceRequest and handleFetchRequest.
-
-The answer goes out at once and says how long the client is throttled (KIP-219); then its
-connection is mute for that time. The time that a request takes is the CPU time of its own work in
-our one thread, from its handler to its encoded answer, the steps of a long request together.
+Source: Kafka's RequestHandlerHelper, KafkaApis.handleProduceRequest and handleFetchRequest. The
+response is sent at once and contains the throttle time (KIP-219); then the connection is muted for
+that time. The request time is the CPU time of the request's own work in the event loop thread, from
+its handler to its encoded response, including all steps of a long request.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _FRAME_LENGTH_BYTES = 4
 
 
 class MeteredCall(Call):
-    """A Call that counts what its client uses, and has the client wait."""
+    """A Call that records its client's usage and throttles the client."""
 
     is_metered = True
 
@@ -43,23 +42,23 @@ class MeteredCall(Call):
         self._began_ns = thread_time_ns() if self._counts_time else 0
 
     def received(self, frame_bytes: int) -> None:
-        """Note how long the frame of the request is, with the length in front."""
+        """Record the frame size in bytes, including the length prefix."""
         self._frame_bytes = frame_bytes
 
-    # --- the time it takes ------------------------------------------------------------------------
+    # --- request time -----------------------------------------------------------------------------
 
     @property
     def _counts_time(self) -> bool:
-        """Whether a quota is about it. Whoever is not known yet uses nobody's."""
+        """Whether a quota limits request time. Unauthenticated clients are not charged."""
         return self._metering.request.is_enabled and not self.connection.is_unauthenticated
 
     def begin(self) -> None:
-        """Count the time from now on."""
+        """Start counting CPU time."""
         if self._counts_time:
             self._began_ns = thread_time_ns()
 
     def pause(self) -> None:
-        """Count no more time: others are served. What comes after the answer is counted, too."""
+        """Stop counting CPU time. Time spent after the response was sent is charged immediately."""
         if self._began_ns:
             self._spent_ns += thread_time_ns() - self._began_ns
             self._began_ns = 0
@@ -69,7 +68,7 @@ class MeteredCall(Call):
             self._metering.request.note(user, client_id, used, self._metering.now_ms())
 
     def timed(self, steps: Steps) -> Steps:
-        """The same steps, and the time that they take is counted."""
+        """Yield from `steps` and count their CPU time."""
         while True:
             self.begin()
             try:
@@ -81,11 +80,11 @@ class MeteredCall(Call):
             yield
 
     def run(self, steps: Steps) -> None:
-        """Do work for this request in steps."""
+        """Run work for this request in steps, and count its CPU time."""
         super().run(self.timed(steps))
 
     def _used_percent(self) -> float:
-        """The time since the last call, of one thread that works for a second."""
+        """Return the CPU time since the last call, as percent of one second of one thread."""
         if self._began_ns:
             now_ns = thread_time_ns()
             self._spent_ns += now_ns - self._began_ns
@@ -94,18 +93,18 @@ class MeteredCall(Call):
         self._spent_ns = 0
         return used
 
-    # --- what it uses -----------------------------------------------------------------------------
+    # --- usage ------------------------------------------------------------------------------------
 
     @property
     def _who(self) -> tuple[str, str | None]:
         return self.connection.principal.name, self.caller.client_id
 
     def most_fetched_bytes(self) -> int:
-        """How much may be fetched at once: more would only be throttled, again and again."""
+        """Return the maximum bytes of one fetch; larger fetches would be throttled repeatedly."""
         return int(self._metering.fetch.most_in_windows(*self._who))
 
     def must_throttle_fetch(self, answer_bytes: int) -> bool:
-        """Whether the answer to a fetch has to be empty; then it used nothing of the quota."""
+        """Return whether the fetch response must be empty; an empty response is not charged."""
         metering, now_ms = self._metering, self._metering.now_ms()
         user, client_id = self._who
         throttle_ms = self._request_throttle_ms(now_ms)
@@ -118,12 +117,12 @@ class MeteredCall(Call):
         return throttle_ms > 0
 
     def may_change_partitions(self, count: int) -> bool:
-        """Take the right to create or delete partitions; False if a quota refuses that."""
+        """Charge the creation or deletion of partitions; return False if a quota refuses it."""
         metering = self._metering
         if not metering.changes.is_enabled:
             return True
         if self._changes is None:
-            # What is created on behalf of other requests is created by the newest CreateTopics.
+            # Topics auto-created for other APIs count as created by the newest CreateTopics.
             is_strict = self.api_version >= STRICT_SINCE.get(self.api_name, 0)
             self._changes = MutationQuota(metering.changes, *self._who, is_strict=is_strict)
         return self._changes.take(count, metering.now_ms())
@@ -144,7 +143,7 @@ class MeteredCall(Call):
     # --- the answer -------------------------------------------------------------------------------
 
     def reply(self, response: Message) -> None:
-        """Answer the request, and let its client wait if it is over a quota."""
+        """Send the response, and throttle the client if it is over a quota."""
         throttle_ms = self._throttle_ms
         if throttle_ms is None:
             now_ms = self._metering.now_ms()
@@ -154,14 +153,14 @@ class MeteredCall(Call):
             self._throttle_ms = throttle_ms
         if throttle_ms:
             if hasattr(response, "throttle_time_ms"):
-                response = response.copy()  # others may be answered with the same one
+                response = response.copy()  # the response may be shared with other requests
                 response.throttle_time_ms = throttle_ms
-            if self.amend is None:  # or else this is not yet the answer
+            if self.amend is None:  # otherwise `amend` produces the final response
                 self.connection.mute(throttle_ms)
         super().reply(response)
 
     def reply_nothing(self) -> None:
-        """End the request without an answer; of its client's quotas only that of bytes counts."""
+        """End the request without a response; only the produce quota is charged."""
         throttle_ms = self._produce_throttle_ms(self._metering.now_ms())
         if throttle_ms:
             self.connection.mute(throttle_ms)
@@ -169,7 +168,7 @@ class MeteredCall(Call):
 
 
 def measured(handle: Callable[..., Steps | None]) -> Callable[..., Steps | None]:
-    """A handler whose time is counted."""
+    """Return a handler that counts its CPU time."""
 
     def serve(broker: object, call: MeteredCall, request: Message) -> Steps | None:
         steps = handle(broker, call, request)

@@ -1,9 +1,8 @@
-"""What clients use of their quotas, counted where their requests are handled.
+"""Records the quota usage of clients.
 
-Source: Kafka's QuotaFactory.QuotaManagers, RequestHandlerHelper.
-
-Nothing of it is in the way of APIs that no quota is about: the Dispatcher asks `meters` when it
-binds an API, and binds all of them again when the quotas have changed.
+Source: Kafka's QuotaFactory.QuotaManagers, RequestHandlerHelper. APIs without an applicable quota
+have no overhead: the Dispatcher calls `meters` when it binds an API, and rebinds all APIs when
+quotas change.
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ if TYPE_CHECKING:
 
 _FETCHES = frozenset(("Fetch", "ShareFetch"))
 STRICT_SINCE = {"CreateTopics": 6, "DeleteTopics": 5, "CreatePartitions": 3}
-"""From which version on a client knows THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
+"""First version in which a client understands THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 
 _CHANGES = frozenset((*STRICT_SINCE, "Metadata", "StreamsGroupHeartbeat"))
 _EXEMPT = frozenset(("WriteTxnMarkers",))
-"""What only brokers send."""
+"""APIs that only brokers send."""
 
 
 def _nothing() -> None:
-    """Nobody is to be told."""
+    """Do nothing: no callback is set."""
 
 
 class Metering:
-    """The use of one broker's quotas; that of topic changes, `changes`, is one of the cluster.
+    """Quota usage on one broker; `changes`, the usage of topic changes, is shared by the cluster.
 
-    The managers are made once there are quotas. `on_changed` is called after these have changed,
-    when other APIs may be metered.
+    The managers are created when the first quota is set. `on_changed` is called after quotas have
+    changed, when other APIs may be metered.
     """
 
     produce: QuotaManager
@@ -54,7 +53,7 @@ class Metering:
         self._take()
 
     def quotas_changed(self) -> None:
-        """Take the new quotas; they hold for connections that are open, too."""
+        """Apply the new quotas, also to open connections."""
         self._take()
         self.on_changed()
 
@@ -80,7 +79,7 @@ class Metering:
         self._has_managers = True
 
     def meters(self, spec: ApiSpec) -> bool:
-        """Whether any quota is about an API."""
+        """Return whether any quota applies to an API."""
         if not self._has_managers:
             return False
         name = spec.name
@@ -92,7 +91,7 @@ class Metering:
         )
 
     def metered(self, handle: Callable[..., Any]) -> tuple[Any, Callable[..., Call]]:
-        """The handler of an API, and what makes its calls."""
+        """Return the metered handler of an API and the factory of its calls."""
         from coordinator_server.net.metered_call import MeteredCall, measured
 
         return measured(handle), partial(MeteredCall, self)

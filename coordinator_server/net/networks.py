@@ -1,10 +1,9 @@
-"""The networks that this machine is in, and its gateways, from the kernel's routing tables.
+"""The networks and default gateways of this machine, from the kernel's routing tables.
 
-A broker in a container has to know whether a client is in one of its networks or came through a
-published port. /proc/net/route and /proc/net/ipv6_route say so; where there are no such files (not
-Linux) no network is known, and no address is taken for a gateway.
-
-`ipaddress` is imported with the first question, as in `config.hosts`.
+A broker in a container must know whether a client is in one of its networks or connected through a
+published port. Linux lists the routes in /proc/net/route and /proc/net/ipv6_route; on other systems
+no network is known and no address counts as a gateway. `ipaddress` is imported on first use, as in
+`config.hosts`.
 """
 
 from __future__ import annotations
@@ -22,34 +21,34 @@ if TYPE_CHECKING:
 
     from coordinator_server.config.hosts import Address
 
-_RTF_LOCAL = 0x80000000  # an address of this machine, no network
+_RTF_LOCAL = 0x80000000  # an address of this machine, not a network
 _RTF_REJECT = 0x0200
 
 
 class _RoutingEntry(NamedTuple):
-    """One row of a table; an unspecified gateway (0.0.0.0, ::) is a network that is on the link."""
+    """One routing table row; gateway 0.0.0.0 or :: means that the network is on-link."""
 
     network: IPv4Network | IPv6Network
     gateway: Address
 
 
 class RoutingTable:
-    """The kernel's routes, IPv4 and IPv6, from the texts of its tables."""
+    """The kernel's IPv4 and IPv6 routes, parsed from the table texts."""
 
     def __init__(self, ipv4_table: str = "", ipv6_table: str = "") -> None:
         self._tables = ipv4_table, ipv6_table
 
     @classmethod
     def read(cls, directory: Path = Path("/proc/net")) -> RoutingTable:
-        """The tables as they are now; one that is not there is empty."""
+        """Read the current tables; a missing file counts as empty."""
         return cls(_text(directory / "route"), _text(directory / "ipv6_route"))
 
     def is_gateway(self, host: str) -> bool:
-        """Whether an address is that of a default gateway."""
+        """Return whether an address is a default gateway."""
         return parse_address(host) in self._default_gateways
 
     def is_on_link(self, host: str) -> bool:
-        """Whether an address lies in a network of this machine's own, loopback included."""
+        """Return whether an address is loopback or in an on-link network of this machine."""
         address = parse_address(host)
         if address is None:
             return False
@@ -78,7 +77,7 @@ class RoutingTable:
 
 
 def _ipv4_entries(table: str) -> Iterator[_RoutingEntry]:
-    """Rows of /proc/net/route: hexadecimal numbers in the machine's own byte order."""
+    """Parse /proc/net/route: hexadecimal numbers in host byte order."""
     from ipaddress import IPv4Address, IPv4Network
 
     for line in table.splitlines()[1:]:
@@ -92,7 +91,7 @@ def _ipv4_entries(table: str) -> Iterator[_RoutingEntry]:
 
 
 def _ipv6_entries(table: str) -> Iterator[_RoutingEntry]:
-    """Rows of /proc/net/ipv6_route: network, length, source, length, next hop, ..., flags."""
+    """Parse /proc/net/ipv6_route: network, length, source, length, next hop, ..., flags."""
     from ipaddress import IPv6Address, IPv6Network
 
     for line in table.splitlines():

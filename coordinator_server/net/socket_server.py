@@ -1,4 +1,4 @@
-"""The sockets of one broker: it listens on its listeners and holds the connections.
+"""The listening sockets and client connections of one broker.
 
 Source: Kafka's SocketServer.
 """
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
 _LEAST_BACKLOG = 1024
 
 LOGIN_SECONDS = 0.002
-"""How long steps of SASL may take in a turn of the loop: some ten."""
+"""Time limit for SASL steps per turn of the event loop: about ten steps."""
 
 
 class _OpenListener(NamedTuple):
-    """A listener with its sockets; `address` is the one really bound."""
+    """A listener with its sockets; `address` is the bound address."""
 
     address: Listener
     security: ListenerSecurity
     acceptors: list[Acceptor]
 
     def close(self) -> None:
-        """Accept no more."""
+        """Stop accepting."""
         for acceptor in self.acceptors:
             acceptor.close()
 
 
 class SocketServer:
-    """The listening sockets of one broker, and the connections that came in by them.
+    """The listening sockets of one broker and the connections they accepted.
 
-    `clock` is the machine's time, `dispatch(connection, frame)` handles a request, `gate` says
-    which connections have to wait.
+    `clock` is the machine's clock, `dispatch(connection, frame)` handles a request, and `gate`
+    delays connections over a rate limit.
     """
 
     def __init__(
@@ -75,13 +75,14 @@ class SocketServer:
 
     @property
     def addresses(self) -> tuple[Listener, ...]:
-        """The listeners, with the hosts and ports really bound."""
+        """The listeners with their bound hosts and ports."""
         return tuple(one.address for one in self._open.values())
 
     def start(self, listeners: Iterable[Listener]) -> tuple[Listener, ...]:
-        """Listen on every listener; the hosts and ports really bound.
+        """Listen on every listener; return the bound hosts and ports.
 
-        Raises StartError if an address cannot be had, ConfigError for TLS that cannot be had.
+        Raises StartError if an address cannot be bound, ConfigError for an invalid TLS
+        configuration.
         """
         for listener in listeners:
             self._listen(listener)
@@ -89,10 +90,11 @@ class SocketServer:
         return self.addresses
 
     def follow(self, listeners: Iterable[Listener]) -> Steps:
-        """Have these listeners, by name: close others with their connections, open new ones.
+        """Open and close listeners, by name, to match `listeners`; known listeners stay open.
 
-        A listener that cannot be opened is logged; the next change tries again. A later call takes
-        the place of one that is not done. Source: DynamicListenerConfig.reconfigure.
+        Connections of removed listeners are closed. A listener that cannot be opened is logged and
+        retried at the next change. A later call replaces a call in progress. Source:
+        DynamicListenerConfig.reconfigure.
         """
         wanted = {one.name: one for one in listeners}
         self._changes += 1
@@ -120,7 +122,7 @@ class SocketServer:
         self.connections.open_listener(listener.name)
         acceptors: list[Acceptor] = []
         for bound in bind(listener):
-            # Accepted sockets inherit it: a peer that vanished is noticed one day, even
+            # Accepted sockets inherit this: a vanished peer is detected eventually, even
             # while its request is parked. Kafka's Acceptor does the same.
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             acceptor = Acceptor(
@@ -133,7 +135,7 @@ class SocketServer:
         self._open[listener.name] = _OpenListener(address, security, acceptors)
 
     def _new_protocol(self, security: ListenerSecurity) -> NewProtocol:
-        """What makes the protocol of each connection of a listener."""
+        """Return the protocol factory for the connections of a listener."""
         authenticate = security.authentication(self._clock, self._security, self._logins.await_turn)
 
         def new_connection(slot: Slot | None) -> Connection:
@@ -149,24 +151,24 @@ class SocketServer:
         return lambda slot: TlsTransport(new_connection(slot), security, handshakes, report)
 
     def check(self, config: Config) -> None:
-        """Raise ConfigError unless the listeners can have the certificates of these settings."""
+        """Check the certificates in these settings for every listener. Raises ConfigError."""
         for one in self._open.values():
             one.security.check(config)
 
     def settings_changed(self) -> None:
-        """Take limits of connections and certificates that have changed at run time."""
+        """Apply connection limits and certificates changed at run time."""
         for one in self._open.values():
             one.security.settings_changed(self._config)
         self._gate.settings_changed()
         self.connections.settings_changed()
 
     def accept_no_more(self) -> None:
-        """Close the listening sockets; the connections go on."""
+        """Close the listening sockets; open connections stay open."""
         for one in self._open.values():
             one.close()
         self._open.clear()
         self._changes += 1
 
     async def disconnect(self) -> None:
-        """Close the connections: answers already given go out."""
+        """Close the connections after sending queued responses."""
         await self.connections.close()

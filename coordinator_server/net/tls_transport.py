@@ -1,18 +1,18 @@
-"""TLS between the socket and a connection: a protocol below, a transport above.
+"""TLS between a socket and a connection: a protocol for the socket, a transport for the connection.
 
-The event loops have TLS of their own, but it does not send the alert of a handshake that failed, so
-clients learn nothing (Kafka's SslTransportLayer sends it); it does not tell a connection of itself
-before the handshake is done, so limits and shutdown would miss those that linger in it; and it
-handshakes whenever bytes come, so two hundred clients at once hold all others up. Here the
-connection is there from the start and gets its bytes once the handshake is done, and all handshakes
-of a broker share turns of the loop.
+The TLS of the event loops has three drawbacks. It does not send the alert of a failed handshake, so
+clients cannot tell the cause (Kafka's SslTransportLayer sends the alert). It reports a connection
+only after the handshake, so limits and shutdown would miss connections in the handshake. It
+handshakes whenever bytes arrive, so two hundred simultaneous clients block all others. Here the
+connection exists from the start and receives bytes after the handshake, and all handshakes of a
+broker share turns of the event loop.
 
-Theory of operation. OpenSSL reads from one memory buffer and writes to another. What comes in is
-decrypted a record at a time and handed on until the connection pauses reading; the rest waits
-encrypted. After TURN_SECONDS the others have their turn first; until then the socket is not read,
-and neither is it while the client leaves unread what TLS itself answers. What goes out in small
-pieces is encrypted at once. A long answer waits as it is and is encrypted in steps of STEP_BYTES
-while the socket takes it, so its memory is not needed twice.
+OpenSSL reads from one memory buffer and writes to another. Received data is decrypted record by
+record and passed on until the connection pauses reading; the rest stays encrypted. After
+TURN_SECONDS other connections get their turn; until this connection's next turn the socket is not
+read. The socket is also not read while the client does not read TLS's own responses. Small writes
+are encrypted at once. A long response is kept unencrypted and encrypted in steps of STEP_BYTES as
+the socket accepts data, so that it does not take twice the memory.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ if TYPE_CHECKING:
     from coordinator_server.security.listener_security import ListenerSecurity
 
 RECORD_BYTES = 16 * 1024
-STEP_BYTES = 256 * 1024  # encrypted in one turn, a quarter of a millisecond
-_WRITE_BYTES = 64 * 1024  # handed to the socket at a time
+STEP_BYTES = 256 * 1024  # encrypted in one turn, takes about 0.25 ms
+_WRITE_BYTES = 64 * 1024  # written to the socket at a time
 PIECE_BYTES = 16 * 1024
-"""How much OpenSSL is given at once: in it, or in the handshake, may be hundreds of requests for
-new keys, with nothing in between that the connection would be told of; each takes 0.02 ms."""
+"""Bytes passed to OpenSSL at a time. They may contain hundreds of key update or handshake messages,
+which OpenSSL processes without returning control; each takes 0.02 ms."""
 
 INTERNAL_ERROR = bytes.fromhex("15 0303 0002 02 50")
-"""The alert of Java for what is no TLS. Clients in plain text take it for the length of a frame,
-352518912, by which librdkafka and many who search for the number know what is wrong."""
+"""The alert that Java sends for non-TLS input. Plaintext clients read it as the frame length
+352518912, which librdkafka and web searches recognize."""
 
 HANDSHAKE_SECONDS = 0.004
-"""How long handshakes may take in a turn of the loop: two or three, with keys of RSA."""
+"""Time limit for handshakes per turn of the event loop: two or three with RSA keys."""
 
 
 class TlsTransport(asyncio.Transport, asyncio.Protocol):
-    """The TLS of one connection. `report(connection, reason)` writes why a handshake failed.
+    """The TLS layer of one connection. `report(connection, reason)` logs a failed handshake.
 
-    `turns` are those of all handshakes; connections with more records than are read in one turn
-    wait among them.
+    All handshakes share `turns`; connections with more records than fit in one turn wait in `turns`
+    too.
     """
 
     def __init__(
@@ -82,17 +82,17 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         self._unencrypted: deque[memoryview] = deque()
         self._unencrypted_bytes = 0
 
-    # --- what the loop calls ----------------------------------------------------------------------
+    # --- called by the event loop -----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Tell the connection, which may be refused at once; then wait for the handshake."""
+        """Notify the connection, which may be refused at once, and wait for the handshake."""
         self._socket = cast("asyncio.Transport", transport)
         timeout_s = self._security.handshake_timeout_ms / 1000
         self._timer = asyncio.get_running_loop().call_later(timeout_s, self._timed_out)
         self._connection.connection_made(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the connection; a handshake that the client broke off is reported."""
+        """Notify the connection; report a handshake that the client aborted."""
         if not self._is_established and not self._is_closing and self._first_bytes:
             self._report(self._connection, "the client closed the connection in the TLS handshake")
         self._is_closing = True
@@ -102,9 +102,9 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         self._connection.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Decrypt, or go on with the handshake when it is this connection's turn."""
+        """Decrypt, or queue a turn for the next handshake step."""
         if self._is_closing:
-            return  # nobody would ever read it
+            return  # the data would never be read
         self._take(data)
         if self._is_established:
             if not self._is_reading_paused and not self._is_waiting:
@@ -117,32 +117,32 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         self._await_turn(self._shake_hands)
 
     def eof_received(self) -> None:
-        """The client sends no more: the socket closes."""
+        """Return None, so that the socket closes: the client sends no more data."""
 
     def pause_writing(self) -> None:
-        """The socket takes no more for now."""
+        """Stop encrypting: the write buffer of the socket is full."""
         self._is_socket_full = True
         self._update_flow()
 
     def resume_writing(self) -> None:
-        """The socket takes more: go on with what waits."""
+        """Continue encrypting: the socket accepts data again."""
         self._is_socket_full = False
         self._encrypt()
         if self._is_socket_paused:
             self._await_turn(self._read_on)
 
-    # --- what the connection calls ----------------------------------------------------------------
+    # --- called by the connection -----------------------------------------------------------------
 
     def get_extra_info(self, name: str, default: object = None) -> object:
-        """What the socket knows of itself."""
+        """Return information about the socket."""
         return self._socket.get_extra_info(name, default)
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that the client has not taken yet."""
+        """Return the number of bytes that are not sent yet."""
         return self._unencrypted_bytes + self._socket.get_write_buffer_size()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send encrypted."""
+        """Encrypt and send `data`."""
         if self._is_closing:
             return
         if self._unencrypted or self._is_socket_full or len(data) > RECORD_BYTES:
@@ -157,24 +157,24 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         self._socket.write(self._outgoing.read())
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
-        """Send the parts of a long answer."""
+        """Encrypt and send the parts of a long response."""
         if not self._is_closing:
             for data in list_of_data:
                 self._append(data)
             self._encrypt()
 
     def pause_reading(self) -> None:
-        """Hand no more to the connection; what is encrypted waits, and the socket is not read."""
+        """Stop passing data to the connection and reading the socket."""
         self._is_reading_paused = True
         self._pause_socket()
 
     def resume_reading(self) -> None:
-        """Go on in a turn of its own, as a socket would."""
+        """Continue reading in a separate turn of the event loop, as a socket transport does."""
         self._is_reading_paused = False
         self._await_turn(self._read_on)
 
     def close(self) -> None:
-        """Close when all is sent, with the note that TLS has for it."""
+        """Close after sending all data and the TLS close_notify alert."""
         if not self._is_closing:
             self._is_closing = True
             self._end_handshake()
@@ -185,7 +185,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
                 self._shut_down()
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close immediately."""
         self._is_closing = True
         self._end_handshake()
         self._socket.abort()
@@ -215,7 +215,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             self._report(self._connection, f"the client has no principal: {error}")
             self.close()
             return
-        except BaseException as error:  # a bug must not have it served as somebody else
+        except BaseException as error:  # a bug must not let a wrong principal in
             self._report(self._connection, f"the client has no principal: {error!r}")
             self.abort()
             raise
@@ -237,7 +237,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         self.abort()
 
     def _refuse(self, reason: str) -> None:
-        """End with the alert that OpenSSL has written; with Java's if it has written none."""
+        """Close with the alert that OpenSSL has written, or with Java's alert if there is none."""
         self._report(self._connection, reason)
         self._is_closing = True
         self._end_handshake()
@@ -252,7 +252,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             self._timer = None
 
     def _await_turn(self, step: Callable[[], None]) -> None:
-        """Do the next step, of the handshake or of reading, after the others that wait."""
+        """Queue the next handshake or read step behind other waiting connections."""
         if not self._is_waiting:
             self._is_waiting = True
             self._turns.await_turn(step)
@@ -279,7 +279,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             self._socket.resume_reading()
 
     def _take(self, data: bytes) -> None:
-        """Give OpenSSL what came, or keep what is too much at once."""
+        """Pass received data to OpenSSL, or keep it in pieces if there is too much."""
         if not self._pieces and self._incoming.pending + len(data) <= PIECE_BYTES:
             self._incoming.write(data)
             return
@@ -288,25 +288,25 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         self._pieces.extend(view[start : start + PIECE_BYTES] for start in starts)
 
     def _take_piece(self) -> bool:
-        """Give OpenSSL the next piece of what was kept; False if there is none."""
+        """Pass the next kept piece to OpenSSL; return False if there is none."""
         if not self._pieces:
             return False
         self._incoming.write(self._pieces.popleft())
         return True
 
     def _read(self) -> None:
-        """Hand on what is here, until the connection wants no more of it or its turn is over."""
+        """Decrypt and pass on data until the connection pauses reading or its turn is over."""
         session, incoming = self._session, self._incoming
         end_s = perf_counter() + TURN_SECONDS
         try:
             while not self._is_closing:
                 try:
                     data = session.read(RECORD_BYTES)
-                except ssl.SSLWantReadError:  # half a record, or one of TLS itself
+                except ssl.SSLWantReadError:  # an incomplete record, or a TLS message without data
                     if not self._take_piece():
                         break
                 else:
-                    if not data:  # the client's note that it closes
+                    if not data:  # the client's close_notify
                         self.close()
                         return
                     self._connection.data_received(data)
@@ -323,8 +323,8 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         if self._outgoing.pending and not self._is_closing:
             self._flush()
             if self._is_socket_full:
-                self._pause_socket()  # a client that asks for new keys reads nothing of them
-            if session.version() != "TLSv1.3":  # which has new keys instead, and answers that
+                self._pause_socket()  # a client that requests key updates without reading
+            if session.version() != "TLSv1.3":  # TLS 1.3 has key updates instead
                 self._refuse("the client wants to renegotiate TLS")
 
     def _append(self, data: bytes | bytearray | memoryview) -> None:
@@ -333,7 +333,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             self._unencrypted_bytes += len(data)
 
     def _encrypt(self) -> None:
-        """Encrypt what waits while the socket takes it, at most STEP_BYTES of it."""
+        """Encrypt waiting data while the socket accepts it, at most STEP_BYTES."""
         end_bytes = self._unencrypted_bytes - STEP_BYTES
         while self._unencrypted and not self._is_socket_full and not self._socket.is_closing():
             if self._unencrypted_bytes <= end_bytes:
@@ -345,7 +345,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             self._shut_down()
 
     def _encrypt_some(self) -> None:
-        """Hand the next records to the socket."""
+        """Write the next encrypted records to the socket."""
         waiting = self._unencrypted
         try:
             while waiting and self._outgoing.pending < _WRITE_BYTES:
@@ -372,7 +372,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         self._encrypt()
 
     def _update_flow(self) -> None:
-        """Tell the connection whether its answers are taken."""
+        """Pause or resume writing of the connection."""
         is_full = self._is_socket_full or bool(self._unencrypted)
         if is_full != self._has_paused_connection:
             self._has_paused_connection = is_full
@@ -387,7 +387,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
 
     def _shut_down(self) -> None:
         if self._session.version() is not None:  # the handshake is done
-            with suppress(ssl.SSLError):  # the client's own note has not come: nobody waits for it
+            with suppress(ssl.SSLError):  # do not wait for the client's close_notify
                 self._session.unwrap()
             self._flush()
         self._socket.close()

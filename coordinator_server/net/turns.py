@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Turns:
-    """A queue of steps; those of one iteration of the loop take about `seconds` at most."""
+    """A queue of steps; each iteration of the event loop runs them for about `seconds` at most."""
 
     __slots__ = ("_is_scheduled", "_seconds", "_waiting")
 
@@ -22,18 +22,18 @@ class Turns:
         self._is_scheduled = False
 
     def __bool__(self) -> bool:
-        """Whether a step waits."""
+        """Return whether a step is waiting."""
         return bool(self._waiting)
 
     def await_turn(self, step: Callable[[], None]) -> None:
-        """Call a step after those that wait already."""
+        """Queue a step behind the waiting steps."""
         self._waiting.append(step)
         if not self._is_scheduled:
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._run)
 
     def _run(self) -> None:
-        """One step after the other; what is left is for the next turn of the loop."""
+        """Run queued steps within the time limit; the rest run in the next iteration."""
         end_s = perf_counter() + self._seconds
         try:
             while self._waiting:

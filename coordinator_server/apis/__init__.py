@@ -1,5 +1,5 @@
-"""Handlers, one module per API, same stem as in `protocol.apis`: `handle(broker, call, request)`.
+"""Request handlers, one module per API: `handle(broker, call, request)`.
 
-A handler ends in exactly one `call.reply(...)`, at once or later. The dispatcher imports it when
-the API is first asked for.
+Modules have the same names as in `protocol.apis`. A handler calls `call.reply(...)` exactly once,
+now or later. The dispatcher imports a module when a client first uses its API.
 """

@@ -1,7 +1,7 @@
-"""AddOffsetsToTxn: the offsets of a group become part of a transaction.
+"""AddOffsetsToTxn: add a group's committed offsets to a transaction.
 
-What is added is the partition of the offsets topic that the group lives in. Source: KafkaApis'
-handleAddOffsetsToTxnRequest.
+This adds the partition of the offsets topic that the group id hashes to. Source:
+KafkaApis.handleAddOffsetsToTxnRequest.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PRODUCER_FENCED_SINCE = 2
 
 
 def handle(broker: Broker, call: Call, request: AddOffsetsToTxnRequest) -> None:
-    """To the transaction coordinator."""
+    """Submit the request to the transaction coordinator."""
 
     def done(decision: TransactionDecision) -> None:
         error = decision.error

@@ -1,8 +1,8 @@
-"""AddPartitionsToTxn: partitions become part of a transaction, of many transactions since v4.
+"""AddPartitionsToTxn: add partitions to a transaction; from v4 on, to several transactions.
 
-Up to v3 it comes from producers. Since then brokers of a real cluster send it, to add or to verify
-partitions of what they are asked to append (KIP-890); here they ask each other by a plain call.
-Source: KafkaApis' handleAddPartitionsToTxnRequest.
+Up to v3 producers send this request. From v4 on the brokers of a Kafka cluster send it to add or
+verify partitions before an append (KIP-890); here brokers use a method call instead. Source:
+KafkaApis.handleAddPartitionsToTxnRequest.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ BATCHED_SINCE = 4
 
 
 class TransactionOutcome(NamedTuple):
-    """What became of one transaction: the error of each partition, of the others `error`."""
+    """The result for one transaction; `error` applies to partitions that `errors` lacks."""
 
     error: ErrorCode
     errors: Mapping[TopicPartition, ErrorCode]
 
 
 def handle(broker: Broker, call: Call, request: AddPartitionsToTxnRequest) -> Steps:
-    """To the transaction coordinator, each transaction by itself."""
+    """Submit each transaction separately to the transaction coordinator."""
     if call.api_version >= BATCHED_SINCE:
         transactions = request.transactions
     else:
@@ -77,7 +77,7 @@ def _add(
     transaction: AddPartitionsToTxnTransaction,
     take: Callable[[TransactionOutcome], None],
 ) -> Steps:
-    """Add the partitions of one transaction: all of them, or none."""
+    """Add all partitions of one transaction, or none."""
     partitions: list[TopicPartition] = []
     errors: dict[TopicPartition, ErrorCode] = {}
     access = None
@@ -136,7 +136,7 @@ def _reply(
     transactions: Sequence[AddPartitionsToTxnTransaction],
     outcomes: Mapping[int, TransactionOutcome],
 ) -> Steps:
-    """Answer for all transactions, in their order."""
+    """Send the results of all transactions, in request order."""
     results = []
     for number, transaction in enumerate(transactions):
         error, errors = outcomes[number]

@@ -1,4 +1,4 @@
-"""AddRaftVoter: refused, see `raft_voters`."""
+"""AddRaftVoter: always refused, see `raft_voters`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from coordinator_server.steps import Steps
 
 _LISTENER = "CONTROLLER"
-"""The name that the request has to give a listener: the first of controller.listener.names."""
+"""The listener name that the request must contain: the first of controller.listener.names."""
 
 
 def handle(broker: Broker, call: Call, request: AddRaftVoterRequest) -> Steps:
-    """Answer with the error of the request, or that of a quorum that never changes."""
+    """Respond with the validation error, or the error of a quorum that cannot change."""
     error = cluster_error(request.cluster_id, broker.cluster_id)
     if error is None:
         error = yield from _request_error(request)

@@ -1,4 +1,4 @@
-"""AlterClientQuotas: set and remove quotas of users, client ids and addresses."""
+"""AlterClientQuotas: set and remove quotas of users, client ids and IP addresses."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 
 _MOST_OF_ONE = 1000
-"""How many types and keys of one entity are looked at. There are fewer of either that are known, so
-one that names more is refused."""
+"""Maximum number of entity types and quota keys read per entry. Fewer of each are known, so a
+longer entry is refused anyway."""
 
 
 def handle(broker: Broker, call: Call, request: AlterClientQuotasRequest) -> Steps:
-    """Answer with one result per distinct entity, once the addresses of hosts are known."""
+    """Respond with one result per distinct entity, after resolving host names."""
     addresses: dict[str, str] = {}
     unknown: list[str] = []
     for entry in request.entries:
@@ -58,7 +58,7 @@ def handle(broker: Broker, call: Call, request: AlterClientQuotasRequest) -> Ste
         addresses.update(done.result())
         call.run(_alter(broker, call, request, addresses))
 
-    # Names may take a while to be found.
+    # Name resolution may block, so it runs in a thread.
     loop = asyncio.get_running_loop()
     loop.run_in_executor(None, _resolved, unknown[:MOST_CHANGES]).add_done_callback(resolved)
 
@@ -101,6 +101,6 @@ def _alter(
 
 
 def _resolved(hosts: Iterable[str]) -> dict[str, str]:
-    """The addresses of those that have one."""
+    """Return the addresses of the hosts that can be resolved."""
     found = {host: address_of(host) for host in hosts}
     return {host: address for host, address in found.items() if address is not None}

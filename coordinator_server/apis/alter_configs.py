@@ -1,4 +1,4 @@
-"""AlterConfigs: give topics these configs, and no others."""
+"""AlterConfigs: replace all configs of topics, groups, brokers and client metrics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: AlterConfigsRequest) -> Steps:
-    """Answer with one result per resource; one that the request names twice is not changed."""
+    """Respond with one result per resource; resources named twice are not changed."""
     outcomes = yield from config_writes.apply_all(
         broker, request.resources, _plan, validate_only=request.validate_only
     )

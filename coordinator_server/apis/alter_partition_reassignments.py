@@ -1,7 +1,7 @@
-"""AlterPartitionReassignments: place partitions on other brokers, or cancel that (KIP-455).
+"""AlterPartitionReassignments: move partitions to other brokers, or cancel a move (KIP-455).
 
-Source: Kafka's ReplicationControlManager. All replicas of a partition share one log, so that a
-reassignment waits for nothing but brokers that are stopped.
+Source: Kafka's ReplicationControlManager. All replicas of a partition share one log, so a
+reassignment only waits for brokers that are stopped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: AlterPartitionReassignmentsRequest) -> Steps:
-    """Answer with one result per partition; those without an error are reassigned."""
+    """Reassign partitions and respond with one result per partition."""
     if not request.topics:
         call.reply(AlterPartitionReassignmentsResponse(error_message=""))
         return
@@ -59,7 +59,7 @@ def handle(broker: Broker, call: Call, request: AlterPartitionReassignmentsReque
                 partition = topic.partitions[one.partition_index]
                 error = _refusal(broker, topic, partition, one.replicas, message, may_change_count)
             if error is None and not changes_left:
-                error = ErrorCode.UNKNOWN_SERVER_ERROR, None  # without a text, as in Kafka
+                error = ErrorCode.UNKNOWN_SERVER_ERROR, None  # without a message, as in Kafka
             if error is not None:
                 result.error_code, result.error_message = error
             elif _change(broker, partition, one.replicas):
@@ -89,7 +89,10 @@ def _refusal(
     message: str | None,
     may_change_count: bool,
 ) -> Error | None:
-    """Return why a partition cannot get these replicas; `message` is the error of the replicas."""
+    """Return the error if a partition cannot get these replicas, or None.
+
+    `message` is the validation error of the replicas, if any.
+    """
     if replicas is None:
         if partition.reassignment is None:
             return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None
@@ -117,7 +120,7 @@ def _refusal(
 
 
 def _change(broker: Broker, partition: Partition, replicas: list[int] | None) -> bool:
-    """Reassign a partition or cancel it; return whether there was anything to do."""
+    """Reassign a partition, or cancel its reassignment; return whether anything changed."""
     leadership = broker.topics.leadership
     if replicas is not None:
         return leadership.reassign(partition, tuple(replicas))

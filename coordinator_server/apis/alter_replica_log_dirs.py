@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: there is one log directory, where all replicas lie already (KIP-113).
+"""AlterReplicaLogDirs: accept moves to the only log directory, refuse others (KIP-113).
 
 Source: Kafka's ReplicaManager.alterReplicaLogDirs.
 """
@@ -39,7 +39,7 @@ def _response(
 ) -> Generator[None, None, AlterReplicaLogDirsResponse]:
     """Return the response; `error_of` gets directory, topic and partition.
 
-    Of a partition that is named twice the last directory counts.
+    If a partition is named twice, the last directory counts.
     """
     response = AlterReplicaLogDirsResponse()
     topics: ShardedDict[str, AlterReplicaLogDirTopicResult] = ShardedDict()
@@ -65,7 +65,7 @@ def _response(
 
 
 def _error(broker: Broker, name: str, index: int) -> ErrorCode:
-    """Return why this broker cannot move a replica; NONE if it is where it shall be."""
+    """Return the error if this broker has no such replica, or NONE."""
     partition = broker.topics.partition(name, index)
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

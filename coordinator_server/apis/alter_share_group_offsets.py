@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets: from where an empty share group reads on (KIP-932)."""
+"""AlterShareGroupOffsets: set the start offsets of an empty share group (KIP-932)."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: AlterShareGroupOffsetsRequest) -> None:
-    """To the group."""
+    """Submit the request to the group coordinator."""
     broker.groups.submit(call, request)

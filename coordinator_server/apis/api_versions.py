@@ -1,6 +1,6 @@
-"""ApiVersions: which APIs at which versions, and the features of the cluster (KIP-35, KIP-584).
+"""ApiVersions: the supported API versions and the features of the cluster (KIP-35, KIP-584).
 
-Since version 5 a client says which cluster and which node it means to reach (KIP-1242).
+From version 5 on, a client may name the cluster and node it expects (KIP-1242).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _PRODUCE_KEY = 0
 
-# Name, lowest and highest level that the reference version can run, and the level that runs: those
-# of a new cluster of that version (metadata.version 33 is 4.4-IV2). Level 0 is not finalized.
+# Name, minimum and maximum level supported by the reference version, and the finalized level
+# of a new cluster (metadata.version 33 is 4.4-IV2). Level 0 is not finalized.
 _FEATURES = (
     ("group.version", 0, 1, 1),
     ("kraft.version", 0, 1, 0),
@@ -38,16 +38,16 @@ _FEATURES = (
     ("eligible.leader.replicas.version", 0, 1, 1),
 )
 
-# The Java client keeps the features of the largest epoch that any broker has answered. In Kafka it
-# is an offset of the metadata log; the sum of all levels grows with each of them as well.
+# The Java client keeps the features with the highest epoch. In Kafka the epoch
+# is a metadata log offset; the sum of all levels also grows with each level.
 _FEATURES_EPOCH = sum(level for _, _, _, level in _FEATURES)
 
 
 def handle(broker: Broker, call: Call, request: ApiVersionsRequest) -> None:
-    """Answer with everything in the registry, unless the client is refused.
+    """Respond with all APIs of the registry, unless the client is refused.
 
-    INVALID_REQUEST to a client without a name, REBOOTSTRAP_REQUIRED to one that meant another
-    broker.
+    Responds INVALID_REQUEST to a client without a valid name, and REBOOTSTRAP_REQUIRED to a client
+    that expects another broker.
     """
     version = call.api_version
     if not client_software.is_valid_request(request, version):
@@ -63,14 +63,14 @@ def handle(broker: Broker, call: Call, request: ApiVersionsRequest) -> None:
             api_keys=[
                 ApiVersion(
                     api_key=spec.key,
-                    # Old librdkafka gives up on a broker without Produce v0 (KIP-896); the
-                    # versions below 3 are offered, and refused when used.
+                    # Old librdkafka disconnects from a broker without Produce v0 (KIP-896);
+                    # versions below 3 are advertised, but refused when used.
                     min_version=0 if spec.key == _PRODUCE_KEY else spec.min_version,
                     max_version=spec.max_version,
                 )
                 for spec in SPECS
             ],
-            # A lowest level of 0 breaks clients of version 3 (KAFKA-17011).
+            # A minimum level of 0 breaks clients that use version 3 (KAFKA-17011).
             supported_features=[
                 SupportedFeatureKey(name=name, min_version=least, max_version=most)
                 for name, least, most, _ in _FEATURES
@@ -87,14 +87,14 @@ def handle(broker: Broker, call: Call, request: ApiVersionsRequest) -> None:
 
 
 def feature_levels() -> tuple[tuple[str, int, int, int], ...]:
-    """Return the features: name, lowest and highest level that can run, level that runs."""
+    """Return the features: name, minimum and maximum supported level, finalized level."""
     return _FEATURES
 
 
 def _is_misdirected(broker: Broker, call: Call, request: ApiVersionsRequest) -> bool:
-    """Return whether a client means another cluster, or another node of this cluster.
+    """Return whether a client expects another cluster or another node.
 
-    Kafka does not look before the client has authenticated by SASL.
+    As in Kafka, this is checked only after SASL authentication.
     """
     if request.cluster_id is None or call.connection.is_unauthenticated:
         return False

@@ -1,8 +1,8 @@
-"""Changing configs while the broker runs: which change is allowed, and what comes of it.
+"""Validates config changes and computes their result.
 
-Topics, groups, client metrics and brokers can be changed; `config.dynamic_checks` says what of a
-broker. Orders of the checks and texts are those of Kafka (ConfigAdminManager and
-ConfigurationControlManager), as its answers show them.
+Configs of topics, groups, client metrics and brokers can be changed; `config.dynamic_checks`
+defines which broker configs are dynamic. The order of checks and the error messages are Kafka's
+(ConfigAdminManager and ConfigurationControlManager).
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ _KNOWN_SETTINGS: dict[int, Collection[str]] = {
     GROUP: GROUP_SETTINGS,
     CLIENT_METRICS: CLIENT_METRICS_SETTINGS,
 }
-"""The names of configs that a resource may have, by its type."""
+"""The valid config names by resource type."""
 
 GroupId = str
 
 
 class BrokerName(NamedTuple):
-    """The resource name of a broker; "" stands for all brokers."""
+    """The resource name of a broker; "" means all brokers."""
 
     name: str
 
 
 Outcome = tuple[int, str | None]
-"""Error code and its text; (0, None) for a change that is made, or might be."""
+"""Error code and message; (0, None) if the change is valid or was made."""
 
 DONE: Outcome = (ErrorCode.NONE, None)
 
@@ -73,7 +73,7 @@ TOO_LONG: Outcome = (
 
 
 class ConfigOperation(IntEnum):
-    """What is done to a config (Kafka's AlterConfigOp.OpType)."""
+    """The operation on a config (Kafka's AlterConfigOp.OpType)."""
 
     SET = 0
     DELETE = 1
@@ -85,15 +85,15 @@ _OPERATIONS = frozenset(ConfigOperation)
 
 
 class SubscriptionName(NamedTuple):
-    """A subscription to client metrics."""
+    """The name of a client metrics subscription."""
 
     name: str
 
 
 class Planned(NamedTuple):
-    """Configs that a resource is to have, and those `before`, when the change was checked.
+    """A validated change: the new `configs` of a resource, and its configs `before`.
 
-    Without a target it is the log of the process.
+    Target None is the logger of the process.
     """
 
     target: Topic | GroupId | SubscriptionName | BrokerName | None
@@ -101,7 +101,7 @@ class Planned(NamedTuple):
     configs: dict[str, str]
 
     def is_current(self, broker: Broker) -> bool:
-        """Return whether the resource still has the configs that it had; a topic must exist."""
+        """Return whether the resource still has the configs `before`; a topic must still exist."""
         if self.target is None:
             return self.before == {ROOT_LOGGER: LOG.kafka_level}
         if isinstance(self.target, BrokerName):
@@ -117,7 +117,7 @@ class Planned(NamedTuple):
 def change(
     broker: Broker, kind: int, name: str, changes: Sequence[AlterableConfig]
 ) -> Generator[None, None, Outcome | Planned]:
-    """Plan changes of what a resource has of its own (IncrementalAlterConfigs)."""
+    """Validate incremental changes of a resource's configs (IncrementalAlterConfigs)."""
     refused = yield from _list_error(
         (one.name, one.config_operation != ConfigOperation.DELETE and one.value is None)
         for one in changes
@@ -145,7 +145,7 @@ def change(
             yield
             if one.name not in known:
                 if has_unknown:
-                    continue  # the first is enough to refuse all, and there may be millions
+                    continue  # one unknown name refuses the change; there may be millions
                 has_unknown = one.config_operation == ConfigOperation.SET
             refused = _apply(broker.config, configs, one, is_of_topic=kind != CLIENT_METRICS)
             if refused is not None:
@@ -165,7 +165,7 @@ def change(
 def replace(
     broker: Broker, kind: int, name: str, configs: Sequence[GivenConfig]
 ) -> Generator[None, None, Outcome | Planned]:
-    """Plan that a resource has these configs of its own, and no others (AlterConfigs)."""
+    """Validate the replacement of all configs of a resource (AlterConfigs)."""
     refused = yield from _list_error((one.name, one.value is None) for one in configs)
     if refused is not None:
         return refused
@@ -184,9 +184,9 @@ def replace(
 
 
 def is_malformed(resource: Any) -> Generator[None, None, bool]:
-    """Whether a change is wrong in a way that Kafka tells everybody, whoever may make it.
+    """Return whether a change is invalid in a way that Kafka reports before authorization.
 
-    Source: ConfigAdminManager.preprocess; the rights are asked for later, by the controller.
+    Source: ConfigAdminManager.preprocess; the controller authorizes the request later.
     """
     refused = yield from _list_error(
         (
@@ -204,7 +204,7 @@ def is_malformed(resource: Any) -> Generator[None, None, bool]:
 def _list_error(
     configs: Iterable[tuple[str, bool]],
 ) -> Generator[None, None, Outcome | None]:
-    """Why these names of configs, and whether a value is missing, cannot stand in one list."""
+    """Return the error of a list of (config name, value is missing) pairs, or None."""
     counts: Counts[str] = Counts()
     nulls = ListedNames()
     is_twice = False
@@ -224,9 +224,10 @@ def _list_error(
 def _apply(
     config: Config, configs: dict[str, str], one: AlterableConfig, *, is_of_topic: bool
 ) -> Outcome | None:
-    """Apply one change to a resource's own configs; return why it cannot be made.
+    """Apply one change to a resource's configs; return the error, or None.
 
-    Lists are those of topics, whose names groups share: for client metrics Kafka knows no types.
+    List types are those of topic configs, whose names groups share; Kafka defines no types for
+    client metrics.
     """
     if one.config_operation == ConfigOperation.DELETE:
         configs.pop(one.name, None)
@@ -247,7 +248,7 @@ def _apply(
 
 
 def _combined(operation: ConfigOperation, current: str, given: str) -> str:
-    """Return a list with items appended, or without those that are subtracted."""
+    """Return a list with the given items appended, or with these items removed."""
     items, named = _items(current) if current else [], _items(given)
     if operation is ConfigOperation.APPEND:
         items += [item for item in dict.fromkeys(named) if item not in items]
@@ -263,7 +264,7 @@ def _items(text: str) -> list[str]:
 def _planned(
     broker: Broker, name: str, configs: dict[str, str], before: Mapping[str, str] | None = None
 ) -> Outcome | Planned:
-    """Check a topic's new configs; `before` are those that they were made from, if any."""
+    """Validate a topic's new configs; `before` are the configs they were derived from, if any."""
     if not name:
         return ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed."
     message = name_error(name)
@@ -284,7 +285,7 @@ def _planned(
 def _planned_group(
     broker: Broker, name: GroupId, configs: dict[str, str], before: Mapping[str, str]
 ) -> Outcome | Planned:
-    """Check a group's new configs; there need be no such group."""
+    """Validate a group's new configs; the group need not exist."""
     if not name:
         return ErrorCode.INVALID_REQUEST, "Default group resources are not allowed."
     try:
@@ -297,7 +298,7 @@ def _planned_group(
 def _planned_subscription(
     broker: Broker, name: str, configs: dict[str, str], before: Mapping[str, str]
 ) -> Outcome | Planned:
-    """Check the new configs of a subscription to client metrics."""
+    """Validate the new configs of a client metrics subscription."""
     try:
         check(name, configs)
     except RefusedConfigsError as error:
@@ -310,7 +311,7 @@ def _planned_subscription(
 def _change_broker(
     broker: Broker, name: str, changes: Sequence[AlterableConfig]
 ) -> Generator[None, None, Outcome | Planned]:
-    """Plan changes of what a broker, or all of them, were given at run time."""
+    """Validate incremental changes of the dynamic configs of a broker, or of all brokers."""
     error = _broker_error(broker, name)
     if error is not None:
         return error
@@ -347,7 +348,7 @@ def _change_broker(
 def _replace_broker(
     broker: Broker, name: str, given: Sequence[GivenConfig]
 ) -> Generator[None, None, Outcome | Planned]:
-    """Plan that a broker, or all of them, have these dynamic configs, and no others."""
+    """Validate the replacement of the dynamic configs of a broker, or of all brokers."""
     error = _broker_error(broker, name)
     if error is not None:
         return error
@@ -363,7 +364,7 @@ def _planned_broker(
     before: Mapping[str, str],
     touches_min_in_sync: bool,
 ) -> Generator[None, None, Outcome | Planned]:
-    """Check the new dynamic configs of a broker: those that are too many need no other check."""
+    """Validate the new dynamic configs of a broker; skip value checks if there are too many."""
     if len(configs) <= len(before) + MAX_RECORDS_PER_REQUEST:
         checked = {one: text for one, text in configs.items() if not is_too_long(text)}
         problem = yield from broker.dynamic_configs.error(broker.node_id, name, checked)
@@ -379,7 +380,7 @@ def _planned_broker(
 
 
 def is_too_long(text: str) -> bool:
-    """Return whether a value has more UTF-16 units than Kafka's controller takes."""
+    """Return whether a value has more UTF-16 code units than Kafka's controller accepts."""
     if len(text) * 2 <= _VALUE_CHARACTERS or len(text) > _VALUE_CHARACTERS:
         return len(text) > _VALUE_CHARACTERS
     return len(text) + sum(one > "\uffff" for one in text) > _VALUE_CHARACTERS
@@ -394,7 +395,7 @@ def _broker_error(broker: Broker, name: str) -> Outcome | None:
 def _change_logger(
     broker: Broker, name: str, changes: Sequence[AlterableConfig]
 ) -> Generator[None, None, Outcome | Planned]:
-    """Plan changes of log levels, which are not kept across restarts."""
+    """Validate changes of log levels. Log levels are not kept across restarts."""
     error = _node_error(broker, name, "Unexpected node id. Expected {}, but received {}")
     if error is not None:
         return error

@@ -1,4 +1,4 @@
-"""Write the changes of configs that `config_changes` has planned; requests may come in between."""
+"""Writes config changes validated by `config_changes`, revalidating those that became stale."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TWICE: Outcome = (ErrorCode.INVALID_REQUEST, "Each resource must appear at most 
 
 
 class ConfigResource(Protocol):
-    """What a request names."""
+    """A config resource named in a request."""
 
     resource_type: int
     resource_name: str
@@ -45,9 +45,9 @@ def apply_all(
     *,
     validate_only: bool,
 ) -> Generator[None, None, list[Outcome]]:
-    """Change the configs of resources with one write; the outcome of each.
+    """Change the configs of all resources; return one outcome per resource.
 
-    One that the request names twice is not changed. `plan` checks the change of one resource.
+    Resources named twice are not changed. `plan` validates the change of one resource.
     """
     counts: Counts[tuple[int, str]] = Counts()
     for one in resources:
@@ -73,7 +73,7 @@ def apply_all(
         for number in list(planned):
             _renew(broker, resources[number], plan, planned, outcomes, number)
             yield
-        # Between these checks and the writes no other request is served.
+        # No other request is served between this check and the writes.
         for number in list(planned):
             _renew(broker, resources[number], plan, planned, outcomes, number)
         yield from _write(broker, planned, outcomes)
@@ -82,7 +82,7 @@ def apply_all(
 
 
 def _kept(outcome: Outcome | Planned) -> Outcome | Planned:
-    """Refuse a new value that is too long (ConfigurationControlManager.validateAlterConfig)."""
+    """Refuse new values that are too long (ConfigurationControlManager.validateAlterConfig)."""
     if isinstance(outcome, Planned) and any(
         is_too_long(text) and outcome.before.get(name) != text
         for name, text in outcome.configs.items()
@@ -99,7 +99,7 @@ def _renew(
     outcomes: list[Outcome],
     number: int,
 ) -> None:
-    """Plan a change again if another request has changed its resource since."""
+    """Validate a change again if another request has changed the resource."""
     if planned[number].is_current(broker):
         return
     outcome = _kept(run_all(plan(broker, resource)))
@@ -111,9 +111,9 @@ def _renew(
 
 
 def _write(broker: Broker, planned: Mapping[int, Planned], outcomes: list[Outcome]) -> Steps:
-    """Set the configs of resources, with one write for all of a type; the first step writes.
+    """Write the planned configs, one write per resource type; the first step does all writes.
 
-    What cannot be written has the error as its outcome, and others of its type too.
+    If a write fails, all resources of its type get the error as outcome.
     """
     following: list[Steps] = []
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: ConsumerGroupDescribeRequest) -> Steps:
-    """To each group; the answer goes out when all of them have described themselves."""
+    """Describe each group; the response is sent when all groups have been described."""
 
     def finish(groups: list[DescribedConsumerGroup]) -> None:
         call.reply(ConsumerGroupDescribeResponse(groups=groups))
@@ -28,4 +28,4 @@ def handle(broker: Broker, call: Call, request: ConsumerGroupDescribeRequest) ->
     for index, group_id in enumerate(request.group_ids):
         group = DescribeConsumerGroup(group_id, request.include_authorized_operations)
         broker.groups.submit(fan_in.part(index), group)
-        yield  # each may have hundreds of members
+        yield  # a group may have hundreds of members

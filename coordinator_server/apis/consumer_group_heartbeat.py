@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: a member joins a consumer group, stays in it, or leaves it (KIP-848)."""
+"""ConsumerGroupHeartbeat: join, stay in or leave a consumer group (KIP-848)."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: ConsumerGroupHeartbeatRequest) -> None:
-    """To the group."""
+    """Submit the request to the group coordinator."""
     broker.groups.submit(call, request)

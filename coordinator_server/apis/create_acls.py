@@ -31,7 +31,7 @@ _TOO_MANY = "Unable to perform excessively large batch operation."
 
 
 def handle(broker: Broker, call: Call, request: CreateAclsRequest) -> Steps:
-    """Add what is valid; one that is there already is a success."""
+    """Add the valid ACLs; an ACL that already exists counts as success."""
     for one in request.creations:
         if not (
             one.resource_type
@@ -39,7 +39,7 @@ def handle(broker: Broker, call: Call, request: CreateAclsRequest) -> Steps:
             and one.operation
             and one.permission_type
         ):
-            # Kafka takes the number of UNKNOWN for a damaged request.
+            # Kafka treats the code of UNKNOWN as a malformed request.
             call.connection.refuse("an ACL of an unknown type", call.api_name, call.api_version)
             return
         yield
@@ -90,7 +90,7 @@ def _acl(one: AclCreation) -> Acl:
 
 
 def _refuse(call: Call, request: CreateAclsRequest, error: ErrorCode, message: str | None) -> Steps:
-    """Answer the same for each ACL."""
+    """Send the same error for each ACL."""
     results = []
     for _ in request.creations:
         results.append(AclCreationResult(error_code=error, error_message=message))

@@ -1,6 +1,6 @@
-"""CreateDelegationToken: a token to log in with (KIP-48), perhaps for somebody else (KIP-373).
+"""CreateDelegationToken: create a token for the client or another owner (KIP-48, KIP-373).
 
-Source: KafkaApis.handleCreateTokenRequest and the handler of ControllerApis.
+Source: KafkaApis.handleCreateTokenRequest and the handler in ControllerApis.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _MOST_RENEWERS = MOST_TOKEN_BYTES // len('"User:",')
 
 
 def handle(broker: Broker, call: Call, request: CreateDelegationTokenRequest) -> Steps:
-    """Make a token for the client, or for whom it names."""
+    """Create a token for the client, or for the owner named in the request."""
     requester = owner = call.connection.principal
     if request.owner_principal_name:
-        if request.owner_principal_type is None:  # Kafka's KafkaPrincipal cannot be made
+        if request.owner_principal_type is None:  # Kafka's KafkaPrincipal rejects a null type
             error = ErrorCode.UNKNOWN_SERVER_ERROR
             call.reply(_answer(error, ANONYMOUS, ANONYMOUS, NO_TIME))
             return
@@ -72,7 +72,7 @@ def handle(broker: Broker, call: Call, request: CreateDelegationTokenRequest) ->
 
 
 def _refusal(broker: Broker, call: Call, owner: Principal) -> ErrorCode:
-    """Why the client may not have a token of this owner, NONE if it may."""
+    """Return the error if the client must not create a token for this owner, or NONE."""
     if not are_allowed(broker, call):
         return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     if owner != call.connection.principal:

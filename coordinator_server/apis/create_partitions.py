@@ -1,4 +1,4 @@
-"""CreatePartitions: give topics more partitions (Kafka's ReplicationControlManager)."""
+"""CreatePartitions: add partitions to topics (Kafka's ReplicationControlManager)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _THROTTLED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
 class _AddedPartitions(NamedTuple):
-    """Partitions that a topic may get, which had `before` when that was checked."""
+    """The planned new partitions of a topic that had `before` partitions at validation."""
 
     topic: Topic
     before: int
@@ -37,7 +37,7 @@ class _AddedPartitions(NamedTuple):
 
 
 def handle(broker: Broker, call: Call, request: CreatePartitionsRequest) -> Steps:
-    """Answer with one result per distinct name, those that the request names twice first."""
+    """Respond with one result per distinct name, duplicate names first."""
     counts: Counts[str] = Counts()
     twice: Counts[str] = Counts()
     results: list[CreatePartitionsTopicResult] = []
@@ -76,7 +76,7 @@ def handle(broker: Broker, call: Call, request: CreatePartitionsRequest) -> Step
             continue
         records += asked.count - before
         if records > MAX_RECORDS_PER_REQUEST:
-            result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR  # without a text, as in Kafka
+            result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR  # without a message, as in Kafka
             continue
         places = None if chosen is None else dict(enumerate(chosen, before))
         leadership = broker.topics.placed(topic, asked.count, places)
@@ -91,7 +91,10 @@ def handle(broker: Broker, call: Call, request: CreatePartitionsRequest) -> Step
 def _error(
     topic: Topic | None, count: int, chosen: list[list[int]] | None, message: str | None
 ) -> Error | None:
-    """Why a topic cannot have `count` partitions; `message` is the error of the replicas."""
+    """Return the error if a topic cannot have `count` partitions, or None.
+
+    `message` is the validation error of the replicas, if any.
+    """
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
     before = len(topic.partitions)
@@ -112,7 +115,7 @@ def _error(
 
 
 def _add(broker: Broker, planned: list[_AddedPartitions]) -> Steps:
-    """Add what is planned and still missing: other requests ran between the steps."""
+    """Add the planned partitions, except those that another request has added meanwhile."""
     added: dict[Topic, Leaderships] = {}
     for topic, before, leadership, result in planned:
         missing = leadership[len(topic.partitions) - before :]

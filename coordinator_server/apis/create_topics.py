@@ -1,7 +1,7 @@
-"""CreateTopics: check what is asked, create the topics, answer with what they became.
+"""CreateTopics: validate and create topics.
 
-The order of the checks and their texts are those of Kafka's ReplicationControlManager. Topics
-that a request names twice are refused, and answered after the others.
+The order of checks and the error messages are those of Kafka's ReplicationControlManager. Topics
+named twice in a request are refused, and their results come last.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _THROTTLED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 _TOO_MANY_PARTITIONS = "Excessively large number of partitions per request."
 
 
-class _Refused(Exception):  # noqa: N818  # it ends the checks of one topic, it is no failure
-    """A topic that cannot be created, with what is answered."""
+class _Refused(Exception):  # noqa: N818  # ends validation, not an error
+    """Validation of a topic has failed; `error` is the response."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ class _Refused(Exception):  # noqa: N818  # it ends the checks of one topic, it 
 
 
 def handle(broker: Broker, call: Call, request: CreateTopicsRequest) -> Steps:
-    """Answer with one result per distinct name; what is too much at once is refused as a whole."""
+    """Respond with one result per distinct name; an oversized request is refused as a whole."""
     counts: Counts[str] = Counts()
     planned: dict[str, Topic] = {}
     errors: dict[str, CreationError] = {}
@@ -87,14 +87,17 @@ def create(
     planned: dict[str, Topic],
     errors: dict[str, CreationError],
 ) -> Generator[None, None, str | None]:
-    """Create what can be created, which is `planned` with no error; why the whole is refused."""
+    """Create the valid topics, which are the `planned` ones without an entry in `errors`.
+
+    Returns the message if the whole request is refused, otherwise None.
+    """
     partitions = 0
     for asked in request.topics:
         counts.add(asked.name)
         if asked.num_partitions == -1 and not asked.assignments:
             partitions += broker.config.integer("num.partitions")
         else:
-            # A negative number is refused later, and makes no room for others.
+            # A negative number is refused later and must not offset the other topics.
             partitions += len(asked.assignments) or max(asked.num_partitions, 0)
         yield
     if partitions > _MAX_PARTITIONS_PER_REQUEST:
@@ -116,7 +119,7 @@ def _plan_all(
     planned: dict[str, Topic],
     errors: dict[str, CreationError],
 ) -> Generator[None, None, str | None]:
-    """Check each topic; why the whole request is refused."""
+    """Validate each topic; return the message if the whole request is refused."""
     records = 0
     for asked in request.topics:
         yield
@@ -139,7 +142,7 @@ def _plan_all(
 
 
 def _plan(broker: Broker, asked: CreatableTopic) -> Generator[None, None, Topic]:
-    """Check one topic; raises _Refused or TopicConfigError."""
+    """Validate one topic. Raises _Refused or TopicConfigError."""
     error = broker.topics.creation_error(asked.name)
     if error is not None:
         raise _Refused(*error)
@@ -156,7 +159,7 @@ def _plan(broker: Broker, asked: CreatableTopic) -> Generator[None, None, Topic]
 
 
 def _assigned(broker: Broker, asked: CreatableTopic) -> Generator[None, None, dict[int, list[int]]]:
-    """Partition -> brokers of a topic whose replicas were placed by hand."""
+    """Return partition -> brokers of a topic with manual replica assignment. Raises _Refused."""
     manual = "A manual partition assignment was specified, but"
     if asked.replication_factor != -1:
         raise _Refused(ErrorCode.INVALID_REQUEST, f"{manual} replication factor was not set to -1.")
@@ -170,7 +173,7 @@ def _assigned(broker: Broker, asked: CreatableTopic) -> Generator[None, None, di
 
 
 def _counted(broker: Broker, asked: CreatableTopic) -> tuple[int, int]:
-    """Partitions and replicas of a topic that names only their numbers, -1 for the default."""
+    """Return partition count and replication factor; -1 means the default. Raises _Refused."""
     replication_factor = asked.replication_factor
     if replication_factor == 0 or replication_factor < -1:
         raise _Refused(
@@ -184,7 +187,7 @@ def _counted(broker: Broker, asked: CreatableTopic) -> tuple[int, int]:
         )
     brokers = len(broker.topics.broker_ids)
     if replication_factor == -1:
-        # A default made for a bigger cluster must not keep topics from being created here.
+        # A default meant for a bigger cluster must not prevent creating topics here.
         replication_factor = min(broker.config.integer("default.replication.factor"), brokers)
     if replication_factor > brokers:
         raise _Refused(

@@ -1,4 +1,4 @@
-"""DeleteAcls: remove the ACLs that filters let pass."""
+"""DeleteAcls: remove the ACLs that match filters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TOO_MANY = f"Cannot remove more than {MAX_RECORDS_PER_REQUEST} acls in a single
 
 
 def handle(broker: Broker, call: Call, request: DeleteAclsRequest) -> Steps:
-    """Answer with what was removed; an ACL that several filters let pass is in each answer."""
+    """Respond with the removed ACLs; an ACL that matches several filters is in each result."""
     for one in request.filters:
         if has_unknown(one):
             call.connection.refuse("a filter has an unknown type", call.api_name, call.api_version)
@@ -69,7 +69,7 @@ def handle(broker: Broker, call: Call, request: DeleteAclsRequest) -> Steps:
 def _failed(
     request: DeleteAclsRequest, error: ErrorCode, message: str
 ) -> Generator[None, None, DeleteAclsResponse]:
-    """The same for each filter."""
+    """Return the same error for each filter."""
     results = []
     for _ in request.filters:
         results.append(DeleteAclsFilterResult(error_code=error, error_message=message))
@@ -78,7 +78,7 @@ def _failed(
 
 
 def _take(result: DeleteAclsFilterResult, found: dict[Acl, None], acl: Acl) -> None:
-    """Note an ACL that a filter lets pass."""
+    """Record an ACL that matches a filter."""
     found[acl] = None
     result.matching_acls.append(_matching(acl))
 

@@ -1,4 +1,4 @@
-"""DeleteGroups: end groups that have no members, with their offsets."""
+"""DeleteGroups: delete groups without members, including their offsets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: DeleteGroupsRequest) -> Steps:
-    """To each group, once per name."""
+    """Delete each group, once per distinct name."""
     names = list(dict.fromkeys(request.groups_names))
 
     def finish(results: list[DeletableGroupResult]) -> None:

@@ -1,6 +1,7 @@
-"""DeleteRecords: move the first offset of partitions; what lies below is hidden at once.
+"""DeleteRecords: advance the log start offset of partitions.
 
-Its files go with the next round of maintenance. Answers as Kafka's ReplicaManager.deleteRecords.
+Records below are no longer readable; their segment files are deleted by the next maintenance run.
+Responds like Kafka's ReplicaManager.deleteRecords.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _NO_OFFSET = -1
 
 
 def handle(broker: Broker, call: Call, request: DeleteRecordsRequest) -> Steps:
-    """Answer with the first offset of each partition; of one named twice the last counts."""
+    """Respond with the log start offset of each partition; if named twice, the last counts."""
     counts: Counts[tuple[str, int]] = Counts()
     for topic in request.topics:
         for asked in topic.partitions:
@@ -55,7 +56,7 @@ def handle(broker: Broker, call: Call, request: DeleteRecordsRequest) -> Steps:
             yield
         yield
     if moved:
-        # What was deleted stays deleted, whatever happens to the process.
+        # Deleted records must stay deleted after a crash.
         error = yield from broker.topics.checkpoint_log_starts(moved)
         if error is not ErrorCode.NONE:
             yield from _refuse(response, error)
@@ -65,7 +66,7 @@ def handle(broker: Broker, call: Call, request: DeleteRecordsRequest) -> Steps:
 
 
 def _refuse(response: DeleteRecordsResponse, error: ErrorCode) -> Steps:
-    """Answer with an error for each partition whose first offset has moved, and is not kept."""
+    """Set the error on each partition whose new log start offset could not be stored."""
     for topic in response.topics:
         for result in topic.partitions:
             if result.error_code == ErrorCode.NONE:

@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets: an empty share group forgets topics (KIP-932)."""
+"""DeleteShareGroupOffsets: delete the offsets of topics in an empty share group (KIP-932)."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: DeleteShareGroupOffsetsRequest) -> None:
-    """To the group."""
+    """Submit the request to the group coordinator."""
     broker.groups.submit(call, request)

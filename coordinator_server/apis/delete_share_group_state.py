@@ -1,4 +1,4 @@
-"""DeleteShareGroupState: the state of share partitions is forgotten."""
+"""DeleteShareGroupState: delete the state of share partitions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: DeleteShareGroupStateRequest) -> Steps:
-    """Answer once all tombstones are written."""
+    """Respond once all tombstones are written."""
     response = DeleteShareGroupStateResponse()
     if not names_partitions(request.group_id, request.topics):
         call.reply(response)

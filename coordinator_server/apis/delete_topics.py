@@ -1,5 +1,6 @@
-"""DeleteTopics: by name, from version 6 also by topic id. Internal topics can be deleted, as in
-Kafka.
+"""DeleteTopics: delete topics by name, from version 6 on also by topic id.
+
+Internal topics can be deleted, as in Kafka.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: DeleteTopicsRequest) -> Steps:
-    """Answer with one result per topic; what is ambiguous is refused (Kafka's ControllerApis)."""
+    """Respond with one result per topic; ambiguous entries are refused (ControllerApis)."""
     asked: Iterable[DeleteTopicState] = request.topics
     if call.api_version < 6:
         asked = (DeleteTopicState(name=name) for name in request.topic_names)
@@ -86,7 +87,7 @@ def _delete(broker: Broker, call: Call, asked: list[DeleteTopicState]) -> Steps:
             elif len(deleted) < MAX_RECORDS_PER_REQUEST:
                 deleted[topic] = result
             else:
-                result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR  # without a text, as in Kafka
+                result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR  # without a message, as in Kafka
         yield
     yield from _delete_found(broker, deleted)
     for result in refused:
@@ -98,7 +99,7 @@ def _delete(broker: Broker, call: Call, asked: list[DeleteTopicState]) -> Steps:
 
 
 def _delete_found(broker: Broker, found: dict[Topic, DeletableTopicResult]) -> Steps:
-    """Delete these topics, but those that another request has deleted between the steps."""
+    """Delete these topics, except those that another request has deleted meanwhile."""
     topics: list[Topic] = []
     for topic, result in found.items():
         if broker.topics.topic(topic.name) is topic:
@@ -123,7 +124,7 @@ def _find(broker: Broker, state: DeleteTopicState) -> Topic | None:
 def _ambiguity(
     state: DeleteTopicState, names: Counts[str | None], ids: Counts[bytes]
 ) -> str | None:
-    """Why it is not clear what shall be deleted; None when it is."""
+    """Return the message if an entry is ambiguous, or None."""
     if state.name is None:
         if state.topic_id == ZERO_UUID:
             return "Neither topic name nor id were specified."

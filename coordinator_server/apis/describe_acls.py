@@ -1,4 +1,4 @@
-"""DescribeAcls: the ACLs that a filter lets pass, by resource."""
+"""DescribeAcls: list the ACLs that match a filter, by resource."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _STEP_ACLS = 2000
 
 
 def handle(broker: Broker, call: Call, request: DescribeAclsRequest) -> Steps:
-    """Answer with the ACLs; SECURITY_DISABLED without an authorizer."""
+    """Respond with the ACLs, or SECURITY_DISABLED without an authorizer."""
     if has_unknown(request):
         call.connection.refuse("the filter has an unknown type", call.api_name, call.api_version)
         return
@@ -73,7 +73,7 @@ def handle(broker: Broker, call: Call, request: DescribeAclsRequest) -> Steps:
 
 
 def each_match(authorizer: Authorizer, wanted: AclFilter, take: Callable[[Acl], None]) -> Steps:
-    """Give each ACL that a filter lets pass, the oldest first, in steps."""
+    """Call `take` with each ACL that matches a filter, oldest first, in steps."""
     for number, acl in enumerate(authorizer.acls, start=1):
         if wanted.matches(acl):
             take(acl)
@@ -82,7 +82,7 @@ def each_match(authorizer: Authorizer, wanted: AclFilter, take: Callable[[Acl], 
 
 
 def has_unknown(one: DescribeAclsRequest | DeleteAclsFilter) -> bool:
-    """Whether a filter has the number of UNKNOWN: Kafka takes that for a damaged request."""
+    """Return whether a filter contains code UNKNOWN, which Kafka treats as a malformed request."""
     return not (
         one.resource_type_filter
         and one.pattern_type_filter
@@ -92,7 +92,7 @@ def has_unknown(one: DescribeAclsRequest | DeleteAclsFilter) -> bool:
 
 
 def acl_filter(one: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
-    """The filter of a request."""
+    """Return the filter of a request."""
     return AclFilter(
         from_code(ResourceType, one.resource_type_filter),
         one.resource_name_filter,

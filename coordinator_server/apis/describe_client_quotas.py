@@ -1,4 +1,4 @@
-"""DescribeClientQuotas: the quotas of the entities that match a filter."""
+"""DescribeClientQuotas: list the quotas of the entities that match a filter."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: DescribeClientQuotasRequest) -> Steps:
-    """Answer with the entities, or with what is wrong with the filter."""
+    """Respond with the entities, or with the error of the filter."""
     components = (
         Component(one.entity_type, one.match_type, one.match) for one in request.components
     )

@@ -1,4 +1,4 @@
-"""DescribeCluster: the brokers and the controller, as this broker knows them."""
+"""DescribeCluster: the brokers and the controller of the cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CONTROLLERS = 2
 
 
 def handle(broker: Broker, call: Call, request: DescribeClusterRequest) -> None:
-    """Answer with the brokers; this listener is no controller's, as in Kafka (KIP-919)."""
+    """Respond with the brokers; controller endpoints are refused, as in Kafka (KIP-919)."""
     if request.endpoint_type == _CONTROLLERS:
         call.reply(
             _refusal(
@@ -36,7 +36,7 @@ def handle(broker: Broker, call: Call, request: DescribeClusterRequest) -> None:
         text = f"Unsupported endpoint type {request.endpoint_type}"
         call.reply(_refusal(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, text))
         return
-    # A broker that is stopped is what Kafka calls fenced (KIP-1073).
+    # A stopped broker corresponds to a fenced broker in Kafka (KIP-1073).
     endpoints = broker.endpoints(call.connection, with_stopped=request.include_fenced_brokers)
     controller_id = broker.controller_id
     if controller_id not in {one.node_id for one in endpoints}:

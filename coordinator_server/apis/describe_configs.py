@@ -1,4 +1,4 @@
-"""DescribeConfigs: settings of topics, brokers, groups and client metrics, with their sources."""
+"""DescribeConfigs: configs of topics, brokers, groups and client metrics, with their sources."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _KNOWN = frozenset({_TOPIC, _BROKER, _BROKER_LOGGER, _CLIENT_METRICS, _GROUP})
 
 
 def handle(broker: Broker, call: Call, request: DescribeConfigsRequest) -> Steps:
-    """Answer with one result per resource; a type that Kafka does not know fails all of them."""
+    """Respond with one result per resource; an unknown resource type fails all of them."""
     for resource in request.resources:
         if resource.resource_type not in _KNOWN:
             failure = Failure(ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message)
@@ -76,7 +76,7 @@ def _result(
         described[config.name] = config
         yield
     names: Collection[str] = described
-    if resource.configuration_keys:  # an empty list means all of them, as null does
+    if resource.configuration_keys:  # an empty list selects all configs, like null
         names = set()
         for name in resource.configuration_keys:
             if name in described:
@@ -91,7 +91,7 @@ def _result(
 def _find(
     broker: Broker, call: Call, resource: DescribeConfigsResource
 ) -> tuple[tuple[ErrorCode, str | None] | None, Iterable[DescribedConfig]]:
-    """The configs of a resource, or why there are none."""
+    """Return (error or None, configs) of a resource."""
     name = resource.resource_name
     if resource.resource_type == _TOPIC:
         message = name_error(name)
@@ -116,7 +116,7 @@ def _find(
 def _find_broker(
     broker: Broker, call: Call, resource: DescribeConfigsResource
 ) -> tuple[tuple[ErrorCode, str | None] | None, Iterable[DescribedConfig]]:
-    """Find the settings of this broker, the dynamic defaults of all brokers, or the loggers."""
+    """Return (error or None, configs) of this broker, of all brokers, or of the loggers."""
     name = resource.resource_name
     loggers = resource.resource_type == _BROKER_LOGGER
     if not name and not loggers:

@@ -1,4 +1,4 @@
-"""DescribeDelegationToken: the tokens that a client may see (KIP-48).
+"""DescribeDelegationToken: list the tokens that a client may see (KIP-48).
 
 Source: KafkaApis.handleDescribeTokensRequest, DelegationTokenManager.filterToken.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: DescribeDelegationTokenRequest) -> Steps:
-    """Answer with the tokens of some owners, or with all."""
+    """Respond with the tokens of the named owners, or with all tokens."""
     tokens = broker.security.tokens
     response = DescribeDelegationTokenResponse()
     if not are_allowed(broker, call):

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: the size of partitions, and of the volume that the data directory is on."""
+"""DescribeLogDirs: the sizes of partitions and of the volume with the data directory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: DescribeLogDirsRequest) -> Steps:
-    """Answer for the one data directory; what does not exist is left out."""
+    """Respond for the single data directory; partitions that do not exist are left out."""
     topics: list[DescribeLogDirsTopic] = []
     for name, indexes in _wanted(broker, request):
         yield
@@ -48,7 +48,7 @@ def handle(broker: Broker, call: Call, request: DescribeLogDirsRequest) -> Steps
 
 
 def _wanted(broker: Broker, request: DescribeLogDirsRequest) -> Iterator[tuple[str, Iterable[int]]]:
-    """Topics and the indexes of their partitions."""
+    """Yield topic names with partition indexes."""
     if request.topics is None:
         for topic in broker.topics.listed_topics():
             yield topic.name, range(len(topic.partitions))

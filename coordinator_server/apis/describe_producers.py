@@ -1,6 +1,6 @@
-"""DescribeProducers: which producers partitions know, and whose transactions are open there.
+"""DescribeProducers: the active producers and open transactions of partitions.
 
-Source: KafkaApis' handleDescribeProducersRequest, UnifiedLog.activeProducers.
+Source: KafkaApis.handleDescribeProducersRequest, UnifiedLog.activeProducers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: DescribeProducersRequest) -> Steps:
-    """The producers of each partition that this broker leads."""
+    """Respond with the producers of each partition that this broker leads."""
     response = DescribeProducersResponse()
     for asked in request.topics:
         described = DescribedProducersTopic(name=asked.name)
@@ -54,7 +54,7 @@ def handle(broker: Broker, call: Call, request: DescribeProducersRequest) -> Ste
 def _describe(
     broker: Broker, answer: DescribedProducersPartition, partition: Partition | None
 ) -> Steps:
-    """Fill in the producers, or the error, of one partition of a known topic."""
+    """Set the producers, or the error, of one partition of an existing topic."""
     if partition is None:
         answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return

@@ -1,8 +1,8 @@
-"""DescribeQuorum: a quorum of one voter, the broker that Metadata names as the controller.
+"""DescribeQuorum: a quorum whose only voter is the broker that Metadata names as controller.
 
-The other brokers of the process are observers. There is no metadata log: offsets count the changes
-of topics since the start, and every replica has the newest one.
-Source: Kafka's KafkaRaftClient.handleDescribeQuorumRequest.
+The other brokers of the process are observers. There is no metadata log: offsets count the topic
+changes since the start, and every replica has the latest offset. Source: Kafka's
+KafkaRaftClient.handleDescribeQuorumRequest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def handle(broker: Broker, call: Call, request: DescribeQuorumRequest) -> Steps:
-    """Answer for partition 0 of the metadata topic, if the request is about nothing else."""
+    """Respond for partition 0 of the metadata topic; other requests get an error per partition."""
     response = DescribeQuorumResponse(error_message="")
     asked = [
         (one.topic_name, [part.partition_index for part in one.partitions])

@@ -1,8 +1,9 @@
-"""DescribeShareGroupOffsets: where share groups are, and how much is before them (KIP-932).
+"""DescribeShareGroupOffsets: start offsets and lag of share groups (KIP-932).
 
-The share coordinator is asked for partitions that are named, whether there is such a group or not;
-only "all of them" is a question to the group. The lag comes from the log (KIP-1226). Source:
-GroupCoordinatorService.describeShareGroupOffsets and describeShareGroupAllOffsets.
+Named partitions are looked up in the share coordinator, whether the group exists or not; a request
+for all partitions first asks the group which partitions are initialized. The lag is computed from
+the log (KIP-1226). Source: GroupCoordinatorService.describeShareGroupOffsets and
+describeShareGroupAllOffsets.
 """
 
 from __future__ import annotations
@@ -42,17 +43,17 @@ if TYPE_CHECKING:
     )
 
 NO_LEADER_EPOCH = 0
-"""What the group coordinator asks with: it leads no partition and does no fencing."""
+"""Leader epoch sent by the group coordinator, which leads no partition and does no fencing."""
 
 MOST_SORTED = 10_000
-"""Partitions of a topic that are described in the order of their numbers, as Kafka's hash maps have
-them. More are described as they were named: to sort millions would take too long."""
+"""Up to this number, partitions of a topic are described in ascending order, like those of Kafka's
+hash maps. More are described in request order, because sorting millions takes too long."""
 
 Described = Callable[[DescribeShareGroupOffsetsResponseGroup], None]
 
 
 class _AskedTopic(NamedTuple):
-    """Partitions of a topic that exists."""
+    """The requested partitions of an existing topic."""
 
     name: str
     topic_id: bytes
@@ -60,7 +61,7 @@ class _AskedTopic(NamedTuple):
 
 
 def handle(broker: Broker, call: Call, request: DescribeShareGroupOffsetsRequest) -> Steps:
-    """Describe each group; the answer goes out when all are described."""
+    """Describe each group; the response is sent when all groups have been described."""
 
     def finish(groups: list[DescribeShareGroupOffsetsResponseGroup]) -> None:
         call.reply(DescribeShareGroupOffsetsResponse(groups=groups))
@@ -77,7 +78,7 @@ def handle(broker: Broker, call: Call, request: DescribeShareGroupOffsetsRequest
 
 
 class _AllOfGroup:
-    """A GroupCall that goes on with what the group says is initialized."""
+    """A GroupCall that continues with the initialized partitions of the group."""
 
     is_large = False
 
@@ -89,11 +90,11 @@ class _AllOfGroup:
 
     @property
     def caller(self) -> Caller:
-        """Who sent the request."""
+        """The client that sent the request."""
         return self._call.caller
 
     def reply(self, initialized: InitializedPartitions, /) -> None:
-        """Describe these partitions, as far as their topics exist."""
+        """Describe these partitions, except those of topics that no longer exist."""
         if initialized.error is not ErrorCode.NONE:
             self._done(_refused(self._group_id, initialized.error))
             return
@@ -106,7 +107,7 @@ class _AllOfGroup:
         self._call.run(summaries.ask())
 
     def fail(self) -> None:
-        """The whole request fails, unless it is answered."""
+        """Fail the whole request, unless a response has been sent."""
         self._call.fail()
 
 
@@ -119,7 +120,7 @@ def _refused(group_id: str, error: ErrorCode) -> DescribeShareGroupOffsetsRespon
 def _describe_asked(
     broker: Broker, call: Call, asked: DescribeShareGroupOffsetsRequestGroup, done: Described
 ) -> Steps:
-    """Describe the partitions that a request names; those of topics that do not exist come last."""
+    """Describe the named partitions; topics that do not exist come last."""
     known: list[_AskedTopic] = []
     unknown: list[DescribeShareGroupOffsetsResponseTopic] = []
     is_good = bool(asked.group_id)
@@ -143,7 +144,7 @@ def _describe_asked(
             )
         yield
     if known and not is_good:
-        # Kafka's Persister refuses to look: for its caller that is a bug.
+        # Kafka's Persister throws for such arguments, which becomes an unknown error.
         done(_refused(asked.group_id, ErrorCode.UNKNOWN_SERVER_ERROR))
         return
     yield from _Summaries(broker, call, asked.group_id, known, unknown, done).ask()
@@ -156,7 +157,7 @@ def _without_offset(partition: int) -> DescribeShareGroupOffsetsResponsePartitio
 
 
 class _Summaries:
-    """Asks for the state of each partition, then describes all of them."""
+    """Reads the state of each partition, then describes all partitions."""
 
     def __init__(
         self,
@@ -177,7 +178,7 @@ class _Summaries:
         self._missing = sum(len(topic.partitions) for topic in topics)
 
     def ask(self) -> Steps:
-        """Ask, one partition after the other."""
+        """Request the state summaries, one partition per step."""
         persister = self._broker.groups.persister()
         if not self._missing:
             yield from self._describe()
@@ -214,7 +215,7 @@ class _Summaries:
     def _partition(
         self, name: str, index: int, summary: ShareStateSummary
     ) -> DescribeShareGroupOffsetsResponsePartition:
-        """One partition. An error of the share coordinator counts as no offset."""
+        """Describe one partition. An error of the share coordinator counts as no offset."""
         if summary.error is not ErrorCode.NONE:
             return _without_offset(index)
         described = DescribeShareGroupOffsetsResponsePartition(
@@ -236,7 +237,7 @@ class _Summaries:
         return described
 
     def _end_offset(self, name: str, index: int) -> int | None:
-        """Where the log ends for readers, None without a leader. Raises StorageError."""
+        """Return the high watermark, or None without a leader. Raises StorageError."""
         partition = self._broker.topics.partition(name, index)
         if partition is None or partition.leader_id < 0:
             return None

@@ -1,8 +1,8 @@
-"""DescribeTopicPartitions: topics in the order of their names, page by page (KIP-966).
+"""DescribeTopicPartitions: topics in name order, in pages (KIP-966).
 
-Compared with Kafka (its DescribeTopicPartitionsRequestHandler) request by request, see
-`tests/oracle/test_describe_topic_partitions.py`: without names it answers with all topics that are
-there; authorized operations are answered unasked; an unknown topic does not count for the limit.
+Like Kafka's DescribeTopicPartitionsRequestHandler, verified by
+`tests/oracle/test_describe_topic_partitions.py`: without names, all existing topics are described;
+authorized operations are always included; an unknown topic does not count towards the limit.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: DescribeTopicPartitionsRequest) -> Steps:
-    """Answer with one page; INVALID_REQUEST for a cursor that cannot be."""
+    """Respond with one page, or INVALID_REQUEST for an invalid cursor."""
     cursor = request.cursor
     first = _order(cursor.topic_name) if cursor is not None else b""
-    names: list[tuple[bytes, str]] = []  # a heap: sorting them would be one long step
+    names: list[tuple[bytes, str]] = []  # a heap, because sorting would be one long step
     access = broker.security.access(call.connection, call.api_name)
     lacking = without_listener(broker, broker.endpoints(call.connection))
-    refused: list[tuple[bytes, str]] = []  # likewise
+    refused: list[tuple[bytes, str]] = []  # also a heap
     has_cursor_name, has_empty_name = not request.topics, False
     for one in request.topics or broker.topics.listed_topics():
         name = one.name
@@ -54,7 +54,7 @@ def handle(broker: Broker, call: Call, request: DescribeTopicPartitionsRequest) 
     error = ErrorCode.NONE
     if cursor is not None and (not has_cursor_name or cursor.partition_index < 0):
         error = ErrorCode.INVALID_REQUEST
-    elif cursor is None and has_empty_name:  # Kafka looks for a cursor there, and stumbles
+    elif cursor is None and has_empty_name:  # Kafka throws for an empty name without a cursor
         error = ErrorCode.UNKNOWN_SERVER_ERROR
     if error is not ErrorCode.NONE:
         call.reply((yield from _refusal(request, error)))
@@ -98,7 +98,7 @@ def handle(broker: Broker, call: Call, request: DescribeTopicPartitionsRequest) 
 
 
 def _add_refused(page: DescribeTopicPartitionsResponse, refused: list[tuple[bytes, str]]) -> Steps:
-    """Put the topics behind the others that may not be described, from a heap, each once."""
+    """Append the topics that the client may not describe, from a heap, each once."""
     previous = None
     while refused:
         name = heappop(refused)[1]
@@ -113,7 +113,7 @@ def _add_refused(page: DescribeTopicPartitionsResponse, refused: list[tuple[byte
 
 
 def _order(name: str) -> bytes:
-    """What Kafka sorts names by: their UTF-16 units, as Java's strings compare."""
+    """Return the sort key of a name: UTF-16 code units, as Java compares strings."""
     return name.encode("utf-16-be", "surrogatepass")
 
 
@@ -161,7 +161,7 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
 def _refusal(
     request: DescribeTopicPartitionsRequest, error: ErrorCode
 ) -> Generator[None, None, DescribeTopicPartitionsResponse]:
-    """There is no error for the whole answer: each topic that was asked for has it."""
+    """Return a response with the error on each topic, because there is no top-level error field."""
     response = DescribeTopicPartitionsResponse()
     for topic in request.topics:
         response.topics.append(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: DescribeTransactionsRequest) -> Steps:
-    """Each id as its coordinator has it, which has to be this broker."""
+    """Respond with the state of each id that this broker coordinates."""
     states: list[DescribedTransaction] = []
     for transactional_id in request.transactional_ids:
         states.append(_described(broker, transactional_id))
@@ -42,7 +42,7 @@ def _described(broker: Broker, transactional_id: str) -> DescribedTransaction:
             error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id=transactional_id
         )
     by_topic: dict[str, list[int]] = {}
-    # Kafka takes a partition out once its marker is written (TransactionMetadata.removePartition).
+    # Kafka removes a partition once its marker is written (TransactionMetadata.removePartition).
     for topic, partition in sorted(broker.transactions.pending_partitions(transactional_id)):
         by_topic.setdefault(topic, []).append(partition)
     return DescribedTransaction(

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials: who has credentials, and with how many iterations (KIP-554).
+"""DescribeUserScramCredentials: list users with SCRAM credentials and iterations (KIP-554).
 
 Source: ScramImage.describe.
 """
@@ -27,7 +27,7 @@ _USERS_PER_STEP = 500
 
 
 def handle(broker: Broker, call: Call, request: DescribeUserScramCredentialsRequest) -> Steps:
-    """Answer with one result per user that is asked for, or with all users."""
+    """Respond with one result per requested user, or with all users."""
     users = broker.security.users
     asked = Counter(one.name for one in request.users or ()) or dict.fromkeys(users.users(), 1)
     response = DescribeUserScramCredentialsResponse()

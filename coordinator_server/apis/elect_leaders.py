@@ -1,4 +1,4 @@
-"""ElectLeaders: have the preferred replica lead, or any that runs (KIP-183, KIP-460).
+"""ElectLeaders: elect the preferred replica, or any running replica (KIP-183, KIP-460).
 
 Source: Kafka's ReplicationControlManager.
 """
@@ -36,9 +36,9 @@ _NOT_AVAILABLE = {
 
 
 def handle(broker: Broker, call: Call, request: ElectLeadersRequest) -> Steps:
-    """Answer with one result per partition that is named.
+    """Respond with one result per named partition.
 
-    A request for all partitions gets results of those that needed an election.
+    A request for all partitions gets results only for partitions that needed an election.
     """
     kind = request.election_type
     if request.topic_partitions == []:
@@ -90,7 +90,7 @@ def handle(broker: Broker, call: Call, request: ElectLeadersRequest) -> Steps:
 def _refused(
     call: Call, request: ElectLeadersRequest, error: ErrorCode, message: str | None = None
 ) -> Steps:
-    """Answer an error for each partition, or without any if all were asked for."""
+    """Send the error for each partition, or an empty response if all partitions were requested."""
     steps = error_response_steps(
         ElectLeadersResponse, request, call.api_version, Failure(error, message)
     )
@@ -98,7 +98,7 @@ def _refused(
 
 
 def _wanted(broker: Broker, request: ElectLeadersRequest) -> Iterator[tuple[str, Iterable[int]]]:
-    """Topics and the indexes of their partitions."""
+    """Yield topic names with partition indexes."""
     if request.topic_partitions is None:
         for topic in broker.topics.listed_topics():
             yield topic.name, range(len(topic.partitions))
@@ -108,7 +108,7 @@ def _wanted(broker: Broker, request: ElectLeadersRequest) -> Iterator[tuple[str,
 
 
 def _error(broker: Broker, name: str, index: int, kind: int) -> Error | None:
-    """Return why a partition needs no election or cannot have one; None if it is to have one."""
+    """Return why a partition needs no election or cannot have one; None if it needs one."""
     topic = broker.topics.topic(name)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"

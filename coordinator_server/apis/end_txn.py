@@ -1,8 +1,8 @@
 """EndTxn: commit or abort the open transaction.
 
-Answered when every partition has its marker. (Kafka answers when the end is decided, and has
-clients that begin the next one wait with CONCURRENT_TRANSACTIONS; a client cannot tell.) Source:
-KafkaApis' handleEndTxnRequest.
+The response is sent when every partition has its marker. Kafka responds once the decision is
+logged, and delays the next transaction with CONCURRENT_TRANSACTIONS; clients cannot see the
+difference. Source: KafkaApis.handleEndTxnRequest.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TRANSACTIONS_V2_SINCE = 5
 
 
 def handle(broker: Broker, call: Call, request: EndTxnRequest) -> None:
-    """To the transaction coordinator."""
+    """Submit the request to the transaction coordinator."""
     is_v2 = call.api_version >= TRANSACTIONS_V2_SINCE
     coordinator = broker.transactions
 

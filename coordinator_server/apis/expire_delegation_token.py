@@ -1,4 +1,4 @@
-"""ExpireDelegationToken: have a token end (KIP-48).
+"""ExpireDelegationToken: change the expiry time of a token (KIP-48).
 
 Source: KafkaApis.handleExpireTokenRequest.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: ExpireDelegationTokenRequest) -> None:
-    """Answer with when it ends."""
+    """Respond with the new expiry time."""
     tokens, principal = broker.security.tokens, call.connection.principal
     token_hmac = bytes(request.hmac)
     token_id = tokens.id_of(token_hmac)

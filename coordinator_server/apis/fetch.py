@@ -1,7 +1,7 @@
-"""Fetch: read record batches, now or as soon as enough of them are there.
+"""Fetch: read record batches, now or when enough data is available.
 
-What is asked for is looked up in the fetch session; a fetch that finds too little is parked
-as a DelayedFetch under its partitions. See `fetch.session` and `fetch.delayed_fetch`.
+The partitions come from the fetch session; a fetch that finds too little is delayed as a
+DelayedFetch. See `fetch.session` and `fetch.delayed_fetch`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: FetchRequest) -> Steps:
-    """Answer at once if there is enough to read or an error to tell; else park the fetch."""
+    """Respond at once if there is enough data or an error; otherwise delay the fetch."""
     now_ms = broker.client_clock.now_ms()
     context = yield from broker.fetch_sessions.context(request, call.api_version, now_ms)
     if context.error:
@@ -32,5 +32,5 @@ def handle(broker: Broker, call: Call, request: FetchRequest) -> Steps:
         partitions = fetch.partitions()
         purgatory.watch(fetch, partitions)
         if purgatory.changes != changes:
-            # Between two steps, so perhaps in a partition that had been read: look once more.
+            # A partition may have changed after it was read in an earlier step: check again.
             purgatory.notify(partitions[0])

@@ -1,4 +1,4 @@
-"""FindCoordinator: which broker coordinates a group, a transaction or a share partition."""
+"""FindCoordinator: find the coordinator of a group, transactional id or share partition."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _NO_NODE_ID, _NO_HOST, _NO_PORT = -1, "", -1
 
 
 def handle(broker: Broker, call: Call, request: FindCoordinatorRequest) -> Steps:
-    """The leader of the partition that the key lives in.
+    """Respond with the leader of the partition that the key hashes to.
 
-    The topic is made when it is first asked for. Kafka answers COORDINATOR_NOT_AVAILABLE while it
-    makes the topic and the client asks again; here the topic is there at once.
+    The internal topic is created on first use and available at once; Kafka responds
+    COORDINATOR_NOT_AVAILABLE while it creates the topic, and the client retries.
     """
     many = call.api_version >= _MANY_KEYS_SINCE
     if many:
@@ -67,7 +67,7 @@ def _find(broker: Broker, call: Call, key_type: int, key: str) -> Coordinator:
             node_id = broker.share_states.coordinator_of(coordinator_key(share_partition))
     else:
         error = ErrorCode.INVALID_REQUEST
-        message = error.message  # from version 4 on this is the only error that comes with one
+        message = error.message  # from version 4 on, no other error has a message
     endpoint = broker.endpoint(node_id, call.connection)
     if error is ErrorCode.NONE and endpoint is None:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions: tell a client which metrics it is to push, and how often (KIP-714)."""
+"""GetTelemetrySubscriptions: the metrics that a client must push, and the interval (KIP-714)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _ACCEPTED = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SN
 
 
 def handle(broker: Broker, call: Call, request: GetTelemetrySubscriptionsRequest) -> Steps:
-    """Answer with the subscription of the client instance, or an error if it asks too early."""
+    """Respond with the subscription of the client instance, or an error if it asks too early."""
     yield from broker.telemetry.configs.prepare()
     error, instance_id, instance = yield from broker.client_instances.get(
         request.client_instance_id, attributes(call), call.connection, broker.clock.now_ms()
     )
     if call.connection.closed:
-        broker.client_instances.disconnected(call.connection)  # again: the instance is new
+        broker.client_instances.disconnected(call.connection)  # for the new instance
         return
     if error is not ErrorCode.NONE:
         call.reply(GetTelemetrySubscriptionsResponse(error_code=error))
@@ -44,7 +44,7 @@ def handle(broker: Broker, call: Call, request: GetTelemetrySubscriptionsRequest
 
 
 def attributes(call: Call) -> Attributes:
-    """Return what patterns of subscriptions can be about, except the id of the instance.
+    """Return the client attributes that subscriptions can match, except the instance id.
 
     Source: ClientMetricsInstanceMetadata.
     """

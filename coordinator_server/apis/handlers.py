@@ -1,4 +1,4 @@
-"""Finds what serves an API: its handler, behind the checks of an authorizer where there is one."""
+"""Finds the handler of an API and, with an authorizer, wraps it in access checks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def handler_of(spec: ApiSpec, authorizer: Authorizer | None = None) -> Handler[Broker]:
-    """Return the handler of an API, which is imported when a client first asks for it."""
+    """Return the handler of an API. Its module is imported on first use."""
     handle: Handler[Broker] = import_module(f"{__package__}.{spec.stem}").handle
     if authorizer is None:
         return handle

@@ -1,4 +1,4 @@
-"""Heartbeat: a member shows that it is alive, and learns whether a rebalance has begun."""
+"""Heartbeat: keep a member alive and tell it whether a rebalance has started."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: HeartbeatRequest) -> None:
-    """To the group."""
+    """Submit the request to the group coordinator."""
     broker.groups.submit(call, request)

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: change single configs of topics (KIP-339)."""
+"""IncrementalAlterConfigs: change individual configs of resources (KIP-339)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: IncrementalAlterConfigsRequest) -> Steps:
-    """Answer with one result per resource; one that the request names twice is not changed."""
+    """Respond with one result per resource; resources named twice are not changed."""
     outcomes = yield from config_writes.apply_all(
         broker, request.resources, _plan, validate_only=request.validate_only
     )

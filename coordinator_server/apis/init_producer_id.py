@@ -1,9 +1,9 @@
-"""InitProducerId: id and epoch for a producer, idempotent or transactional.
+"""InitProducerId: assign id and epoch to an idempotent or transactional producer.
 
-Without a transactional id every request gets a new id at epoch 0, also one that asks to go on
-with an older id: that is what Kafka answers, epochs of plain idempotent producers are bumped by
-the client. With one the transaction coordinator answers. Source: KafkaApis'
-handleInitProducerIdRequest, TransactionCoordinator.handleInitProducerId.
+Without a transactional id, every request gets a new id with epoch 0, even a request that passes an
+older id: as in Kafka, clients bump the epochs of idempotent producers. With a transactional id, the
+transaction coordinator decides. Source: KafkaApis.handleInitProducerIdRequest,
+TransactionCoordinator.handleInitProducerId.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PRODUCER_FENCED_SINCE = 4
 
 
 def handle(broker: Broker, call: Call, request: InitProducerIdRequest) -> None:
-    """Answer with an id that was never given before, with that of the transactional id, or not."""
+    """Respond with a new producer id, the id of the transactional id, or an error."""
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         _reply(call, ErrorCode.INVALID_REQUEST)
     elif request.transactional_id is None:
@@ -45,7 +45,7 @@ def _new_idempotent(broker: Broker, call: Call) -> None:
     try:
         producer_id = broker.producer_ids.next_id()
     except StorageError:
-        # The client tries again; an id that may be given twice would be worse.
+        # The client retries; an id must never be assigned twice.
         _reply(call, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return
     _reply(call, ErrorCode.NONE, producer_id, 0)

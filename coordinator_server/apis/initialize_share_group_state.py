@@ -1,4 +1,4 @@
-"""InitializeShareGroupState: creates or resets the state of share partitions."""
+"""InitializeShareGroupState: create or reset the state of share partitions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: InitializeShareGroupStateRequest) -> Steps:
-    """Answer once all of them are written."""
+    """Respond once the state of all partitions is written."""
     response = InitializeShareGroupStateResponse()
     if not names_partitions(request.group_id, request.topics):
         call.reply(response)

@@ -1,4 +1,4 @@
-"""JoinGroup: become a member; answered when the join phase of the group ends."""
+"""JoinGroup: join a group; the response is sent when the group's join phase ends."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: JoinGroupRequest) -> None:
-    """To the group."""
+    """Submit the request to the group coordinator."""
     broker.groups.submit(call, request)

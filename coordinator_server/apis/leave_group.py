@@ -1,4 +1,4 @@
-"""LeaveGroup: members leave, one up to version 2, a list of them since."""
+"""LeaveGroup: remove one member (up to version 2) or a list of members from a group."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: LeaveGroupRequest) -> None:
-    """To the group."""
+    """Submit the request to the group coordinator."""
     broker.groups.submit(call, request)

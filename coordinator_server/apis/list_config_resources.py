@@ -1,4 +1,4 @@
-"""ListConfigResources: what has configs, or may have some (KIP-1142)."""
+"""ListConfigResources: list the resources that have or may have configs (KIP-1142)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 _KNOWN_TYPES = frozenset((TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP))
 _TYPES_SINCE = 1
-"""Before this version the API lists subscriptions to client metrics alone."""
+"""Before this version the API lists only client metrics subscriptions."""
 
 STEP_RESOURCES = 500
 
 
 def handle(broker: Broker, call: Call, request: ListConfigResourcesRequest) -> Steps:
-    """Answer with all resources of the types asked for; all types if there is none."""
+    """Respond with all resources of the requested types; no types means all types."""
     types = frozenset(request.resource_types) or _KNOWN_TYPES
     if call.api_version < _TYPES_SINCE:
         types = frozenset((CLIENT_METRICS,))

@@ -1,4 +1,4 @@
-"""ListGroups: every group of this broker, filtered by state and type."""
+"""ListGroups: list the groups of this broker, filtered by state and type."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ if TYPE_CHECKING:
 STEP_GROUPS = 200
 
 _FILTER_NAMES = {"NotReady": "not_ready"}
-"""States that a filter does not call by their name in lower case."""
+"""States whose filter name is not their lower-case name."""
 
 
 def handle(broker: Broker, call: Call, request: ListGroupsRequest) -> Steps:
-    """List the groups. While groups load the list would be incomplete, so that is an error.
+    """List the groups; while groups are loading, respond COORDINATOR_LOAD_IN_PROGRESS.
 
-    The case of a filter does not matter, nor blanks around a state; an empty one lets all groups
-    pass (KIP-518, KIP-848).
-    Kafka knows the state NotReady of streams groups by another name here.
+    Filters ignore case, and state filters ignore surrounding blanks; an empty filter matches all
+    groups (KIP-518, KIP-848). As in Kafka, the filter name of state NotReady is not_ready.
     """
     if broker.groups.is_loading:
         call.reply(ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))

@@ -1,8 +1,8 @@
-"""ListOffsets: the offset at a time, or at the ends of a partition.
+"""ListOffsets: find the offset for a timestamp, or the ends of a partition.
 
 Special timestamps: -1 latest, -2 earliest, -3 the record with the largest timestamp (KIP-734), -4
-earliest local (KIP-405), -5 latest tiered (KIP-1005), -6 earliest that waits to be tiered
-(KIP-1023). Without tiered storage -4 is the log start, -5 and -6 are nothing.
+earliest local (KIP-405), -5 latest tiered (KIP-1005), -6 earliest pending upload (KIP-1023).
+Without tiered storage -4 is the log start offset, and -5 and -6 find no offset.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _READ_COMMITTED = 1
 
 
 def handle(broker: Broker, call: Call, request: ListOffsetsRequest) -> Steps:
-    """Answer with one offset per partition; a partition that stands twice is refused."""
+    """Respond with one offset per partition; a partition named twice is refused."""
     seen: Counts[tuple[str, int]] = Counts()
     for topic in request.topics:
         for asked in topic.partitions:
@@ -60,7 +60,7 @@ def handle(broker: Broker, call: Call, request: ListOffsetsRequest) -> Steps:
             yield
             count = seen.pop((topic.name, asked.partition_index), 0)
             if not count:
-                continue  # answered at its first place
+                continue  # already answered at its first occurrence
             answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
             if count > 1:
                 answer.error_code = ErrorCode.INVALID_REQUEST
@@ -87,7 +87,7 @@ def _look_up(
     call: Call,
     isolation_level: int,
 ) -> None:
-    """Fill in one partition's answer. Raises StorageError when the log cannot be read."""
+    """Set the result of one partition. Raises StorageError if the log cannot be read."""
     version = call.api_version
     timestamp = asked.timestamp
     if timestamp < 0 and version < _SINCE_VERSION.get(timestamp, version + 1):

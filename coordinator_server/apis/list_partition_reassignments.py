@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: partitions whose reassignment waits for a broker (KIP-455)."""
+"""ListPartitionReassignments: list the partitions with an ongoing reassignment (KIP-455)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: ListPartitionReassignmentsRequest) -> Steps:
-    """Answer with the unfinished ones among the partitions of the request."""
+    """Respond with the requested partitions whose reassignment is ongoing."""
     response = ListPartitionReassignmentsResponse()
     for name, indexes in _wanted(broker, request):
         yield
@@ -50,7 +50,7 @@ def handle(broker: Broker, call: Call, request: ListPartitionReassignmentsReques
 def _wanted(
     broker: Broker, request: ListPartitionReassignmentsRequest
 ) -> Iterator[tuple[str, Iterable[int]]]:
-    """Topics and the indexes of their partitions."""
+    """Yield topic names with partition indexes."""
     if request.topics is None:
         for topic in broker.topics.listed_topics():
             yield topic.name, range(len(topic.partitions))

@@ -1,7 +1,8 @@
-"""ListTransactions: the transactional ids of this broker, filtered.
+"""ListTransactions: list the transactional ids of this broker, filtered.
 
-Filters by state, producer id, duration (KIP-994) and pattern (KIP-1152); patterns are those of
-RE2/J, which no input can slow down. Source: TransactionStateManager.listTransactionStates.
+Filters by state, producer id, duration (KIP-994) and pattern (KIP-1152). Patterns use RE2 syntax,
+as Kafka's RE2/J, which matches in linear time. Source:
+TransactionStateManager.listTransactionStates.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: ListTransactionsRequest) -> Steps:
-    """All ids that pass every filter. A state that does not exist is named in the answer."""
+    """Respond with all ids that match every filter, and with the names of unknown states."""
     if broker.transactions.is_loading:
         call.reply(ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         return
@@ -67,7 +68,7 @@ def handle(broker: Broker, call: Call, request: ListTransactionsRequest) -> Step
 
 
 def _matcher(pattern: str | None) -> Callable[[str], object] | None:
-    """What a transactional id has to match as a whole; None for a pattern that is none."""
+    """Return a function that matches a whole transactional id, or None for an invalid pattern."""
     if not pattern:
         return bool
     import re2

@@ -1,7 +1,8 @@
-"""A group call whose response is merged with what the handler answers itself.
+"""A group call whose response is merged with results of the handler.
 
-OffsetCommit and OffsetDelete answer partitions that do not exist in the handler; the group answers
-the others. Source: KafkaApis, and the builders of OffsetCommitResponse and OffsetDeleteResponse.
+For OffsetCommit and OffsetDelete, the handler produces the errors of partitions that do not exist,
+and the group the other results. Source: KafkaApis, and the builders of OffsetCommitResponse and
+OffsetDeleteResponse.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Topic = TypeVar("Topic", OffsetCommitResponseTopic, OffsetDeleteResponseTopic)
 
 
 class MergedTopics(Generic[Topic]):
-    """The topics of a response, one entry per `key(topic)`."""
+    """The topics of a response, with one entry per `key(topic)`."""
 
     __slots__ = ("_by_key", "_key", "topics")
 
@@ -32,7 +33,7 @@ class MergedTopics(Generic[Topic]):
         self._by_key: ShardedDict[Hashable, Topic] = ShardedDict()
 
     def add(self, topic: Topic) -> None:
-        """Add a topic, or its partitions to those of the same topic."""
+        """Add a topic, or append its partitions to the entry with the same key."""
         known = self._by_key.setdefault(self._key(topic), topic)
         if known is topic:
             self.topics.append(topic)
@@ -40,7 +41,7 @@ class MergedTopics(Generic[Topic]):
             known.partitions += topic.partitions
 
     def add_all(self, topics: Iterable[Topic]) -> Generator[None, None, list[Topic]]:
-        """Add the last topics, in steps; returns all of them."""
+        """Add the last topics, in steps; return all topics."""
         for topic in topics:
             self.add(topic)
             yield
@@ -49,46 +50,46 @@ class MergedTopics(Generic[Topic]):
 
 
 class CommitCall(Protocol):
-    """The call of a commit: that of OffsetCommit itself, or what makes it of another request."""
+    """The call of a commit: an OffsetCommit call, or an adapter from another request."""
 
     @property
     def caller(self) -> Caller:
-        """Who sent the request."""
+        """The client that sent the request."""
 
     @property
     def is_large(self) -> bool:
-        """Whether the request has to be handled in steps."""
+        """Whether the request must be handled in steps."""
 
     def reply(self, response: OffsetCommitResponse, /) -> None:
-        """Answer the request."""
+        """Send the response."""
 
     def run(self, steps: Steps) -> None:
-        """Do work for the request in steps."""
+        """Run work for the request in steps."""
 
     def fail(self) -> None:
-        """The request fails."""
+        """Fail the request."""
 
 
 class MergeableCall(Protocol):
-    """What a merged call needs of the call that it answers in the end."""
+    """The original call, as a merged call uses it."""
 
     @property
     def caller(self) -> Caller:
-        """Who sent the request."""
+        """The client that sent the request."""
 
     @property
     def is_large(self) -> bool:
-        """Whether the request has to be handled in steps."""
+        """Whether the request must be handled in steps."""
 
     def run(self, steps: Steps) -> None:
-        """Do work for the request in steps."""
+        """Run work for the request in steps."""
 
     def fail(self) -> None:
-        """The request fails."""
+        """Fail the request."""
 
 
 class MergedCall(Generic[Response]):
-    """A GroupCall of which `answer(response)` answers `call`, in steps."""
+    """A GroupCall that passes the response of the group to `answer(response)`, in steps."""
 
     __slots__ = ("_answer", "call")
 
@@ -98,22 +99,22 @@ class MergedCall(Generic[Response]):
 
     @property
     def caller(self) -> Caller:
-        """Who sent the request."""
+        """The client that sent the request."""
         return self.call.caller
 
     @property
     def is_large(self) -> bool:
-        """As the whole request."""
+        """Whether the whole request must be handled in steps."""
         return self.call.is_large
 
     def reply(self, response: Response, /) -> None:
-        """Answer the whole request."""
+        """Run the steps that send the merged response."""
         self.call.run(self._answer(response))
 
     def run(self, steps: Steps) -> None:
-        """Do work for the whole request in steps."""
+        """Run work for the whole request in steps."""
         self.call.run(steps)
 
     def fail(self) -> None:
-        """The whole request fails."""
+        """Fail the whole request."""
         self.call.fail()

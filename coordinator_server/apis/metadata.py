@@ -1,8 +1,8 @@
 """Metadata: brokers, topics, partitions and their leaders.
 
-A topic that is created because it was asked for is in the response already. Kafka, whose controller
-creates the topic later, answers UNKNOWN_TOPIC_OR_PARTITION first (docs/decisions/0014). Topics that
-existed before come first in the response.
+A topic that this request auto-creates is included in the response. Kafka, whose controller creates
+the topic later, first responds UNKNOWN_TOPIC_OR_PARTITION (docs/decisions/0014). Existing topics
+come first in the response.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: MetadataRequest) -> Steps:
-    """Answer with the topics asked for; null, and nothing in version 0, asks for all of them."""
+    """Respond with the requested topics; null, or an empty list in version 0, means all topics."""
     asked = request.topics
     if asked is not None:
         error = yield from _invalid(asked, call.api_version)
@@ -75,9 +75,9 @@ def _asked(
     operations: int,
     lacking: frozenset[int],
 ) -> Steps:
-    """The topics of a request: by id when it names an id, else by name; unknown ones at the end.
+    """Append the requested topics, looked up by id or by name; unknown topics come last.
 
-    Those that are missing are created if broker and request allow that.
+    Missing topics are created if broker and request allow auto-creation.
     """
     unknown: list[MetadataResponseTopic] = []
     to_create: list[str] = []
@@ -149,7 +149,7 @@ def _known(
 
 
 def without_listener(broker: Broker, endpoints: Sequence[BrokerEndpoint]) -> frozenset[int]:
-    """Return the brokers that run and are not among the endpoints of a listener."""
+    """Return the running brokers that lack the client's listener, i.e. have no endpoint."""
     running = broker.topics.leadership.running
     if len(endpoints) >= len(running):
         return frozenset()
@@ -159,10 +159,10 @@ def without_listener(broker: Broker, endpoints: Sequence[BrokerEndpoint]) -> fro
 def described_partition(
     partition: Partition, running: Container[int], lacking: frozenset[int]
 ) -> MetadataResponsePartition:
-    """One partition with its leader and replicas, those of brokers that are `running` in sync.
+    """Return one partition with its leader and replicas; `running` replicas are in sync.
 
-    Brokers `lacking` the client's listener are offline for this client, and cannot lead (Kafka's
-    KRaftMetadataCache.getPartitionMetadata).
+    Brokers in `lacking` have no such listener as the client's: they are offline for this client and
+    cannot lead (Kafka's KRaftMetadataCache.getPartitionMetadata).
     """
     replicas = partition.replicas
     described = MetadataResponsePartition(
@@ -179,7 +179,7 @@ def described_partition(
     try:
         described.leader_epoch = partition.leader_epoch
     except StorageError:
-        # The log cannot be opened: an offline partition, as Kafka tells of a failed disk.
+        # The log cannot be opened: report an offline partition, like Kafka for a failed disk.
         described.error_code = ErrorCode.LEADER_NOT_AVAILABLE
         described.leader_id = NOBODY
         described.isr_nodes = []
@@ -188,7 +188,7 @@ def described_partition(
 
 
 def _invalid(asked: list[MetadataRequestTopic], version: int) -> Generator[None, None, ErrorCode]:
-    """The error of a request that names topics as its version does not allow."""
+    """Return the error of a request that names topics in a way its version does not allow."""
     error = ErrorCode.NONE
     for topic in asked:
         if version < 12 and (topic.topic_id != ZERO_UUID or topic.name is None):
@@ -202,7 +202,7 @@ def _invalid(asked: list[MetadataRequestTopic], version: int) -> Generator[None,
 def _refusal(
     asked: list[MetadataRequestTopic], error: ErrorCode
 ) -> Generator[None, None, MetadataResponse]:
-    """An error in the place of everything: on each topic, and at the top where there is a field."""
+    """Return the error on each topic, and at the top level in versions with such a field."""
     response = MetadataResponse(error_code=error)
     for topic in asked:
         response.topics.append(

@@ -1,7 +1,7 @@
-"""OffsetCommit: store how far a group has read; answered when it is in the log.
+"""OffsetCommit: store committed offsets of a group; the response follows the log append.
 
-Partitions that do not exist are answered here, the group gets the others. Source: KafkaApis'
-handleOffsetCommitRequest.
+The handler answers partitions that do not exist, the group the others. Source:
+KafkaApis.handleOffsetCommitRequest.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NAME_AND_ID = attrgetter("name", "topic_id")
 
 
 def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> Steps | None:
-    """To the group, without the partitions that do not exist."""
+    """Submit the commit to the group, without partitions that do not exist."""
     by_id = call.api_version >= TOPIC_IDS_SINCE
     if not call.is_large and _all_exist(broker.topics, request, by_id=by_id):
         broker.groups.submit(call, request)
@@ -47,7 +47,7 @@ def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> Steps | 
 
 
 def _all_exist(topics: TopicManager, request: OffsetCommitRequest, *, by_id: bool) -> bool:
-    """Whether every partition exists, as nearly always; the topics get their names and ids."""
+    """Return whether every partition exists, the usual case; set the names and ids of topics."""
     for topic in request.topics:
         found = topics.topic_by_id(topic.topic_id) if by_id else topics.topic(topic.name)
         if found is None:
@@ -71,9 +71,9 @@ def split(
     *,
     by_id: bool,
 ) -> Steps:
-    """Split the request; without a partition that exists the group is not asked at all.
+    """Answer partitions that do not exist, and submit the others to the group, if any.
 
-    Every topic that exists gets its name and its id: records carry both, whatever the version.
+    Every existing topic gets its name and id, because records contain both in any version.
     """
     unknown_topic = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     existing: list[OffsetCommitRequestTopic] = []

@@ -1,7 +1,7 @@
-"""OffsetDelete: remove committed offsets of topics that no member of the group reads (KIP-496).
+"""OffsetDelete: delete committed offsets of topics without subscribers in the group (KIP-496).
 
-Partitions that do not exist are answered here, the group gets the others. Source: KafkaApis'
-handleOffsetDeleteRequest.
+The handler answers partitions that do not exist, the group the others. Source:
+KafkaApis.handleOffsetDeleteRequest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAME = attrgetter("name")
 
 
 def handle(broker: Broker, call: Call, request: OffsetDeleteRequest) -> Steps:
-    """Split the request; the group is asked even if no partition exists, as in Kafka."""
+    """Split the request; the group gets it even if no partition exists, as in Kafka."""
     existing: list[OffsetDeleteRequestTopic] = []
     unknown: MergedTopics[OffsetDeleteResponseTopic] = MergedTopics(_NAME)
     for topic in request.topics:
@@ -55,7 +55,7 @@ def handle(broker: Broker, call: Call, request: OffsetDeleteRequest) -> Steps:
             unknown.add(OffsetDeleteResponseTopic(name=topic.name, partitions=refused))
 
     def answer(response: OffsetDeleteResponse) -> Steps:
-        if response.error_code == ErrorCode.NONE:  # else that is all that Kafka answers
+        if response.error_code == ErrorCode.NONE:  # Kafka sends an error without topics
             topics = yield from unknown.add_all(response.topics)
             response = OffsetDeleteResponse(topics=topics)
         call.reply(response)

@@ -1,6 +1,6 @@
-"""OffsetFetch: the committed offsets of one group (up to version 7) or of many.
+"""OffsetFetch: return committed offsets of one group (up to version 7) or several groups.
 
-Inside there is one form, that of v8+ (a list of groups); older versions ask for one group.
+All versions are handled in the form of v8+, a list of groups.
 """
 
 from __future__ import annotations
@@ -44,11 +44,12 @@ NO_OFFSET = -1
 STEP_ITEMS = 500
 KEPT_PARTITIONS = 500
 KEPT_ANSWERS = 256
-"""The most partitions of an answer that is kept, and the most such answers."""
+"""Limits of the response cache: partitions per cached response (KEPT_PARTITIONS) and number of
+responses."""
 
 
 def handle(broker: Broker, call: Call, request: OffsetFetchRequest) -> Steps:
-    """To each group; the answer goes out when all of them have handed out their offsets."""
+    """Fetch the offsets of each group; the response is sent when all groups have responded."""
     groups = yield from _groups(request, call.api_version)
     if call.api_version >= TOPIC_IDS_SINCE:
         yield from _name_topics(broker.topics, groups)
@@ -73,7 +74,7 @@ def handle(broker: Broker, call: Call, request: OffsetFetchRequest) -> Steps:
 def _groups(
     request: OffsetFetchRequest, api_version: int
 ) -> Generator[None, None, list[OffsetFetchRequestGroup]]:
-    """The groups that a request of any version asks for."""
+    """Return the groups that a request of any version names."""
     if api_version >= GROUPS_SINCE:
         return request.groups
     topics: list[OffsetFetchRequestTopics] | None = None
@@ -89,7 +90,7 @@ def _groups(
 
 
 def _name_topics(topics: TopicManager, groups: list[OffsetFetchRequestGroup]) -> Steps:
-    """Give the topics of a request by id their names; an unknown topic has none."""
+    """Set the topic names in a request by topic id; an unknown topic gets ""."""
     seen = 0
     for group in groups:
         for topic in group.topics or ():
@@ -106,7 +107,7 @@ def _answer(
     groups: list[OffsetFetchRequestGroup],
     fetched: list[FetchedOffsets],
 ) -> Steps:
-    """Answer in the form of the request's version, in steps."""
+    """Send the response in the format of the request's version, in steps."""
     key = _kept_answer_key(call.api_version, groups, fetched)
     response = None if key is None else _kept_answers.get(key)
     if response is None:
@@ -127,7 +128,7 @@ def _of_groups(
     groups: list[OffsetFetchRequestGroup],
     fetched: list[FetchedOffsets],
 ) -> Generator[None, None, OffsetFetchResponse]:
-    """The response of v8 and later."""
+    """Build the response of v8 and later."""
     by_id = api_version >= TOPIC_IDS_SINCE
     answered: list[OffsetFetchResponseGroup] = []
     for group, offsets in zip(groups, fetched, strict=True):
@@ -148,9 +149,9 @@ def _of_one_group(
     group: OffsetFetchRequestGroup,
     fetched: FetchedOffsets,
 ) -> Generator[None, None, OffsetFetchResponse]:
-    """The response of v0 to v7.
+    """Build the response of v0 to v7.
 
-    v0 and v1 have no error of its own, so there it is on each partition of the request.
+    v0 and v1 have no top-level error field, so each partition carries the error.
     """
     error = fetched.error
     if error is not ErrorCode.NONE and api_version >= TOP_LEVEL_ERROR_SINCE:
@@ -166,10 +167,10 @@ _kept_answers: dict[Hashable, OffsetFetchResponse] = {}
 def _kept_answer_key(
     api_version: int, groups: list[OffsetFetchRequestGroup], fetched: list[FetchedOffsets]
 ) -> Hashable | None:
-    """What an answer depends on that is kept for the next request of the kind; None if it is not.
+    """Return the cache key of a response, or None if the response is not cached.
 
-    Many tools ask for the lag of a group again and again. An answer for all topics by id depends
-    on which topics there are as well.
+    Monitoring tools query the lag of a group repeatedly. Requests for all topics are not cached,
+    because their response by id also depends on the existing topics.
     """
     if len(groups) != 1 or fetched[0].revision is None or fetched[0].unstable:
         return None
@@ -190,10 +191,10 @@ def _topics(
     by_id: bool = False,
     is_refused: bool = False,
 ) -> Topics:
-    """The offsets of the partitions asked for (all when the group's `topics` is null).
+    """Return the offsets of the requested partitions (all, if the group's `topics` is null).
 
-    None of a group with an error; `is_refused` lists the partitions all the same. An offset that
-    was committed for another topic of the same name is none of the topic asked for by id.
+    A group with an error gets no topics, unless `is_refused` lists the partitions anyway. For a
+    request by id, offsets committed for a former topic of the same name are ignored.
     """
     answered: list[OffsetFetchResponseTopics] = []
     if fetched.error is not ErrorCode.NONE and not is_refused:
@@ -240,8 +241,11 @@ _NO_OFFSETS = CommittedOffset(NO_OFFSET)
 def _columns(
     indexes: Collection[int], offsets: Offsets, topic_id: bytes | None
 ) -> list[OffsetFetchResponsePartitions] | None:
-    """The offsets of a topic by columns, which is fast; None if they have metadata, are many, or
-    were committed for another topic than that of `topic_id`."""
+    """Return the offsets of a topic in columns, which is fast; None if not possible.
+
+    Metadata, more than STEP_ITEMS partitions, or offsets committed for another topic id than
+    `topic_id` require the slow path.
+    """
     if len(indexes) > STEP_ITEMS:
         return None
     stored = [offsets.get(index, _NO_OFFSETS) for index in indexes]
@@ -266,9 +270,9 @@ def _columns(
 def _wanted(
     topics: TopicManager, group: OffsetFetchRequestGroup, fetched: FetchedOffsets, *, by_id: bool
 ) -> Iterator[tuple[str, bytes, Collection[int]]]:
-    """Name, id and partitions of the topics to answer, in Kafka's order: unknown ids come last.
+    """Yield name, id and partitions of the topics to return, in Kafka's order: unknown ids last.
 
-    Where all topics are asked for by id, those that do not exist have none and are left out.
+    A request for all topics by id leaves out topics that no longer exist.
     """
     if group.topics is not None:
         for topic in group.topics:
@@ -303,7 +307,7 @@ def _partition(
 def _old_topics(
     topics: list[OffsetFetchResponseTopics], error: ErrorCode
 ) -> Generator[None, None, list[OffsetFetchResponseTopic]]:
-    """Topics in the form of v0..7, with `error` on each partition that has none of its own."""
+    """Convert topics to the format of v0 to v7; set `error` on partitions without an error."""
     old: list[OffsetFetchResponseTopic] = []
     built = 0
     for topic in topics:

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where a leader epoch ended, for readers that met a new leader (KIP-320)."""
+"""OffsetForLeaderEpoch: find the end offset of a leader epoch, to detect truncation (KIP-320)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: OffsetForLeaderEpochRequest) -> Steps:
-    """Answer for the partitions that this broker leads, in the order of the request."""
+    """Respond for the partitions that this broker leads, in request order."""
     response = OffsetForLeaderEpochResponse()
     for topic in request.topics:
         answered = OffsetForLeaderTopicResult(topic=topic.topic)

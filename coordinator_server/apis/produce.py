@@ -1,7 +1,8 @@
-"""Produce: append record batches. The hot path of the broker: one look at a batch, one write.
+"""Produce: append record batches.
 
-With a single replica acks=1 and acks=all are the same: the answer follows the append. Consumers
-that wait for the partition are woken after the producer got its answer (see `Purgatory.notify`).
+This is the hot path of the broker: each batch is checked once and written once. All replicas share
+one log, so acks=1 and acks=all are equivalent: the response follows the append. Delayed fetches are
+completed after the producer's response (see `KeyedPurgatory.notify`).
 """
 
 from __future__ import annotations
@@ -55,25 +56,25 @@ if TYPE_CHECKING:
     from coordinator_server.topics.topic import BatchCheck, Partition, Topic
 
     Unsynced = list[tuple[Partition, PartitionProduceResponse]]
-    """What was appended, and must be synced before it is told."""
+    """Partitions with appends that must be flushed before the response, and their results."""
 
     Progress = tuple[
         list[TopicProduceResponse], list[PartitionProduceResponse], Unsynced, ErrorCode
     ]
-    """What is done of a request: whole topics, partitions of the next one, what has to be synced,
-    and the first error."""
+    """Progress of a request: finished topics, finished partitions of the next topic, appends that
+    need a flush, and the first error."""
 
 T = TypeVar("T")
 
 ADMIN_CLIENT_ID = "__admin_client"
-"""The one client id that may write to internal topics, as in Kafka."""
+"""The only client id that may write to internal topics, as in Kafka."""
 
 _FIRST_VERSION_WITH_LEADERS = 10
 _FIRST_VERSION_WITH_TRANSACTION_ABORTABLE = 11
 _FIRST_VERSION_OF_TRANSACTIONS_V2 = 12
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 
-# Kafka tells no log start offset with these.
+# Kafka returns no log start offset with these errors.
 _BARE_ERRORS = frozenset(
     (
         ErrorCode.CORRUPT_MESSAGE,
@@ -88,15 +89,16 @@ _FRAME_ERRORS = (InvalidFrameError, UnreadableFrameError)
 
 
 def handle(broker: Broker, call: Call, request: ProduceRequest) -> Steps | None:
-    """Append each partition's batch and answer; nothing with acks=0, or a closed connection.
+    """Append each partition's batch and respond; with acks=0, do not respond.
 
-    The first records of a transaction in a partition wait for what its coordinator says.
+    With acks=0 an error closes the connection. The first records of a transaction in a partition
+    wait for verification by the transaction coordinator.
     """
     if request.transactional_id is None:
         steps = _append_all(broker, call, request, None)
     else:
         steps = _verify(broker, call, request, request.transactional_id)
-    # Of a single batch, the append says what a scan would.
+    # For a single batch, the append reports the same errors as a scan.
     topics = request.topic_data
     if request.acks in _ACKS and len(topics) == 1 and len(topics[0].partition_data) == 1:
         return steps
@@ -104,10 +106,11 @@ def handle(broker: Broker, call: Call, request: ProduceRequest) -> Steps | None:
 
 
 def _scan(call: Call, request: ProduceRequest, steps: Steps) -> Steps:
-    """Refuse the whole request for a batch without a possible size or magic, or for a transactional
-    one without a transactional id, whichever comes first; else take `steps`.
+    """Check the batches first, then run `steps`; the first invalid batch fails the whole request.
 
-    What follows a transactional batch is not looked at (Kafka's RequestUtils).
+    A batch is invalid if its size or magic is impossible, or if it is transactional without a
+    transactional id. As in Kafka's RequestUtils, batches after a transactional batch are not
+    checked.
     """
     for topic in request.topic_data:
         for data in topic.partition_data:
@@ -132,7 +135,7 @@ def _scan(call: Call, request: ProduceRequest, steps: Steps) -> Steps:
 def _refuse_all(
     call: Call, request: ProduceRequest, error: ErrorCode, message: str | None
 ) -> Steps:
-    """Answer every partition with the error."""
+    """Send the error for every partition."""
     response = ProduceResponse()
     for topic in request.topic_data:
         answers: list[PartitionProduceResponse] = []
@@ -156,7 +159,7 @@ def _refuse_all(
 
 
 def _verify(broker: Broker, call: Call, request: ProduceRequest, transactional_id: str) -> Steps:
-    """Have the transaction coordinator add or confirm the partitions, then append."""
+    """Let the transaction coordinator add or verify the partitions, then append."""
     support = TransactionSupport.DEFAULT_ERROR
     if call.api_version >= _FIRST_VERSION_OF_TRANSACTIONS_V2:
         support = TransactionSupport.ADD_PARTITION
@@ -208,10 +211,11 @@ def _append_all(
     progress: Progress | None = None,
     check: BatchCheck | None = None,
 ) -> Steps:
-    """Append and answer, from `progress` on, whose next batch `check` has checked.
+    """Append the batches after `progress` and respond.
 
-    A batch whose check takes long is checked in a worker thread, after which `_go_on` begins with
-    that batch again: its topic or its transaction may have ended meanwhile.
+    `check` is the finished check of the next batch. A batch that takes long to check is checked in
+    a worker thread. `_go_on` then repeats that batch's other checks, because its topic may be
+    deleted or its transaction ended meanwhile.
     """
     now_ms = broker.clock.now_ms()
     responses, answers, unsynced, first_error = progress or ([], [], [], ErrorCode.NONE)
@@ -228,7 +232,7 @@ def _append_all(
             if refusal is ErrorCode.NONE and request.acks not in _ACKS:
                 refusal = ErrorCode.INVALID_REQUIRED_ACKS
             if refusal is ErrorCode.NONE and topic is not None and topic.is_internal:
-                # Only now: the partition may have been added to the transaction, as in Kafka.
+                # As in Kafka, checked after the partition was added to the transaction.
                 is_allowed = call.client_id == ADMIN_CLIENT_ID
                 refusal = ErrorCode.NONE if is_allowed else ErrorCode.INVALID_TOPIC_EXCEPTION
             if refusal is ErrorCode.NONE:
@@ -249,7 +253,7 @@ def _append_all(
             if answer.error_code:
                 first_error = first_error or ErrorCode(answer.error_code)
                 if answer.error_code == ErrorCode.CORRUPT_MESSAGE and (responses or answers):
-                    answer.error_message = None  # `_scan` ended before this batch
+                    answer.error_message = None  # `_scan` stopped before this batch
             answers.append(answer)
             yield
         responses.append(
@@ -263,7 +267,7 @@ def _append_all(
 
 
 def _from(asked: Iterable[T], answered: Sized) -> Iterator[T]:
-    """Return what comes after so many that are answered."""
+    """Return the entries after those that are already answered."""
     return islice(asked, len(answered), None)
 
 
@@ -275,7 +279,7 @@ def _go_on(
     progress: Progress,
     check: BatchCheck,
 ) -> None:
-    """Take a request up again whose next batch is checked."""
+    """Continue a request after the check of its next batch."""
     call.run(_append_all(broker, call, request, verification, progress, check))
 
 
@@ -287,7 +291,7 @@ def _reply(
     unsynced: Unsynced,
     first_error: ErrorCode,
 ) -> None:
-    """Answer, or close the connection where acks=0 leaves no other way to tell of an error."""
+    """Respond, or close the connection if acks=0 and there was an error."""
     version = call.api_version
     if request.acks != 0:
         response = ProduceResponse(responses=responses)
@@ -299,7 +303,7 @@ def _reply(
             call.reply(response)
         return
     if first_error:
-        # Nothing else makes the producer look up the leaders again.
+        # Only a disconnect makes this producer refresh its metadata.
         call.connection.refuse(f"acks=0 and {first_error.name}", call.api_name, version)
     for partition, _ in unsynced:
         partition.when_flushed(_ignore)
@@ -307,11 +311,11 @@ def _reply(
 
 
 def _ignore(_: StorageError | None) -> None:
-    """Nobody waits for it."""
+    """Ignore the result: with acks=0 no response waits for the flush."""
 
 
 def _reply_when_flushed(call: Call, response: ProduceResponse, unsynced: Unsynced) -> None:
-    """Answer once the appends are synced; those that cannot be have failed (`flush.messages`)."""
+    """Respond once the appends are flushed; failed flushes become errors (`flush.messages`)."""
     missing = len(unsynced)
 
     def settle(answer: PartitionProduceResponse, error: StorageError | None) -> None:
@@ -336,7 +340,7 @@ def _append(
     unsynced: Unsynced,
     check: BatchCheck | None,
 ) -> PartitionProduceResponse:
-    """Append one batch, which `check` has checked if there is one. Raises LongCheckError."""
+    """Append one batch, using the finished `check` if given. Raises LongCheckError."""
     partition = topic.partitions[data.index]
     assert data.records is not None
     if partition.leader_id != broker.node_id:
@@ -349,7 +353,7 @@ def _append(
             ),
         )
     try:
-        # There may be another topic of this name since the check.
+        # The topic may have been recreated since the check.
         if check is None or check.partition is not partition:
             may_block = not partition.has_threads
             result = partition.append(data.records, now_ms, may_block=may_block)
@@ -359,7 +363,7 @@ def _append(
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
             LOG.emit("log.failed", topic=topic.name, partition=data.index, reason=error.message)
         elif isinstance(error, UnreadableBatchError):
-            # The answer has no text, and Kafka logs these as well.
+            # The response has no message, and Kafka logs these errors as well.
             LOG.emit(
                 "batch.refused",
                 topic=topic.name,
@@ -389,7 +393,7 @@ def _append(
 
 
 def _name_leaders(broker: Broker, call: Call, response: ProduceResponse) -> None:
-    """Add the addresses of the leaders that the answers name (KIP-951)."""
+    """Add the endpoints of the current leaders in the results (KIP-951)."""
     named = {
         one.current_leader.leader_id
         for topic in response.responses
@@ -407,15 +411,15 @@ def _name_leaders(broker: Broker, call: Call, response: ProduceResponse) -> None
 def _refusal(
     call: Call, request: ProduceRequest, topic: Topic | None, data: PartitionProduceData
 ) -> ErrorCode:
-    """Why a batch does not even reach the log; the checks in Kafka's order."""
+    """Return the error that keeps a batch from the log, or NONE; checks are in Kafka's order."""
     version, records = call.api_version, data.records
     attributes = None
     if records is not None and len(records) > FLAGS_POSITION:
-        # What is not of format 2 is refused by the log.
+        # The log refuses batches of other formats than v2.
         attributes = records[FLAGS_POSITION] if records[MAGIC_POSITION] == 2 else 0
         if attributes & TRANSACTIONAL and request.transactional_id is None:
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    if topic is None or topic.partitions[0].is_deleted:  # perhaps between the steps
+    if topic is None or topic.partitions[0].is_deleted:  # possibly deleted in an earlier step
         by_id = version >= _FIRST_VERSION_WITH_TOPIC_IDS
         return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not 0 <= data.index < len(topic.partitions):

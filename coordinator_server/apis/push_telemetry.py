@@ -1,4 +1,4 @@
-"""PushTelemetry: take the metrics that a client pushes (KIP-714)."""
+"""PushTelemetry: receive client metrics (KIP-714)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: PushTelemetryRequest) -> Steps:
-    """Keep the metrics for the control server, and answer with an error if they are refused."""
+    """Keep the metrics for the control server, or respond with an error."""
     yield from broker.telemetry.configs.prepare()
     push = Push(
         request.client_instance_id,
@@ -37,14 +37,14 @@ def handle(broker: Broker, call: Call, request: PushTelemetryRequest) -> Steps:
         push, attributes(call), call.connection, now_ms
     )
     if call.connection.closed:
-        broker.client_instances.disconnected(call.connection)  # again: the instance may be new
+        broker.client_instances.disconnected(call.connection)  # for a new instance
     if error is ErrorCode.NONE and request.metrics:
         assert instance is not None
         compression, metrics = Compression(request.compression_type), bytes(request.metrics)
         limit = min(broker.config.integer("telemetry.max.bytes"), MOST_DECOMPRESSED_BYTES)
         try:
             decompressed(compression, metrics, limit)
-        except ProtocolError:  # Kafka's answer to whatever its reporter cannot take
+        except ProtocolError:  # Kafka's error for metrics that its reporter rejects
             error = instance.last_error = ErrorCode.INVALID_RECORD
         else:
             broker.telemetry.keep(

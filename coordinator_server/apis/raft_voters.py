@@ -1,7 +1,7 @@
-"""What AddRaftVoter and RemoveRaftVoter are refused: the quorum has one voter for ever.
+"""Errors of AddRaftVoter and RemoveRaftVoter: the quorum always has one voter.
 
-Kafka answers so where `controller.quorum.voters` names the voters, which is kraft.version 0.
-Source: Kafka's KafkaRaftClient, AddVoterHandler and RemoveVoterHandler.
+Kafka gives the same errors if `controller.quorum.voters` names the voters, which is kraft.version
+0. Source: Kafka's KafkaRaftClient, AddVoterHandler and RemoveVoterHandler.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Error = tuple[ErrorCode, str]
 
 
 def cluster_error(given: str | None, cluster_id: str) -> Error | None:
-    """Return the error of a request that is meant for another cluster."""
+    """Return the error of a request for another cluster, or None."""
     if given is None or given == cluster_id:
         return None
     text = f'The given id "{given}" doesn\'t match the cluster id "{cluster_id}"'
@@ -21,11 +21,11 @@ def cluster_error(given: str | None, cluster_id: str) -> Error | None:
 
 
 def is_voter(voter_id: int, directory_id: bytes) -> bool:
-    """Return whether an id and the id of a directory can be those of a voter."""
+    """Return whether id and directory id are valid for a voter."""
     return voter_id >= 0 and directory_id != ZERO_UUID
 
 
 def fixed(change: str) -> Error:
-    """Return the error of a valid request for a `change`, "adding" or "removing"."""
+    """Return the error of a valid request; `change` is "adding" or "removing"."""
     text = f"Cluster doesn't support {change} voter because the kraft.version feature is 0"
     return ErrorCode.UNSUPPORTED_VERSION, text

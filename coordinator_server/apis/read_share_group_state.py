@@ -1,4 +1,4 @@
-"""ReadShareGroupState: the state of share partitions, for the leaders of these partitions."""
+"""ReadShareGroupState: return the state of share partitions to their leaders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: ReadShareGroupStateRequest) -> Steps:
-    """Answer once every new leader epoch is written."""
+    """Respond once every new leader epoch is written."""
     response = ReadShareGroupStateResponse()
     if not names_partitions(request.group_id, request.topics):
         call.reply(response)

@@ -1,4 +1,4 @@
-"""ReadShareGroupStateSummary: the state of share partitions without what is in flight."""
+"""ReadShareGroupStateSummary: return the state of share partitions without in-flight records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: ReadShareGroupStateSummaryRequest) -> Steps:
-    """Answer what is known of each."""
+    """Respond with the summary of each partition."""
     response = ReadShareGroupStateSummaryResponse()
     if not names_partitions(request.group_id, request.topics):
         call.reply(response)

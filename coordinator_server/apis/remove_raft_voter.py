@@ -1,4 +1,4 @@
-"""RemoveRaftVoter: refused, see `raft_voters`."""
+"""RemoveRaftVoter: always refused, see `raft_voters`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: RemoveRaftVoterRequest) -> None:
-    """Answer with the error of the request, or that of a quorum that never changes."""
+    """Respond with the validation error, or the error of a quorum that cannot change."""
     error = cluster_error(request.cluster_id, broker.cluster_id)
     if error is None and not is_voter(request.voter_id, request.voter_directory_id):
         text = "Remove voter request didn't include a valid voter"

@@ -1,4 +1,4 @@
-"""RenewDelegationToken: have a token live longer (KIP-48).
+"""RenewDelegationToken: extend the lifetime of a token (KIP-48).
 
 Source: KafkaApis.handleRenewTokenRequest.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: RenewDelegationTokenRequest) -> None:
-    """Answer with when it ends."""
+    """Respond with the new expiry time."""
     tokens, principal = broker.security.tokens, call.connection.principal
     token_hmac = bytes(request.hmac)
     token_id = tokens.id_of(token_hmac)

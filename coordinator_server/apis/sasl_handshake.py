@@ -1,6 +1,6 @@
-"""SaslHandshake of a client that need not authenticate, or that has.
+"""SaslHandshake on a connection that is already authenticated or does not use SASL.
 
-Before that `security.sasl.authenticator` takes it.
+During authentication `security.sasl.authenticator` handles this request.
 """
 
 from __future__ import annotations
@@ -16,5 +16,5 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: SaslHandshakeRequest) -> None:
-    """Refuse it."""
+    """Respond ILLEGAL_SASL_STATE."""
     call.reply(SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))

@@ -1,4 +1,4 @@
-"""ShareAcknowledge: what a member says of its records, without fetching more (KIP-932)."""
+"""ShareAcknowledge: acknowledge records of a share group without fetching (KIP-932)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FIRST_VERSION_WITH_RENEWAL = 2
 
 
 def handle(broker: Broker, call: Call, request: ShareAcknowledgeRequest) -> Steps:
-    """Answer once all of it is written, or refused."""
+    """Respond once all acknowledgements are written or refused."""
     group_id, member_id = request.group_id, request.member_id
     if group_id is None or member_id is None or not member_id_is_valid(member_id):
         call.reply(ShareAcknowledgeResponse(error_code=ErrorCode.INVALID_REQUEST))
@@ -64,8 +64,8 @@ def handle(broker: Broker, call: Call, request: ShareAcknowledgeRequest) -> Step
 
 
 def _next_request(broker: Broker, key: ShareSessionKey, epoch: int) -> ErrorCode:
-    """Whether this is the next request of the session, which then waits for the one after it."""
-    if epoch == INITIAL_EPOCH:  # it is a fetch that opens a session
+    """Check the session epoch of a request, and advance it; return the error or NONE."""
+    if epoch == INITIAL_EPOCH:  # only a fetch opens a session
         return ErrorCode.INVALID_SHARE_SESSION_EPOCH
     session = broker.share_partitions.sessions.get(key)
     if session is None:

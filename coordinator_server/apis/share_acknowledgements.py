@@ -1,7 +1,7 @@
-"""Acknowledgements as they come in two APIs: ShareAcknowledge, and with ShareFetch.
+"""Acknowledgements in ShareAcknowledge and ShareFetch requests.
 
-Kafka's KafkaApis.handleAcknowledgements. Each partition has an outcome of its own; the one of all
-is there once the last of them is written.
+Like Kafka's KafkaApis.handleAcknowledgements. Each partition has its own outcome; `done` is called
+once the last acknowledgement is written.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from coordinator_server.steps import Steps
 
 MEMBER_ID_MAX_LENGTH = 36
-"""That of a UUID as text."""
+"""The length of a UUID as text."""
 
 TYPES_PER_STEP = 10_000
 
 
 class AcknowledgeOutcome(NamedTuple):
-    """How the acknowledgements of one partition went."""
+    """The result of the acknowledgements of one partition."""
 
     error: ErrorCode
     message: str | None = None
@@ -41,15 +41,15 @@ Outcomes = dict["PartitionKey", AcknowledgeOutcome]
 
 
 class AcknowledgedInRequest(Protocol):
-    """One partition of a request, with what is acknowledged there."""
+    """One partition of a request with its acknowledgements."""
 
     @property
     def partition_index(self) -> int:
-        """Which one."""
+        """The partition index."""
 
     @property
     def acknowledgement_batches(self) -> Sequence[Acknowledgement]:
-        """What is acknowledged."""
+        """The acknowledged offset ranges."""
 
 
 class AcknowledgedTopic(Protocol):
@@ -57,20 +57,20 @@ class AcknowledgedTopic(Protocol):
 
     @property
     def topic_id(self) -> bytes:
-        """Which one."""
+        """The topic id."""
 
     @property
     def partitions(self) -> Sequence[AcknowledgedInRequest]:
-        """Its partitions."""
+        """The partitions of the topic in this request."""
 
 
 def member_id_is_valid(member_id: str | None) -> bool:
-    """Whether it can be that of a member of a share group."""
+    """Return whether the id is a valid share group member id."""
     return member_id is not None and 0 < len(member_id) <= MEMBER_ID_MAX_LENGTH
 
 
 def leader_of(broker: Broker, key: PartitionKey) -> tuple[int, int]:
-    """The leader of a partition and its epoch, for who asked another one; -1 when unknown."""
+    """Return the leader id and epoch of a partition, -1 if unknown."""
     topic_id, index = key
     topic = broker.topics.topic_by_id(topic_id)
     if topic is None:
@@ -82,9 +82,10 @@ def leader_of(broker: Broker, key: PartitionKey) -> tuple[int, int]:
 def fails_for_unknown_topic(
     broker: Broker, topics: Sequence[AcknowledgedTopic]
 ) -> Generator[None, None, bool]:
-    """Return whether a request fails as a whole: with an authorizer, for an unknown topic id.
+    """Return whether a request fails because of an unknown topic id; needs an authorizer.
 
-    Kafka asks its authorizer about the name of the topic, which is null then, and throws.
+    Kafka passes the topic name to its authorizer; for an unknown id the name is null, and Kafka
+    throws.
     """
     if broker.security.authorizer is None:
         return False
@@ -96,10 +97,9 @@ def fails_for_unknown_topic(
 
 
 class Acknowledging:
-    """The acknowledgements of one request: `take`, then `write`; `done` gets the outcomes.
+    """Processes a request's acknowledgements: `take`, then `write`; `done` gets the outcomes.
 
-    Until they are written what is released is nobody's: a fetch in between does not get it, as in
-    Kafka, where to write takes its time.
+    As in Kafka, released records cannot be acquired by another fetch until the release is written.
     """
 
     __slots__ = (
@@ -133,7 +133,7 @@ class Acknowledging:
     def take(
         self, topics: Sequence[AcknowledgedTopic], *, knows_renewal: bool, renews: bool
     ) -> Steps:
-        """Check all of it, then acknowledge what is right."""
+        """Validate all acknowledgements, then apply the valid ones."""
         outcomes = self._outcomes
         wanted: dict[PartitionKey, Sequence[Acknowledgement]] = {}
         most = AcknowledgeType.RENEW if knows_renewal else AcknowledgeType.REJECT
@@ -153,7 +153,7 @@ class Acknowledging:
                     wanted[key] = one.acknowledgement_batches
                 yield
         if not any(wanted.values()):
-            # Where nothing is acknowledged the others are not named either, as in Kafka.
+            # As in Kafka, partitions without acknowledgements get no outcome then.
             return
         self._pending = len(wanted)
         for key, acknowledgements in wanted.items():
@@ -170,7 +170,7 @@ class Acknowledging:
             yield
 
     def write(self) -> Steps:
-        """Write what was taken; once that is done the outcomes are told."""
+        """Write the acknowledgements; `done` is called after the last write."""
         if not self._writes:
             self._done(self._outcomes)
         for write in self._writes:
@@ -189,7 +189,7 @@ class Acknowledging:
 def _is_valid(
     acknowledgements: Sequence[Acknowledgement], most: int, renews: bool
 ) -> Generator[None, None, bool]:
-    """Whether offsets rise, and types exist: one, or as many as offsets."""
+    """Return whether offsets ascend and there is one valid type in total, or one per offset."""
     last_before = -1
     for one in acknowledgements:
         first, last, types = one.first_offset, one.last_offset, one.acknowledge_types

@@ -1,7 +1,7 @@
-"""ShareFetch: records for a member of a share group, and what it says of earlier ones (KIP-932).
+"""ShareFetch: acquire records for a share group member and acknowledge earlier ones (KIP-932).
 
-Kafka's KafkaApis.handleShareFetchRequest: the share session says which partitions are fetched; what
-is acknowledged is taken first; the answer is given once both are done.
+Like Kafka's KafkaApis.handleShareFetchRequest: the share session defines the partitions,
+acknowledgements are applied first, and the response is sent when both parts are done.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ _ACQUIRE_MODES = frozenset(map(int, AcquireMode))
 
 
 class _Context(NamedTuple):
-    """What a request is about, after its session was looked up.
+    """A request with its share session.
 
-    `error` not NONE: answer nothing but that. `session` None: the answer names all partitions.
-    `names` has the topic names that the session knows, by topic id.
+    With an `error`, only the error is sent. Without a `session`, the response contains all
+    partitions. `names` maps topic ids to the topic names that the session knows.
     """
 
     error: ErrorCode
@@ -69,7 +69,7 @@ class _Context(NamedTuple):
 
 
 def handle(broker: Broker, call: Call, request: ShareFetchRequest) -> Steps:
-    """Answer with what can be acquired, now or later."""
+    """Respond with the records that can be acquired, now or later."""
     group_id, member_id = request.group_id, request.member_id
     if group_id is None or member_id is None or not member_id_is_valid(member_id):
         call.reply(ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST))
@@ -77,7 +77,7 @@ def handle(broker: Broker, call: Call, request: ShareFetchRequest) -> Steps:
     renews = request.is_renew_ack and call.api_version >= _FIRST_VERSION_WITH_RENEWAL
     if renews and any(
         (request.max_bytes, request.min_bytes, request.max_records, request.max_wait_ms)
-    ):  # a fetch could take longer than the lock that it renews (KIP-1222)
+    ):  # a fetch may outlast the lock it renews (KIP-1222)
         call.reply(ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST))
         return
     has_acknowledgements = yield from _has_acknowledgements(request)
@@ -127,7 +127,7 @@ def _context_of(
     request: ShareFetchRequest,
     has_acknowledgements: bool,
 ) -> Generator[None, None, _Context]:
-    """Look up the session of a request, open or change it."""
+    """Look up, open or update the session of a request."""
     sessions = broker.share_partitions.sessions
     epoch = request.share_session_epoch
     if epoch == INITIAL_EPOCH:
@@ -135,12 +135,12 @@ def _context_of(
             return _Context(ErrorCode.INVALID_REQUEST)
         partitions: dict[PartitionKey, bool] = {}
         for one in _asked(request):
-            if one in partitions:  # Kafka fails when the session is there already that it replaces
+            if one in partitions:  # Kafka throws for duplicates in a new session
                 sessions.remove(key)
                 return _Context(ErrorCode.UNKNOWN_SERVER_ERROR)
             partitions[one] = False
             yield
-        if call.connection.closed:  # meanwhile: nothing would end the session any more
+        if call.connection.closed:  # nothing would ever close the session
             return _Context(ErrorCode.SHARE_SESSION_NOT_FOUND)
         opened = sessions.open(key, partitions, call.connection)
         if opened is None:
@@ -171,7 +171,7 @@ def _forgotten(request: ShareFetchRequest) -> Iterator[PartitionKey]:
 
 
 def _fails_for_unknown_topic(broker: Broker, context: _Context) -> Generator[None, None, bool]:
-    """Return whether a session makes each of its fetches fail: see `fails_for_unknown_topic`."""
+    """Return whether the session has an unknown topic: see `fails_for_unknown_topic`."""
     if broker.security.authorizer is None:
         return False
     names = context.names or {}
@@ -190,7 +190,7 @@ def _fetch(
     context: _Context,
     answer: _Answer,
 ) -> Steps:
-    """Fetch from the partitions of the session, or wait until that is worth it."""
+    """Fetch from the partitions of the session, or delay the fetch."""
     fetched: Fetched = {}
     wanted: list[PartitionKey] = []
     has_recreated = False
@@ -208,7 +208,7 @@ def _fetch(
         elif not 0 <= key[1] < broker.topics.partition_count(name):
             fetched[key] = _failed(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         elif topic is None:
-            # As in Kafka a session keeps the name, and the topic of that name has another id.
+            # As in Kafka, the session keeps the name, but the topic was recreated with another id.
             fetched[key] = _failed(key, ErrorCode.UNKNOWN_SERVER_ERROR)
             has_recreated = True
         else:
@@ -219,13 +219,13 @@ def _fetch(
         return
     reads_nothing = request.max_records == 0 or request.max_bytes == 0
     if has_recreated and not wanted and not reads_nothing:
-        # Kafka finds out while the fetch waits for the share partition of the deleted topic.
+        # Kafka detects this only while the fetch waits for the deleted topic's share partition.
         _wait(broker, call, request.max_wait_ms, partial(answer.fetched, fetched))
         return
     if not wanted or reads_nothing:
         answer.fetched(fetched)
         return
-    # Each request begins with another partition, so that each gets its turn.
+    # Rotate the partitions, so that each gets its turn.
     turn = request.share_session_epoch % len(wanted)
     wanted = wanted[turn:] + wanted[:turn]
     unread: set[PartitionKey] = set()
@@ -240,7 +240,7 @@ def _fetch(
     if not (yield from fetch.fetch_if_enough(request.max_wait_ms, unread)):
         purgatory.watch(fetch, fetch.keys())
         if purgatory.changes != changes:
-            # Between two steps, so perhaps where it had been looked: look once more.
+            # A partition may have changed after an earlier step: check again.
             purgatory.notify(targets[0].share_partition)
 
 
@@ -251,9 +251,9 @@ def _look_up(
     fetched: Fetched,
     unread: set[PartitionKey],
 ) -> Generator[None, None, list[ShareFetchTarget]]:
-    """Return the share partitions to fetch from, and note the errors of the others in `fetched`.
+    """Return the share partitions to fetch from; store errors of other partitions in `fetched`.
 
-    `unread` gets the partitions whose state had not been read before.
+    `unread` receives the partitions whose state was not read before.
     """
     manager = broker.share_partitions
     targets: list[ShareFetchTarget] = []
@@ -285,7 +285,7 @@ def _failed(key: PartitionKey, error: ErrorCode) -> SharePartitionData:
 
 
 def _free(fetched: Fetched, named: Fetched) -> Steps:
-    """Let what was made for very many partitions go in steps."""
+    """Free the data of very many partitions in steps."""
     named.clear()
     while fetched:
         fetched.popitem()
@@ -293,13 +293,13 @@ def _free(fetched: Fetched, named: Fetched) -> Steps:
 
 
 def _wait(broker: Broker, call: Call, wait_ms: int, answer: Callable[[], None]) -> None:
-    """Call `answer` after the longest wait of a request, unless the client has gone."""
+    """Call `answer` after the request's maximum wait, unless the client has disconnected."""
     late = _LateAnswer(broker, call, wait_ms, answer)
     broker.fetch_purgatory.watch(late, [late])
 
 
 class _LateAnswer(KeyedOperation):
-    """A response that is sent once the time has passed that the client would have waited.
+    """A response that is sent when the client's maximum wait has passed.
 
     Nothing else ends the wait: the operation is its own key, which is never notified.
     """
@@ -318,12 +318,12 @@ class _LateAnswer(KeyedOperation):
         self._answer()
 
     def is_abandoned(self) -> bool:
-        """Whether the client has gone."""
+        """Return whether the client has disconnected."""
         return self._call.connection.closed
 
 
 class _Answer:
-    """The answer to a request, given once both its halves are there."""
+    """The response to a request, sent when fetch and acknowledgements are both done."""
 
     __slots__ = (
         "_acknowledged",
@@ -354,12 +354,12 @@ class _Answer:
         self._acknowledged: Outcomes | None = None
 
     def fetched(self, fetched: Fetched) -> None:
-        """What was fetched is there."""
+        """Store the fetched records."""
         self._fetched = fetched
         self._settle()
 
     def acknowledged(self, outcomes: Outcomes) -> None:
-        """What was acknowledged is settled."""
+        """Store the acknowledgement outcomes."""
         self._acknowledged = outcomes
         self._settle()
 
@@ -378,7 +378,7 @@ class _Answer:
             fetched = {}
         call = self._call
         if call.is_metered and call.must_throttle_fetch(answer_bytes(fetched.values())):
-            # As in Kafka: what was acquired stays so, and comes again once its locks time out.
+            # As in Kafka, records stay acquired and are redelivered after their locks expire.
             if self._is_final:
                 yield from manager.close_session(self._key)
             call.reply(ShareFetchResponse(error_code=response.error_code))
@@ -410,7 +410,7 @@ class _Answer:
         yield from _free(fetched, named)
 
     def _name_leaders(self, response: ShareFetchResponse, named: Fetched) -> None:
-        """Tell where the leaders are of what cannot be fetched here (KIP-951)."""
+        """Add the current leaders of partitions that cannot be fetched here (KIP-951)."""
         leaders: set[int] = set()
         for key, data in named.items():
             if data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:

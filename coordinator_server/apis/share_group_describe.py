@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: ShareGroupDescribeRequest) -> Steps:
-    """To each group; the answer goes out when all of them have described themselves."""
+    """Describe each group; the response is sent when all groups have been described."""
 
     def finish(groups: list[DescribedShareGroup]) -> None:
         call.reply(ShareGroupDescribeResponse(groups=groups))
@@ -25,4 +25,4 @@ def handle(broker: Broker, call: Call, request: ShareGroupDescribeRequest) -> St
     for index, group_id in enumerate(request.group_ids):
         group = DescribeShareGroup(group_id, request.include_authorized_operations)
         broker.groups.submit(fan_in.part(index), group)
-        yield  # each may have hundreds of members
+        yield  # a group may have hundreds of members

@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat: a member joins a share group, stays in it, or leaves it (KIP-932)."""
+"""ShareGroupHeartbeat: join, stay in or leave a share group (KIP-932)."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: ShareGroupHeartbeatRequest) -> None:
-    """To the group."""
+    """Submit the request to the group coordinator."""
     broker.groups.submit(call, request)

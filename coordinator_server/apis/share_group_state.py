@@ -1,6 +1,6 @@
-"""What the five APIs of the share coordinator have in common: every share partition by itself.
+"""Common parts of the five share coordinator APIs: collect one result per share partition.
 
-Brokers of a real cluster send them to each other; here they ask by a call, see
+The brokers of a Kafka cluster send these requests to each other; here brokers use method calls, see
 `coordinator.share_persister`. Source: KafkaApis, ShareCoordinatorService.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class StateResult(Protocol):
-    """The answer to one share partition."""
+    """The result for one share partition."""
 
     partition: int
     error_code: int
@@ -32,7 +32,7 @@ R = TypeVar("R", bound=StateResult)
 
 
 class TopicResult(Protocol[R]):
-    """The answers to one topic."""
+    """The results for one topic."""
 
     partitions: list[R]
 
@@ -42,20 +42,22 @@ class AskedTopic(Protocol):
 
     @property
     def partitions(self) -> Sequence[object]:
-        """Its share partitions."""
+        """The share partitions of the topic."""
 
 
 def names_partitions(group_id: str, topics: Sequence[AskedTopic]) -> bool:
-    """Whether a request asks for something. What does not is answered with nothing at all, even if
-    only one of its topics has no partitions."""
+    """Return whether every topic of the request names partitions.
+
+    Otherwise the response is empty, even if only one topic has no partitions.
+    """
     return bool(group_id and topics) and all(topic.partitions for topic in topics)
 
 
 class Answers(Generic[R]):
-    """The results of a request, which is answered with the last of them.
+    """The results of a request; the response is sent after the last result.
 
-    `add_topic(topic_id)` adds a topic to the response. What is named twice is asked twice and
-    answered once, with what came last.
+    `add_topic(topic_id)` adds a topic to the response. A partition named twice is processed twice
+    and has one result, the last.
     """
 
     __slots__ = ("_add_topic", "_by_key", "_by_topic", "_call", "_left", "_response")
@@ -68,10 +70,10 @@ class Answers(Generic[R]):
         self._add_topic = add_topic
         self._by_topic: dict[bytes, TopicResult[R]] = {}
         self._by_key: ShardedDict[tuple[bytes, int], R] = ShardedDict()
-        self._left = 1  # until all are asked, so that the answer comes after the last
+        self._left = 1  # one more until `all_asked`, so that the response is not sent early
 
     def expect(self, topic_id: bytes, result: R) -> R:
-        """The result of a share partition that is asked for next; `result` if it is a new one."""
+        """Return the result object for the next share partition: `result`, or an earlier one."""
         self._left += 1
         known = self._by_key.setdefault((topic_id, result.partition), result)
         if known is result:
@@ -82,13 +84,13 @@ class Answers(Generic[R]):
         return known
 
     def take(self, result: R, answer: StateOutcome | ShareState | ShareStateSummary) -> None:
-        """A result is known; its further fields are set."""
+        """Set error and message of a result; the caller sets the other fields."""
         result.error_code = answer.error
         result.error_message = answer.message
         self._settle()
 
     def all_asked(self) -> Steps:
-        """Answer once everything is known; nothing more is expected."""
+        """Send the response when all results are set; no more results are expected."""
         self._settle()
         yield from self._by_key.clear()
 

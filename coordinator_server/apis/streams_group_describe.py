@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: StreamsGroupDescribeRequest) -> Steps:
-    """To each group; the answer goes out when all of them have described themselves."""
+    """Describe each group; the response is sent when all groups have been described."""
 
     def finish(groups: list[DescribedStreamsGroup]) -> None:
         call.reply(StreamsGroupDescribeResponse(groups=groups))
@@ -30,4 +30,4 @@ def handle(broker: Broker, call: Call, request: StreamsGroupDescribeRequest) -> 
             group_id, request.include_authorized_operations, request.include_topology_description
         )
         broker.groups.submit(fan_in.part(index), group)
-        yield  # each may have hundreds of members
+        yield  # a group may have hundreds of members

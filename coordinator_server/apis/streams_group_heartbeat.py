@@ -1,7 +1,7 @@
-"""StreamsGroupHeartbeat: a member joins a streams group, stays in it, or leaves it (KIP-1071).
+"""StreamsGroupHeartbeat: join, stay in or leave a streams group (KIP-1071).
 
-The group says which internal topics the application needs; they are created here, beside the
-answer, which says that they are missing. Source: KafkaApis.handleStreamsGroupHeartbeat.
+The group returns the internal topics that the application needs; they are created after the
+response, which reports them as missing. Source: KafkaApis.handleStreamsGroupHeartbeat.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from protocol.apis.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsTopology
 
 _MOST_SHOWN = 3
-"""How many errors a text names."""
+"""Maximum number of errors in a message."""
 
 
 def handle(broker: Broker, call: Call, request: StreamsGroupHeartbeatRequest) -> None:
-    """To the group, unless the topology names topics that no application may have."""
+    """Submit the heartbeat to the group, unless the topology names prohibited topics."""
     if request.topology is not None and not is_too_large(request.topology):
         message = _refusal(tuple(dict.fromkeys(_names(request.topology))))
         if message is not None:
@@ -48,7 +48,7 @@ def handle(broker: Broker, call: Call, request: StreamsGroupHeartbeatRequest) ->
 
 
 def _names(topology: StreamsTopology) -> Iterator[str]:
-    """The names of all topics of a topology."""
+    """Yield the names of all topics of a topology."""
     for one in topology.subtopologies:
         yield from one.source_topics
         yield from one.repartition_sink_topics
@@ -57,7 +57,7 @@ def _names(topology: StreamsTopology) -> Iterator[str]:
 
 
 def _refusal(names: Collection[str]) -> str | None:
-    """Kafka's text on names that no application may have."""
+    """Return Kafka's message about internal and invalid topic names, or None."""
     prohibited = ",".join(filter(is_internal, names))
     if prohibited:
         return (
@@ -68,7 +68,7 @@ def _refusal(names: Collection[str]) -> str | None:
 
 
 class _HeartbeatCall:
-    """A GroupCall that creates the internal topics, once the group has answered."""
+    """A GroupCall that creates the internal topics after the group has responded."""
 
     __slots__ = ("_broker", "call", "caller")
 
@@ -79,11 +79,11 @@ class _HeartbeatCall:
 
     @property
     def is_large(self) -> bool:
-        """Whether the request may take long."""
+        """Whether the request must be handled in steps."""
         return self.call.is_large
 
     def reply(self, result: HeartbeatResult) -> None:
-        """Answer the request, and create what is missing."""
+        """Send the response, then create missing internal topics."""
         response, to_create, interval_ms = result
         names = [topic.name for topic in to_create]
         refused = self._refused(names)
@@ -97,7 +97,7 @@ class _HeartbeatCall:
             self.call.run(_create(self._broker, self.call, to_create, 2 * interval_ms))
 
     def _refused(self, names: Collection[str]) -> list[str]:
-        """The topics that the client may not create."""
+        """Return the topics that the client may not create."""
         if not names:
             return []
         access = self._broker.security.access(self.call.connection, self.call.api_name)
@@ -106,11 +106,11 @@ class _HeartbeatCall:
         return [name for name in names if not access.topic(Operation.CREATE, name)]
 
     def fail(self) -> None:
-        """Answer UNKNOWN_SERVER_ERROR, unless the request is answered."""
+        """Answer UNKNOWN_SERVER_ERROR, unless a response has been sent."""
         self.call.fail()
 
     def _tell_errors(self, response: StreamsGroupHeartbeatResponse, names: Collection[str]) -> None:
-        """Say why topics could not be created the last time."""
+        """Add the errors of the last creation attempt to the status."""
         broker = self._broker
         errors = broker.creation_errors.of(names, broker.clock.now_ms())
         if not errors:
@@ -124,7 +124,7 @@ class _HeartbeatCall:
 
 
 def _tell_refused(response: StreamsGroupHeartbeatResponse, names: Collection[str]) -> None:
-    """Say that internal topics are missing because the client may not create them."""
+    """Add to the status that the client may not create the missing internal topics."""
     text = f"Unauthorized to CREATE on topics {', '.join(names)}."
     response.status = response.status or []
     for status in response.status:
@@ -139,7 +139,7 @@ def _tell_refused(response: StreamsGroupHeartbeatResponse, names: Collection[str
 def _create(
     broker: Broker, call: Call, topics: Collection[InternalTopic], backoff_ms: int
 ) -> Steps:
-    """Create internal topics; what cannot be created is tried again after a time."""
+    """Create internal topics; failed topics are retried after `backoff_ms`."""
     now_ms = broker.clock.now_ms()
     names = broker.creation_errors.begin([topic.name for topic in topics], now_ms)
     if not names:

@@ -1,7 +1,7 @@
 """StreamsGroupTopologyDescriptionUpdate: refused, as by a broker without a plugin (KIP-1331).
 
-Kafka keeps topology descriptions in a plugin (`group.streams.topology.description.plugin.class`),
-and looks for the plugin before the group. Source: GroupCoordinatorService.
+Kafka stores topology descriptions in a plugin (`group.streams.topology.description.plugin.class`),
+and checks for the plugin before the group. Source: GroupCoordinatorService.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NO_PLUGIN = "The broker has no streams group topology description plugin config
 def handle(
     broker: Broker, call: Call, request: StreamsGroupTopologyDescriptionUpdateRequest
 ) -> None:
-    """Answer UNSUPPORTED_VERSION: no description can be kept."""
+    """Respond UNSUPPORTED_VERSION: descriptions cannot be stored."""
     call.reply(
         StreamsGroupTopologyDescriptionUpdateResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=_NO_PLUGIN

@@ -1,4 +1,4 @@
-"""SyncGroup: members get their assignment; the leader brings all of them."""
+"""SyncGroup: return a member's assignment; the leader submits the assignments of all members."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: SyncGroupRequest) -> None:
-    """To the group."""
+    """Submit the request to the group coordinator."""
     broker.groups.submit(call, request)

@@ -1,4 +1,4 @@
-"""What the APIs of delegation tokens have in common. Source: KafkaApis.allowTokenRequests."""
+"""Common parts of the delegation token APIs. Source: KafkaApis.allowTokenRequests."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from coordinator_server.net.call import Call
 
 NO_TIME = -1
-"""For each timestamp of an answer to a request that is not allowed."""
+"""The value of each timestamp in the response to a request that is not allowed."""
 
 
 def are_allowed(broker: Broker, call: Call) -> bool:
-    """Whether this client may ask for tokens: it has to be known, and not by a token."""
+    """Return whether the client may use token APIs: authenticated, but not by a token."""
     connection = call.connection
     protocol = broker.config.security_protocol(connection.listener_name)
     is_unknown = protocol is SecurityProtocol.PLAINTEXT or (
@@ -32,7 +32,7 @@ def are_allowed(broker: Broker, call: Call) -> bool:
 
 
 def changed(broker: Broker, call: Call, change: Callable[[], int]) -> tuple[ErrorCode, int]:
-    """Renew or end a token, if that is allowed: the error, and when the token ends."""
+    """Renew or expire a token if allowed; return the error and the expiry time in ms."""
     if not are_allowed(broker, call):
         return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, NO_TIME
     try:

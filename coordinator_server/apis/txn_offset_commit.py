@@ -1,9 +1,9 @@
-"""TxnOffsetCommit: offsets of a group as part of a transaction.
+"""TxnOffsetCommit: commit offsets of a group within a transaction.
 
-The partition of the offsets topic that the group lives in has to be in the transaction: put there
-by AddOffsetsToTxn, or since version 5 by this request. Then it goes to the group as a commit with a
-producer. Source: KafkaApis' handleTxnOffsetCommitRequest, GroupCoordinatorService's
-commitTransactionalOffsets.
+The transaction must contain the group's partition of the offsets topic, added by AddOffsetsToTxn
+or, from version 5 on, by this request. The group then handles the request as a commit with a
+producer. Source: KafkaApis.handleTxnOffsetCommitRequest,
+GroupCoordinatorService.commitTransactionalOffsets.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ TOPIC_IDS_SINCE = 6
 
 
 def handle(broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> Steps:
-    """To the group, once the transaction coordinator has agreed."""
+    """Submit the commit to the group after verification by the transaction coordinator."""
     commit = OffsetCommitRequest(
         group_id=request.group_id,
         generation_id_or_member_epoch=request.generation_id_or_member_epoch,
@@ -86,13 +86,13 @@ def _verify(
     request: TxnOffsetCommitRequest,
     commit: OffsetCommitRequest,
 ) -> None:
-    """Have the transaction coordinator add or confirm the group's partition, then submit."""
+    """Let the transaction coordinator add or verify the group's partition, then submit."""
     producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     transactional = TransactionalCommit(request.group_id, producer, commit)
     version = call.caller.api_version
     adds = version >= TRANSACTIONS_V2_SINCE
     if not request.group_id:
-        broker.groups.submit(call, transactional)  # which refuses it
+        broker.groups.submit(call, transactional)  # the group coordinator refuses an empty id
         return
     error = broker.groups.unavailable(request.group_id)
     if error is not ErrorCode.NONE:
@@ -111,7 +111,7 @@ def _verify(
         support = TransactionSupport.GENERIC_ERROR
 
     def done(error: ErrorCode) -> None:
-        # Time may have passed: the transaction must not have ended in between.
+        # The transaction may have ended during verification.
         if error is ErrorCode.NONE and not broker.transactions.is_open_in(
             request.transactional_id, *producer, partition
         ):
@@ -127,16 +127,16 @@ def _verify(
 
 
 def _is_open(broker: Broker, group_id: str, producer: ProducerIdAndEpoch) -> bool:
-    """Whether the transaction has offsets in the group's partition already."""
+    """Return whether the transaction already has offsets in the group's partition."""
     partition = broker.topics.partition(OFFSETS_TOPIC, broker.groups.partition_index(group_id))
     try:
         return partition is not None and partition.log.producers.has_open_transaction(*producer)
     except StorageError:
-        return True  # the append says what is wrong
+        return True  # the append reports the error
 
 
 def _answer(call: Call, response: OffsetCommitResponse) -> Steps:
-    """The answer of the group in the form of this API."""
+    """Convert the group's response to this API's format and send it."""
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     answered = TxnOffsetCommitResponse()
     for topic in response.topics:

@@ -1,4 +1,4 @@
-"""UnregisterBroker: forget a broker until it is started again; one that runs stops.
+"""UnregisterBroker: remove a broker until it is started again; a running broker is stopped.
 
 Source: Kafka's ReplicationControlManager.unregisterBroker.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: UnregisterBrokerRequest) -> None:
-    """Answer before the broker stops: it may be the one that is asked."""
+    """Respond before the broker stops, because it may be the broker that got the request."""
     broker_id = request.broker_id
     if broker_id not in broker.topics.broker_ids:
         message = f"Broker ID {broker_id} is not currently registered"

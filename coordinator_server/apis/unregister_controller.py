@@ -1,4 +1,4 @@
-"""UnregisterController: the one controller that there is cannot be forgotten.
+"""UnregisterController: always refused, because there is only one controller.
 
 Source: Kafka's ClusterControlManager.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: UnregisterControllerRequest) -> None:
-    """Answer with the error of a controller that is active, or of one that is unknown."""
+    """Respond with the error for the active controller or for an unknown one."""
     controller_id = request.controller_id
     error, message = (
         ErrorCode.CONTROLLER_ID_NOT_REGISTERED,

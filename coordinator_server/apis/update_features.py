@@ -1,4 +1,4 @@
-"""UpdateFeatures: check changes of feature levels; this broker runs each feature at one level.
+"""UpdateFeatures: validate feature level changes; each feature runs at one fixed level.
 
 Source: Kafka's FeatureControlManager and UpdateFeaturesRequest.
 """
@@ -29,7 +29,7 @@ _LAST_VERSION_OF_RESULTS = 1
 
 
 def handle(broker: Broker, call: Call, request: UpdateFeaturesRequest) -> Steps:
-    """Answer with the first error, in the order of Kafka's hash table, or with none."""
+    """Respond with the first error, in the order of Kafka's hash map, or with success."""
     updates: ShardedDict[str, _Update] = ShardedDict()
     count = 0
     for one in request.feature_updates:
@@ -41,7 +41,7 @@ def handle(broker: Broker, call: Call, request: UpdateFeaturesRequest) -> Steps:
         update.level, update.kind = one.max_version_level, kind
         yield
     first: tuple[int, int] | None = None
-    size = java_table_size(count)  # of Kafka's map of the features, of which it names a wrong one
+    size = java_table_size(count)  # size of Kafka's map, which determines the order of errors
     response = UpdateFeaturesResponse()
     for one in request.feature_updates:
         name = one.feature
@@ -64,7 +64,7 @@ def handle(broker: Broker, call: Call, request: UpdateFeaturesRequest) -> Steps:
 
 
 class _Update:
-    """What a request wants of a feature; `number` counts the features."""
+    """The requested change of a feature; `number` is its index among distinct features."""
 
     __slots__ = ("kind", "level", "number")
 
@@ -74,7 +74,7 @@ class _Update:
 
 
 def _error(controller_id: int, name: str, update: _Update) -> tuple[ErrorCode, str] | None:
-    """Return why a feature cannot get a level."""
+    """Return the error if a feature cannot get the level, or None."""
     level, kind = update.level, update.kind
     levels = next((one[1:] for one in feature_levels() if one[0] == name), None)
     text = None
@@ -106,7 +106,7 @@ def _error(controller_id: int, name: str, update: _Update) -> tuple[ErrorCode, s
 
 
 def _refusal(name: str, level: int, kind: int, current: int) -> tuple[ErrorCode, str]:
-    """Return the error of a valid change: of Kafka's own for metadata.version, else of ours."""
+    """Return the error of a valid change: Kafka's for metadata.version, our own otherwise."""
     if name == _METADATA_VERSION and level < current:
         text = (
             "Refusing to perform the requested downgrade because it might delete metadata "

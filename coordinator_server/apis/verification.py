@@ -1,8 +1,8 @@
-"""What the transaction coordinator says of records that come with a transaction (KIP-890).
+"""Verifies that partitions belong to a producer's transaction (KIP-890).
 
-Before the first records of a transaction go into a partition, the partition has to be in the
-transaction: put there by AddPartitionsToTxn (transactions v1), or by these records themselves (v2).
-So no record can come late and open a transaction that nobody will ever end. Source:
+Before the first transactional records are appended to a partition, the partition must be in the
+transaction: added by AddPartitionsToTxn (transactions v1) or by the Produce request itself (v2).
+This prevents a late record from opening a transaction that never ends. Source:
 AddPartitionsToTxnManager, ReplicaManager.handleProduceAppend.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class TransactionSupport(Enum):
-    """What a client understands (Kafka's TransactionSupportedOperation)."""
+    """Transaction errors that the client version supports (TransactionSupportedOperation)."""
 
     DEFAULT_ERROR = "as before KIP-890"
     GENERIC_ERROR = "knows TRANSACTION_ABORTABLE"
@@ -47,10 +47,10 @@ _NOT_NOW = frozenset(
 
 
 def produce_error(error: ErrorCode, support: TransactionSupport) -> ErrorCode:
-    """What a producer is answered for an error of the transaction coordinator.
+    """Return the Produce error for an error of the transaction coordinator.
 
-    Retriable errors are turned into the one that every client retries without looking for another
-    leader.
+    Retriable errors become NOT_ENOUGH_REPLICAS, which every client retries without refreshing
+    metadata.
     """
     if error in _NOT_NOW:
         return ErrorCode.NOT_ENOUGH_REPLICAS
@@ -62,7 +62,7 @@ def produce_error(error: ErrorCode, support: TransactionSupport) -> ErrorCode:
 
 
 def commit_error(error: ErrorCode, support: TransactionSupport) -> ErrorCode:
-    """What TxnOffsetCommit is answered for an error of the transaction coordinator."""
+    """Return the TxnOffsetCommit error for an error of the transaction coordinator."""
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error is ErrorCode.TRANSACTION_ABORTABLE and support is TransactionSupport.DEFAULT_ERROR:
@@ -71,7 +71,7 @@ def commit_error(error: ErrorCode, support: TransactionSupport) -> ErrorCode:
 
 
 def error_message(error: ErrorCode) -> str | None:
-    """The text beside an error of a verification; Kafka has one where the code was translated."""
+    """Return the message for a verification error; Kafka has one for translated codes only."""
     if error is ErrorCode.INVALID_TXN_STATE:
         return "Partition was not added to the transaction"
     if error is ErrorCode.NOT_ENOUGH_REPLICAS:
@@ -82,8 +82,8 @@ def error_message(error: ErrorCode) -> str | None:
 class TransactionVerification:
     """The verification of one Produce request.
 
-    `partitions` are those that the coordinator is asked about, for `producer_id` and
-    `producer_epoch`; `error` is what it said, in the form of the answer. `is_off` verifies nothing.
+    `partitions` are verified by the coordinator for `producer_id` and `producer_epoch`; `error` is
+    the translated result. `is_off` disables verification.
     """
 
     def __init__(self, broker: Broker, transactional_id: str, support: TransactionSupport) -> None:
@@ -96,7 +96,7 @@ class TransactionVerification:
         self._adds = support is TransactionSupport.ADD_PARTITION
 
     def needs(self, partition: Partition, records: Buffer) -> None:
-        """Have the coordinator asked if these records begin a transaction in a partition."""
+        """Add a partition to verify, if these records begin a transaction in the partition."""
         producer = _producer_of(records)
         if producer is None or _standing(partition, producer) is not _Standing.NOT_BEGUN:
             return
@@ -105,12 +105,15 @@ class TransactionVerification:
         )
         producer_id, producer_epoch, _ = producer
         if self.partitions and self.producer_id != producer_id:
-            return  # a request is of one producer: this one is refused
+            return  # a request has one producer; this batch is refused later
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self.partitions.append((partition.topic_name, partition.index))
 
     def refusal(self, partition: Partition, records: Buffer) -> ErrorCode:
-        """Why a batch must not be appended; NONE if it may. Looks again: time may have passed."""
+        """Return the error if a batch must not be appended, or NONE.
+
+        The partition's state is checked again, because it may have changed during verification.
+        """
         producer = None if self.is_off else _producer_of(records)
         if producer is None:
             return ErrorCode.NONE
@@ -129,12 +132,12 @@ class TransactionVerification:
             (partition.topic_name, partition.index),
         )
         if is_member:
-            return ErrorCode.NONE  # the error is that of another partition
+            return ErrorCode.NONE  # the error belongs to another partition
         return self.error or ErrorCode.INVALID_TXN_STATE
 
 
 class _Standing(Enum):
-    """Of a transaction in a partition."""
+    """State of a transaction in a partition."""
 
     NOT_BEGUN = "no records yet"
     BEGUN = "has records there, or the partition cannot be read, which the append says"
@@ -142,10 +145,10 @@ class _Standing(Enum):
 
 
 def _producer_of(records: Buffer) -> tuple[int, int, int] | None:
-    """Producer id, epoch and sequence of a batch of a transaction.
+    """Return producer id, epoch and sequence of a transactional batch.
 
-    None for any other, and for what is no batch. A batch without a producer id is taken, as in
-    Kafka, and is of no transaction.
+    Returns None for other batches and malformed data. As in Kafka, a transactional batch without a
+    producer id is accepted and belongs to no transaction.
     """
     if len(records) < HEADER_BYTES or records[MAGIC_POSITION] != 2:
         return None

@@ -1,4 +1,4 @@
-"""WriteShareGroupState: what changed in the state of share partitions."""
+"""WriteShareGroupState: update the state of share partitions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: WriteShareGroupStateRequest) -> Steps:
-    """Answer once all of it is written."""
+    """Respond once all updates are written."""
     response = WriteShareGroupStateResponse()
     if not names_partitions(request.group_id, request.topics):
         call.reply(response)

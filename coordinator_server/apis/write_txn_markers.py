@@ -1,8 +1,8 @@
-"""WriteTxnMarkers: end a transaction in single partitions.
+"""WriteTxnMarkers: end a transaction in individual partitions.
 
-Brokers of a real cluster send it to each other. Here it is what an administrator sends to end a
-transaction that no coordinator knows (`kafka-transactions abort`). Source: KafkaApis'
-handleWriteTxnMarkersRequest.
+The brokers of a Kafka cluster send this request to each other. Here only administrators send it, to
+end a hanging transaction that no coordinator knows (`kafka-transactions abort`). Source:
+KafkaApis.handleWriteTxnMarkersRequest.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: WriteTxnMarkersRequest) -> Steps:
-    """Write each marker into the partitions that this broker leads; answered when all are there."""
+    """Write the markers to the partitions that this broker leads; respond after the last."""
     response = WriteTxnMarkersResponse()
-    left = 1  # the loop below counts too, so that the answer comes after the last
+    left = 1  # one more for the loop below, so that the response is not sent early
 
     def settle(result: WritableTxnMarkerPartitionResult, error: ErrorCode) -> None:
         nonlocal left

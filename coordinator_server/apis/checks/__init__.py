@@ -1,6 +1,7 @@
-"""What each API asks the authorizer, in Kafka's order, and what it answers when refused.
+"""Authorization checks of all APIs, in Kafka's order, and the responses to refused requests.
 
-`table` says it for all APIs; `guard` wraps the handlers by it. A guard takes what is refused out of
-the request, lets the handler serve the rest, and puts what was refused into the answer. Nothing of
-this is imported without an authorizer. Source: KafkaApis, ControllerApis and AuthHelper.
+`table` defines the checks of each API; `guard` wraps the handlers with them. A guard removes
+refused entries from the request, lets the handler serve the rest, and adds the refused entries to
+the response. Without an authorizer these modules are not imported. Source: KafkaApis,
+ControllerApis and AuthHelper.
 """

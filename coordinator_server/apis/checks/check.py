@@ -1,4 +1,4 @@
-"""The parts of a row of the table."""
+"""The elements of a row of the authorization table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Asking:
-    """A request, and what its client may do."""
+    """A request with the access rights of its client."""
 
     __slots__ = ("access", "broker", "call")
 
@@ -32,12 +32,12 @@ class Asking:
 
 
 Serve = Callable[[Asking, Any], Generator[None, None, bool]]
-"""`serve(asking, request)` asks for the entries of a request, in steps, and arranges the answer.
-It returns whether the handler is to serve what is left; if not, the request is answered."""
+"""`serve(asking, request)` checks the entries of a request, in steps, and prepares the response.
+Returns whether the handler must serve the rest; if not, the response has been sent."""
 
 
 class AccessCheck(NamedTuple):
-    """One question, for readers: about what, and what a refusal looks like."""
+    """One check, for documentation: operation, resource, and the response to a refusal."""
 
     operation: Operation
     resource_type: ResourceType
@@ -46,15 +46,15 @@ class AccessCheck(NamedTuple):
 
     @property
     def answer(self) -> str:
-        """What comes of a refusal."""
+        """The response to a refusal."""
         return self.refused or AUTHORIZATION_FAILED[self.resource_type].name
 
 
 class Whole(NamedTuple):
-    """A question about the request as a whole, which fails when refused.
+    """A check of the whole request, which fails if refused.
 
-    `field` of the request has the name of the resource; None is the cluster. A null name is left to
-    the handler. `message` goes with the error where there is room.
+    `field` is the request field with the resource name; None means the cluster. Requests with a
+    null name are left to the handler. `message` is sent with the error if there is a field.
     """
 
     operation: Operation
@@ -64,16 +64,16 @@ class Whole(NamedTuple):
 
     @property
     def check(self) -> AccessCheck:
-        """For readers."""
+        """The check in documentation form."""
         return AccessCheck(self.operation, self.resource_type, self.field or CLUSTER_NAME)
 
     @property
     def error(self) -> ErrorCode:
-        """What a refusal is answered."""
+        """The error code of a refusal."""
         return AUTHORIZATION_FAILED[self.resource_type]
 
     def name(self, request: Any) -> str | None:
-        """The name of the resource."""
+        """Return the name of the resource, or None."""
         if self.field is None:
             return CLUSTER_NAME
         name: str | None = getattr(request, self.field)
@@ -81,14 +81,14 @@ class Whole(NamedTuple):
 
 
 Refuse = Callable[["Call", Any, "ErrorCode", "str | None"], "Generator[None, None, Message]"]
-"""`refuse(call, request, error, message)` makes, in steps, the answer of a refused request."""
+"""`refuse(call, request, error, message)` builds the response to a refused request, in steps."""
 
 
 class Row(NamedTuple):
-    """What an API asks: first `wholes`, then by `serve` what `checks` say.
+    """The checks of an API: first `wholes`, then `checks`, which `serve` makes.
 
-    `refuse` makes the answer when one of `wholes` is refused, if it is not of the general form.
-    `in_handler` says that the handler itself asks for what `checks` say.
+    `refuse` builds the response if one of `wholes` is refused and the general form does not fit.
+    `in_handler` means that the handler itself makes the `checks`.
     """
 
     wholes: tuple[Whole, ...] = ()
@@ -99,5 +99,5 @@ class Row(NamedTuple):
 
     @property
     def all_checks(self) -> tuple[AccessCheck, ...]:
-        """Everything, in the order in which it is asked."""
+        """All checks, in the order in which they are made."""
         return (*(whole.check for whole in self.wholes), *self.checks)

@@ -1,7 +1,7 @@
-"""Configs of topics, groups and brokers, each resource by its type.
+"""Access checks of config APIs, by resource type.
 
-Source: ConfigHelper for what is described. Changes go through ConfigAdminManager first, which fails
-some before anybody asks whether they are allowed, and answers all in the order of the request.
+Source: ConfigHelper for DescribeConfigs. Changes pass ConfigAdminManager first, which rejects
+malformed ones before authorization; results are in request order.
 """
 
 from __future__ import annotations
@@ -31,13 +31,16 @@ ASKED_TYPES = {
     16: ResourceType.CLUSTER,
     32: ResourceType.GROUP,
 }
-"""Type of a config (ConfigResource.Type) -> type of the resource that is asked for."""
+"""Config resource type (ConfigResource.Type) -> resource type to authorize."""
 
 Refused = Callable[[Any, "ErrorCode"], Any]
 
 
 def describe_configs(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Resources that may be described, then the refused ones; the handler fails unknown types."""
+    """Leave resources that may be described; refused ones come last in the response.
+
+    The handler fails requests with unknown types.
+    """
     refused: list[Any] = []
     left = []
     for one in request.resources:
@@ -61,12 +64,12 @@ def describe_configs(asking: Asking, request: Any) -> Generator[None, None, bool
 
 
 def alter_configs(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """AlterConfigs."""
+    """Check AlterConfigs."""
     return (yield from _alter(asking, request, refusals.alter_configs))
 
 
 def incremental_alter_configs(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """IncrementalAlterConfigs."""
+    """Check IncrementalAlterConfigs."""
     refuse = refusals.incremental_alter_configs
     return (yield from _alter(asking, request, refuse))
 
@@ -100,6 +103,6 @@ def _alter(asking: Asking, request: Any, refuse: Refused) -> Generator[None, Non
 
 
 def _asked(resource: Any) -> tuple[ResourceType, str]:
-    """What is asked for in its place."""
+    """Return type and name of the resource to authorize."""
     kind = ASKED_TYPES[resource.resource_type]
     return kind, CLUSTER_NAME if kind is ResourceType.CLUSTER else str(resource.resource_name)

@@ -1,4 +1,4 @@
-"""Requests of many entries, each with a resource of its own: topics, groups, transactional ids."""
+"""Access checks of requests with many entries: topics, groups, transactional ids."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class Place(Enum):
-    """Where the answer has what was refused."""
+    """The position of refused entries in the response."""
 
     FIRST = "before the others"
     LAST = "behind the others"
@@ -30,15 +30,16 @@ class Place(Enum):
 
 
 NameOf = Callable[["Broker", Any], "str | None"]
-"""`name(broker, entry)` is the resource of an entry; None leaves the entry to the handler."""
+"""`name(broker, entry)` returns the resource name of an entry; None leaves the entry to the
+handler."""
 
 
 class Entries(NamedTuple):
-    """How the entries of a request are asked for.
+    """How to check the entries of a request.
 
-    `field` is their list in the request, `answer` that of the answer. Who may do one of `unless` to
-    the cluster is not asked for entries. With `passes_duplicates` the handler answers for resources
-    that are named twice. With `needs_some` the handler is left out if nothing is left for it.
+    `field` is the list in the request, `answer` the list in the response. Clients that may do one
+    of `unless` to the cluster need no check per entry. With `passes_duplicates`, the handler
+    answers resources named twice. With `needs_some`, the handler is skipped if no entry is left.
     """
 
     operation: Operation
@@ -86,7 +87,7 @@ class Entries(NamedTuple):
         return True
 
     def _twice(self, broker: Broker, entries: Iterable[Any]) -> Generator[None, None, set[str]]:
-        """The names that there are several times, if they matter."""
+        """Return the names that occur several times, if `passes_duplicates`."""
         if not self.passes_duplicates:
             return set()
         counts: Counter[str | None] = Counter()
@@ -99,9 +100,9 @@ class Entries(NamedTuple):
 def merge(
     response: Any, field: str, refused: dict[int, Any], place: Place
 ) -> Generator[None, None, Any]:
-    """Put refused entries, by their place in the request, into a list of the answer.
+    """Add refused entries, keyed by request index, to a list of the response.
 
-    An answer that has failed as a whole has no entries.
+    A response with a top-level error has no entries.
     """
     if getattr(response, "error_code", ErrorCode.NONE):
         return response
@@ -122,9 +123,9 @@ def merge(
 def _merge_with_unknown(
     response: Any, asked: list[Any], refused: dict[int, Any]
 ) -> Generator[None, None, Any]:
-    """Put refused topics among those of which a partition does not exist, before the others.
+    """Put refused topics and topics with unknown partitions first, in request order.
 
-    A Kafka notes both on its way through the request, and adds what it has served.
+    Kafka collects both while it reads the request and appends the served topics.
     """
     if getattr(response, "error_code", ErrorCode.NONE):
         return response
@@ -154,12 +155,12 @@ def _identity(topic: Any) -> str | bytes:
 
 
 def _lacks_partition(topic: Any) -> bool:
-    """Whether the first partition of an answer, where those are that do not exist, is one."""
+    """Return whether the first partition has an unknown-topic error; unknown ones come first."""
     return bool(topic.partitions) and topic.partitions[0].error_code in _UNKNOWN
 
 
 def changed(message: Any, **fields: Any) -> Any:
-    """A copy of a message with other values in some fields: the message may be shared."""
+    """Return a copy of a message with some fields changed, because the message may be shared."""
     copy = message.copy()
     for name, value in fields.items():
         setattr(copy, name, value)
@@ -167,7 +168,7 @@ def changed(message: Any, **fields: Any) -> Any:
 
 
 def named_topic(broker: Broker, entry: Any) -> str | None:
-    """The name of an entry's topic, which may be given by its id; None if there is none of that."""
+    """Return the name of an entry's topic, given by name or id; None for an unknown id."""
     if entry.name:
         return str(entry.name)
     known = broker.topics.topic_by_id(entry.topic_id)

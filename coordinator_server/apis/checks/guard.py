@@ -1,4 +1,4 @@
-"""Wraps the handlers of all APIs so that the authorizer is asked first."""
+"""Wraps the handlers of all APIs in access checks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def guarded(authorizer: Authorizer, spec: ApiSpec, handle: Handler) -> Handler:
-    """Return the handler of an API, which asks the authorizer what the table says first."""
+    """Return the handler wrapped in the checks of the API's row in the table."""
     row = TABLE[spec.name]
     if row.serve is not None:
         handle = _with_entries(authorizer, row.serve, handle)
@@ -71,7 +71,7 @@ def _in_steps(
 
 
 def refuse(call: Call, row: Row, request: Any, error: ErrorCode, message: str | None) -> None:
-    """Answer a request that is refused as a whole."""
+    """Send the response to a request that is refused as a whole."""
     if row.refuse is None:
         call.refuse(error, message)
     else:

@@ -1,4 +1,4 @@
-"""APIs that hide what may not be seen, and those that describe groups and transactions."""
+"""Access checks of APIs that filter lists or describe groups and transactions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _USES_TOPICS = "The described group uses topics that the client is not authorize
 
 
 def list_groups(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """All groups with DESCRIBE of the cluster, else those that may be described."""
+    """Leave all groups with DESCRIBE on the cluster, else those that may be described."""
     access = asking.access.unlogged
     if not access.cluster(Operation.DESCRIBE):
         asking.call.amend = lambda response: _only(
@@ -32,7 +32,7 @@ def list_groups(asking: Asking, request: Any) -> Generator[None, None, bool]:
 
 
 def list_transactions(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """The transactional ids that may be described."""
+    """Leave the transactional ids that may be described."""
     access, resource_type = asking.access, ResourceType.TRANSACTIONAL_ID
     asking.call.amend = lambda response: _only(
         response,
@@ -44,7 +44,7 @@ def list_transactions(asking: Asking, request: Any) -> Generator[None, None, boo
 
 
 def _only(response: Any, field: str, passes: Callable[[Any], bool]) -> Generator[None, None, Any]:
-    """An answer without the entries that may not be seen."""
+    """Return a response with only the entries that pass."""
     kept = []
     for one in getattr(response, field):
         if passes(one):
@@ -65,7 +65,7 @@ _TRANSACTIONS = Entries(
 
 
 def describe_transactions(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """The transactions that may be described, with the topics that may be."""
+    """Leave the transactions and their topics that may be described."""
     access = asking.access
     yield from _TRANSACTIONS.serve(asking, request)
     merge = asking.call.amend
@@ -85,7 +85,7 @@ def describe_transactions(asking: Asking, request: Any) -> Generator[None, None,
 
 
 def describe_cluster(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """The cluster is described to everybody, what may be done to it to those who may DESCRIBE."""
+    """Describe the cluster to everyone; authorized operations need DESCRIBE."""
     access = asking.access
 
     def amend(response: Any) -> Generator[None, None, Any]:
@@ -101,10 +101,10 @@ def describe_cluster(asking: Asking, request: Any) -> Generator[None, None, bool
 
 
 class DescribedGroups:
-    """The APIs that describe groups: refused ones come first.
+    """Checks of the APIs that describe groups; refused groups come first.
 
-    `topics(group)` are the topics that a description names: the group is not shown to somebody who
-    may not describe all of them, and `text` says so.
+    `topics(group)` yields the topics in a description. If the client may not describe all of them,
+    the group is hidden with the message `text`.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class DescribedGroups:
         return True
 
     def _shown(self, access: Access, group: Any) -> Generator[None, None, Any]:
-        """A description as this client may see it."""
+        """Return the description as this client may see it."""
         for topic in self._topics(group):
             if not access.topic(Operation.DESCRIBE, topic):
                 hidden = self._refused(group.group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -158,7 +158,7 @@ class DescribedGroups:
 
 
 def _assigned(group: Any) -> Iterator[str]:
-    """The topics of the assignments of a consumer or share group."""
+    """Yield the topics in the assignments of a consumer or share group."""
     for member in group.members:
         for one in member.assignment.topic_partitions:
             yield one.topic_name
@@ -177,7 +177,7 @@ def _of_topology(group: Any) -> Iterator[str]:
 
 
 def topology_topics(subtopologies: Iterable[Any]) -> Iterator[str]:
-    """All topics of a streams application."""
+    """Yield all topics of a streams application."""
     for one in subtopologies:
         yield from one.source_topics
         yield from one.repartition_sink_topics

@@ -1,4 +1,4 @@
-"""Heartbeats that name topics, and requests of producers."""
+"""Access checks of group member and producer requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TOPIC_REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def _heartbeat(topics: Callable[[Any], Iterable[str]], response: Callable[..., Message]) -> Serve:
-    """A heartbeat is refused if it names a topic that the member may not describe."""
+    """Return a check that refuses heartbeats with topics that the member may not describe."""
 
     def serve(asking: Asking, request: Any) -> Generator[None, None, bool]:
         for topic in topics(request):
@@ -56,7 +56,7 @@ streams_group_heartbeat = _heartbeat(_of_streams, StreamsGroupHeartbeatResponse)
 
 
 def consumer_group_heartbeat(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """The topics of the subscription; expressions match what the member may describe."""
+    """Check the subscribed topics; a regex matches only topics that may be described."""
     asking.call.caller = asking.call.caller._replace(
         may_describe=partial(asking.access.unlogged.topic, Operation.DESCRIBE)
     )
@@ -64,7 +64,7 @@ def consumer_group_heartbeat(asking: Asking, request: Any) -> Generator[None, No
 
 
 def join_group(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Nothing more; but a group of the consumer protocol may have expressions to resolve."""
+    """Allow the request; a subscription regex matches only topics that may be described."""
     yield
     asking.call.caller = asking.call.caller._replace(
         may_describe=partial(asking.access.unlogged.topic, Operation.DESCRIBE)
@@ -73,7 +73,7 @@ def join_group(asking: Asking, request: Any) -> Generator[None, None, bool]:
 
 
 def sync_group(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """READ of the group; a request without its protocol is refused for that first."""
+    """Check READ on the group; a request without protocol fails for that first."""
     yield
     lacks_protocol = request.protocol_type is None or request.protocol_name is None
     if asking.call.api_version >= _SYNC_PROTOCOL_SINCE and lacks_protocol:
@@ -86,7 +86,7 @@ def sync_group(asking: Asking, request: Any) -> Generator[None, None, bool]:
 
 
 def init_producer_id(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """WRITE of the transactional id; without one IDEMPOTENT_WRITE, or WRITE of any topic."""
+    """Check WRITE on the transactional id; without one, WRITE on any topic or IDEMPOTENT_WRITE."""
     access, transactional_id = asking.access, request.transactional_id
     yield
     if transactional_id is not None:
@@ -94,7 +94,7 @@ def init_producer_id(asking: Asking, request: Any) -> Generator[None, None, bool
         is_allowed = access.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
     else:
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        # Who may neither is denied the first; who may write is not told of it.
+        # Only a denial of IDEMPOTENT_WRITE is logged.
         is_allowed = access.any_of(Operation.WRITE, ResourceType.TOPIC) or access.cluster(
             Operation.IDEMPOTENT_WRITE
         )
@@ -104,7 +104,7 @@ def init_producer_id(asking: Asking, request: Any) -> Generator[None, None, bool
 
 
 def write_txn_markers(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """ALTER of the cluster, or CLUSTER_ACTION."""
+    """Check ALTER or CLUSTER_ACTION on the cluster."""
     yield
     access = asking.access
     is_allowed = access.unlogged.cluster(Operation.ALTER) or access.cluster(
@@ -116,9 +116,9 @@ def write_txn_markers(asking: Asking, request: Any) -> Generator[None, None, boo
 
 
 def add_partitions_to_txn(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """CLUSTER_ACTION for brokers, which ask in batches; WRITE of the transactional id for clients.
+    """Check CLUSTER_ACTION for brokers (batches), WRITE on the transactional id for clients.
 
-    The handler asks for the topics of clients: it fails all of them when it refuses one.
+    The handler checks the topics of clients, because it fails all of them if one is refused.
     """
     call = asking.call
     yield
@@ -148,9 +148,9 @@ _PRODUCED = Entries(
 
 
 def produce(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """WRITE of the transactional id if records are transactional; WRITE of each topic.
+    """Check WRITE on the transactional id, for transactional records, and on each topic.
 
-    With acks=0 there is no answer: the connection is closed, so that the producer notices.
+    With acks=0 there is no response: the connection is closed, so that the producer notices.
     """
     call = asking.call
     if (yield from _is_transactional(request)):

@@ -1,4 +1,4 @@
-"""APIs that tell offsets of several groups: OffsetFetch and DescribeShareGroupOffsets."""
+"""Access checks of APIs with offsets of several groups: OffsetFetch, DescribeShareGroupOffsets."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _TOPIC_REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 class _Group:
-    """What becomes of one group of a request: refused, or answered with fewer topics.
+    """One group of a request: refused, or answered with a subset of its topics.
 
-    `shows_all` when all topics were asked for: then those that may not be described are left out,
-    else they are `refused` ones, as are ids that no topic has.
+    If all topics were requested (`shows_all`), topics that may not be described are left out.
+    Otherwise such topics and unknown topic ids are listed in `refused`.
     """
 
     def __init__(self, asked: Any, access: Access) -> None:
@@ -51,7 +51,7 @@ class _Group:
         self._access = access
 
     def ask(self, name_of: Callable[[Any], str | None]) -> Generator[None, None, None]:
-        """Ask for the topics, and leave those that may be described."""
+        """Check the topics, and leave those that may be described."""
         if self.is_refused or self.asked.topics is None:
             return
         left = []
@@ -72,7 +72,7 @@ class _Group:
         name_of: Callable[[Any], str],
         refused: refusals.Refused,
     ) -> Generator[None, None, list[Any]]:
-        """The topics of the answer, after those that the handler has answered."""
+        """Return the visible topics of the response, followed by the refused topics."""
         shown = []
         for topic in topics:
             if not self.shows_all or self._access.topic(Operation.DESCRIBE, name_of(topic)):
@@ -86,7 +86,7 @@ class _Group:
 def _ask(
     asking: Asking, request: Any, name_of: Callable[[Any], str | None]
 ) -> Generator[None, None, list[_Group]]:
-    """Ask for all groups of a request, and leave those that may be described."""
+    """Check all groups of a request, and leave those that may be described."""
     groups = []
     for asked in request.groups:
         group = _Group(asked, asking.access)
@@ -98,7 +98,7 @@ def _ask(
 
 
 def offset_fetch(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Groups that may be described, with the offsets of topics that may be."""
+    """Leave the groups and topics that may be described."""
     if asking.call.api_version < _GROUPS_SINCE:
         return (yield from _offset_fetch_of_one(asking, request))
     topics = asking.broker.topics
@@ -140,7 +140,7 @@ def _reply_or_amend(
     empty: Message,
     amend: Callable[[Any], Generator[None, None, Message]],
 ) -> Generator[None, None, bool]:
-    """Answer at once if no group is left for the handler."""
+    """Respond at once if no group is left for the handler, else amend its response."""
     if groups and all(group.is_refused for group in groups):
         asking.call.reply((yield from amend(empty)))
         return False
@@ -150,7 +150,7 @@ def _reply_or_amend(
 
 
 def _offset_fetch_of_one(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Before version 8: one group, whose error is in the response itself."""
+    """Check a request before version 8: one group, with a top-level error."""
     call = asking.call
     group = _Group(request, asking.access)
     if group.is_refused:
@@ -207,7 +207,7 @@ def _refused_topic(topic: Any, error: ErrorCode = _TOPIC_REFUSED) -> refusals.Re
 
 
 def describe_share_group_offsets(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Groups that may be described, with the offsets of topics that may be."""
+    """Leave the groups and topics that may be described."""
     groups = yield from _ask(asking, request, _topic_name)
 
     def amend(response: Any) -> Generator[None, None, Message]:
@@ -241,7 +241,7 @@ ALTERED_SHARE_OFFSETS = Entries(
 
 
 def alter_share_group_offsets(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Topics that may be read; the id of those that are refused is told, as in Kafka."""
+    """Leave the topics that may be read; refused topics include their id, as in Kafka."""
     yield from ALTERED_SHARE_OFFSETS.serve(asking, request)
     merge, topics = asking.call.amend, asking.broker.topics
 

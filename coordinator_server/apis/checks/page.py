@@ -1,4 +1,4 @@
-"""The table for readers: `python -m coordinator_server.apis.checks.page` prints it as Markdown."""
+"""Documentation: `python -m coordinator_server.apis.checks.page` prints the table as Markdown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from protocol.registry import SPECS
 
 
 def page() -> str:
-    """One line per question, the APIs in the order of their keys."""
+    """Return one line per check, with the APIs in the order of their keys."""
     lines = ["| API | operation | resource | | answer when refused |", "|---|---|---|---|---|"]
     for spec in SPECS:
         name = f"{spec.name} ({spec.key})"

@@ -1,6 +1,6 @@
-"""What answers have for entries that are refused.
+"""Builds the response entries of refused request entries.
 
-A topic of a request may have a million partitions: it is refused in steps.
+A topic of a request may have a million partitions, so entries are built in steps.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     from protocol.errors import ErrorCode
 
 Refusal = Generator[None, None, Any]
-"""Steps that return the entry of the answer."""
+"""Steps that return the response entry."""
 Refused = Callable[[Any, "ErrorCode"], Refusal]
-"""`refused(entry, error)` is what the answer has for an entry that is refused."""
+"""`refused(entry, error)` builds the response entry of a refused request entry."""
 
 
 def in_one_step(refused: Callable[[Any, ErrorCode], Any]) -> Refused:
-    """A refusal of an entry that has no entries of its own."""
+    """Return a Refused for entries without nested entries."""
 
     def in_steps(entry: Any, error: ErrorCode) -> Refusal:
         yield
@@ -61,7 +61,7 @@ def in_one_step(refused: Callable[[Any, ErrorCode], Any]) -> Refused:
 
 
 def with_partitions(topic: Any, partitions: Iterable[Any], field: str = "partitions") -> Refusal:
-    """A topic of the answer; its partitions are made one in a step."""
+    """Return the topic after adding its partitions, one per step."""
     made = []
     for partition in partitions:
         made.append(partition)
@@ -71,7 +71,7 @@ def with_partitions(topic: Any, partitions: Iterable[Any], field: str = "partiti
 
 
 def produce(topic: Any, error: ErrorCode) -> Refusal:
-    """Produce."""
+    """Refuse a topic of Produce."""
     return with_partitions(
         TopicProduceResponse(name=topic.name, topic_id=topic.topic_id),
         (
@@ -83,7 +83,7 @@ def produce(topic: Any, error: ErrorCode) -> Refusal:
 
 
 def list_offsets(topic: Any, error: ErrorCode) -> Refusal:
-    """ListOffsets."""
+    """Refuse a topic of ListOffsets."""
     return with_partitions(
         ListOffsetsTopicResponse(name=topic.name),
         (
@@ -94,7 +94,7 @@ def list_offsets(topic: Any, error: ErrorCode) -> Refusal:
 
 
 def offset_commit(topic: Any, error: ErrorCode) -> Refusal:
-    """OffsetCommit."""
+    """Refuse a topic of OffsetCommit."""
     return with_partitions(
         OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id),
         (
@@ -105,7 +105,7 @@ def offset_commit(topic: Any, error: ErrorCode) -> Refusal:
 
 
 def txn_offset_commit(topic: Any, error: ErrorCode) -> Refusal:
-    """TxnOffsetCommit."""
+    """Refuse a topic of TxnOffsetCommit."""
     return with_partitions(
         TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id),
         (
@@ -116,7 +116,7 @@ def txn_offset_commit(topic: Any, error: ErrorCode) -> Refusal:
 
 
 def offset_delete(topic: Any, error: ErrorCode) -> Refusal:
-    """OffsetDelete."""
+    """Refuse a topic of OffsetDelete."""
     return with_partitions(
         OffsetDeleteResponseTopic(name=topic.name),
         (
@@ -127,7 +127,7 @@ def offset_delete(topic: Any, error: ErrorCode) -> Refusal:
 
 
 def delete_records(topic: Any, error: ErrorCode) -> Refusal:
-    """DeleteRecords."""
+    """Refuse a topic of DeleteRecords."""
     return with_partitions(
         DeleteRecordsTopicResult(name=topic.name),
         (
@@ -140,7 +140,7 @@ def delete_records(topic: Any, error: ErrorCode) -> Refusal:
 
 
 def offset_for_leader_epoch(topic: Any, error: ErrorCode) -> Refusal:
-    """OffsetForLeaderEpoch."""
+    """Refuse a topic of OffsetForLeaderEpoch."""
     return with_partitions(
         OffsetForLeaderTopicResult(topic=topic.topic),
         (EpochEndOffset(partition=one.partition, error_code=error) for one in topic.partitions),
@@ -148,7 +148,7 @@ def offset_for_leader_epoch(topic: Any, error: ErrorCode) -> Refusal:
 
 
 def describe_producers(topic: Any, error: ErrorCode) -> Refusal:
-    """DescribeProducers."""
+    """Refuse a topic of DescribeProducers."""
     return with_partitions(
         DescribedProducersTopic(name=topic.name),
         (
@@ -161,7 +161,7 @@ def describe_producers(topic: Any, error: ErrorCode) -> Refusal:
 
 
 def alter_share_group_offsets(topic: Any, error: ErrorCode) -> Refusal:
-    """AlterShareGroupOffsets; the id of the topic is to be added."""
+    """Refuse a topic of AlterShareGroupOffsets; the caller adds the topic id."""
     return with_partitions(
         AlterShareGroupOffsetsResponseTopic(topic_name=topic.topic_name),
         (
@@ -177,7 +177,7 @@ def alter_share_group_offsets(topic: Any, error: ErrorCode) -> Refusal:
 def delete_share_group_offsets(
     topic: Any, error: ErrorCode
 ) -> DeleteShareGroupOffsetsResponseTopic:
-    """DeleteShareGroupOffsets."""
+    """Refuse a topic of DeleteShareGroupOffsets."""
     return DeleteShareGroupOffsetsResponseTopic(
         topic_name=topic.topic_name, error_code=error, error_message=error.message
     )
@@ -185,7 +185,7 @@ def delete_share_group_offsets(
 
 @in_one_step
 def create_topic(topic: Any, error: ErrorCode) -> CreatableTopicResult:
-    """CreateTopics."""
+    """Refuse a topic of CreateTopics."""
     return CreatableTopicResult(
         name=topic.name, error_code=error, error_message="Authorization failed.", configs=[]
     )
@@ -193,44 +193,44 @@ def create_topic(topic: Any, error: ErrorCode) -> CreatableTopicResult:
 
 @in_one_step
 def create_partitions(topic: Any, error: ErrorCode) -> CreatePartitionsTopicResult:
-    """CreatePartitions."""
+    """Refuse a topic of CreatePartitions."""
     return CreatePartitionsTopicResult(name=topic.name, error_code=error)
 
 
 @in_one_step
 def delete_group(group_id: str, error: ErrorCode) -> DeletableGroupResult:
-    """DeleteGroups."""
+    """Refuse a group of DeleteGroups."""
     return DeletableGroupResult(group_id=group_id, error_code=error)
 
 
 def describe_group(group_id: str, error: ErrorCode) -> DescribedGroup:
-    """DescribeGroups: in no state, as Kafka has it for every error."""
+    """Refuse a group of DescribeGroups; the state is empty, as in Kafka for every error."""
     return DescribedGroup(group_id=group_id, error_code=error)
 
 
 def describe_consumer_group(group_id: str, error: ErrorCode) -> DescribedConsumerGroup:
-    """ConsumerGroupDescribe."""
+    """Refuse a group of ConsumerGroupDescribe."""
     return DescribedConsumerGroup(group_id=group_id, error_code=error)
 
 
 def describe_share_group(group_id: str, error: ErrorCode) -> DescribedShareGroup:
-    """ShareGroupDescribe."""
+    """Refuse a group of ShareGroupDescribe."""
     return DescribedShareGroup(group_id=group_id, error_code=error)
 
 
 def describe_streams_group(group_id: str, error: ErrorCode) -> DescribedStreamsGroup:
-    """StreamsGroupDescribe."""
+    """Refuse a group of StreamsGroupDescribe."""
     return DescribedStreamsGroup(group_id=group_id, error_code=error, topology=None)
 
 
 @in_one_step
 def describe_transaction(transactional_id: str, error: ErrorCode) -> DescribedTransaction:
-    """DescribeTransactions."""
+    """Refuse a transactional id of DescribeTransactions."""
     return DescribedTransaction(transactional_id=transactional_id, error_code=error)
 
 
 def describe_configs(resource: Any, error: ErrorCode) -> DescribeConfigsResult:
-    """DescribeConfigs."""
+    """Refuse a resource of DescribeConfigs."""
     return DescribeConfigsResult(
         error_code=error,
         error_message=error.message,
@@ -240,12 +240,12 @@ def describe_configs(resource: Any, error: ErrorCode) -> DescribeConfigsResult:
 
 
 def _text(resource: Any, error: ErrorCode) -> str | None:
-    """Return the text of a refusal; Kafka's brokers give none for themselves and their loggers."""
+    """Return the error message; None for brokers and broker loggers, as in Kafka."""
     return None if resource.resource_type in (BROKER, BROKER_LOGGER) else error.message
 
 
 def alter_configs(resource: Any, error: ErrorCode) -> AlterConfigsResourceResponse:
-    """AlterConfigs."""
+    """Refuse a resource of AlterConfigs."""
     return AlterConfigsResourceResponse(
         error_code=error,
         error_message=_text(resource, error),
@@ -257,7 +257,7 @@ def alter_configs(resource: Any, error: ErrorCode) -> AlterConfigsResourceRespon
 def incremental_alter_configs(
     resource: Any, error: ErrorCode
 ) -> IncrementalAlterConfigsResourceResponse:
-    """IncrementalAlterConfigs."""
+    """Refuse a resource of IncrementalAlterConfigs."""
     return IncrementalAlterConfigsResourceResponse(
         error_code=error,
         error_message=_text(resource, error),
@@ -267,10 +267,10 @@ def incremental_alter_configs(
 
 
 def describe_user(error: ErrorCode) -> DescribeUserScramCredentialsResult:
-    """Of DescribeUserScramCredentials, without the name."""
+    """Refuse a user of DescribeUserScramCredentials, without the name."""
     return DescribeUserScramCredentialsResult(user="", error_code=error, error_message=None)
 
 
 def alter_user(name: str, error: ErrorCode, message: str | None) -> AlterUserScramCredentialsResult:
-    """Of AlterUserScramCredentials."""
+    """Refuse a user of AlterUserScramCredentials."""
     return AlterUserScramCredentialsResult(user=name, error_code=error, error_message=message)

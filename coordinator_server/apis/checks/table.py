@@ -1,7 +1,7 @@
-"""The table: what each API asks the authorizer, in Kafka's order.
+"""The authorization table: the checks of each API, in Kafka's order.
 
-Source: KafkaApis and ControllerApis. docs/authorizer.md has it for readers; a test holds it against
-`protocol.registry`.
+Source: KafkaApis and ControllerApis. docs/authorizer.md documents the table; a test compares it
+with `protocol.registry`.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ Answer = Generator[None, None, Message]
 
 
 def _in_own_form(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
-    """The group's own answer to an error."""
+    """Return the error response that the group API defines."""
     yield
     response: Message = row_of(type(request)).refuse(request, call.caller, error)
     return response
 
 
 def _join_refusal(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
-    """Without the member id, which Kafka does not repeat here."""
+    """Return the JoinGroup error without the member id, which Kafka omits here."""
     own = yield from _in_own_form(call, request, error, message)
     response: Message = changed(own, member_id="")
     return response
 
 
 def _bare(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
-    """The error at the top of the answer, and nothing else."""
+    """Return a response with only the top-level error."""
     yield
     make: Callable[..., Message] = SPEC_BY_NAME[call.api_name].response_type
     return (
@@ -69,13 +69,13 @@ def _bare(call: Call, request: Any, error: ErrorCode, message: str | None) -> An
 
 
 def _without_entries(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
-    """The error, and null for the entries of DescribeClientQuotas."""
+    """Return the DescribeClientQuotas error with null entries."""
     yield
     return _response(call.api_name)(error_code=error, error_message=None, entries=None)
 
 
 def _each_unnamed(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
-    """The error of DescribeUserScramCredentials, and again for each user, without its name."""
+    """Return the DescribeUserScramCredentials error, also for each user without its name."""
     results = []
     for _ in request.users or ():
         results.append(refusals.describe_user(error))
@@ -84,7 +84,7 @@ def _each_unnamed(call: Call, request: Any, error: ErrorCode, message: str | Non
 
 
 def _each_user(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
-    """The error for each user of AlterUserScramCredentials, once."""
+    """Return the AlterUserScramCredentials error once for each distinct user."""
     counts: Counts[str] = Counts()
     results = []
     for one in chain(request.deletions, request.upsertions):
@@ -96,14 +96,14 @@ def _each_user(call: Call, request: Any, error: ErrorCode, message: str | None) 
 
 
 def _each_reassignment(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
-    """The error for each partition, without what the request says about their number."""
+    """Return the error for each partition, with the default of allow_replication_factor_change."""
     refused = yield from _each_entry(call, request, error, message)
     answer: Message = changed(refused, allow_replication_factor_change=True)
     return answer
 
 
 def _each_entry(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
-    """The error for each entry of the request; an empty answer if there are none."""
+    """Return the error for each entry of the request; empty without entries."""
     response_type = SPEC_BY_NAME[call.api_name].response_type
     failure = Failure(error, message)
     answer = yield from error_response_steps(response_type, request, call.api_version, failure)
@@ -141,7 +141,7 @@ def _row(
     *,
     refuse: Any = None,
 ) -> Row:
-    """A row of entries, and what makes them unnecessary."""
+    """Return a row that checks entries, and the cluster operations that make this unnecessary."""
     checks = [
         AccessCheck(one, _CLUSTER, "kafka-cluster", "topics are asked") for one in entries.unless
     ]
@@ -157,7 +157,7 @@ def _described_groups(serve: Serve, *, hides_topics: bool = True) -> Row:
 
 
 def _configs(operation: Operation, serve: Serve) -> Row:
-    """Configs of topics, groups, and brokers, each resource by its type."""
+    """Return a row for configs of topics, groups and brokers, by resource type."""
     checks = (
         AccessCheck(operation, _TOPIC, "a topic"),
         AccessCheck(operation, _GROUP, "a group"),
@@ -484,9 +484,9 @@ TABLE: dict[str, Row] = {
         _request_needs("AlterUserScramCredentials", Operation.ALTER), refuse=_each_user
     ),
 }
-"""Name of an API -> its row."""
+"""API name -> row."""
 
 
 def _response(api: str) -> Callable[..., Message]:
-    """The response of an API, imported with the first one that is made here."""
+    """Return the response type of an API, imported on first use."""
     return SPEC_BY_NAME[api].response_type

@@ -1,6 +1,6 @@
-"""The rows of delegation tokens: whose tokens somebody may make and see.
+"""The rows of delegation tokens: who may create and see tokens.
 
-Who may renew and end a token is written in the token; the authorizer is not asked.
+The token itself lists who may renew and expire it; the authorizer is not involved.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Metadata, creation and deletion of topics, and FindCoordinator."""
+"""Access checks of Metadata, CreateTopics, DeleteTopics and FindCoordinator."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _SHARE_SINCE = 6
 
 
 def metadata(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Topics that may not be described are refused by name, and missing from a list of all.
+    """Refuse named topics that may not be described; leave them out of a list of all topics.
 
-    What does not exist may be made by those who may CREATE the cluster's topics, or that one.
+    Missing topics are auto-created only with CREATE on the cluster or on the topic.
     """
     access, asked = asking.access, request.topics
     version = asking.call.api_version
@@ -48,7 +48,7 @@ def metadata(asking: Asking, request: Any) -> Generator[None, None, bool]:
                 version < _TOPIC_IDS_SINCE or one.topic_id == ZERO_UUID
             )
             if without_name or (version < _TOPIC_IDS_SINCE and one.topic_id != ZERO_UUID):
-                return True  # the handler refuses all of it
+                return True  # the handler refuses the whole request
             yield
         request.topics, refused = yield from _asked_topics(asking, request)
     with_operations = request.include_topic_authorized_operations
@@ -77,7 +77,7 @@ def metadata(asking: Asking, request: Any) -> Generator[None, None, bool]:
 def _asked_topics(
     asking: Asking, request: Any
 ) -> Generator[None, None, tuple[list[Any], list[MetadataResponseTopic]]]:
-    """What is left for the handler, and what is refused: first creation, then description."""
+    """Return the topics for the handler, and the refused ones: first creation, then description."""
     access, topics = asking.access, asking.broker.topics
     by_id = any(one.topic_id != ZERO_UUID for one in request.topics)
     creates = (
@@ -109,7 +109,7 @@ def _asked_topics(
 
 
 def valid_name(broker: object, topic: Any) -> str | None:
-    """The name of a topic, unless no topic can have it: the handler says so first."""
+    """Return a topic's name, or None if the name is invalid, which the handler reports."""
     return None if name_error(topic.name) is not None else str(topic.name)
 
 
@@ -124,7 +124,7 @@ _CREATIONS = Entries(
 
 
 def create_topics(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Topics that may be created; what they became is told to who may DESCRIBE_CONFIGS."""
+    """Leave the topics that may be created; their configs need DESCRIBE_CONFIGS."""
     access = asking.access.unlogged
     yield from _CREATIONS.serve(asking, request)
     merge_refused = asking.call.amend
@@ -143,7 +143,7 @@ def create_topics(asking: Asking, request: Any) -> Generator[None, None, bool]:
 
 
 def delete_topics(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Topics that may be deleted; whether others exist is told to who may describe them."""
+    """Leave the topics that may be deleted; existence is shown only with DESCRIBE."""
     if not asking.broker.config.boolean("delete.topic.enable") or asking.access.unlogged.cluster(
         Operation.DELETE
     ):
@@ -173,7 +173,10 @@ def delete_topics(asking: Asking, request: Any) -> Generator[None, None, bool]:
 
 
 def _deletion_refusal(asking: Asking, one: DeleteTopicState) -> DeletableTopicResult | None:
-    """Why a topic may not be deleted; a name that is not described is not told to an id."""
+    """Return the refusal of a topic, or None.
+
+    A request by id does not reveal the name of a topic that the client may not describe.
+    """
     access, topics = asking.access, asking.broker.topics
     by_id = one.name is None
     topic: Topic | None
@@ -183,7 +186,7 @@ def _deletion_refusal(asking: Asking, one: DeleteTopicState) -> DeletableTopicRe
         return None
     is_described = access.topic(Operation.DESCRIBE, name)
     if topic is None and is_described:
-        return None  # there is none
+        return None  # the handler reports that the topic does not exist
     if access.topic(Operation.DELETE, name) and (by_id or is_described):
         return None
     return DeletableTopicResult(
@@ -195,7 +198,7 @@ def _deletion_refusal(asking: Asking, one: DeleteTopicState) -> DeletableTopicRe
 
 
 def find_coordinator(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Keys that may be described; share partitions for other brokers alone."""
+    """Leave the keys that may be described; share partitions need CLUSTER_ACTION."""
     access, call = asking.access, asking.call
     key_type, version = request.key_type, call.api_version
     if key_type == _SHARE:

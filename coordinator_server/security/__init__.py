@@ -1,1 +1,1 @@
-"""Who may connect, who may do what, and how much: TLS, SASL, the authorizer, quotas."""
+"""Security: TLS, SASL authentication, authorization and quotas."""

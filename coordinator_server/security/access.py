@@ -1,4 +1,4 @@
-"""What one client may do, for whoever serves its requests."""
+"""The access rights of one client, for request handlers."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ class PeerConnection(Protocol):
 
     @property
     def principal(self) -> Principal:
-        """Who it is."""
+        """The principal of the client."""
 
     @property
     def client_host(self) -> str:
-        """The address that it comes from."""
+        """The address of the client."""
 
 
 MOST_LOGGED = 20
-"""Denials of one request."""
+"""Maximum number of denials logged per request."""
 
 MOST_LOGGED_CHARACTERS = 249
-"""Of the name of a resource: as long as a topic's may be."""
+"""Maximum length of a logged resource name, which is the maximum of a topic name."""
 
 
 def log_denial(
     client: PeerConnection, operation: Operation, resource_type: ResourceType, name: str, api: str
 ) -> None:
-    """Write that a client was refused what it asked for (the logger kafka.authorizer.logger)."""
+    """Log a denied operation of a client (the logger kafka.authorizer.logger)."""
     LOG.emit(
         "access.denied",
         principal=_printable(str(client.principal)),
@@ -47,15 +47,15 @@ def log_denial(
 
 
 def _printable(text: str) -> str:
-    """A text that a client chose, without signs that a terminal obeys."""
+    """Escape client-supplied text that contains unprintable characters, such as terminal codes."""
     return text if text.isprintable() else ascii(text)[1:-1]
 
 
 class Access:
-    """The authorizer, asked for one client.
+    """The authorizer, bound to one client.
 
-    Denials are logged for a request of the API `api`; without it they are not, where a list is
-    filtered, or where the answer only decides what is asked next (Kafka's logIfDenied).
+    With `api`, denials are logged for a request of this API. Without `api` they are not logged, for
+    filtering lists or choosing the next check (Kafka's logIfDenied).
     """
 
     __slots__ = ("_api", "_authorizer", "_client", "_denials", "_host", "_principal")
@@ -72,46 +72,49 @@ class Access:
 
     @property
     def unlogged(self) -> Access:
-        """The same, without a line for what is denied."""
+        """The same access rights, without logging denials."""
         return Access(self._authorizer, self._client)
 
     def allows(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Whether it may do something to a resource."""
+        """Return whether the client may do an operation on a resource."""
         if self._authorizer.allows(self._principal, self._host, operation, resource_type, name):
             return True
         self.log(operation, resource_type, name)
         return False
 
     def log(self, operation: Operation, resource_type: ResourceType, name: str) -> None:
-        """Write that it was denied something, unless there were too many already."""
+        """Log a denied operation, up to MOST_LOGGED per request."""
         if self._api is not None and self._denials < MOST_LOGGED:
             self._denials += 1
             log_denial(self._client, operation, resource_type, name, self._api)
 
     def topic(self, operation: Operation, name: str) -> bool:
-        """Whether it may do something to a topic."""
+        """Return whether the client may do an operation on a topic."""
         return self.allows(operation, ResourceType.TOPIC, name)
 
     def group(self, operation: Operation, group_id: str) -> bool:
-        """Whether it may do something to a group."""
+        """Return whether the client may do an operation on a group."""
         return self.allows(operation, ResourceType.GROUP, group_id)
 
     def cluster(self, operation: Operation) -> bool:
-        """Whether it may do something to the cluster."""
+        """Return whether the client may do an operation on the cluster."""
         return self.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def any_of(self, operation: Operation, resource_type: ResourceType) -> bool:
-        """Whether it may do something to at least one resource of a type."""
+        """Return whether the client may do an operation on at least one resource of a type."""
         return self._authorizer.allows_by_resource_type(
             self._principal, self._host, operation, resource_type
         )
 
     def operations(self, resource_type: ResourceType, name: str) -> int:
-        """What it may do to a resource, as bits (KIP-430)."""
+        """Return the operations that the client may do on a resource, as bits (KIP-430)."""
         return self._authorizer.operations(self._principal, self._host, resource_type, name)
 
     def cluster_operations(self) -> int:
-        """What it may do to the cluster, as bits; nothing is told without DESCRIBE."""
+        """Return the operations that the client may do on the cluster, as bits.
+
+        Returns 0 without DESCRIBE on the cluster.
+        """
         if not self.cluster(Operation.DESCRIBE):
             return 0
         return self.operations(ResourceType.CLUSTER, CLUSTER_NAME)

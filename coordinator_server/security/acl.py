@@ -1,7 +1,7 @@
-"""Access control entries: what they say, and filters that find them.
+"""Access control lists (ACLs) and ACL filters.
 
-Source: org.apache.kafka.common.acl and .resource (the numbers are those of the wire), AclEntry for
-the operations of each resource, AclControlManager and AclApis for what may be created.
+Source: org.apache.kafka.common.acl and .resource (enum values are those of the protocol), AclEntry
+for the operations of each resource type, AclControlManager and AclApis for the validation.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import NamedTuple, TypeVar
 from protocol.errors import ErrorCode
 
 WILDCARD = "*"
-"""The resource name, literal, or the host that stands for every one."""
+"""The literal resource name, or the host, that matches all."""
 ANY_USER = "User:*"
 CLUSTER_NAME = "kafka-cluster"
-"""The only name that a resource of type CLUSTER has."""
+"""The only name of a resource of type CLUSTER."""
 
 
 class ResourceType(IntEnum):
-    """What an ACL is about."""
+    """The type of resource that an ACL applies to."""
 
     UNKNOWN = 0
     ANY = 1
@@ -33,7 +33,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How the name of an ACL's resource is to be read; ANY and MATCH are for filters (KIP-290)."""
+    """How an ACL's resource name is matched; ANY and MATCH are only for filters (KIP-290)."""
 
     UNKNOWN = 0
     ANY = 1
@@ -43,7 +43,7 @@ class PatternType(IntEnum):
 
 
 class Operation(IntEnum):
-    """What somebody wants to do."""
+    """An operation on a resource."""
 
     UNKNOWN = 0
     ANY = 1
@@ -107,13 +107,13 @@ SUPPORTED_OPERATIONS: dict[ResourceType, tuple[Operation, ...]] = {
     ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
     ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }
-"""What can be done to a resource: the bits of the authorized-operations fields (KIP-430)."""
+"""The operations of each resource type: the bits of the authorized-operations fields (KIP-430)."""
 
 E = TypeVar("E", bound=IntEnum)
 
 
 def from_code(kind: type[E], code: int) -> E:
-    """The member with a code of the wire; UNKNOWN for a code that Kafka does not know either."""
+    """Return the member with a protocol code; UNKNOWN for an unknown code."""
     try:
         return kind(code)
     except ValueError:
@@ -121,7 +121,7 @@ def from_code(kind: type[E], code: int) -> E:
 
 
 class Acl(NamedTuple):
-    """One access control entry and the resources that it is for (AclBinding)."""
+    """One access control entry with its resource pattern (AclBinding)."""
 
     resource_type: ResourceType
     name: str
@@ -132,7 +132,7 @@ class Acl(NamedTuple):
     permission: Permission
 
     def to_entry(self) -> dict[str, str]:
-        """For a file, with names instead of numbers."""
+        """Return the form that is written to security.json, with names in place of codes."""
         return {
             "resource_type": self.resource_type.name,
             "name": self.name,
@@ -145,7 +145,10 @@ class Acl(NamedTuple):
 
     @classmethod
     def from_entry(cls, entry: Mapping[str, str]) -> Acl:
-        """From what `to_entry` made. Raises KeyError, TypeError."""
+        """Return the ACL of a `to_entry` result.
+
+        Raises KeyError or TypeError if the entry is invalid.
+        """
         if not all(isinstance(text, str) for text in entry.values()):
             raise TypeError("a field is no text")
         return cls(
@@ -160,7 +163,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Which ACLs are meant: None and ANY let everything pass (AclBindingFilter)."""
+    """A filter for ACLs; None and ANY match everything (AclBindingFilter)."""
 
     resource_type: ResourceType
     name: str | None
@@ -171,7 +174,7 @@ class AclFilter(NamedTuple):
     permission: Permission
 
     def matches(self, acl: Acl) -> bool:
-        """Whether an ACL is one of those."""
+        """Return whether the filter matches an ACL."""
         return (
             self.resource_type in (ResourceType.ANY, acl.resource_type)
             and self._matches_name(acl)
@@ -182,7 +185,7 @@ class AclFilter(NamedTuple):
         )
 
     def _matches_name(self, acl: Acl) -> bool:
-        """By MATCH: all ACLs that are for a resource of this name."""
+        """Return whether the name matches; MATCH finds all ACLs that apply to the name."""
         if self.pattern_type not in (PatternType.ANY, PatternType.MATCH, acl.pattern_type):
             return False
         if self.name is None:
@@ -194,7 +197,7 @@ class AclFilter(NamedTuple):
         return acl.name in (self.name, WILDCARD)
 
     def problem(self) -> str | None:
-        """What is wrong with the filter, in Kafka's words (INVALID_REQUEST); None if nothing is."""
+        """Return Kafka's message if the filter is invalid (INVALID_REQUEST), or None."""
         if not self.resource_type or not self.pattern_type:
             return "Unknown patternFilter."
         if not self.operation or not self.permission:
@@ -203,7 +206,7 @@ class AclFilter(NamedTuple):
 
 
 def cannot_be(acl: Acl) -> bool:
-    """Whether Kafka fails to represent an ACL, and fails the whole request (its constructors)."""
+    """Return whether Kafka's constructors reject an ACL, which fails the whole request."""
     return (
         acl.resource_type is ResourceType.ANY
         or acl.pattern_type in (PatternType.ANY, PatternType.MATCH)
@@ -213,7 +216,7 @@ def cannot_be(acl: Acl) -> bool:
 
 
 def creation_problem(acl: Acl) -> str | None:
-    """Why an ACL is not made, in Kafka's words (INVALID_REQUEST); None if it may be."""
+    """Return Kafka's message if an ACL is invalid (INVALID_REQUEST), or None."""
     if acl.resource_type is ResourceType.CLUSTER and acl.name != CLUSTER_NAME:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     if not acl.name:
@@ -242,4 +245,4 @@ AUTHORIZATION_FAILED: dict[ResourceType, ErrorCode] = {
     ResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
     ResourceType.USER: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
-"""The answer to somebody who may not do something to a resource of a type."""
+"""The error code for a denied operation, by resource type."""

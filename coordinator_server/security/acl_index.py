@@ -1,9 +1,9 @@
-"""ACLs by resource: those of a name are found without looking at the others.
+"""An index of ACLs by resource: finds the ACLs of a name without scanning all ACLs.
 
-Literal names and prefixes have a table each. A name has a prefix in the second exactly if one of
-its beginnings is a key, so only as many look-ups are needed as there are different lengths of
-prefixes. Within a resource the ACLs are kept by principal, as "*" may have one for everybody.
-Kafka's StandardAuthorizerData walks a sorted set instead; the answers are the same.
+Literal names and prefixes have a table each. A name matches a prefix if one of its leading
+substrings is a key of the prefix table, so one lookup per distinct prefix length is enough. Within
+a resource, ACLs are grouped by principal, because "*" may have one for everybody. Kafka's
+StandardAuthorizerData scans a sorted set instead, with the same results.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from coordinator_server.security.acl import WILDCARD, Acl, PatternType, ResourceType
 
 ByPrincipal = dict[str, dict[Acl, None]]
-"""The ACLs of a resource, in the order in which they came."""
+"""The ACLs of a resource by principal, in insertion order."""
 
 
 class _OfType:
@@ -24,10 +24,10 @@ class _OfType:
     def __init__(self) -> None:
         self.literal: dict[str, ByPrincipal] = {}
         self.prefixed: dict[str, ByPrincipal] = {}
-        self.lengths: dict[int, int] = {}  # of prefixes: how many have it
+        self.lengths: dict[int, int] = {}  # prefix length -> number of prefixes
 
     def add(self, acl: Acl) -> None:
-        """Add an ACL that is not there."""
+        """Add an ACL that is not in the index."""
         if acl.pattern_type is PatternType.LITERAL:
             by_principal = self.literal.setdefault(acl.name, {})
         else:
@@ -38,7 +38,7 @@ class _OfType:
         by_principal.setdefault(acl.principal, {})[acl] = None
 
     def remove(self, acl: Acl) -> None:
-        """Remove an ACL that is there."""
+        """Remove an ACL that is in the index."""
         is_literal = acl.pattern_type is PatternType.LITERAL
         table = self.literal if is_literal else self.prefixed
         by_principal = table[acl.name]
@@ -57,10 +57,10 @@ class _OfType:
                 del self.lengths[length]
 
     def matching(self, name: str) -> Iterator[ByPrincipal]:
-        """The ACLs that are for a name.
+        """Yield the ACLs that apply to a name.
 
-        Those for every name pass by names that begin with "*", such as "*a": Kafka takes the
-        wildcard for a literal that is too short there.
+        The wildcard does not match names that begin with "*", such as "*a", because Kafka treats
+        the wildcard as a literal prefix there.
         """
         if (exact := self.literal.get(name)) is not None:
             yield exact
@@ -85,34 +85,34 @@ class AclIndex:
         return acl in self._acls
 
     def __iter__(self) -> Iterator[Acl]:
-        """All of them, the oldest first."""
+        """Yield all ACLs, oldest first."""
         return iter(self._acls)
 
     def add(self, acl: Acl) -> None:
-        """Add an ACL; nothing happens if it is there."""
+        """Add an ACL, unless it is in the index."""
         if acl not in self._acls:
             self._acls[acl] = None
             self._by_type.setdefault(acl.resource_type, _OfType()).add(acl)
 
     def remove(self, acl: Acl) -> None:
-        """Remove an ACL that is there."""
+        """Remove an ACL that is in the index."""
         del self._acls[acl]
         self._by_type[acl.resource_type].remove(acl)
 
     def clear(self) -> None:
-        """Remove all of them."""
+        """Remove all ACLs."""
         self._acls.clear()
         self._by_type.clear()
 
     def matching(self, resource_type: ResourceType, name: str) -> Iterator[ByPrincipal]:
-        """The ACLs that are for a resource, by principal; once per pattern."""
+        """Yield the ACLs that apply to a resource, by principal, once per matching pattern."""
         of_type = self._by_type.get(resource_type)
         return iter(()) if of_type is None else of_type.matching(name)
 
     def of_principals(
         self, resource_type: ResourceType, principals: tuple[str, ...]
     ) -> Iterator[Acl]:
-        """The ACLs of these principals for any resource of a type."""
+        """Yield the ACLs of these principals for any resource of a type."""
         of_type = self._by_type.get(resource_type)
         if of_type is None:
             return

@@ -1,4 +1,4 @@
-"""The authorizer as the settings and the data directory have it."""
+"""Creates the authorizer from the settings and the stored ACLs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def load_authorizer(config: Config, entries: Iterable[Mapping[str, Any]]) -> Authorizer:
-    """The authorizer with the ACLs that were kept. Raises StorageError."""
+    """Return the authorizer with the stored ACLs. Raises StorageError if an ACL is corrupt."""
     try:
         acls = [Acl.from_entry(entry) for entry in entries]
     except (KeyError, TypeError) as error:

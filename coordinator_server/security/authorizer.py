@@ -1,10 +1,9 @@
-"""Who may do what: Kafka's StandardAuthorizer.
+"""The authorizer: Kafka's StandardAuthorizer.
 
-A super user may do everything. Else an ACL that denies wins over all that allow, whatever pattern,
-host or principal they have; one that allows is needed, unless there is no ACL at all for the
-resource and `allow.everyone.if.no.acl.found` is set.
-
-Answers are kept until an ACL changes: a client asks the same with every heartbeat and fetch.
+A super user may do everything. Otherwise a matching deny ACL takes precedence over all allow ACLs,
+regardless of pattern, host or principal. An allow ACL is required, unless the resource has no ACLs
+and `allow.everyone.if.no.acl.found` is set. Results are cached until an ACL changes, because
+clients need the same checks for every heartbeat and fetch.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 MAX_CACHED_ANSWERS = 20_000
 _HARD_CODED_NAME = "hardcode"
-"""What Kafka asks for to see whether somebody may do something to resources of a type at all."""
+"""The resource name that Kafka uses to check access to a resource type in general."""
 
 _ALLOWED_BY: Mapping[Operation, frozenset[Operation]] = {
     operation: frozenset((operation, Operation.ALL)) for operation in Operation
@@ -48,14 +47,14 @@ _ALLOWED_BY: Mapping[Operation, frozenset[Operation]] = {
         (Operation.ALL, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
     ),
 }
-"""Operation -> the operations that an ACL may allow for it. Nothing is implied where it denies."""
+"""Operation -> operations whose allow ACL implies it. Deny ACLs imply no other operation."""
 
 
 class Authorizer:
-    """The ACLs, and the answers that follow from them.
+    """The ACLs and the authorization decisions.
 
-    `super_users` are texts such as "User:admin". Hosts are addresses as Java writes them, with or
-    without the slash in front that `Connection.client_host` has.
+    `super_users` are principals such as "User:admin". Hosts are addresses in Java's notation, with
+    or without the leading slash of `Connection.client_host`.
     """
 
     def __init__(
@@ -72,7 +71,7 @@ class Authorizer:
         for acl in acls:
             self._index.add(acl)
 
-    # --- questions --------------------------------------------------------------------------------
+    # --- decisions --------------------------------------------------------------------------------
 
     def allows(
         self,
@@ -82,7 +81,7 @@ class Authorizer:
         resource_type: ResourceType,
         name: str,
     ) -> bool:
-        """Whether somebody at a host may do something to a resource."""
+        """Return whether a principal at a host may do an operation on a resource."""
         key = (principal, host, operation, resource_type, name)
         answer = self._answers.get(key)
         if answer is None:
@@ -120,9 +119,9 @@ class Authorizer:
     def allows_by_resource_type(
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType
     ) -> bool:
-        """Whether somebody may do something to at least one resource of a type.
+        """Return whether a principal may do an operation on at least one resource of a type.
 
-        Source: Authorizer.authorizeByResourceType. It knows no implied operations.
+        Source: Authorizer.authorizeByResourceType, which ignores implied operations.
         """
         if self.allows(principal, host, operation, resource_type, _HARD_CODED_NAME):
             return True
@@ -147,7 +146,7 @@ class Authorizer:
     def operations(
         self, principal: Principal, host: str, resource_type: ResourceType, name: str
     ) -> int:
-        """The operations that somebody may do to a resource, as bits (KIP-430)."""
+        """Return the operations that a principal may do on a resource, as bits (KIP-430)."""
         bits = 0
         for operation in SUPPORTED_OPERATIONS[resource_type]:
             if self.allows(principal, host, operation, resource_type, name):
@@ -164,11 +163,11 @@ class Authorizer:
 
     @property
     def acls(self) -> list[Acl]:
-        """All ACLs, the oldest first."""
+        """All ACLs, oldest first."""
         return list(self._index)
 
     def change(self, *, added: Iterable[Acl] = (), removed: Iterable[Acl] = ()) -> None:
-        """Add ACLs, and remove others that are there."""
+        """Add ACLs and remove existing ones."""
         for acl in removed:
             self._index.remove(acl)
         for acl in added:
@@ -182,7 +181,7 @@ class Authorizer:
 
 
 def _is_dominated(acl: Acl, denied: set[tuple[PatternType, str]]) -> bool:
-    """Whether all that an ACL allows is denied by others: by its own name or by a prefix of it."""
+    """Return whether deny ACLs for the same name or a prefix cover everything an ACL allows."""
     if acl.pattern_type is PatternType.LITERAL and (PatternType.LITERAL, acl.name) in denied:
         return True
     return any(

@@ -1,6 +1,7 @@
-"""Settings by which clients come to a broker with --dev-security, each client's by its own names.
+"""Client settings to connect to a --dev-security broker, under each client library's names.
 
-Standard library only and nothing of that at the import: the fixture of the user's tests uses it.
+Uses only the standard library and imports nothing heavy, because the fixture of users' tests
+imports this module.
 """
 
 from __future__ import annotations
@@ -8,10 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 CLIENTS = ("kafka-python", "aiokafka", "confluent", "java")
-"""The clients that there are settings for; those of confluent are librdkafka's."""
+"""The supported client libraries; confluent settings are librdkafka's."""
 
 MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
-"""How name and password are said."""
+"""The SASL mechanisms for user name and password."""
 
 AUTHORITY_FILE = "ca.pem"
 USERS_FILE = "users.json"
@@ -21,9 +22,9 @@ _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
 class ClientAccess(NamedTuple):
-    """Who comes, and how: `protocol` and `mechanism` by Kafka's names.
+    """How a client connects and as which user; `protocol` and `mechanism` are Kafka's names.
 
-    The files of `directory` are those of --dev-security.
+    `directory` is the --dev-security directory.
     """
 
     protocol: str
@@ -42,29 +43,30 @@ class ClientAccess(NamedTuple):
 
     @property
     def has_certificate(self) -> bool:
-        """Whether a certificate says who comes."""
+        """Whether the client authenticates with a certificate."""
         return self.protocol == "SSL"
 
     @property
     def has_password(self) -> bool:
-        """Whether name and password say who comes."""
+        """Whether the client authenticates with user name and password."""
         return self.protocol.startswith("SASL_")
 
     @property
     def authority(self) -> str:
-        """The file with the certificate of the authority."""
+        """Path of the CA certificate."""
         return f"{self.directory}/{AUTHORITY_FILE}"
 
     @property
     def certificate(self) -> str:
-        """The file with the user's private key and certificate."""
+        """Path of the file with the user's private key and certificate."""
         return f"{self.directory}/{self.user}.pem"
 
 
 def client_settings(client: str, access: ClientAccess) -> dict[str, str]:
-    """The settings of one of CLIENTS, without the addresses of brokers. Raises ValueError.
+    """Return the settings for a client of CLIENTS, without broker addresses.
 
-    aiokafka needs an `ssl_context` besides, which is no text.
+    aiokafka also needs an `ssl_context` object. Raises ValueError for an unknown client or
+    mechanism.
     """
     if client not in CLIENTS:
         raise ValueError(f"{client!r} is none of {', '.join(CLIENTS)}")

@@ -1,4 +1,4 @@
-"""What a client says of itself in ApiVersions, and of the broker that it means to reach."""
+"""Validates the client software and the expected broker in ApiVersions requests."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 UNKNOWN_SOFTWARE = ("unknown", "unknown")
-"""Name and version of a client that has not given its own (Kafka's ClientInformation.EMPTY)."""
+"""Name and version of a client that sent none (Kafka's ClientInformation.EMPTY)."""
 
 FIRST_VERSION = 3
-"""From this version of ApiVersions on a client says what it is."""
+"""First ApiVersions version with the client software name and version."""
 
 
 def is_valid(name: str, version: str) -> bool:
-    """Whether the name and the version of a client may be such."""
+    """Return whether client software name and version are well-formed."""
     return bool(_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version))
 
 
 def is_valid_request(request: ApiVersionsRequest, version: int) -> bool:
-    """Return whether the client has a name, and names a cluster and a node or neither of them.
+    """Return whether the software name is valid and cluster and node are both given or both absent.
 
     Source: ApiVersionsRequest.isValid.
     """

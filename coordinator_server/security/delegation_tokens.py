@@ -1,8 +1,9 @@
-"""Delegation tokens: made, renewed, ended and kept (KIP-48, KIP-373).
+"""Delegation tokens: create, renew, expire and store (KIP-48, KIP-373).
 
 Source: Kafka's DelegationTokenControlManager, DelegationTokenManager, TokenInformation. A token's
-HMAC is computed from its id by the secret key and not kept; its base64 text is the password of a
-SCRAM login whose user name is the id. With another key all tokens have other passwords.
+HMAC is computed from its id with the secret key and is not stored; the HMAC in base64 is the
+password of a SCRAM login whose user name is the token id. Changing the secret key changes the
+passwords of all tokens.
 """
 
 from __future__ import annotations
@@ -32,15 +33,16 @@ SECTION = "delegation_tokens"
 SECRET_KEY = "delegation.token.secret.key"
 
 MOST_BYTES = 2 * 1024 * 1024
-"""Of all tokens together: they are in memory, and in a file that is written anew now and then."""
+"""Size limit of all tokens in the file: tokens are held in memory, and the file is rewritten
+regularly."""
 MOST_EXPIRED = 1000
-"""Tokens that are removed at once when their time is over, as in Kafka."""
+"""Maximum number of expired tokens removed at once, as in Kafka."""
 MOST_TOKEN_BYTES = 64 * 1024
-"""Of one token there. Kafka's limit is that of a batch of its metadata log, 8 MiB."""
+"""Size limit of one token in the file. Kafka's limit is a metadata log batch, 8 MiB."""
 
 
 class DelegationToken(NamedTuple):
-    """A token. `requester` made it for `owner`; times are milliseconds since the epoch."""
+    """A token that `requester` created for `owner`; times are ms since the epoch."""
 
     token_id: str
     owner: Principal
@@ -52,19 +54,19 @@ class DelegationToken(NamedTuple):
 
     @property
     def principals(self) -> tuple[Principal, ...]:
-        """Who has to do with it (TokenInformation.ownerOrRenewer)."""
+        """Owner, requester and renewers (TokenInformation.ownerOrRenewer)."""
         return (self.owner, self.requester, *self.renewers)
 
     def may_be_renewed_by(self, principal: Principal) -> bool:
-        """Whether somebody may renew or end it: the requester is not asked for."""
+        """Return whether a principal may renew or expire the token: owner or renewer."""
         return principal == self.owner or principal in self.renewers
 
     def has_expired(self, now_ms: int) -> bool:
-        """Whether its time is over; it may still be there."""
+        """Return whether the token has expired; an expired token may still be stored."""
         return self.max_at_ms < now_ms or self.expires_at_ms < now_ms
 
     def to_entry(self) -> dict[str, Any]:
-        """For the file."""
+        """Return the form that is written to security.json."""
         return {
             "token_id": self.token_id,
             "owner": str(self.owner),
@@ -77,7 +79,10 @@ class DelegationToken(NamedTuple):
 
     @classmethod
     def from_entry(cls, entry: Mapping[str, Any]) -> DelegationToken:
-        """From what `to_entry` made. Raises KeyError, TypeError, AttributeError."""
+        """Return the token of a `to_entry` result.
+
+        Raises KeyError, TypeError or AttributeError if the entry is invalid.
+        """
         return cls(
             entry["token_id"],
             _parsed(entry["owner"]),
@@ -90,7 +95,7 @@ class DelegationToken(NamedTuple):
 
 
 class TokenRequestError(Exception):
-    """Why nothing came of a request."""
+    """A token request failed with the code `error`."""
 
     def __init__(self, error: ErrorCode) -> None:
         super().__init__(error.name)
@@ -98,10 +103,10 @@ class TokenRequestError(Exception):
 
 
 class DelegationTokens:
-    """The tokens, by id; `state` keeps them.
+    """The tokens by id, stored in `state`.
 
-    `clock` says when they end, `machine_clock` is the one of the sessions that they begin. Raises
-    StorageError if what was kept is damaged.
+    Tokens expire by `clock`; sessions opened with a token end by `machine_clock`. Raises
+    StorageError if a stored token is corrupt.
     """
 
     def __init__(
@@ -127,26 +132,26 @@ class DelegationTokens:
 
     @property
     def are_enabled(self) -> bool:
-        """Whether there is a secret key."""
+        """Whether a secret key is configured."""
         return bool(self._key)
 
     def __iter__(self) -> Iterator[DelegationToken]:
-        """The tokens, the oldest first; those made meanwhile are left out."""
+        """Yield the tokens, oldest first; tokens created meanwhile are left out."""
         return iter(tuple(self._tokens.values()))
 
     def hmac(self, token_id: str) -> bytes:
-        """The HMAC of a token, 64 bytes."""
+        """Return the HMAC of a token, 64 bytes."""
         known = self._hmacs.get(token_id)
         return known if known is not None else hmac.digest(self._key, token_id.encode(), "sha512")
 
     def id_of(self, token_hmac: bytes) -> str | None:
-        """The id of the token with an HMAC; None if there is none."""
+        """Return the id of the token with an HMAC, or None."""
         return self._id_by_hmac.get(token_hmac)
 
     def login(self, mechanism: ScramMechanism, token_id: str) -> TokenLogin | None:
-        """What somebody is checked with who says to have a token; None if there is none.
+        """Return the data to verify a login with a token, or None for an unknown token.
 
-        One that has expired and is still there gives a session that has ended, as in Kafka.
+        As in Kafka, an expired token that is still stored opens a session that has already ended.
         """
         token = self._tokens.get(token_id)
         if token is None or not self.are_enabled:
@@ -169,7 +174,7 @@ class DelegationTokens:
         renewers: Sequence[Principal],
         max_lifetime_ms: int,
     ) -> DelegationToken:
-        """Make a token with a new id; kept when this returns. Raises TokenError, StorageError."""
+        """Create and store a token. Raises TokenRequestError, StorageError."""
         self._check_enabled()
         now_ms = self._clock.now_ms()
         lifetime_ms = self._max_lifetime_ms
@@ -192,7 +197,10 @@ class DelegationTokens:
         return token
 
     def renew(self, token_hmac: bytes, principal: Principal, period_ms: int) -> int:
-        """Have a token live longer; when it ends now. Raises TokenError, StorageError."""
+        """Extend a token's lifetime; return the expiry time.
+
+        Raises TokenRequestError, StorageError.
+        """
         token = self._found(token_hmac)
         now_ms = self._clock.now_ms()
         if token.has_expired(now_ms):
@@ -204,9 +212,9 @@ class DelegationTokens:
         return self._ends_at(token, _later(now_ms, lifetime_ms))
 
     def expire(self, token_hmac: bytes, principal: Principal, period_ms: int) -> int:
-        """Have a token end after a time, or now if that is negative; when it ends.
+        """Set a token to expire after `period_ms`, or now if negative; return the expiry time.
 
-        Raises TokenError, StorageError.
+        Raises TokenRequestError, StorageError.
         """
         token = self._found(token_hmac)
         _check_renewer(token, principal)
@@ -219,7 +227,7 @@ class DelegationTokens:
         return self._ends_at(token, _later(now_ms, period_ms))
 
     def remove_expired(self) -> list[DelegationToken]:
-        """Forget tokens whose time is over, and say which; `MOST_EXPIRED` of them at once.
+        """Remove and return expired tokens, up to MOST_EXPIRED.
 
         Source: DelegationTokenControlManager.sweepExpiredDelegationTokens. Raises StorageError.
         """
@@ -231,7 +239,7 @@ class DelegationTokens:
         return expired
 
     def clear(self) -> None:
-        """Forget all tokens. Raises StorageError."""
+        """Remove all tokens. Raises StorageError."""
         if self._tokens:
             self._state.clear(SECTION)
             for one in (self._tokens, self._id_by_hmac, self._hmacs, self._sizes):
@@ -279,7 +287,7 @@ class DelegationTokens:
 
 
 def _size(token: DelegationToken) -> int:
-    """What it takes in the file, in bytes."""
+    """Return the size of a token in the file, in bytes."""
     return len(to_text(token.to_entry()))
 
 
@@ -293,6 +301,6 @@ def _later(now_ms: int, period_ms: int) -> int:
 
 
 def _parsed(text: str) -> Principal:
-    """A principal as Kafka's metadata log has it: the type ends at the first colon."""
+    """Parse a principal as Kafka's metadata log does: the type ends at the first colon."""
     principal_type, _, name = text.partition(":")
     return Principal(principal_type, name)

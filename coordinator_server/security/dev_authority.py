@@ -1,4 +1,4 @@
-"""The certificate authority of --dev-security, kept in a directory: EC keys, quick to make."""
+"""The certificate authority of --dev-security, stored in a directory; uses fast EC keys."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DAY = datetime.timedelta(days=1)
 _AUTHORITY_LIFE = 3650 * _DAY
 _LIFE = 365 * _DAY
 _RENEWAL = 7 * _DAY
-"""How long before its end a certificate is made anew."""
+"""A certificate is reissued when it expires within this time."""
 
 SIGNS_CERTIFICATES = x509.KeyUsage(
     digital_signature=False,
@@ -35,11 +35,11 @@ SIGNS_CERTIFICATES = x509.KeyUsage(
     encipher_only=False,
     decipher_only=False,
 )
-"""What the key of an authority is for."""
+"""The key usage of a certificate authority."""
 
 
 def write_private(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Write a file that only its owner may read, or with another mode; whole or not at all."""
+    """Atomically write a file that only its owner may read, or with another mode."""
     new = path.with_name(f"{path.name}.new")
     new.unlink(missing_ok=True)
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -49,7 +49,7 @@ def write_private(path: Path, content: bytes, mode: int = 0o600) -> None:
 
 
 class DevAuthority:
-    """The authority of a directory, made if it is not there. Raises ConfigError, OSError."""
+    """The authority of a directory, created if missing. Raises ConfigError, OSError."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -67,12 +67,12 @@ class DevAuthority:
         builder = builder.add_extension(SIGNS_CERTIFICATES, critical=True)
         self._certificate = builder.sign(self._key, hashes.SHA256())
         write_private(key_path, _pem_of_key(self._key))
-        write_private(self._path, _pem(self._certificate), 0o644)  # whatever the umask is
+        write_private(self._path, _pem(self._certificate), 0o644)  # regardless of the umask
 
     def issue(self, file_name: str, common_name: str, hosts: Collection[str] = ()) -> Path:
-        """A file with a private key and a certificate, that of a broker if it has hosts.
+        """Return a file with a private key and a certificate: a broker's if `hosts` is given.
 
-        One that is there stays, unless it ends soon or lacks a host.
+        An existing file is kept, unless its certificate expires soon or lacks a host.
         """
         path = self._directory / file_name
         if not path.exists() or not self._is_good(_read_certificate(path), hosts):
@@ -80,7 +80,7 @@ class DevAuthority:
         return path
 
     def _is_good(self, certificate: x509.Certificate, hosts: Collection[str]) -> bool:
-        """Whether a certificate is of this authority, has the hosts, and does not end soon."""
+        """Return whether a certificate has the right issuer and hosts and does not expire soon."""
         try:
             certificate.verify_directly_issued_by(self._certificate)
         except (InvalidSignature, ValueError):
@@ -120,7 +120,7 @@ class DevAuthority:
             .issuer_name(issuer)
             .public_key(public_key)
             .serial_number(x509.random_serial_number())
-            .not_valid_before(self._now - _DAY)  # clocks of clients may be behind
+            .not_valid_before(self._now - _DAY)  # tolerates clients whose clocks are behind
             .not_valid_after(self._now + life)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
             .add_extension(
@@ -130,7 +130,7 @@ class DevAuthority:
 
 
 def _read_certificate(path: Path) -> x509.Certificate:
-    """The first certificate of a file. Raises ConfigError."""
+    """Return the first certificate of a file. Raises ConfigError."""
     try:
         return x509.load_pem_x509_certificate(path.read_bytes())
     except (OSError, ValueError):
@@ -166,7 +166,7 @@ def _pem_of_key(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def general_name(host: str) -> x509.GeneralName:
-    """A name or an address as certificates have it."""
+    """Return a host name or address as a certificate's GeneralName."""
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:

@@ -1,7 +1,7 @@
-"""--dev-security: a secured broker in one line, for development and tests.
+"""--dev-security: sets up a secured broker with one option, for development and tests.
 
-A directory has an authority, the broker's certificate, a few users with random passwords, and the
-settings by which clients come. It is made at the first start; later ones use it as it is.
+A directory contains a certificate authority, the broker's certificate, a few users with random
+passwords, and client settings. The directory is created at the first start and reused later.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ if TYPE_CHECKING:
     from coordinator_server.config.config import Config
 
 USERS = ("admin", "alice", "bob")
-"""Who there is; admin is a super user."""
+"""The default users; admin is a super user."""
 
 SETTING = "dev.security.dir"
 MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 _OTHER_FILES = frozenset({"ca", "server"})
-"""What no user may be called: NAME.pem is something else."""
+"""Reserved names that no user may have, because NAME.pem is another file."""
 
 _FOR_OWNER = 0o077
 _FOR_OWNER_TO_WRITE = 0o022
-"""What the modes of files may not have, those with secrets and the others."""
+"""Forbidden mode bits: _FOR_OWNER for files with secrets, this for other files."""
 
 _EVERYWHERE = ("", "0.0.0.0", "::")
 
 
 def prepare(config: Config) -> dict[str, str]:
-    """Make what the directory of dev.security.dir lacks; the settings that go with it.
+    """Create what is missing in the dev.security.dir directory; return the settings to use.
 
-    They are defaults: what is set otherwise counts. Raises ConfigError.
+    The settings are defaults, which explicit settings override. Raises ConfigError.
     """
     directory = Path(config.text(SETTING)).absolute()
-    # Imported here: it takes 30 ms, and is for those who ask.
+    # Imported here, because the import takes 30 ms and is rarely needed.
     from coordinator_server.security.dev_authority import (
         AUTHORITY_KEY_FILE,
         DevAuthority,
@@ -83,7 +83,7 @@ def prepare(config: Config) -> dict[str, str]:
 
 
 def check(config: Config) -> None:
-    """Refuse a listener that would take passwords as plain text from other machines.
+    """Refuse listeners that accept plaintext passwords from other machines.
 
     Raises ConfigError.
     """
@@ -99,9 +99,9 @@ def check(config: Config) -> None:
 
 
 def _check_access(path: Path, forbidden: int) -> None:
-    """Refuse what others could have put there, or could change or read. Raises ConfigError.
+    """Refuse files that other users could have created, changed or read. Raises ConfigError.
 
-    What is missing is made by us. Root may use what belongs to anybody, and Windows has no modes.
+    Missing files are created later. Root may use any owner's files, and Windows has no modes.
     """
     if sys.platform != "win32" and path.exists():
         found, user = path.stat(), os.geteuid()
@@ -117,7 +117,7 @@ def _check_access(path: Path, forbidden: int) -> None:
 
 
 def _passwords(path: Path) -> dict[str, str]:
-    """The users with their passwords, made if they are not there. Raises ConfigError, OSError."""
+    """Return the users' passwords, created if missing. Raises ConfigError, OSError."""
     from coordinator_server.security.dev_authority import write_private
 
     if not path.exists():
@@ -137,7 +137,7 @@ def _passwords(path: Path) -> dict[str, str]:
 
 
 def _is_word(text: str) -> bool:
-    """Whether a name or a password is the same text in files and settings of all kinds."""
+    """Return whether a name or password needs no quoting in any file format."""
     return text.isascii() and text.replace("-", "a").replace("_", "a").isalnum()
 
 
@@ -148,7 +148,7 @@ def _settings(directory: Path, server: Path, passwords: Mapping[str, str]) -> di
         "ssl.keystore.location": str(server),
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(directory / AUTHORITY_FILE),
-        "ssl.client.auth": "required",  # of listeners of the protocol SSL
+        "ssl.client.auth": "required",  # for SSL listeners
         "ssl.principal.mapping.rules": "RULE:^CN=([^,]+)$/$1/,DEFAULT",
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
         "sasl.jaas.config": f"{PLAIN_MODULE} required {options};",
@@ -165,7 +165,7 @@ def _settings(directory: Path, server: Path, passwords: Mapping[str, str]) -> di
 
 
 def _client_file(client: str, access: ClientAccess) -> tuple[str, str]:
-    """Name and text of the file with a client's settings."""
+    """Return name and text of the file with a client's settings."""
     settings = client_settings(client, access)
     if client in ("java", "confluent"):
         text = "".join(f"{name}={value}\n" for name, value in settings.items())
@@ -174,7 +174,7 @@ def _client_file(client: str, access: ClientAccess) -> tuple[str, str]:
 
 
 def _hosts(config: Config) -> list[str]:
-    """The names and addresses by which clients may come."""
+    """Return the host names and addresses by which clients may connect."""
     hosts = dict.fromkeys(("localhost", "127.0.0.1", "::1", socket.gethostname()))
     listeners = [*config.listeners(), *config.advertised_listeners().values()]
     hosts.update(dict.fromkeys(listener.host for listener in listeners))
@@ -185,7 +185,7 @@ def _hosts(config: Config) -> list[str]:
 
 
 def _own_addresses() -> Iterator[str]:
-    """The addresses that the machine's name has: those that clients of a container dial."""
+    """Yield the addresses of the machine's host name, which clients of a container use."""
     try:
         found = socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_STREAM)
     except OSError:

@@ -1,4 +1,4 @@
-"""How the connections of one listener are secured."""
+"""The security configuration of one listener."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class ListenerSecurity:
-    """What a listener asks of its connections, by its own settings (`listener.name.NAME.*`).
+    """TLS and SASL of one listener, by its settings (`listener.name.NAME.*`).
 
-    Raises ConfigError for stores and rules that cannot be used.
+    Raises ConfigError for invalid stores and rules.
     """
 
     def __init__(self, config: Config, listener_name: str) -> None:
@@ -38,7 +38,7 @@ class ListenerSecurity:
         self._stores_in_use = self._stores(config)
         if not self.protocol.uses_tls:
             return
-        # Imported here: most brokers have no such listener, and it takes 60 ms.
+        # Imported here, because the import takes 60 ms and few brokers use TLS.
         from coordinator_server.security.tls.cipher_suites import TLS13_SUITES
         from coordinator_server.security.tls.principal_mapping import PrincipalMapper
         from coordinator_server.security.tls.reloading_context import ReloadingContext
@@ -56,12 +56,12 @@ class ListenerSecurity:
             raise ConfigError(f"listener {listener_name}: {error}") from None
 
     def check(self, config: Config) -> None:
-        """Raise ConfigError unless the listener can have the stores of these broker settings."""
+        """Check that the stores in these broker settings can be used. Raises ConfigError."""
         if self.protocol.uses_tls and self._stores(config) != self._stores_in_use:
             self._contexts.check(config.of_listener(self.listener_name))
 
     def settings_changed(self, config: Config) -> None:
-        """Take the key store and the trust store of these broker settings."""
+        """Apply the key store and trust store of these broker settings."""
         stores = self._stores(config)
         if self.protocol.uses_tls and stores != self._stores_in_use:
             self._stores_in_use = stores
@@ -72,13 +72,13 @@ class ListenerSecurity:
         return [own.optional_text(name) for name in sorted(SECURITY)]
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        """The TLS context for the next connection; None without TLS."""
+        """Return the TLS context for the next connection; None without TLS."""
         return self._contexts.current() if self.protocol.uses_tls else None
 
     def principal(self, session: ssl.SSLObject) -> Principal:
-        """Who a client is whose handshake is done: the subject of its certificate, mapped.
+        """Return the principal after the handshake: the mapped certificate subject.
 
-        Raises ValueError if it cannot be said, or if the connection is not as the settings want it.
+        Raises ValueError if no rule matches, or if the connection violates the settings.
         """
         from coordinator_server.credentials.certificate_strength import chain_weakness
         from coordinator_server.security.tls.distinguished_name import subject_of
@@ -100,7 +100,7 @@ class ListenerSecurity:
             raise ValueError(str(error)) from None
 
     def _client_auth(self, config: Config) -> str:
-        """ssl.client.auth; on a SASL_SSL listener only its own (KIP-684)."""
+        """Return ssl.client.auth; a SASL_SSL listener uses only its own setting (KIP-684)."""
         name = "ssl.client.auth"
         if self.protocol.uses_sasl and name not in config.own_settings(self.listener_name):
             return "none"
@@ -109,9 +109,9 @@ class ListenerSecurity:
     def authentication(
         self, clock: BrokerClock, security: Security, await_turn: AwaitTurn
     ) -> Callable[[SaslConnection, Serve], SaslAuthenticator] | None:
-        """What authenticates the client of a connection; None without SASL. Raises ConfigError.
+        """Return the authenticator factory; None without SASL. Raises ConfigError.
 
-        `await_turn` has the steps of all clients called one after the other, some in each turn.
+        `await_turn` queues the steps of all clients, a few per turn of the event loop.
         """
         if not self.protocol.uses_sasl:
             return None

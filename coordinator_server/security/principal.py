@@ -1,4 +1,4 @@
-"""Who a client is. Source: KafkaPrincipal."""
+"""The principal of a client. Source: KafkaPrincipal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ USER_TYPE = "User"
 
 
 class Principal(NamedTuple):
-    """A principal: its type, and a name that is unique among those of the type."""
+    """A principal: a type and a name that is unique within the type."""
 
     principal_type: str
     name: str
@@ -18,9 +18,9 @@ class Principal(NamedTuple):
 
 
 ANONYMOUS = Principal(USER_TYPE, "ANONYMOUS")
-"""Whoever did not authenticate."""
+"""The principal of an unauthenticated client."""
 
 
 def user(name: str) -> Principal:
-    """The principal of a user."""
+    """Return the principal of a user."""
     return Principal(USER_TYPE, name)

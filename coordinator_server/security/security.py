@@ -1,4 +1,4 @@
-"""What the brokers of the process share of security."""
+"""The security state that all brokers of the process share."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _QUOTA_WINDOWS = ("quota.window.num", "quota.window.size.seconds")
 _CHANGE_WINDOWS = ("controller.quota.window.num", "controller.quota.window.size.seconds")
 
 _ACLS, _USERS = "acls", "scram_users"
-"""Sections of the state."""
+"""Sections of the security state."""
 
 
 class Security:
-    """Users, ACLs, delegation tokens and quotas of a cluster, kept by `state`.
+    """Users, ACLs, delegation tokens and quotas of a cluster, stored in `state`.
 
-    `authorizer` is None if the settings name none: then everybody may do everything. Tokens end by
-    `clock`, sessions by `machine_clock`. Raises ConfigError, StorageError.
+    `authorizer` is None if no authorizer is configured; then all operations are allowed. Tokens
+    expire by `clock`, sessions by `machine_clock`. Raises ConfigError, StorageError.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Security:
         self._expiry_timer: Timer | None = None
         self._users: ScramUsers | None = None
         self.unsecured_listeners: dict[str, None] = {}
-        """Names of the listeners that take unsigned tokens although no setting asks for that."""
+        """Names of the listeners that accept unsigned tokens without an explicit setting."""
         self._jwks: dict[tuple[object, ...], Jwks] = {}
         if state.is_cut:
             LOG.emit("security_state.truncated", file=CHANGES_FILE)
@@ -64,15 +64,15 @@ class Security:
             self.authorizer = load_authorizer(config, state.section(_ACLS))
             self._new_access = partial(Access, self.authorizer)
         if config.optional_text("scram.users") is not None or state.has(_USERS):
-            self.users.users()  # adds them; very many are not read by the first login
+            self.users.users()  # load now, because the first login should not load very many users
 
     @property
     def users(self) -> ScramUsers:
-        """The users with SCRAM credentials; read when they are first asked for."""
+        """The users with SCRAM credentials, loaded on first use."""
         if self._users is None:
             from coordinator_server.security.sasl.users import ScramUsers
 
-            # The passwords of --dev-security are those in its files, whatever the data has.
+            # The files of --dev-security override stored passwords.
             self._users = ScramUsers(
                 self.state,
                 self.config.optional_text("scram.users"),
@@ -82,7 +82,7 @@ class Security:
 
     @property
     def tokens(self) -> DelegationTokens:
-        """The delegation tokens; read when they are first asked for. Raises StorageError."""
+        """The delegation tokens, loaded on first use. Raises StorageError."""
         if self._tokens is None:
             from coordinator_server.security.delegation_tokens import DelegationTokens
 
@@ -92,16 +92,16 @@ class Security:
         return self._tokens
 
     def start(self) -> None:
-        """Read the tokens, if there may be any, and forget every so often those that have expired.
+        """Load the tokens, if a secret key is set, and expire tokens periodically.
 
         Source: QuorumController.registerExpireDelegationTokens. Raises StorageError.
         """
         if self.config.optional_text("delegation.token.secret.key"):
-            _ = self.tokens  # reads them
+            _ = self.tokens  # load the tokens
             self._await_expiry(self._expiry_interval_s)
 
     def stop(self) -> None:
-        """Do nothing more by itself."""
+        """Stop expiring tokens."""
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()
 
@@ -125,7 +125,10 @@ class Security:
     def jwks(
         self, url: str, refresh_ms: int, backoff_ms: int, backoff_max_ms: int, setting: str
     ) -> Jwks:
-        """The keys at a URL, which the listeners share. Raises ConfigError, naming `setting`."""
+        """Return the keys at a URL, shared by the listeners.
+
+        Raises ConfigError, naming `setting`.
+        """
         from coordinator_server.security.sasl.jwks import Jwks
 
         wanted = (url, refresh_ms, backoff_ms, backoff_max_ms)
@@ -136,10 +139,10 @@ class Security:
     def change_acls(
         self, *, added: Collection[Acl] = (), removed: Collection[Acl] = ()
     ) -> Generator[None, None, int]:
-        """Add ACLs, and remove others, in steps; kept when the last one is done. How many it were.
+        """Add and remove ACLs, in steps; return the number of ACLs changed.
 
-        What others have added and removed by then stays so. Raises StorageError, and changes
-        nothing then. There has to be an authorizer.
+        The change is stored in the last step and does not undo concurrent changes. Raises
+        StorageError without changing anything. An authorizer must be configured.
         """
         authorizer = self.authorizer
         assert authorizer is not None
@@ -156,13 +159,13 @@ class Security:
         return len(new) + len(gone)
 
     def access(self, client: PeerConnection, api: str) -> Access | None:
-        """What a client may do, for the handler of an API; None if that is everything."""
+        """Return the access rights of a client for an API; None without an authorizer."""
         return None if self._new_access is None else self._new_access(client, api)
 
     def forget(self) -> None:
-        """Let everything go that clients made. Raises StorageError."""
+        """Remove everything that clients created. Raises StorageError."""
         if not self.state:
-            return  # without loading what would have nothing to forget
+            return  # nothing is stored, so nothing needs loading
         if self.authorizer is not None and len(self.authorizer):
             self.state.clear(_ACLS)
             self.authorizer.clear()
@@ -172,9 +175,9 @@ class Security:
 
     @cached_property
     def partition_changes(self) -> QuotaManager:
-        """The use of quotas of partitions that are created and deleted.
+        """The usage of the partition creation and deletion quotas.
 
-        It is one for all brokers, as it is the controller that counts.
+        Shared by all brokers, because Kafka's controller counts the usage.
         """
         from coordinator_server.security.quotas.manager import QuotaManager
         from coordinator_server.security.quotas.rates import TokenBucket
@@ -183,7 +186,7 @@ class Security:
 
     @property
     def quota_windows(self) -> Windows:
-        """How far the quotas of requests and connections look back."""
+        """The time windows of request and connection quotas."""
         return self._windows(*_QUOTA_WINDOWS)
 
     def _windows(self, samples: str, size_seconds: str) -> Windows:

@@ -1,4 +1,4 @@
-"""A line for what could not be kept."""
+"""Logs failed writes of the security state."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 
 def log_unwritten(error: StorageError) -> None:
-    """Log that a change of users, ACLs, tokens or quotas failed; the client is told as well."""
+    """Log a failed change of users, ACLs, tokens or quotas; the client also gets the error."""
     LOG.emit("security_state.failed", reason=str(error))

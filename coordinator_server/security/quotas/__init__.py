@@ -1,1 +1,1 @@
-"""Quotas of clients: their limits, what they use of them, and how long they are to wait."""
+"""Client quotas: limits, usage and throttle times."""

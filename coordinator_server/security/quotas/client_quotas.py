@@ -1,6 +1,7 @@
-"""The quotas of a cluster, kept in its data directory.
+"""The quotas of a cluster, stored in its data directory.
 
-What acts on them is imported once there are some: a broker without quotas starts without it.
+Modules that use quotas are imported when the first quota is set, so a broker without quotas does
+not load them.
 """
 
 from __future__ import annotations
@@ -29,28 +30,29 @@ if TYPE_CHECKING:
 
 _SECTION = "quotas"
 _TRIES = 3
-"""So often a change is made in steps, while others come in between."""
+"""Attempts to apply a change in steps, if other changes interfere."""
 _IP, _CONNECTIONS = "ip", "connection_creation_rate"
 
 
 class Follower(Protocol):
-    """Who acts on quotas."""
+    """A listener for quota changes."""
 
     def quotas_changed(self) -> None:
-        """There are others now."""
+        """Handle a change of quotas."""
 
 
 class ClientQuotas:
-    """What is set, by entity. `followers`, which are kept by others, are told of each change.
+    """The configured quotas, by entity.
 
-    Raises StorageError.
+    `followers`, which are weakly referenced, are notified of each change. Raises StorageError if a
+    stored quota is corrupt.
     """
 
     def __init__(self, state: SecurityState) -> None:
         self.followers: WeakSet[Follower] = WeakSet()
         self._state = state
         self._quotas: dict[Entity, Quotas] = {}
-        # Of the hosts that have quotas: where they were when these were set.
+        # host with a quota -> its address when the quota was set
         self._addresses: dict[str, str] = {}
         for one in state.section(_SECTION):
             try:
@@ -64,10 +66,10 @@ class ClientQuotas:
     def alter(
         self, changes: Iterable[Change], addresses: Mapping[str, str], *, validate_only: bool
     ) -> Generator[None, None, dict[Entity, Error]]:
-        """Change quotas unless they are only to be checked, in steps; the result of each entity.
+        """Validate changes and, unless `validate_only`, apply them; return results by entity.
 
-        `addresses` are those of the hosts that the changes name; who has none is no host. Raises
-        StorageError, TooManyChangesError, and changes nothing then.
+        Runs in steps. `addresses` maps the host names in the changes to addresses; other names are
+        invalid hosts. Raises StorageError or TooManyChangesError without changing anything.
         """
         from coordinator_server.security.quotas.entities import alter
 
@@ -77,26 +79,26 @@ class ClientQuotas:
                 if (yield from self._change(accepted, addresses)):
                     return results
             for _ in self._change(accepted, addresses):
-                pass  # without a pause in which others change some
+                pass  # all steps at once, so that no other change interferes
         return results
 
     def describe(
         self, components: Iterable[Component], *, strict: bool
     ) -> Generator[None, None, list[tuple[Entity, Quotas]]]:
-        """The entities that match, with their quotas, in steps. Raises FilterError."""
+        """Return the matching entities with their quotas, in steps. Raises FilterError."""
         from coordinator_server.security.quotas.entities import describe
 
         return describe(self._quotas, components, strict=strict)
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Remove all quotas."""
         if self._quotas:
             self._state.clear(_SECTION)
             self._quotas, self._addresses = {}, {}
             self._tell()
 
     def limits(self, key: str) -> Limits:
-        """The limits of users and client ids of one kind."""
+        """Return the limits of users and client ids for one quota key."""
         from coordinator_server.security.quotas.limits import Limits
 
         limits = Limits()
@@ -107,7 +109,7 @@ class ClientQuotas:
         return limits
 
     def of_addresses(self) -> dict[str | None, float]:
-        """How many connections a second may come, by address; None for the default."""
+        """Return the connection rate per second by address; None is the default."""
         limits: dict[str | None, float] = {}
         for entity, quotas in self._quotas.items():
             kind, name = entity[0]
@@ -117,7 +119,7 @@ class ClientQuotas:
         return limits
 
     def _load(self, kept: Mapping[str, Any]) -> None:
-        """Take what `_change` has kept; what is damaged raises any of Python's errors of values."""
+        """Load a stored quota. Raises various value errors if it is corrupt."""
         from coordinator_server.security.quotas.entities import entity_of
 
         names = kept["entity"]
@@ -136,7 +138,7 @@ class ClientQuotas:
     def _change(
         self, accepted: Mapping[Entity, Wanted], addresses: Mapping[str, str]
     ) -> Generator[None, None, bool]:
-        """Take changes, in steps. False, and nothing is done, if others came meanwhile."""
+        """Apply changes, in steps; return False without effect if other changes interfered."""
         from coordinator_server.security.quotas.entities import changed
 
         before = self._quotas
@@ -172,7 +174,7 @@ class ClientQuotas:
 
 
 def address_of(host: str) -> str | None:
-    """The address of a host, or what is one itself; None if there is no such host."""
+    """Return the address of a host name or address, or None if it cannot be resolved."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):

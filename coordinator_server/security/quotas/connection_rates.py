@@ -1,4 +1,4 @@
-"""How fast connections may come: to a broker, to each of its listeners, from each address. Pure.
+"""Connection creation rates: per broker, per listener and per address. No I/O.
 
 Source: SocketServer's ConnectionQuotas, KIP-612.
 """
@@ -16,8 +16,10 @@ NO_LIMIT = 2**31 - 1
 
 
 class Admission(NamedTuple):
-    """What becomes of a connection: its listener accepts no more for `listener_ms`, this one
-    included; or it is not served, and closed after `address_ms`.
+    """The delays of a new connection.
+
+    The listener, including this connection, is delayed by `listener_ms`. If `address_ms` is not 0,
+    the connection is not served and is closed after that time.
     """
 
     listener_ms: int
@@ -28,9 +30,9 @@ ADMITTED = Admission(0, 0)
 
 
 class ConnectionRates:
-    """The rates of one broker. A connection counts once, with all that it belongs to.
+    """The rates of one broker. A connection counts for its broker, listener and address.
 
-    Those of the listener between brokers (`protected`) do not count with the broker's.
+    Connections of the inter-broker listener (`protected`) do not count for the broker.
     """
 
     def __init__(
@@ -50,7 +52,7 @@ class ConnectionRates:
     def limit(
         self, broker_limit: int, listener_limits: Mapping[str, int], protected: str | None
     ) -> None:
-        """Take new limits of the broker and of the listeners that it has now."""
+        """Set the limits of the broker and of its current listeners."""
         self._protected = protected
         self._broker.limit = broker_limit
         before, self._listeners = self._listeners, {}
@@ -61,11 +63,11 @@ class ConnectionRates:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether there is any limit."""
+        """Whether any limit is set."""
         return self._has_limit or bool(self._limits)
 
     def change(self, limits: Mapping[str | None, float]) -> None:
-        """Take new limits of addresses; that of None is for all others."""
+        """Set the limits of addresses; key None is the default."""
         self._limits = {
             address: 0 if isnan(limit) else int(limit) for address, limit in limits.items()
         }
@@ -73,7 +75,7 @@ class ConnectionRates:
             rate.limit = self._limit(address)
 
     def admit(self, listener: str, address: str, now_ms: int) -> Admission:
-        """Count a new connection."""
+        """Count a new connection and return its delays."""
         if not self.is_enabled:
             return ADMITTED
         of_listener = [self._listeners[listener]]
@@ -87,14 +89,14 @@ class ConnectionRates:
         address_ms = self._record(rate, now_ms)
         if address_ms:
             for one in (rate, *of_listener):
-                one.record(-1, now_ms)  # it is not accepted
+                one.record(-1, now_ms)  # a refused connection does not count
         return Admission(listener_ms, address_ms)
 
     def _limit(self, address: str) -> float:
         return self._limits.get(address, self._limits.get(None, NO_LIMIT))
 
     def _record(self, rate: Rate, now_ms: int) -> int:
-        """Count one more; how long until that is within the limit, at most a window."""
+        """Count a connection; return the throttle time in ms, at most one window."""
         rate.record(1, now_ms)
         violation = rate.violation(now_ms)
         if violation is None:

@@ -1,4 +1,4 @@
-"""The quotas that are set, by entity: how they are changed and described. Pure.
+"""Quotas by entity: validation of changes, and filters. No I/O.
 
 Source: ClientQuotaControlManager, ClientQuotasImage.
 """
@@ -22,7 +22,7 @@ CONNECTION_CREATION_RATE = "connection_creation_rate"
 
 
 class _Whole(NamedTuple):
-    """Java's name of a whole number, and the largest one."""
+    """An integer type: Java's name and the maximum."""
 
     name: str
     most: int
@@ -36,7 +36,7 @@ _CLIENT_KEYS = {
     REQUEST_PERCENTAGE: None,
     CONTROLLER_MUTATION_RATE: None,
 }
-"""The quotas of users and client ids, and what they are if they are whole numbers."""
+"""The quota keys of users and client ids, with their integer type if any."""
 
 _KEYS: Mapping[tuple[str, ...], Mapping[str, _Whole | None]] = {
     (CLIENT_ID, USER): _CLIENT_KEYS,
@@ -50,12 +50,12 @@ _COMBINATION = (
 )
 _EPSILON = 1e-6
 _DEFAULT_TABLE_SIZE, _TABLE_SIZES = 16, (2, 4, 8)
-"""Table sizes of Java's HashMap: by default, and as it grows with its first 6 entries."""
+"""Table sizes of Java's HashMap: the default, and the sizes for its first 6 entries."""
 _EXACT, _DEFAULT, _SPECIFIED = 0, 1, 2
 
 Entity = tuple[tuple[str, str | None], ...]
-"""Types and names in the order of `_TYPES`, which is that of Kafka's answers; a name of None is the
-default entity."""
+"""(type, name) pairs in the order of `_TYPES`, which is the order in Kafka's responses; name None
+is the default entity."""
 
 Quotas = dict[str, float]
 Error = tuple[ErrorCode, str | None]
@@ -64,7 +64,7 @@ NO_ERROR: Error = (ErrorCode.NONE, None)
 
 
 class Change(NamedTuple):
-    """What a request asks of one entity: values by key in order, None for one to remove."""
+    """A requested change of one entity: values by key, in order; None removes the key."""
 
     entity: Mapping[str, str | None]
     operations: Sequence[tuple[str, float | None]]
@@ -79,7 +79,7 @@ class Component(NamedTuple):
 
 
 class FilterError(Exception):
-    """A filter that cannot be; `code` and the message are for the client."""
+    """An invalid filter; `code` and the message are for the client."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -87,14 +87,14 @@ class FilterError(Exception):
 
 
 def entity_of(names: Mapping[str, str | None]) -> Entity:
-    """An entity by the names of its types, in one order; unknown types come last."""
+    """Return an entity from names by type, in canonical order; unknown types come last."""
     known = [kind for kind in _TYPES if kind in names]
     others = [kind for kind in names if kind not in _TYPES]
     return tuple((kind, names[kind]) for kind in known + others)
 
 
 MOST_CHANGES = 10_000
-"""How many values one request may change (Kafka's MAX_RECORDS_PER_USER_OP)."""
+"""Maximum number of values changed by one request (Kafka's MAX_RECORDS_PER_USER_OP)."""
 
 
 class TooManyChangesError(Exception):
@@ -102,19 +102,19 @@ class TooManyChangesError(Exception):
 
 
 Wanted = dict[str, float | None]
-"""Values to set and, as None, keys to remove."""
+"""Values to set by key; None removes a key."""
 
 Altered = tuple[dict[Entity, Wanted], dict[Entity, Error]]
-"""What is to be changed, and the results of all entities."""
+"""The accepted changes, and the results of all entities."""
 
 
 def alter(
     current: Mapping[Entity, Quotas], changes: Iterable[Change], is_host: Callable[[str], bool]
 ) -> Generator[None, None, Altered]:
-    """Check changes of the quotas, in steps.
+    """Validate quota changes, in steps.
 
-    `is_host` says whether a text is an address or the name of a host. An entity that a request
-    names twice fails, but what it said first holds. Raises TooManyChangesError.
+    `is_host` tells whether a text is an address or a known host name. If a request names an entity
+    twice, its result is an error, but the first change is applied. Raises TooManyChangesError.
     """
     accepted: dict[Entity, Wanted] = {}
     results: dict[Entity, Error] = {}
@@ -142,10 +142,10 @@ def alter(
 
 
 def changed(before: Quotas, wanted: Wanted) -> Quotas:
-    """Return the quotas of one entity after a change, in the order in which Kafka describes them.
+    """Return the quotas of one entity after a change, in Kafka's order of description.
 
-    Kafka makes a new HashMap with each change. It puts the quotas that stay first, then the new
-    quotas, which come from the HashMap of the change. Source: ClientQuotaDelta.apply.
+    Kafka builds a new HashMap with each change: first the remaining quotas, then new quotas in the
+    order of the change's HashMap. Source: ClientQuotaDelta.apply.
     """
     keys = [key for key in before if wanted.get(key, before[key]) is not None]
     new = [key for key, value in wanted.items() if value is not None and key not in before]
@@ -157,7 +157,7 @@ def changed(before: Quotas, wanted: Wanted) -> Quotas:
 
 
 def _error(entity: Entity, wanted: Wanted, is_host: Callable[[str], bool]) -> Error:
-    """Why an entity cannot have these quotas."""
+    """Return the error if an entity cannot have these quotas, or NO_ERROR."""
     message = _entity_error(entity)
     if message is not None:
         return ErrorCode.INVALID_REQUEST, message
@@ -204,7 +204,7 @@ def _value_error(keys: Mapping[str, _Whole | None], key: str, value: float) -> s
 
 
 def _text(entity: Entity) -> str:
-    """An entity as Kafka writes it."""
+    """Return an entity in Kafka's notation."""
     names = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in entity)
     return f"ClientQuotaEntity(entries={{{names}}})"
 
@@ -212,7 +212,7 @@ def _text(entity: Entity) -> str:
 def describe(
     quotas: Mapping[Entity, Quotas], components: Iterable[Component], *, strict: bool
 ) -> Generator[None, None, list[tuple[Entity, Quotas]]]:
-    """The entities that match all components, in steps; with `strict` those of no further types.
+    """Return the entities that match all components, in steps; `strict` allows no further types.
 
     Raises FilterError.
     """

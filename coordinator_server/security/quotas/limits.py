@@ -1,4 +1,4 @@
-"""Which limit a client has: the most specific one of user and client id. Pure.
+"""Finds a client's limit: the most specific one for user and client id. No I/O.
 
 Source: ClientQuotaManager and its DefaultQuotaCallback.
 """
@@ -11,7 +11,7 @@ from coordinator_server.security.quotas.rates import UNLIMITED
 
 
 class Default:
-    """The name of the default entity of a type: `DEFAULT` is the one of its kind."""
+    """The type of `DEFAULT`, the name of a type's default entity."""
 
     __slots__ = ()
 
@@ -22,16 +22,16 @@ class Default:
 DEFAULT = Default()
 
 Part = str | Default | None
-"""The user or the client id of an entity; None when it has none."""
+"""The user or client id of an entity; None if the entity has none."""
 
 _CLIENT_ID, _USER, _USER_CLIENT_ID = 1, 2, 4
 
 
 class Tags(NamedTuple):
-    """Who shares a sensor: "" where a part makes no difference.
+    """The clients that share a sensor; "" if a part is irrelevant.
 
-    The client id may be None, of requests that name none: no quota by client id has it, a default
-    one neither.
+    `client_id` is None for requests without a client id, which no client-id quota matches, not even
+    a default.
     """
 
     user: str
@@ -59,7 +59,7 @@ class Limits:
             self._types |= _USER if client_id is None else _USER_CLIENT_ID
 
     def tags(self, user: str, client_id: str | None) -> Tags:
-        """Who the requests of a client are counted with."""
+        """Return the tags under which a client's requests are counted."""
         types = self._types
         if types == _CLIENT_ID:
             return Tags("", client_id)
@@ -77,7 +77,7 @@ class Limits:
         return Tags("", client_id)
 
     def limit(self, tags: Tags) -> float:
-        """The limit of those that are counted together."""
+        """Return the limit of the clients with these tags."""
         user, client_id = tags
         if client_id is None:
             return UNLIMITED

@@ -1,4 +1,4 @@
-"""What the clients of a broker use of one kind of quota, and how long they are to wait. Pure.
+"""Tracks the usage of one quota type and computes throttle times. No I/O.
 
 Source: ClientQuotaManager, ClientRequestQuotaManager, ControllerMutationQuotaManager.
 """
@@ -18,7 +18,7 @@ from coordinator_server.security.quotas.sensors import Sensors
 
 
 class QuotaManager:
-    """One kind of quota. `max_throttle_ms` bounds how long a client waits, if given."""
+    """One quota type. `max_throttle_ms`, if given, limits throttle times."""
 
     def __init__(
         self,
@@ -35,24 +35,25 @@ class QuotaManager:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether there is any quota of this kind."""
+        """Whether any quota of this type is set."""
         return bool(self.limits)
 
     def change(self, limits: Limits) -> None:
-        """Take new limits; what was used is still used."""
+        """Set new limits; recorded usage is kept."""
         self.limits = limits
         for tags, sensor in self._sensors.items():
             sensor.limit = limits.limit(tags)
 
     def record(self, user: str, client_id: str | None, value: float, now_ms: int) -> int:
-        """Note what a client uses; how long it is to wait for that, 0 if it is within its quota."""
+        """Record usage; return the throttle time in ms, 0 if the client is within its quota."""
         sensor = self._sensor(user, client_id, now_ms)
         sensor.record(value, now_ms)
         return self._throttle_ms(sensor, now_ms)
 
     def take(self, user: str, client_id: str | None, value: float, now_ms: int) -> int | None:
-        """Note what a client uses, which None says. Who was over its quota before uses nothing, and
-        is told how long it is to wait.
+        """Record usage and return None; if over quota, return the throttle time in ms.
+
+        Nothing is recorded for a client that is over quota.
         """
         sensor = self._sensor(user, client_id, now_ms)
         violation = sensor.violation(now_ms)
@@ -62,11 +63,11 @@ class QuotaManager:
         return None
 
     def note(self, user: str, client_id: str | None, value: float, now_ms: int) -> None:
-        """Note what a client uses, or less than 0 if it did not use it after all."""
+        """Record usage without throttling; a negative value reverts usage."""
         self._sensor(user, client_id, now_ms).record(value, now_ms)
 
     def most_in_windows(self, user: str, client_id: str | None) -> float:
-        """What a client can use at once without having to wait, if it used nothing before."""
+        """Return the maximum usage at once, without previous usage, that is not throttled."""
         limits = self.limits
         limit = limits.limit(limits.tags(user, client_id))
         if limit == UNLIMITED:
@@ -90,10 +91,10 @@ class QuotaManager:
 
 
 class MutationQuota:
-    """What one request takes of its client's quota of topic changes (ControllerMutationQuota).
+    """The usage of the topic change quota by one request (ControllerMutationQuota).
 
-    A strict one refuses what comes once the quota is used up. A permissive one, that of the
-    versions that do not know THROTTLING_QUOTA_EXCEEDED, only has the client wait.
+    A strict quota refuses changes once the quota is used up. A permissive quota, for versions
+    without THROTTLING_QUOTA_EXCEEDED, only throttles the client.
     """
 
     __slots__ = (
@@ -115,7 +116,7 @@ class MutationQuota:
         self._throttle_ms = self._throttled_at_ms = 0
 
     def take(self, partitions: int, now_ms: int) -> bool:
-        """Take the right to create or delete partitions; False if that is refused."""
+        """Charge the creation or deletion of partitions; return False if refused."""
         if self._is_strict:
             over_ms = self._manager.take(self._user, self._client_id, partitions, now_ms)
             is_refused = over_ms is not None
@@ -127,7 +128,7 @@ class MutationQuota:
         return not is_refused
 
     def throttle_ms(self, now_ms: int) -> int:
-        """How long the client is still to wait."""
+        """Return the remaining throttle time in ms."""
         if not self._throttle_ms:
             return 0
         return max(as_int(self._throttle_ms - (now_ms - self._throttled_at_ms)), 0)

@@ -1,4 +1,4 @@
-"""How much of a quota was used: rates over windows, and buckets of tokens. Pure; times come in.
+"""Quota measurement: rates over time windows, and token buckets. No I/O; times are arguments.
 
 Source: Rate, SampledStat, TokenBucket of Kafka's metrics, Sensor.checkQuotas, QuotaUtils.
 """
@@ -12,27 +12,25 @@ _INT_MODULUS, _INT_MAX = 2**32, 2**31 - 1
 _LONG_MAX = 2**63 - 1
 
 UNLIMITED = float(_LONG_MAX)
-"""The limit of who has no quota."""
+"""The limit of a client without a quota."""
 
 
 class Windows(NamedTuple):
-    """How many samples a quota looks back on, the one that is being filled included, and the
-    length of each.
-    """
+    """The number of samples of a rate, including the current one, and their length in ms."""
 
     samples: int
     size_ms: int
 
 
 class Violation(NamedTuple):
-    """What is used of a quota, and its limit, which is below that."""
+    """The measured value that exceeds the limit, and the limit."""
 
     value: float
     limit: float
 
 
 class _Sample:
-    """What was recorded in one window."""
+    """The values recorded in one window."""
 
     __slots__ = ("last_ms", "start_ms", "value")
 
@@ -40,16 +38,16 @@ class _Sample:
         self.reset(now_ms)
 
     def reset(self, now_ms: int) -> None:
-        """Begin anew."""
+        """Restart the sample at `now_ms`."""
         self.start_ms = self.last_ms = now_ms
         self.value = 0.0
 
 
 class Rate:
-    """Something per second, over the last windows.
+    """A rate per second over the last windows.
 
-    A window that ended stays until nothing of it lies within the time looked back on, so there may
-    be one sample more than `windows` says.
+    A completed window is kept until all of it is out of the time range, so there may be one more
+    sample than `windows` says.
     """
 
     __slots__ = ("_current", "_samples", "limit", "windows")
@@ -61,7 +59,7 @@ class Rate:
         self._current = 0
 
     def record(self, value: float, now_ms: int) -> None:
-        """Add to what is used."""
+        """Add a value to the current window."""
         samples = self._samples
         if not samples:
             samples.append(_Sample(now_ms))
@@ -77,12 +75,16 @@ class Rate:
         sample.last_ms = now_ms
 
     def per_second(self, now_ms: int) -> float:
-        """What is used per second."""
+        """Return the rate per second."""
         elapsed_ms = self.window_ms(now_ms)
         return sum([sample.value for sample in self._samples]) / (elapsed_ms / 1000)
 
     def window_ms(self, now_ms: int) -> int:
-        """The time that the rate is over: whole windows at first, so that a start is no burst."""
+        """Return the time range of the rate in ms.
+
+        The range is at least `samples - 1` whole windows, so that the first usage does not count as
+        a burst.
+        """
         windows = self.windows
         samples = self._samples
         if not samples:
@@ -98,21 +100,21 @@ class Rate:
         return max(elapsed_ms, 1)
 
     def violation(self, now_ms: int) -> Violation | None:
-        """What is used if that is more than the limit."""
+        """Return the rate if it exceeds the limit, or None."""
         value = self.per_second(now_ms)
         return Violation(value, self.limit) if value > self.limit else None
 
     def throttle_ms(self, violation: Violation, now_ms: int) -> int:
-        """How long it takes until the rate is down at the limit if nothing is added."""
+        """Return the time in ms until the rate falls to the limit without further usage."""
         over = _divided(violation.value - violation.limit, violation.limit)
         return rounded(over * self.window_ms(now_ms))
 
 
 class TokenBucket:
-    """Tokens that come by `limit` a second, kept for as long as the windows are (KIP-599).
+    """A bucket filled with `limit` tokens per second, up to the length of the windows (KIP-599).
 
-    It starts empty at time 0: full, by the clocks of today. It may go below 0 once: what is taken
-    needs only that it is not below 0 before.
+    The bucket starts empty at time 0, which means full by now. A request may bring the bucket below
+    0, if the bucket was not below 0 before.
     """
 
     __slots__ = ("_tokens", "_updated_ms", "limit", "windows")
@@ -124,22 +126,22 @@ class TokenBucket:
         self._updated_ms = 0
 
     def record(self, value: float, now_ms: int) -> None:
-        """Take tokens."""
+        """Remove tokens."""
         self._refill(now_ms)
         self._tokens = min(self._burst, self._tokens - value)
 
     def tokens(self, now_ms: int) -> float:
-        """How many there are."""
+        """Return the number of tokens."""
         self._refill(now_ms)
         return self._tokens
 
     def violation(self, now_ms: int) -> Violation | None:
-        """How far below 0 the bucket is if it is."""
+        """Return the number of tokens if it is below 0, or None."""
         tokens = self.tokens(now_ms)
         return Violation(tokens, self.limit) if tokens < 0 else None
 
     def throttle_ms(self, violation: Violation, now_ms: int) -> int:
-        """How long it takes until the bucket is at 0 again."""
+        """Return the time in ms until the bucket is at 0 again."""
         return rounded(_divided(-violation.value, violation.limit) * 1000)
 
     @property
@@ -153,26 +155,26 @@ class TokenBucket:
 
 
 Sensor = Rate | TokenBucket
-"""What measures one client, or those that share a quota."""
+"""Measures one client, or the clients that share a quota."""
 
 
 def rounded(value: float) -> int:
-    """Java's Math.round."""
+    """Round like Java's Math.round."""
     if isfinite(value):
         return min(max(floor(value + 0.5), -_LONG_MAX - 1), _LONG_MAX)
     return 0 if value != value else _LONG_MAX if value > 0 else -_LONG_MAX - 1
 
 
 def as_int(value: int) -> int:
-    """A throttle time as Kafka's answers have it: the lower 32 bits of a long.
+    """Return a throttle time as in Kafka's responses: the lower 32 bits of a long.
 
-    So a limit of 0, of which any use is infinitely too much, throttles nobody.
+    With a limit of 0, any usage is infinitely too much; the result is that nobody is throttled.
     """
     return (value + _INT_MAX + 1) % _INT_MODULUS - _INT_MAX - 1
 
 
 def _divided(value: float, by: float) -> float:
-    """Java's division of doubles."""
+    """Divide like Java's double division."""
     if by:
         return value / by
     return value * float("inf") if value else nan

@@ -1,4 +1,4 @@
-"""Sensors by what they count for, the silent ones forgotten. Pure.
+"""Sensors by key; idle sensors are removed. No I/O.
 
 Source: Kafka's SensorAccess, whose sensors expire.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, TypeVar
 
 EXPIRATION_MS = 3_600_000
-"""What is silent for so long is forgotten."""
+"""Idle time after which a sensor is removed."""
 
 SENSORS_BEFORE_PURGE = 1000
 
@@ -18,7 +18,7 @@ S = TypeVar("S")
 
 
 class Sensors(Generic[K, S]):
-    """Sensors by key. Now and then those that are silent are let go, as keys come from clients."""
+    """Sensors by key. Idle sensors are purged occasionally, because clients choose the keys."""
 
     __slots__ = ("_purge_at", "_sensors")
 
@@ -33,11 +33,11 @@ class Sensors(Generic[K, S]):
         return key in self._sensors
 
     def items(self) -> Iterator[tuple[K, S]]:
-        """The keys with their sensors."""
+        """Yield the keys with their sensors."""
         return ((key, sensor) for key, (sensor, _) in self._sensors.items())
 
     def of(self, key: K, now_ms: int, new: Callable[[], S]) -> S:
-        """The sensor of a key, which is used now; `new` makes it if there is none."""
+        """Return the sensor of a key and mark it as used; `new` creates a missing sensor."""
         found = self._sensors.get(key)
         if found is None and len(self._sensors) >= self._purge_at:
             self._purge(now_ms)

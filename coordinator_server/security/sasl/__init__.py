@@ -1,1 +1,1 @@
-"""SASL: how clients say who they are, by Kafka's mechanisms."""
+"""SASL authentication with Kafka's mechanisms."""

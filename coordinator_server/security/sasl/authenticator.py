@@ -1,9 +1,9 @@
-"""The frames of one connection until its client has authenticated, and when it does so again.
+"""Handles the frames of a connection during SASL authentication and re-authentication.
 
-Source: Kafka's SaslServerAuthenticator, and what KafkaChannel and Selector make of its exceptions:
-an error that is told (an AuthenticationException) is answered after
-connection.failed.authentication.delay.ms, then the connection is closed; at anything else it is
-closed at once.
+Source: Kafka's SaslServerAuthenticator, and the handling of its exceptions by KafkaChannel and
+Selector. An error that the client may see (an AuthenticationException) is answered after
+connection.failed.authentication.delay.ms, then the connection is closed; any other error closes the
+connection at once.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 LONGEST_LOGGED_NAME = 100
 MOST_REQUEST_BYTES = 4096
-"""Of a request before the client has authenticated, unless it has a token. Nobody has a reason to
-send more, and large ones take long to decode and to answer."""
+"""Size limit of a request without a token before authentication. Clients have no reason to send
+more, and large requests take long to decode and answer."""
 
 MIN_REAUTH_INTERVAL_MS = 1000
 _FRAME_LENGTH_BYTES = 4
@@ -54,7 +54,7 @@ Frame = bytes | bytearray
 
 
 class SaslConnection(Protocol):
-    """What the authenticator needs of a connection."""
+    """A connection, as the authenticator uses it."""
 
     remote: str
     principal: Principal
@@ -62,34 +62,34 @@ class SaslConnection(Protocol):
 
     @property
     def closed(self) -> bool:
-        """Whether it is gone."""
+        """Whether the connection is closed."""
 
     def hand_frames_to(
         self, dispatch: Callable[[Any, Frame], None], most_bytes: int | None
     ) -> None:
-        """Have somebody else handle the frames from now on, None for the usual largest size."""
+        """Use another dispatch for later frames, with a maximum frame size; None is the default."""
 
     def answer(self, prefix: bytes, body: bytes) -> None:
-        """Answer the request being handled."""
+        """Send the response to the current request."""
 
     def failed(
         self, spec: ApiSpec, version: int, request: Message, error: ErrorCode, message: str
     ) -> Message:
-        """The answer of an API that carries an error, wherever it has a place for one."""
+        """Return the API's response type with an error in every error field."""
 
     def refuse(self, reason: str, api: str | int | None = None, version: int | None = None) -> None:
-        """Close because of what the client sent."""
+        """Close the connection because of invalid input."""
 
     def close(self) -> None:
-        """Close once the answers already given are sent."""
+        """Close the connection after sending queued responses."""
 
 
 Serve = Callable[[Any, Frame], None]
-"""What handles the requests of a client that has authenticated."""
+"""Handles the requests of an authenticated client."""
 
 
 AwaitTurn = Callable[[Callable[[], None]], None]
-"""Has something called in its turn."""
+"""Queues a callback for its turn of the event loop."""
 
 
 class _State(Enum):
@@ -102,10 +102,10 @@ class _State(Enum):
 
 
 class SaslAuthenticator:
-    """Authenticates one client; `serve` handles its requests from then on.
+    """Authenticates one client; afterwards `serve` handles its requests.
 
-    With `await_turn` each step waits for its turn, so that hundreds who log in at once hold nobody
-    else up.
+    With `await_turn`, each step waits for its turn, so that hundreds of simultaneous logins do not
+    block other clients.
     """
 
     __slots__ = (
@@ -150,14 +150,14 @@ class SaslAuthenticator:
 
     @property
     def has_authenticated(self) -> bool:
-        """Whether the client is known, from the first time on."""
+        """Whether the client has authenticated at least once."""
         return self._principal is not None
 
     def gone(self) -> None:
-        """Wait no longer for the client: it has ended, or it is known, or never will be."""
+        """Cancel the authentication timeout."""
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None  # it refers to this object
+            self._timer = None  # break the reference cycle
 
     def _is_late(self) -> None:
         self._timer = None
@@ -168,7 +168,7 @@ class SaslAuthenticator:
     # --- frames -----------------------------------------------------------------------------------
 
     def take(self, connection: object, frame: Frame) -> None:
-        """Handle one frame, its length in front, when it is its turn. Never raises."""
+        """Handle one frame, including its length prefix, in its turn. Never raises."""
         if self._await_turn is None:
             self._take(frame)
         else:
@@ -190,7 +190,7 @@ class SaslAuthenticator:
             self._fail(error.reason)
         except (SaslRefusalError, UnreadableTokenError, ProtocolError) as error:
             self._break_off(str(error))
-        except Exception:  # an error boundary: no client, known or not, may stop the broker
+        except Exception:  # error boundary: no client may stop the broker
             self._state = _State.FAILED
             self.gone()
             LOG.emit(
@@ -203,7 +203,7 @@ class SaslAuthenticator:
             self._client.close()
 
     def _take_request(self, frame: Frame) -> None:
-        """ApiVersions, which may come once, or SaslHandshake."""
+        """Handle ApiVersions, which is allowed once, or SaslHandshake."""
         header, position = decode_request_header(frame, _FRAME_LENGTH_BYTES)
         _check_size(header, frame)
         if header.api_key == SASL_HANDSHAKE_KEY:
@@ -246,7 +246,7 @@ class SaslAuthenticator:
         self._client.answer(*_encode(header, response))
 
     def _take_token(self, token: bytes) -> None:
-        """A token without headers, as after version 0 of SaslHandshake."""
+        """Handle a raw token without headers, as after SaslHandshake v0."""
         answer = self._evaluate(token)
         if self._mechanism_is_complete:
             self._complete()
@@ -264,7 +264,7 @@ class SaslAuthenticator:
         try:
             response.auth_bytes = self._evaluate(bytes(token))
         except SaslRefusalError as error:
-            # What a mechanism finds wrong may say whether a user exists: the client is not told.
+            # The mechanism's message may reveal whether a user exists, so it is not sent.
             message = (
                 error.told
                 if isinstance(error, SaslAuthenticationError)
@@ -280,7 +280,10 @@ class SaslAuthenticator:
         self._client.answer(*_encode(header, response))
 
     def _refuse_request(self, header: RequestHeader, frame: Frame, position: int) -> None:
-        """Another API in place of a token: its own answer says so. Raises ProtocolError."""
+        """Send the error response of another API that came in place of a token.
+
+        Raises ProtocolError for an unknown API.
+        """
         reason = f"{_api_name(header)} came while the client authenticates"
         if header.api_key not in SPEC_BY_KEY:
             raise ProtocolError(reason)
@@ -316,7 +319,7 @@ class SaslAuthenticator:
         return answer
 
     def _complete(self) -> int:
-        """The client is who it says; how long the session lasts, 0 for ever."""
+        """Open the session; return its lifetime in ms, 0 if unlimited."""
         mechanism, client = self._mechanism, self._client
         assert mechanism is not None
         self.gone()
@@ -341,7 +344,7 @@ class SaslAuthenticator:
         return lifetime_ms
 
     def _lifetime_ms(self, mechanism: Mechanism) -> int | None:
-        """How long a session may last: by the setting, and as long as the credentials do."""
+        """Return the session lifetime, limited by the setting and the credentials, or None."""
         limits = []
         max_reauth_ms = self._listener.max_reauth_ms[self._mechanism_name]
         if max_reauth_ms > 0:
@@ -351,7 +354,7 @@ class SaslAuthenticator:
         return max(min(limits), 0) if limits else None
 
     def _take_in_session(self, connection: object, frame: Frame) -> None:
-        """A request of a session that ends one day: to be served, or it begins another session.
+        """Serve a request of a session with limited lifetime, or start re-authentication.
 
         Source: KafkaChannel.maybeBeginServerReauthentication.
         """
@@ -369,7 +372,7 @@ class SaslAuthenticator:
             self._serve(connection, frame)
 
     def _fail(self, reason: str, answer: tuple[bytes, bytes] | None = None) -> None:
-        """Refuse the client, which is told some time later, to slow down who tries passwords."""
+        """Refuse the client after a delay, to slow down password guessing."""
         self._ends(reason)
         delay_ms = self._listener.failure_delay_ms
         if not delay_ms:
@@ -403,7 +406,7 @@ class SaslAuthenticator:
 
 
 def _printable(name: str) -> str | None:
-    """A name that a client chose, if it may stand in a log."""
+    """Return a client-supplied name if it can be logged, or None."""
     return name if name.isprintable() and 0 < len(name) <= LONGEST_LOGGED_NAME else None
 
 

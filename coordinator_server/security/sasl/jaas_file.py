@@ -1,7 +1,7 @@
-"""The JAAS file of -Djava.security.auth.login.config in KAFKA_OPTS: users of SASL listeners.
+"""Reads SASL users from the JAAS file of -Djava.security.auth.login.config in KAFKA_OPTS.
 
-Source: Kafka's JaasContext. A listener's own `sasl.jaas.config` counts before the file, and in the
-file the section NAME.KafkaServer of a listener before KafkaServer.
+Source: Kafka's JaasContext. A listener's own `sasl.jaas.config` takes precedence over the file; in
+the file, a listener's section NAME.KafkaServer takes precedence over KafkaServer.
 """
 
 from __future__ import annotations
@@ -39,16 +39,19 @@ class JvmOptions(NamedTuple):
 
     @property
     def jaas_file(self) -> str | None:
-        """Return the path of the JAAS file. `==` in front of it means that no other file counts."""
+        """Return the path of the JAAS file.
+
+        A leading `==` in Java means that no other file is used.
+        """
         path = self.properties.get(LOGIN_CONFIG)
         return None if path is None else path.removeprefix("=").removeprefix("file:")
 
 
 def parse_jvm_options(text: str) -> JvmOptions:
-    """Split the options as kafka-run-class.sh does, at blanks; the last value of a property counts.
+    """Split the options at blanks, like kafka-run-class.sh; the last value of a property counts.
 
-    Values of other options are left out, as they may be passwords, and so are words that begin
-    with no `-`: they may be the rest of a value with a blank in it.
+    Values of other options are dropped, because they may be passwords. Words without a leading `-`
+    are dropped too, because they may be the rest of a value with blanks.
     """
     options = JvmOptions({}, [])
     for option in text.split():
@@ -61,7 +64,7 @@ def parse_jvm_options(text: str) -> JvmOptions:
 
 
 def settings_of_jaas_file(config: Config, options: JvmOptions) -> dict[str, str]:
-    """Return sasl.jaas.config of the listeners and mechanisms that have none of their own.
+    """Return sasl.jaas.config for listeners and mechanisms without their own.
 
     The file is not read if no listener needs it. Raises ConfigError, which names KAFKA_OPTS.
     """
@@ -97,7 +100,7 @@ def settings_of_jaas_file(config: Config, options: JvmOptions) -> dict[str, str]
 
 
 def _without_own_text(config: Config) -> Iterator[tuple[str, str]]:
-    """Yield listener and mechanism that need a sasl.jaas.config and have none; SCRAM needs none."""
+    """Yield listener and mechanism that lack a required sasl.jaas.config; SCRAM needs none."""
     for listener in config.listeners():
         if config.security_protocol(listener.name).uses_sasl:
             own = config.own_settings(listener.name)
@@ -108,12 +111,12 @@ def _without_own_text(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def _module(mechanism: str, modules: list[LoginModule]) -> LoginModule | None:
-    """Return the module with what the mechanism needs of a section; None if nothing is there."""
+    """Return the login module for a mechanism, with all PLAIN users of the section, or None."""
     if mechanism == "OAUTHBEARER":
         return next((module for module in modules if module.name == _OAUTH_MODULE), None)
     users: Mapping[str, str] = {
         name: password
-        for module in reversed(modules)  # of two modules with the same user the first counts
+        for module in reversed(modules)  # if two modules define a user, the first takes precedence
         if module.name == PLAIN_MODULE
         for name, password in module.options.items()
         if name.startswith(USER_PREFIX)

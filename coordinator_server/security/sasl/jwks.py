@@ -1,7 +1,7 @@
-"""The keys that tokens are signed with: a JWK set, read from a file or fetched by HTTP.
+"""The keys that verify tokens: a JWK set, read from a file or fetched by HTTP.
 
-Source: Kafka's RefreshingHttpsJwks, JwksFileVerificationKeyResolver. A fetch is done by a thread,
-never by the loop; nobody waits for one: until the keys are here no token is good.
+Source: Kafka's RefreshingHttpsJwks, JwksFileVerificationKeyResolver. A thread fetches the keys, so
+that the event loop is not blocked. Tokens are refused until the first keys have been fetched.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MISS_MS = 60_000
 
 
 class Jwks:
-    """The keys of one URL. Raises ConfigError for a file that has none."""
+    """The keys at one URL. Raises ConfigError for a file without usable keys."""
 
     def __init__(
         self, url: str, refresh_ms: int, backoff_ms: int, backoff_max_ms: int, setting: str
@@ -46,7 +46,7 @@ class Jwks:
             name = f"{setting.removesuffix('url')}refresh.ms"
             raise ConfigError(f"{name}: {refresh_ms} is no time between two fetches")
         parts = urlsplit(url)
-        # Name and password, and what stands behind "?", are not for the log.
+        # User info and query must not be logged.
         self._shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         if parts.scheme == "file":
             self._path = url2pathname(parts.path)
@@ -60,7 +60,7 @@ class Jwks:
             self._begin_fetch()
 
     def current(self) -> list[Any]:
-        """The keys that there are now, PyJWT's."""
+        """Return the current keys as PyJWT objects."""
         if self._path is not None:
             try:
                 self._read_file(self._path)
@@ -69,7 +69,7 @@ class Jwks:
         return self._keys
 
     def misses(self, key_id: str) -> None:
-        """A token came whose key is not there: fetch the keys soon, once a minute for each."""
+        """Fetch the keys because a token names an unknown key, at most once a minute per key id."""
         now_ms = time.monotonic() * 1000
         if self._path is not None or self._missed.get(key_id, 0) > now_ms:
             return
@@ -79,7 +79,7 @@ class Jwks:
         self._begin_fetch()
 
     def _read_file(self, path: str) -> None:
-        """Read the file unless it is the one that was read. Raises OSError, ValueError."""
+        """Read the file if it has changed. Raises OSError, ValueError."""
         status = os.stat(path)
         stamp = status.st_mtime_ns, status.st_size
         if stamp == self._stamp:
@@ -99,8 +99,8 @@ class Jwks:
         threading.Thread(target=self._fetch, args=(loop,), name="jwks", daemon=True).start()
 
     def _fetch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """What the thread does."""
-        keys, problem = None, "a bug"  # whose traceback Python writes at the thread's end
+        """Fetch the keys; runs in a thread."""
+        keys, problem = None, "a bug"  # Python prints the traceback when the thread ends
         try:
             keys = parse_keys(fetch(self._url))
         except (OSError, ValueError) as error:
@@ -123,9 +123,9 @@ class Jwks:
 
 
 def fetch(url: str) -> bytes:
-    """What is at a URL. Raises OSError, ValueError; after FETCH_SECONDS, and for too much.
+    """Return the content at a URL. Raises OSError, ValueError; also on timeout or if too large.
 
-    A redirect from https to anything else is refused: the keys could be changed on their way.
+    A redirect from https to another scheme is refused, because the keys could be tampered with.
     """
     from http.client import HTTPException
     from urllib.error import URLError
@@ -156,7 +156,7 @@ def fetch(url: str) -> bytes:
 
 
 def parse_keys(contents: bytes) -> list[Any]:
-    """The keys of a JWK set, without those that PyJWT cannot read. Raises ValueError."""
+    """Return the usable keys of a JWK set. Raises ValueError if there are none."""
     import jwt
     from cryptography.exceptions import UnsupportedAlgorithm
 
@@ -171,7 +171,7 @@ def parse_keys(contents: bytes) -> list[Any]:
         raise ValueError("no JWK set")
     keys = []
     for entry in entries:
-        # PyJWT takes the form of a key for granted: a field may be missing, or of any type.
+        # PyJWT does not validate keys: fields may be missing or have any type.
         with suppress(
             *(jwt.PyJWTError, UnsupportedAlgorithm, ValueError, TypeError, AttributeError),
             *(LookupError, ArithmeticError, RecursionError, NotImplementedError),

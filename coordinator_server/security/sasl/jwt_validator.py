@@ -1,7 +1,7 @@
-"""Signed tokens: JWTs, checked with the keys of their issuer by PyJWT.
+"""Validates signed tokens: JWTs, verified by PyJWT with the keys of their issuer.
 
-Source: Kafka's BrokerJwtValidator and what it asks of jose4j: no token without a signature, `exp`
-and `iat` are needed, `nbf` holds, and audience and issuer are those that are expected.
+Source: Kafka's BrokerJwtValidator and its use of jose4j: tokens must be signed and have `exp` and
+`iat`, `nbf` must hold, and audience and issuer must be the expected ones.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _ALGORITHMS = {
     "EC": ("ES256", "ES384", "ES512"),
     "OKP": ("EdDSA",),
 }
-"""By the type of a key: a public key must never do as the secret of another algorithm."""
+"""Allowed algorithms by key type, so that a public key is never used as an HMAC secret."""
 
 _LONGEST_KEY_ID = 1000
 _TIMES = ("exp", "iat", "nbf")
 
 
 class JwtValidator:
-    """Checks tokens by the settings of a listener. Raises ConfigError."""
+    """Validates tokens by the settings of a listener. Raises ConfigError."""
 
     def __init__(self, config: Config, new_jwks: Callable[..., Jwks], prefix: str) -> None:
         try:
@@ -62,13 +62,13 @@ class JwtValidator:
         self._skew_s = config.integer("sasl.oauthbearer.clock.skew.seconds")
 
     def validate(self, token: str) -> Bearer:
-        """Whom a token belongs to. Raises TokenError."""
+        """Return the user and expiry time of a token. Raises BearerTokenError."""
         claims = self._claims(token)
         for name in _TIMES:
             value = claims.get(name, 0)
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise BearerTokenError(f"{name} is no number")
-            if not -MOST_SECONDS <= value <= MOST_SECONDS:  # nor is NaN
+            if not -MOST_SECONDS <= value <= MOST_SECONDS:  # also refuses NaN
                 raise BearerTokenError(f"{name} is no time")
         if claims["exp"] < 0 or claims["iat"] < 0:
             raise BearerTokenError("a negative time")
@@ -81,7 +81,7 @@ class JwtValidator:
         return Bearer(user.strip(), int(claims["exp"] * 1000))
 
     def _claims(self, token: str) -> dict[str, Any]:
-        """The claims of a token whose signature, times, audience and issuer are right."""
+        """Return the claims after checking signature, times, audience and issuer."""
         jwt = self._jwt
         try:
             header = jwt.get_unverified_header(token)
@@ -104,12 +104,15 @@ class JwtValidator:
                 },
             )
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError) as error:
-            # Its text may quote the token.
+            # The error text may quote the token.
             raise BearerTokenError(type(error).__name__) from None
         return claims
 
     def _key(self, header: dict[str, Any]) -> tuple[Any, list[str]]:
-        """The key that a token says it is signed with, and the algorithms that may be."""
+        """Return the key that the token header names, and the allowed algorithms.
+
+        Raises BearerTokenError if there is no such key.
+        """
         key_id, algorithm = header.get("kid"), header.get("alg")
         for key in self._jwks.current():
             if key_id is not None and key.key_id != key_id:

@@ -1,4 +1,4 @@
-"""The SASL of one listener: which mechanisms it has, and by which settings.
+"""The SASL mechanisms and settings of one listener.
 
 Source: SaslChannelBuilder.
 """
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from coordinator_server.security.security import Security
 
 AUTHENTICATION_TIMEOUT_SECONDS = 60
-"""How long a client may take to authenticate at most, whatever connections.max.idle.ms says."""
+"""Maximum time for authentication, regardless of connections.max.idle.ms."""
 
 
 class SaslListener:
-    """What the authenticators of one listener share. Raises ConfigError.
+    """The SASL configuration of one listener. Raises ConfigError.
 
-    `mechanisms` makes the server's side of each mechanism, `max_reauth_ms` says how long its
-    sessions last, 0 for ever.
+    `mechanisms` creates the server side of each mechanism; `max_reauth_ms` is the maximum session
+    lifetime by mechanism, 0 if unlimited.
     """
 
     def __init__(self, config: Config, listener_name: str, security: Security) -> None:
@@ -81,7 +81,7 @@ class SaslListener:
         return partial(Scram, SCRAM_BY_NAME[mechanism], security.users, security.tokens)
 
     def _passwords(self, config: Config) -> Mapping[str, str]:
-        """Passwords by user, as the options user_NAME of PLAIN's login module give them."""
+        """Return passwords by user, from the user_NAME options of PLAIN's login module."""
         passwords: dict[str, str] = {}
         module = self._module("PLAIN", config)
         if module is not None and module.name == PLAIN_MODULE:

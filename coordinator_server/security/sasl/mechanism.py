@@ -1,4 +1,4 @@
-"""What the server side of a SASL mechanism is to the authenticator (Java's SaslServer)."""
+"""The server side of a SASL mechanism, as the authenticator uses it (Java's SaslServer)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from protocol.utf8 import JAVA_REPLACE
 
 
 class SaslRefusalError(Exception):
-    """The client is refused. The text is for the log alone, the client is told no details.
+    """The client is refused; the message is only logged, the client gets no details.
 
-    Source: javax.security.sasl.SaslException, and how SaslServerAuthenticator answers it.
+    Source: javax.security.sasl.SaslException, and its handling by SaslServerAuthenticator.
     """
 
     def __init__(self, reason: str) -> None:
@@ -21,7 +21,7 @@ class SaslRefusalError(Exception):
 
 
 class SaslAuthenticationError(SaslRefusalError):
-    """The client is refused, and told the text. The log has `reason` if that says more."""
+    """The client is refused and gets the message `told`; `reason`, if given, is logged."""
 
     def __init__(self, told: str, reason: str | None = None) -> None:
         super().__init__(told if reason is None else reason)
@@ -29,16 +29,16 @@ class SaslAuthenticationError(SaslRefusalError):
 
 
 class UnreadableTokenError(Exception):
-    """A token at which Kafka's mechanism throws something else: the connection is just closed."""
+    """A token for which Kafka's mechanism throws another exception: the connection is closed."""
 
 
 _MOST_BROKEN_BYTES = 4096
 
 
 def text_of(token: bytes) -> str:
-    """A token as text, as Java reads it. Raises UnreadableTokenError.
+    """Decode a token as Java does. Raises UnreadableTokenError.
 
-    What is no UTF-8 is replaced byte by byte, which takes too long for half a million.
+    Invalid UTF-8 is replaced byte by byte, which takes too long for half a million bytes.
     """
     if len(token) <= _MOST_BROKEN_BYTES:
         return token.decode("utf-8", JAVA_REPLACE)
@@ -52,14 +52,14 @@ _NAME = re.compile(r"[\x01-\x2b\x2d-\x3c\x3e-\x7f]+")
 
 
 def is_sasl_name(text: str) -> bool:
-    """Whether a text is a name as messages have it: "=2C" is a comma, "=3D" an equals sign."""
+    """Return whether a text is a valid SASL name: "=2C" is a comma, "=3D" an equals sign."""
     return _NAME.fullmatch(text.replace("=2C", "x").replace("=3D", "x")) is not None
 
 
 def are_items(pattern: re.Pattern[str], text: str) -> bool:
-    """Whether a text is nothing but items of one pattern, one after the other.
+    """Return whether a text consists only of consecutive matches of a pattern.
 
-    A group that an expression repeats would remember each place at which it may end.
+    A repeated group in one regex would keep a backtracking position for each item.
     """
     position = 0
     while position < len(text):
@@ -71,10 +71,10 @@ def are_items(pattern: re.Pattern[str], text: str) -> bool:
 
 
 class Mechanism(Protocol):
-    """The conversation with one client.
+    """The authentication exchange with one client.
 
-    `user` is the name that the client gave, for the log, and who it is once `is_complete`.
-    `expires_at_ms` is when the credentials end, None if they do not. `has_token` says that they are
+    `user` is the name that the client sent, and the authenticated user once `is_complete`.
+    `expires_at_ms` is the expiry time of the credentials, or None. `has_token` means that they are
     a delegation token.
     """
 
@@ -84,7 +84,7 @@ class Mechanism(Protocol):
     expires_at_ms: int | None
 
     def evaluate(self, token: bytes) -> bytes:
-        """Take a token of the client and give the server's. Raises SaslError."""
+        """Process a client token and return the server's. Raises SaslRefusalError."""
 
 
 NewMechanism = Callable[[], Mechanism]

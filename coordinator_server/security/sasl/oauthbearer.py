@@ -1,7 +1,7 @@
-"""OAUTHBEARER: a token instead of a password (RFC 7628).
+"""OAUTHBEARER: authentication with a token in place of a password (RFC 7628).
 
-Source: Kafka's OAuthBearerSaslServer, OAuthBearerClientInitialResponse. A token that is not taken
-is answered with a JSON text; the client says %x01 to that, and only then it is refused.
+Source: Kafka's OAuthBearerSaslServer, OAuthBearerClientInitialResponse. A refused token is answered
+with a JSON error; the client responds with %x01 and is then refused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PACKAGE = "org.apache.kafka.common.security.oauthbearer."
 VALIDATED = f"{_PACKAGE}OAuthBearerValidatorCallbackHandler"
 UNSECURED = f"{_PACKAGE}internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
 UNSECURED_OPTIONS = "unsecuredValidator"
-"""What the options of a login module begin with that ask for tokens without a signature."""
+"""Prefix of the login module options that request unsigned tokens."""
 
 _KEPT_WAITING = b"\x01"
 _INITIAL = re.compile(r"n,(?:a=(?P<authzid>[^,]+))?,\x01(?P<pairs>.*)\x01", re.DOTALL)
@@ -41,20 +41,20 @@ _AUTH = re.compile(r"(?P<scheme>[a-zA-Z_0-9]+)[ ]+(?P<token>[-_~+/.a-zA-Z0-9]+=*
 
 
 MOST_SECONDS = (2**63 - 1) // 1000
-"""Of a time in a token: its milliseconds are an int64 where it is told how long a session lasts."""
+"""Limit of times in a token: in ms they must fit an int64 session lifetime."""
 
 
 class Bearer(NamedTuple):
-    """Whom a good token belongs to, and how long it lasts."""
+    """The user and expiry time of a valid token."""
 
     user: str
     expires_at_ms: int
 
 
 class BearerTokenError(Exception):
-    """A token that is not taken: `status` is for the client, the text for the log.
+    """A token was refused: `status` is for the client, the message for the log.
 
-    The text is never taken from the token.
+    The message never contains parts of the token.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class BearerTokenError(Exception):
 
 
 Validate = Callable[[str], Bearer]
-"""Checks a token. Raises TokenError, or UnreadableTokenError."""
+"""Validates a token. Raises BearerTokenError or UnreadableTokenError."""
 
 
 class OAuthBearer:
-    """One client."""
+    """The exchange with one client."""
 
     def __init__(self, validate: Validate) -> None:
         self._validate = validate
@@ -81,7 +81,7 @@ class OAuthBearer:
         self.expires_at_ms: int | None = None
 
     def evaluate(self, token: bytes) -> bytes:
-        """Check a token. Raises SaslError."""
+        """Validate a token. Raises SaslRefusalError."""
         if self._error is not None and token == _KEPT_WAITING:
             raise SaslAuthenticationError(self._told, str(self._error))
         self._error = None
@@ -107,7 +107,7 @@ class OAuthBearer:
 
 
 def _is_text(name: str) -> bool:
-    """Whether it can be sent: JSON may name half of a character."""
+    """Return whether a name can be encoded: JSON may contain half of a surrogate pair."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -116,14 +116,14 @@ def _is_text(name: str) -> bool:
 
 
 def _parse(message: str) -> tuple[str, str]:
-    """The authorization id and the token of a client's first message. Raises SaslError."""
+    """Return authorization id and token of a client's first message. Raises SaslRefusalError."""
     match = _INITIAL.fullmatch(message)
     if match is None or not are_items(_PAIR, match["pairs"]):
         raise SaslRefusalError("Invalid OAUTHBEARER client first message")
     authorization_id = match["authzid"] or ""
     if authorization_id and not is_sasl_name(authorization_id):
         raise SaslRefusalError("Invalid OAUTHBEARER client first message")
-    # Of extensions nothing is used; their form has been looked at.
+    # Extensions are ignored after checking their format.
     pairs = dict(pair.split("=", 1) for pair in match["pairs"].split("\x01") if pair)
     if "auth" not in pairs:
         raise SaslRefusalError("Invalid OAUTHBEARER client first message: 'auth' not specified")
@@ -140,8 +140,8 @@ def new_oauthbearer(
 ) -> NewMechanism:
     """Return the mechanism by the settings of a listener. Raises ConfigError.
 
-    Kafka takes unsigned tokens unless a setting says otherwise. Here a setting has to ask for them
-    where other machines can connect; on loopback and in a container they are taken with a warning.
+    Kafka accepts unsigned tokens by default. Here a setting must request them if other machines can
+    connect; on loopback and in a container they are accepted with a warning.
     """
     prefix = f"listener.name.{listener.name.lower()}.oauthbearer."
     handler = config.optional_text("sasl.server.callback.handler.class")

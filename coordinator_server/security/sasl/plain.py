@@ -1,4 +1,4 @@
-"""PLAIN: name and password, as they are (RFC 4616).
+"""PLAIN: user name and password in clear text (RFC 4616).
 
 Source: Kafka's PlainSaslServer and PlainServerCallbackHandler.
 """
@@ -12,13 +12,13 @@ from coordinator_server.security.sasl.mechanism import SaslAuthenticationError, 
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 USER_PREFIX = "user_"
-"""What the option with a user's password begins with."""
+"""Prefix of the options with user passwords."""
 
-_NOBODYS_PASSWORD = b"\0"  # no password has a NUL
+_NOBODYS_PASSWORD = b"\0"  # matches no password, because passwords contain no NUL
 
 
 class Plain:
-    """One client; `passwords` by user name."""
+    """The exchange with one client; `passwords` by user name."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = passwords

@@ -1,8 +1,8 @@
-"""SCRAM-SHA-256 and SCRAM-SHA-512, the server's side (RFC 5802, RFC 7677).
+"""The server side of SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677).
 
-Source: Kafka's ScramSaslServer, ScramMessages and ScramFormatter. There is no channel binding.
-The server keeps no password and nothing that would do as one: `ScramCredential` has what a proof is
-checked with. Somebody whom there is not is refused at the first message, as in Kafka.
+Source: Kafka's ScramSaslServer, ScramMessages and ScramFormatter. Channel binding is not supported.
+The server stores no password or equivalent: a `ScramCredential` can only verify proofs. An unknown
+user is refused at the first message, as in Kafka.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from coordinator_server.security.sasl.mechanism import (
 
 
 class ScramCredential(NamedTuple):
-    """What a user's proof is checked with."""
+    """The data that verifies a user's proof."""
 
     salt: bytes
     stored_key: bytes
@@ -37,7 +37,7 @@ class ScramCredential(NamedTuple):
 
 
 class TokenLogin(NamedTuple):
-    """What a login with a delegation token is checked with, who it is, and when it ends."""
+    """The credential of a delegation token, its owner and its expiry time."""
 
     owner: str
     credential: ScramCredential
@@ -45,21 +45,21 @@ class TokenLogin(NamedTuple):
 
 
 class Credentials(Protocol):
-    """Where a mechanism finds credentials."""
+    """Looks up the credentials of users."""
 
     def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
-        """Those of a user."""
+        """Return the credential of a user, or None."""
 
 
 class Tokens(Protocol):
-    """Where a mechanism finds delegation tokens."""
+    """Looks up delegation tokens."""
 
     def login(self, mechanism: ScramMechanism, token_id: str) -> TokenLogin | None:
-        """That of a token; None if there is none."""
+        """Return the login data of a token, or None."""
 
 
 def new_credential(mechanism: ScramMechanism, password: str, iterations: int) -> ScramCredential:
-    """Credentials for a password; this takes milliseconds."""
+    """Return a credential for a password; takes milliseconds."""
     salt = random_text().encode()
     salted = mechanism.salted_password(password, salt, iterations)
     return credential_of(mechanism, salt, salted, iterations)
@@ -68,14 +68,14 @@ def new_credential(mechanism: ScramMechanism, password: str, iterations: int) ->
 def credential_of(
     mechanism: ScramMechanism, salt: bytes, salted_password: bytes, iterations: int
 ) -> ScramCredential:
-    """Credentials for a password that is salted and hashed already."""
+    """Return a credential for a password that is already salted and hashed."""
     stored_key = mechanism.hash(mechanism.hmac(salted_password, b"Client Key"))
     server_key = mechanism.hmac(salted_password, b"Server Key")
     return ScramCredential(salt, stored_key, server_key, iterations)
 
 
 def random_text() -> str:
-    """A random text of 130 bits for nonces and salts, in base 36 as Kafka's are."""
+    """Return a random text of 130 bits for nonces and salts, in base 36 as in Kafka."""
     number, digits = secrets.randbits(130), ""
     while number:
         number, digit = divmod(number, 36)
@@ -83,7 +83,7 @@ def random_text() -> str:
     return digits or "0"
 
 
-# None repeats a group: what these match has no comma in it, so that no message has two readings.
+# No pattern repeats a group, and values contain no comma, so parsing is unambiguous.
 _VALUE = r"[\x01-\x2b\x2d-\x7f]+"
 _PRINTABLE = r"[\x21-\x2b\x2d-\x7e]+"
 _BASE64 = r"[a-zA-Z0-9/+]*={0,2}"
@@ -101,7 +101,7 @@ _CLIENT_FINAL = re.compile(
 
 
 class ClientFirst(NamedTuple):
-    """The parts of a client's first message; `extensions` begin with a comma each."""
+    """The parts of a client's first message; each of `extensions` begins with a comma."""
 
     authorization_id: str
     name: str
@@ -118,7 +118,7 @@ class ClientFinal(NamedTuple):
 
 
 def read_first(message: str) -> ClientFirst:
-    """A client's first message. Raises SaslError."""
+    """Parse a client's first message. Raises SaslRefusalError."""
     match = _CLIENT_FIRST.fullmatch(message)
     if match is not None:
         first = ClientFirst(*match.groups(""))
@@ -129,7 +129,7 @@ def read_first(message: str) -> ClientFirst:
 
 
 def read_final(message: str) -> ClientFinal:
-    """A client's final message. Raises SaslError."""
+    """Parse a client's final message. Raises SaslRefusalError."""
     match = _CLIENT_FINAL.fullmatch(message)
     if match is not None:
         channel, nonce, extensions, proof = match.groups("")
@@ -140,14 +140,14 @@ def read_final(message: str) -> ClientFinal:
 
 
 def user_name(sasl_name: str) -> str:
-    """The name that is meant: "=2C" is a comma, "=3D" an equals sign."""
+    """Decode a SASL name: "=2C" is a comma, "=3D" an equals sign."""
     return sasl_name.replace("=2C", ",").replace("=3D", "=")
 
 
 class Scram:
-    """One client, with a password or with a delegation token (KIP-48).
+    """The exchange with one client, with a password or a delegation token (KIP-48).
 
-    The name that a client with a token gives is the id of the token; `user` is its owner then.
+    With a token, the client's name is the token id, and `user` becomes the token's owner.
     """
 
     def __init__(self, mechanism: ScramMechanism, credentials: Credentials, tokens: Tokens) -> None:
@@ -162,11 +162,11 @@ class Scram:
         self._has_ended = False
 
     def evaluate(self, token: bytes) -> bytes:
-        """Take the client's first, then its final message. Raises SaslError."""
+        """Process the client's first or final message. Raises SaslRefusalError."""
         if self._has_ended:
             raise SaslAuthenticationError("Unexpected challenge in Sasl server state FAILED")
         message = text_of(token)
-        self._has_ended = True  # unless this one is good
+        self._has_ended = True  # unless this message is valid
         if self._credential is None:
             answer = self._first(message)
             self._has_ended = False
@@ -213,7 +213,7 @@ class Scram:
         if not hmac.compare_digest(final.nonce, self._nonce):
             raise SaslRefusalError("Invalid client nonce in the final client message.")
         mechanism = self._mechanism
-        # The channel is encoded anew, as Kafka does: bits that mean nothing are dropped.
+        # The channel is re-encoded, as in Kafka, which drops unused bits.
         channel = base64.b64encode(final.channel).decode()
         signed = f"{self._first_messages},c={channel},r={self._nonce}".encode()
         signature = mechanism.hmac(credential.stored_key, signed)

@@ -1,4 +1,4 @@
-"""Tokens without a signature: whoever knows a name is believed. For tests alone.
+"""Unsigned tokens, which anyone can create for any user. For tests only.
 
 Source: Kafka's OAuthBearerUnsecuredValidatorCallbackHandler, OAuthBearerUnsecuredJws and
 OAuthBearerValidationUtils.
@@ -31,7 +31,7 @@ _SCOPE_ITEM = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 
 
 class UnsecuredRules(NamedTuple):
-    """What a token has to say, by the options of the login module."""
+    """The requirements for tokens, from the options of the login module."""
 
     principal_claim: str = "sub"
     scope_claim: str = "scope"
@@ -40,7 +40,7 @@ class UnsecuredRules(NamedTuple):
 
 
 def new_unsecured(options: Mapping[str, str], prefix: str) -> Validate:
-    """What checks tokens by the options of a login module. Raises ConfigError."""
+    """Return a validator by the options of a login module. Raises ConfigError."""
 
     def option(name: str) -> str:
         return options.get(UNSECURED_OPTIONS + name, "").strip()
@@ -62,7 +62,7 @@ def new_unsecured(options: Mapping[str, str], prefix: str) -> Validate:
 
 
 def validate(rules: UnsecuredRules, token: str, now_ms: int | None = None) -> Bearer:
-    """Whom a token names. Raises TokenError, UnreadableTokenError."""
+    """Return the user and expiry time of a token. Raises BearerTokenError, UnreadableTokenError."""
     now_ms = int(time.time() * 1000) if now_ms is None else now_ms
     if ".." in token:
         raise BearerTokenError("malformed token")
@@ -96,7 +96,7 @@ def validate(rules: UnsecuredRules, token: str, now_ms: int | None = None) -> Be
 
 
 def _object(part: str) -> Mapping[str, Any]:
-    """A part of the token: its values as Kafka converts them."""
+    """Decode a part of the token, with values converted as in Kafka."""
     if not _URL_SAFE.fullmatch(part):
         raise BearerTokenError("malformed base64")
     try:
@@ -120,7 +120,7 @@ def _converted(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    """Jackson's JsonNode.asText."""
+    """Convert like Jackson's JsonNode.asText."""
     if isinstance(value, str):
         return value
     if value is None:

@@ -1,4 +1,4 @@
-"""The users with SCRAM credentials: described, changed and kept.
+"""The users with SCRAM credentials: describe, alter and store.
 
 Source: Kafka's ScramControlManager, ScramImage.
 """
@@ -43,7 +43,8 @@ _CONFIGURED_USER = re.compile(
 )
 
 MOST_CHANGES = 10_000
-"""At once; Kafka's QuorumController commits no more records for one request."""
+"""Maximum changes per request, the number of records that Kafka's QuorumController commits at
+once."""
 
 _PER_STEP = 500
 TWICE = "A user credential cannot be altered twice in the same request"
@@ -62,7 +63,7 @@ class ConfiguredUser(NamedTuple):
 
 
 class UserResult(NamedTuple):
-    """What became of one user of a request."""
+    """The result for one user of a request."""
 
     user: str
     error: ErrorCode = ErrorCode.NONE
@@ -70,10 +71,10 @@ class UserResult(NamedTuple):
 
 
 class ScramUsers:
-    """The credentials, by user and mechanism; `state` keeps them.
+    """The credentials by user and mechanism, stored in `state`.
 
-    Those of the settings (`configured`) are added; if `replaces` also where there are others.
-    Raises ConfigError, StorageError.
+    Users of the settings (`configured`) are added; with `replaces` they override stored
+    credentials. Raises ConfigError, StorageError.
     """
 
     def __init__(
@@ -96,24 +97,24 @@ class ScramUsers:
         self._add_configured()
 
     def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
-        """The credentials of a user; None if there are none."""
+        """Return the credential of a user, or None."""
         return self._credentials.get(user, {}).get(mechanism.name)
 
     def users(self) -> list[str]:
-        """Who has credentials."""
+        """Return the users with credentials."""
         return list(self._credentials)
 
     def of_user(self, user: str) -> Mapping[str, ScramCredential]:
-        """A user's credentials by mechanism."""
+        """Return a user's credentials by mechanism."""
         return self._credentials.get(user, {})
 
     def alter(
         self, request: AlterUserScramCredentialsRequest
     ) -> Generator[None, None, list[UserResult]]:
-        """Change what the request says, and keep it; in steps, one result per user.
+        """Apply and store the changes of a request, in steps; return one result per user.
 
-        Each user may be named once. Those that are refused do not keep the others from theirs.
-        Raises StorageError, and changes nothing then.
+        Each user may be named once. Refused changes do not prevent the others. Raises StorageError
+        without changing anything.
         """
         errors: dict[str, UserResult] = {}
         deletions: dict[str, ScramCredentialDeletion] = {}
@@ -167,7 +168,7 @@ class ScramUsers:
         return [*map(UserResult, names), *errors.values()]
 
     def clear(self) -> None:
-        """Forget all users but those of the settings. Raises StorageError."""
+        """Remove all users except those of the settings. Raises StorageError."""
         if self._credentials:
             self._state.clear(SECTION)
             self._credentials.clear()
@@ -187,7 +188,7 @@ class ScramUsers:
         new: Sequence[_New],
         gone: Mapping[tuple[str, str], Kept] = {},
     ) -> None:
-        """Set credentials of users by mechanism, and remove others, which may be gone by now."""
+        """Set credentials and remove others, which may already be removed."""
         self._state.change_kept(
             SECTION,
             put=[one.kept for one in new],
@@ -215,16 +216,16 @@ class ScramUsers:
 
 
 def parse_users(text: str) -> list[ConfiguredUser]:
-    """The users of a setting, each as `--add-scram` of Kafka's storage tool has them.
+    """Parse the users of a setting, in the `--add-scram` format of Kafka's storage tool.
 
-    `SCRAM-SHA-256=[name=alice,iterations=8192,password=secret]`, several with ; between. The
-    password stands last and may hold any sign: it ends at the `]` behind which the text ends or the
-    next user begins. Double quotes around a value are removed.
-    Raises ConfigError, without passwords.
+    The format is `SCRAM-SHA-256=[name=alice,iterations=8192,password=secret]`, with several users
+    separated by `;`. The password comes last and may contain any character: it ends at the `]`
+    before the end of the text or the next user. Double quotes around a value are removed. Raises
+    ConfigError, without passwords in the message.
     """
     try:
         text.encode()
-    except UnicodeEncodeError:  # bytes of a variable that are no UTF-8
+    except UnicodeEncodeError:  # invalid UTF-8 in an environment variable
         raise ConfigError("scram.users: it is no text in UTF-8") from None
     users: list[ConfiguredUser] = []
     position = 0
@@ -279,7 +280,7 @@ def _credential_of(user: ConfiguredUser) -> ScramCredential:
 
 
 class _New(NamedTuple):
-    """Credentials of a user by one mechanism, with the text that is kept of them."""
+    """A user's new credential for one mechanism, with its encoded entry."""
 
     user: str
     mechanism: str
@@ -288,7 +289,7 @@ class _New(NamedTuple):
 
     @classmethod
     def of(cls, user: str, mechanism: str, credential: ScramCredential) -> _New:
-        """Of credentials; making the text is most of the work."""
+        """Return a _New with the encoded entry; encoding is most of the work."""
         return cls(
             user, mechanism, credential, kept(SECTION, _to_entry(user, mechanism, credential))
         )
@@ -306,7 +307,10 @@ def _to_entry(user: str, mechanism: str, credential: ScramCredential) -> Mapping
 
 
 def _from_entry(entry: Mapping[str, Any]) -> ScramCredential:
-    """What `_to_entry` made. Raises KeyError, TypeError, ValueError."""
+    """Return the credential of a `_to_entry` result.
+
+    Raises KeyError, TypeError or ValueError if the entry is invalid.
+    """
     if not (isinstance(entry["user"], str) and isinstance(entry["iterations"], int)):
         raise TypeError("a user is no text, or its iterations are no number")
     if entry["mechanism"] not in SCRAM_BY_NAME:

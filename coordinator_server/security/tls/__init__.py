@@ -1,1 +1,1 @@
-"""TLS of listeners: key stores, contexts, and the principals of client certificates."""
+"""TLS of listeners: key stores, contexts and principals of client certificates."""

@@ -1,4 +1,4 @@
-"""Java's names of cipher suites (those of IANA) and OpenSSL's."""
+"""Maps Java's cipher suite names (IANA names) to OpenSSL's names."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import ssl
 TLS13_SUITES = frozenset(
     ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 )
-"""The suites of TLS 1.3 that OpenSSL has on; both call them the same."""
+"""The TLS 1.3 suites that OpenSSL enables; Java uses the same names."""
 
 _NAME = re.compile(r"TLS_(?:(ECDHE|DHE)_)?(RSA|ECDSA|DSS)_WITH_(.+)_(SHA|SHA256|SHA384)")
 _CIPHER = re.compile(r"(AES|CAMELLIA|ARIA)_(128|256)_(CBC|GCM)")
 
 
 def openssl_name(name: str) -> str | None:
-    """The name that OpenSSL has for a suite before TLS 1.3; None if it has none."""
+    """Return OpenSSL's name of a suite before TLS 1.3, or None."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -31,15 +31,15 @@ def openssl_name(name: str) -> str | None:
     if exchange is None:
         if signature != "RSA":
             return None
-        parts = parts[2:]  # AES128-SHA: both by RSA
+        parts = parts[2:]  # e.g. AES128-SHA: RSA for key exchange and signature
     return "-".join(parts)
 
 
 def apply(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
-    """Let a context serve these suites only. Raises ValueError for one that there is not.
+    """Restrict a context to these suites. Raises ValueError for an unknown suite.
 
-    Python before 3.15 cannot choose among those of TLS 1.3: who asks for one of them has all three
-    offered, and ListenerSecurity refuses a connection that took another.
+    Python before 3.15 cannot select TLS 1.3 suites: if any is requested, all three are offered, and
+    ListenerSecurity refuses connections that negotiate another suite.
     """
     older = [name for name in names if name not in TLS13_SUITES]
     for name in older:

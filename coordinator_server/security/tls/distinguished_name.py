@@ -1,9 +1,9 @@
-"""The subject of a certificate as text, as Java prints it: Kafka's names of clients.
+"""Formats the subject of a certificate as Java does, for Kafka's principal names.
 
-Source: X500Principal.getName(), which is RFC 2253 as the JDK reads it. Names of principals are
-compared letter by letter, in ACLs of before as well, so it has to be the JDK's text and no other:
-relative names from the last to the first, keywords for nine types only, `#` and the bytes in
-hexadecimal for everything else. A test compares many names with those that a JVM prints.
+Source: X500Principal.getName(), the JDK's variant of RFC 2253. Principal names are compared
+character by character, also in existing ACLs, so the text must equal the JDK's: relative names from
+last to first, keywords for only nine types, and `#` with hexadecimal bytes for all others. A test
+compares many names with the output of a JVM.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 from coordinator_server.credentials.der import elements
 
 _OBJECT_IDENTIFIER, _VERSION = 0x06, 0xA0
-# UTF8String, PrintableString, T61String, IA5String, GeneralString, BMPString: Java takes the bytes
-# of each of them for UTF-8.
+# UTF8String, PrintableString, T61String, IA5String, GeneralString, BMPString: Java decodes
+# all of them as UTF-8.
 _STRINGS = frozenset((0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E))
 _KEYWORDS = {
     "2.5.4.3": "CN",
@@ -26,18 +26,18 @@ _KEYWORDS = {
     "0.9.2342.19200300.100.1.25": "DC",
 }
 _MOST_IDENTIFIER_BYTES = 4096
-"""Of an object identifier; the time that its numbers take grows by the square of their length."""
+"""Size limit of an object identifier, because decoding takes quadratic time."""
 _ESCAPED = frozenset(',=+<>#;"\\')
 _WHITE = " \r"
 
 
 def subject_of(certificate: bytes) -> str:
-    """The subject of a certificate in DER. Raises ValueError."""
+    """Return the subject of a DER certificate. Raises ValueError."""
     return rfc2253(_subject(certificate))
 
 
 def rfc2253(name: bytes) -> str:
-    """A Name in DER as text. Raises ValueError."""
+    """Return a DER Name as text. Raises ValueError."""
     return ",".join(
         "+".join(_attribute(attribute) for _, attribute, _ in elements(relative_name))
         for _, relative_name, _ in reversed(list(elements(_inside(name))))
@@ -45,7 +45,7 @@ def rfc2253(name: bytes) -> str:
 
 
 def _subject(certificate: bytes) -> bytes:
-    """The Name of the subject: the sixth field of what is signed, the fifth without a version."""
+    """Return the subject Name: the fifth field of the signed part, not counting a version."""
     to_be_signed = _inside(_inside(certificate))
     fields = [whole for tag, _, whole in elements(to_be_signed) if tag != _VERSION]
     if len(fields) < 5:
@@ -54,7 +54,7 @@ def _subject(certificate: bytes) -> bytes:
 
 
 def _attribute(encoded: bytes) -> str:
-    """TYPE=VALUE of one AttributeTypeAndValue."""
+    """Return TYPE=VALUE of one AttributeTypeAndValue."""
     parts = list(elements(encoded))
     if len(parts) != 2 or parts[0][0] != _OBJECT_IDENTIFIER:
         raise ValueError("no attribute of a name")
@@ -80,7 +80,7 @@ def _escaped(text: str) -> str:
 
 
 def _identifier(encoded: bytes) -> str:
-    """An object identifier with dots."""
+    """Return an object identifier in dotted notation."""
     if len(encoded) > _MOST_IDENTIFIER_BYTES:
         raise ValueError("a long object identifier")
     numbers, number = [], 0
@@ -96,5 +96,5 @@ def _identifier(encoded: bytes) -> str:
 
 
 def _inside(encoded: bytes) -> bytes:
-    """What the first element holds; nothing if there is none."""
+    """Return the content of the first element; empty if there is none."""
     return next(elements(encoded), (0, b"", b""))[1]

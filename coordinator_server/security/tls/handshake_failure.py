@@ -1,4 +1,4 @@
-"""Why a TLS handshake failed, in words for the log."""
+"""Describes TLS handshake failures for the log."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "UNKN
 
 
 def looks_like_handshake(first_bytes: bytes) -> bool:
-    """Whether bytes begin a TLS handshake: a record of type 22, version 3.x (RFC 8446, 5.1)."""
+    """Return whether bytes begin a TLS handshake: record type 22, version 3.x (RFC 8446, 5.1)."""
     return first_bytes[:2] == b"\x16\x03"
 
 
 def describe_failure(
     error: ssl.SSLError, first_bytes: bytes, *, is_established: bool = False
 ) -> str:
-    """One sentence on an error of OpenSSL's; `first_bytes` are those that the client began with."""
+    """Return a sentence about an OpenSSL error; `first_bytes` are the client's first bytes."""
     reason = error.reason or ""
     if isinstance(error, ssl.SSLCertVerificationError):
         said = _VERIFY_CODES.get(error.verify_code, error.verify_message)

@@ -1,8 +1,7 @@
-"""Key stores and trust stores: what the settings name, read and checked.
+"""Reads and checks the key stores and trust stores of the settings.
 
-Source: DefaultSslEngineFactory. Errors name the setting and the file, never a password. What is
-read is parsed by the library `cryptography`, which is imported with the first listener that uses
-TLS.
+Source: DefaultSslEngineFactory. Errors name the setting and the file, never a password. Stores are
+parsed by the library `cryptography`, which is imported with the first TLS listener.
 """
 
 from __future__ import annotations
@@ -43,19 +42,19 @@ _END = re.compile(r"-+END ([A-Z0-9 ]+)-")
 _KEY_STORE = ("ssl.keystore.type", "ssl.keystore.location", "ssl.keystore.password")
 _TRUST_STORE = ("ssl.truststore.type", "ssl.truststore.location", "ssl.truststore.password")
 _DER_SEQUENCE = b"\x30"
-"""How PKCS12 begins."""
+"""First byte of a PKCS12 file."""
 _PKCS8 = ("PRIVATE KEY", "ENCRYPTED PRIVATE KEY")
 
 
 class KeyEntry(NamedTuple):
-    """A private key and its certificates, the key's own first."""
+    """A private key and its certificate chain, the key's own certificate first."""
 
     key: PrivateKeyTypes
     chain: tuple[x509.Certificate, ...]
 
 
 class _Store(NamedTuple):
-    """What the settings say of a key store (`ssl.keystore`) or trust store (`ssl.truststore`)."""
+    """The settings of a key store (`ssl.keystore`) or trust store (`ssl.truststore`)."""
 
     stem: str
     type: str
@@ -63,12 +62,12 @@ class _Store(NamedTuple):
     password: str | None
 
     def error(self, suffix: str, reason: str) -> ConfigError:
-        """An error of one of the store's settings, with the file if there is one."""
+        """Return an error for one of the store's settings, with the file if there is one."""
         of_file = "" if self.location is None else f"{self.location}: "
         return ConfigError(f"{self.stem}.{suffix}: {of_file}{reason}")
 
     def read(self) -> bytes:
-        """The file. Raises ConfigError."""
+        """Return the content of the file. Raises ConfigError."""
         assert self.location is not None
         try:
             return Path(self.location).read_bytes()
@@ -77,7 +76,7 @@ class _Store(NamedTuple):
 
 
 def key_entry(config: Config) -> KeyEntry:
-    """The key store of a listener's settings. Raises ConfigError."""
+    """Return the private key and certificates of a listener's key store. Raises ConfigError."""
     store = _store(config, *_KEY_STORE)
     key_password = config.optional_text("ssl.key.password")
     key_text = config.optional_text("ssl.keystore.key")
@@ -102,7 +101,10 @@ def key_entry(config: Config) -> KeyEntry:
 
 
 def trusted_certificates(config: Config) -> list[bytes] | None:
-    """The trust store of a listener's settings in DER; None without one. Raises ConfigError."""
+    """Return the trusted certificates of a listener in DER; None without a trust store.
+
+    Raises ConfigError.
+    """
     store = _store(config, *_TRUST_STORE)
     text = config.optional_text("ssl.truststore.certificates")
     if problem := _problem_of_type(store) or _problem_of_trust_store(store, text):
@@ -116,7 +118,7 @@ def trusted_certificates(config: Config) -> list[bytes] | None:
     else:
         data = store.read()
         if data[:4] == MAGIC:
-            # Of a key's chain Java trusts the first certificate (its TrustStoreUtil).
+            # Java trusts the first certificate of a key's chain (TrustStoreUtil).
             chains = [entry.chain[:1] for entry in _jks(data, store)]
             found = [_certificate(one, store) for chain in chains for one in chain]
         else:
@@ -132,15 +134,15 @@ def trusted_certificates(config: Config) -> list[bytes] | None:
 
 
 def files(config: Config) -> tuple[str, ...]:
-    """The files that the stores are read from."""
+    """Return the paths of the configured stores."""
     names = ("ssl.keystore.location", "ssl.truststore.location")
     return tuple(name for name in map(config.optional_text, names) if name is not None)
 
 
 def _store(config: Config, store_type: str, location: str, password: str) -> _Store:
-    """What settings of these names say. Raises ConfigError."""
+    """Return the store configured by settings of these names. Raises ConfigError."""
     kind = config.text(store_type)
-    if kind.upper() in ("JKS", "PKCS12"):  # Java's names of types know no case, PEM is Kafka's
+    if kind.upper() in ("JKS", "PKCS12"):  # Java's type names ignore case; PEM is Kafka's own type
         kind = kind.upper()
     elif kind != "PEM":
         raise ConfigError(f"{store_type}: {kind!r}: only JKS, PKCS12 and PEM are read")
@@ -153,13 +155,16 @@ def _store(config: Config, store_type: str, location: str, password: str) -> _St
 
 
 def _problem_of_type(store: _Store) -> tuple[str, str] | None:
-    """A file of another type than the settings say: JKS is the default, so PEM has to be said."""
+    """Return (setting, reason) if the file's type differs from the setting, or None.
+
+    JKS is the default, so PEM must be set explicitly.
+    """
     if store.location is None:
         return None
     try:
         data = Path(store.location).read_bytes()
     except OSError:
-        return None  # said by who needs the file
+        return None  # reported when the file is read
     is_pem = b"-----BEGIN " in data
     is_binary = data[:4] == MAGIC or data[:1] == _DER_SEQUENCE
     if store.type != "PEM" and is_pem and not is_binary:
@@ -173,7 +178,7 @@ def _problem_of_type(store: _Store) -> tuple[str, str] | None:
 def _problem_of_key_store(
     store: _Store, key: str | None, chain: str | None
 ) -> tuple[str, str] | None:
-    """Settings that do not go together, as Kafka has it (createKeystore)."""
+    """Return (setting, reason) for conflicting settings (Kafka's createKeystore), or None."""
     if (key is None) != (chain is None):
         missing = "key" if key is None else "certificate.chain"
         return missing, "the key and its certificates are given together, or in a file"
@@ -191,7 +196,7 @@ def _problem_of_key_store(
 
 
 def _problem_of_trust_store(store: _Store, text: str | None) -> tuple[str, str] | None:
-    """Settings that do not go together, as Kafka has it (createTruststore)."""
+    """Return (setting, reason) for conflicting settings (Kafka's createTruststore), or None."""
     if text is not None and store.type != "PEM":
         return "type", f"certificates as text have to be PEM, not {store.type}"
     if text is not None and store.location is not None:
@@ -287,7 +292,7 @@ def _pkcs12_key(data: bytes, store: _Store, key_password: str | None) -> KeyEntr
 
 
 def _chain(certificate: x509.Certificate, others: list[x509.Certificate]) -> list[x509.Certificate]:
-    """Those of `others` that lead from a certificate upwards, in this order."""
+    """Return the certificates of `others` that lead from a certificate to its root, in order."""
     chain = [certificate]
     while chain[-1].issuer != chain[-1].subject:
         issuers = [one for one in others if one.subject == chain[-1].issuer and one not in chain]
@@ -298,10 +303,10 @@ def _chain(certificate: x509.Certificate, others: list[x509.Certificate]) -> lis
 
 
 def _pem(text: str) -> list[tuple[str, bytes]]:
-    """Label and bytes of the entries of a PEM text that are keys or certificates.
+    """Return label and bytes of the keys and certificates in a PEM text.
 
-    As Kafka's PemStore finds them, but nothing is read twice: its one expression would take for
-    ever for some texts. Raises ValueError.
+    Finds the same entries as Kafka's PemStore, but in linear time: Kafka's single regular
+    expression backtracks endlessly on some texts. Raises ValueError.
     """
     entries = []
     position = 0
@@ -310,7 +315,7 @@ def _pem(text: str) -> list[tuple[str, bytes]]:
         while (end_of_header := _end_of_header(text, position)) is not None:
             position = end_of_header
         body = _BODY.match(text, position)
-        assert body is not None  # it matches nothing, too
+        assert body is not None  # also matches an empty text
         position = body.end()
         end = _END.match(text, position)
         if end is not None and end.group(1) == begin.group(1):
@@ -320,7 +325,7 @@ def _pem(text: str) -> list[tuple[str, bytes]]:
 
 
 def _end_of_header(text: str, position: int) -> int | None:
-    """Where a line such as "Proc-Type: ..." of old files ends; None if there is none."""
+    """Return the end of a header line such as "Proc-Type: ..." of old files, or None."""
     start = _NO_SPACE.search(text, position)
     name_end = None if start is None else _HEADER_NAME_END.search(text, start.start())
     if name_end is None or name_end[0] != ":":
@@ -347,8 +352,8 @@ def _certificate(der: bytes, store: _Store, suffix: str = "location") -> x509.Ce
 
 
 def _public(key: object) -> bytes:
-    """A public key as bytes, to compare."""
-    encoded: bytes = key.public_bytes(  # type: ignore[attr-defined]  # every type of key has it
+    """Return a public key as bytes, for comparison."""
+    encoded: bytes = key.public_bytes(  # type: ignore[attr-defined]  # all key types have it
         Encoding.DER, PublicFormat.SubjectPublicKeyInfo
     )
     return encoded

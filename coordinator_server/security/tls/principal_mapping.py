@@ -1,10 +1,9 @@
-"""Rules that make principals of the subjects of certificates: ssl.principal.mapping.rules.
+"""Maps certificate subjects to principal names by ssl.principal.mapping.rules.
 
-Source: SslPrincipalMapper (KIP-371). A rule is RULE:PATTERN/REPLACEMENT/ with L or U at its end for
-lower or upper case, or DEFAULT, which takes the subject as it is. The first rule whose pattern
-matches the whole subject counts. The pattern is one of Java's regular expressions; Python's are the
-same but for what `_python_pattern` changes and for what Python refuses, which is then said at the
-start.
+Source: SslPrincipalMapper (KIP-371). A rule is RULE:PATTERN/REPLACEMENT/ with an optional L or U
+for lower or upper case, or DEFAULT, which uses the subject as is. The first rule whose pattern
+matches the whole subject applies. Patterns are Java regular expressions; `_python_pattern` converts
+them, and patterns that Python rejects cause an error at startup.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ _NAMED_GROUP = re.compile(r"(?<!\\)\(\?<(?=[a-zA-Z])")
 
 
 class NoMatchingRuleError(Exception):
-    """No rule applies to a subject; the message names both."""
+    """No rule matches a subject; the message contains rules and subject."""
 
 
 class _Rule(NamedTuple):
-    """One RULE; `pieces` are the texts of the replacement and the numbers of groups between."""
+    """One RULE; `pieces` are literal texts and group numbers of the replacement."""
 
     pattern: re.Pattern[str]
     pieces: tuple[str | int, ...]
     case: str
 
     def apply(self, subject: str) -> str | None:
-        """The name that the rule makes of a subject; None if it does not match."""
+        """Return the name for a subject, or None if the pattern does not match."""
         if self.pattern.fullmatch(subject) is None:
             return None
-        # Java's replaceAll: every match, also an empty one at the end of the one before.
+        # Like Java's replaceAll: replaces every match, also an empty one after another match.
         name = self.pattern.sub(self._fill_in, subject)
         return name.lower() if self.case == "L" else name.upper() if self.case == "U" else name
 
@@ -46,7 +45,7 @@ class _Rule(NamedTuple):
 
 
 class PrincipalMapper:
-    """All rules of a listener. Raises ValueError for rules that cannot be used."""
+    """All rules of a listener. Raises ValueError for invalid rules."""
 
     def __init__(self, rules: str) -> None:
         self._text = rules
@@ -54,7 +53,7 @@ class PrincipalMapper:
         self._rules = [_parse(text) for text in texts if text]
 
     def name(self, subject: str) -> str:
-        """The name of the client whose certificate has this subject.
+        """Return the name of the client with this certificate subject.
 
         Raises NoMatchingRuleError.
         """
@@ -68,16 +67,16 @@ class PrincipalMapper:
 
 
 def _parse(text: str) -> _Rule | None:
-    """A rule; None for DEFAULT."""
+    """Parse a rule; return None for DEFAULT. Raises ValueError."""
     match = _PARSER.match(text)
     if match is None or match.end() != len(text):
         raise ValueError(f"{text!r} is neither DEFAULT nor RULE:PATTERN/REPLACEMENT/, L or U")
     if match.group(1) is not None:
         return None
     try:
-        with warnings.catch_warnings():  # "[[" may mean something else one day
+        with warnings.catch_warnings():  # "[[" may get another meaning in a future Python
             warnings.simplefilter("ignore", FutureWarning)
-            # Java's \d, \w and (?i) know ASCII only.
+            # Java's \d, \w and (?i) match only ASCII.
             pattern = re.compile(_python_pattern(match.group(2)), re.ASCII)
     except re.error as error:
         raise ValueError(f"{text!r}: {error}") from None
@@ -90,15 +89,15 @@ def _parse(text: str) -> _Rule | None:
 
 
 def _python_pattern(pattern: str) -> str:
-    """Java's pattern for Python: (?<name>...) is (?P<name>...)."""
+    """Convert a Java pattern to Python: (?<name>...) becomes (?P<name>...)."""
     return _NAMED_GROUP.sub("(?P<", pattern)
 
 
 def _with_literal_references(replacement: str, groups: int) -> str:
-    """The replacement with references to groups that there are not made literal.
+    """Return the replacement with references to missing groups made literal.
 
-    As Kafka does it (Rule.escapeLiteralBackReferences): the position of each reference is that in
-    the text of before, although each backslash moves what follows.
+    As in Kafka (Rule.escapeLiteralBackReferences), positions are those in the original text,
+    although each inserted backslash shifts the rest.
     """
     if not groups:
         return replacement
@@ -115,7 +114,7 @@ def _with_literal_references(replacement: str, groups: int) -> str:
 
 
 def _pieces(replacement: str, pattern: re.Pattern[str]) -> list[str | int]:
-    """The parts of a replacement as Java's Matcher.appendReplacement reads it."""
+    """Return the parts of a replacement, parsed like Java's Matcher.appendReplacement."""
     pieces: list[str | int] = []
     position = 0
     while position < len(replacement):
@@ -135,7 +134,7 @@ def _pieces(replacement: str, pattern: re.Pattern[str]) -> list[str | int]:
 
 
 def _group(replacement: str, position: int, pattern: re.Pattern[str]) -> tuple[int, int]:
-    """The group that a `$` before `position` means, and where the text goes on."""
+    """Return the group number of a `$` before `position`, and the position after the reference."""
     named = re.compile(r"\{([a-zA-Z][a-zA-Z0-9]*)\}").match(replacement, position)
     if named is not None:
         if named.group(1) not in pattern.groupindex:
@@ -148,7 +147,7 @@ def _group(replacement: str, position: int, pattern: re.Pattern[str]) -> tuple[i
     group, position = int(digits.group()[0]), position + 1
     if group > pattern.groups:
         raise ValueError(f"the pattern has no group {group}")
-    for digit in digits.group()[1:]:  # as many digits as there are groups
+    for digit in digits.group()[1:]:  # uses further digits while such a group exists
         if group * 10 + int(digit) > pattern.groups:
             break
         group, position = group * 10 + int(digit), position + 1

@@ -1,9 +1,9 @@
-"""The TLS context of a listener, made anew when the files of its stores have changed.
+"""The TLS context of a listener, recreated when the files of its stores change.
 
-Kafka looks at the files when their settings are altered, to the same value even; here every new
-connection looks at their times, sizes and inodes, which costs two system calls. A file that is
-broken, half written or belongs to somebody else changes nothing: the old context serves on, and one
-line of the log says why. Connections that are open keep the context that they began with.
+Kafka checks the files when their settings are altered, even to the same value. Here every new
+connection checks their modification times, sizes and inodes, at the cost of two system calls. If a
+new file is invalid, incomplete or names another broker, the old context stays in use and an event
+is logged. Open connections keep their context.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _KEY_STORE = ("ssl.keystore.location", "ssl.keystore.certificate.chain")
 _TRUST_STORE = ("ssl.truststore.location", "ssl.truststore.certificates")
 
 _UNUSABLE = (
-    OSError,  # that no temporary file can be written; ssl.SSLError is one, too
+    OSError,  # e.g. no temporary file can be written; includes ssl.SSLError
     ValueError,
     UnsupportedAlgorithm,
     x509.AttributeNotFound,
@@ -55,13 +55,13 @@ _UNUSABLE = (
     x509.InvalidVersion,
     x509.UnsupportedGeneralNameType,
 )
-"""What files of all kinds have the libraries raise, beside what is looked for."""
+"""Exceptions that the libraries raise for invalid files, besides the expected ones."""
 
 _Stamp = tuple[int, int, int] | None
 
 
 class ReloadingContext:
-    """The context of one listener. Raises ConfigError if it cannot be made at the start."""
+    """The context of one listener. Raises ConfigError if the first context cannot be created."""
 
     def __init__(self, config: Config, listener_name: str, client_auth: str) -> None:
         self._config = config
@@ -73,7 +73,7 @@ class ReloadingContext:
         self._warn_of_expiry()
 
     def current(self) -> ssl.SSLContext:
-        """The context for the next connection."""
+        """Return the context for the next connection."""
         stamps = self._look()
         if stamps != self._stamps:
             self._stamps = stamps
@@ -81,7 +81,7 @@ class ReloadingContext:
         return self._context
 
     def check(self, config: Config) -> None:
-        """Raise ConfigError unless the context can have the stores of these settings."""
+        """Check that the stores of these settings can be used. Raises ConfigError."""
         before, self._config = self._config, config
         try:
             entry, _ = self._make()
@@ -91,7 +91,7 @@ class ReloadingContext:
             self._config = before
 
     def reconfigure(self, config: Config) -> None:
-        """Take stores of these settings, for the next connections."""
+        """Use the stores of these settings for new connections."""
         self._config = config
         self._files = key_stores.files(config)
         self._stamps = self._look()
@@ -114,7 +114,7 @@ class ReloadingContext:
         self._warn_of_expiry()
 
     def _warn_of_expiry(self) -> None:
-        """Say which certificates no client will take; they are served all the same, as in Kafka."""
+        """Log certificates that are not valid now; they are served anyway, as in Kafka."""
         now = datetime.now(UTC)
         for one in self._entry.chain:
             start, end = one.not_valid_before_utc, one.not_valid_after_utc
@@ -133,7 +133,7 @@ class ReloadingContext:
         with _naming(_KEY_STORE, self._config):
             _load_key(context, entry)
         context.verify_mode = _VERIFY_MODES[self._client_auth]
-        # Java trusts what is in the trust store, whether or not a root has signed it.
+        # Java trusts every certificate in the trust store, also without its root.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         with _naming(_TRUST_STORE, self._config):
             trusted = key_stores.trusted_certificates(self._config)
@@ -145,7 +145,7 @@ class ReloadingContext:
         return entry, context
 
     def _check_change(self, entry: KeyEntry) -> None:
-        """A changed certificate must go on naming the same broker (SslFactory, KIP-978)."""
+        """Check that a new certificate names the same broker (SslFactory, KIP-978)."""
         old, new = self._entry.chain[0], entry.chain[0]
         if not self._config.boolean("ssl.allow.dn.changes") and old.subject != new.subject:
             raise ConfigError(
@@ -161,7 +161,7 @@ class ReloadingContext:
 
 @contextmanager
 def _naming(settings: tuple[str, str], config: Config) -> Iterator[None]:
-    """Whatever a library finds wrong becomes a ConfigError that names the setting and the file."""
+    """Turn library errors into a ConfigError that names the setting and the file."""
     try:
         yield
     except _UNUSABLE as error:
@@ -181,7 +181,7 @@ def _stamp(name: str) -> _Stamp:
 
 
 def _names(certificate: x509.Certificate) -> set[str]:
-    """The subject alternative names of a certificate."""
+    """Return the subject alternative names of a certificate."""
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:
@@ -190,7 +190,7 @@ def _names(certificate: x509.Certificate) -> set[str]:
 
 
 def _set_versions(context: ssl.SSLContext, config: Config) -> None:
-    """Serve the versions of ssl.enabled.protocols. Raises ConfigError."""
+    """Set the protocol versions of ssl.enabled.protocols. Raises ConfigError."""
     names = config.items("ssl.enabled.protocols") or tuple(_VERSIONS)
     versions = [_VERSIONS[name] for name in names if name in _VERSIONS]
     if not versions:
@@ -211,8 +211,10 @@ def _set_versions(context: ssl.SSLContext, config: Config) -> None:
 
 
 def _load_key(context: ssl.SSLContext, entry: KeyEntry) -> None:
-    """Give a context its key. OpenSSL's wrapper reads files only, so one is made for a moment,
-    with the key encrypted under a password that nobody ever sees. Raises ConfigError.
+    """Load the key into a context. Raises ConfigError.
+
+    Python's ssl module reads keys only from files, so a temporary file is written, with the key
+    encrypted under a random password.
     """
     password = secrets.token_hex(16)
     encryption = BestAvailableEncryption(password.encode())

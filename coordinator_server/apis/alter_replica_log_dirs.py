@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: AlterReplicaLogDirsRequest) -> Steps:
-    """Answer with one result per partition."""
+    """Respond with one result per partition."""
     own_path, _, _ = broker.topics.volume()
 
     def error_of(path: str, name: str, index: int) -> ErrorCode:

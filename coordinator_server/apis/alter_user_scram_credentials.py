@@ -23,7 +23,7 @@ _RESULTS_PER_STEP = 500
 
 
 def handle(broker: Broker, call: Call, request: AlterUserScramCredentialsRequest) -> Steps:
-    """Answer with one result per user."""
+    """Respond with one result per user."""
     try:
         results = yield from broker.security.users.alter(request)
     except StorageError as error:

@@ -144,7 +144,7 @@ def _describe_asked(
             )
         yield
     if known and not is_good:
-        # Kafka's Persister throws for such arguments, which becomes an unknown error.
+        # Kafka's Persister throws for such arguments, hence UNKNOWN_SERVER_ERROR.
         done(_refused(asked.group_id, ErrorCode.UNKNOWN_SERVER_ERROR))
         return
     yield from _Summaries(broker, call, asked.group_id, known, unknown, done).ask()

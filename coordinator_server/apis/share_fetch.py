@@ -135,7 +135,7 @@ def _context_of(
             return _Context(ErrorCode.INVALID_REQUEST)
         partitions: dict[PartitionKey, bool] = {}
         for one in _asked(request):
-            if one in partitions:  # Kafka throws for duplicates in a new session
+            if one in partitions:  # Kafka throws after removing the old session
                 sessions.remove(key)
                 return _Context(ErrorCode.UNKNOWN_SERVER_ERROR)
             partitions[one] = False

@@ -42,8 +42,8 @@ _TAGS_AT = _VERSION_BYTES + _OFFSET_AND_EPOCH.size + len(_EMPTY_METADATA) + _TIM
 class RecordsBuilder:
     """Collects records with one timestamp, up to `max_bytes`; `is_full` is set on overflow.
 
-    A record that does not fit is not encoded, nor are later records of the same write. `key_set` is
-    the same object for batches with equal keys, None if the keys were not compared.
+    A record that does not fit is not encoded, nor are the records after it. `key_set` is the same
+    object for batches with equal keys, None if unknown.
     """
 
     __slots__ = ("_left_bytes", "_parts", "count", "is_full", "key_set")

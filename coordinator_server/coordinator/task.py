@@ -313,7 +313,7 @@ class GroupTask:
             self._settle(now_ms)
             if self.group.is_dead:
                 self._hand_back()
-        except Exception:  # the same error boundary
+        except Exception:  # same error boundary
             self._large = None
             self._recover([operation], now_ms)
         self._is_draining = False

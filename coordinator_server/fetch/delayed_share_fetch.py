@@ -209,9 +209,10 @@ class DelayedShareFetch(KeyedOperation):
         return True
 
     def _bytes_from(self, offset: int, partition: Partition, limit: int) -> int:
-        """Return the number of bytes available from `offset`, at most about `min_bytes`.
+        """Return the number of bytes to fetch from `offset`, at most `limit`.
 
-        Returns `min_bytes` if the fetch must complete at once, for example on an error.
+        Returns `min_bytes` if no exact count is needed, or if the fetch must complete at once
+        because of an error or an offset out of range.
         """
         try:
             log = partition.log

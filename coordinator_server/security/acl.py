@@ -64,7 +64,7 @@ class Operation(IntEnum):
 
 
 class Permission(IntEnum):
-    """Whether an ACL allows or denies."""
+    """The effect of an ACL: allow or deny."""
 
     UNKNOWN = 0
     ANY = 1

@@ -54,7 +54,7 @@ class Entries(NamedTuple):
     needs_some: Callable[[list[Any]], Any] | None = None
 
     def serve(self, asking: Asking, request: Any) -> Generator[None, None, bool]:
-        """See `Serve`."""
+        """Check the entries of a request, see `Serve`."""
         access = asking.access
         if any(access.unlogged.cluster(operation) for operation in self.unless):
             return True

@@ -128,7 +128,7 @@ class DescribedGroups:
         self._text = text
 
     def serve(self, asking: Asking, request: Any) -> Generator[None, None, bool]:
-        """See `Serve`."""
+        """Check the groups of a request, see `Serve`."""
         yield from self.entries.serve(asking, request)
         access, merge = asking.access, asking.call.amend
         shows_operations = request.include_authorized_operations

@@ -106,7 +106,7 @@ class Jwks:
         except (OSError, ValueError) as error:
             problem = _reason(error)
         finally:
-            with suppress(RuntimeError):  # the loop is closed: the broker has stopped
+            with suppress(RuntimeError):  # the broker has stopped and the event loop is closed
                 loop.call_soon_threadsafe(self._fetched, keys, problem)
 
     def _fetched(self, keys: list[Any] | None, problem: str) -> None:

@@ -141,7 +141,7 @@ def _group(replacement: str, position: int, pattern: re.Pattern[str]) -> tuple[i
             raise ValueError(f"the pattern has no group {named.group(1)}")
         return pattern.groupindex[named.group(1)], named.end()
     digits = re.compile("[0-9]*").match(replacement, position)
-    assert digits is not None  # it matches nothing, too
+    assert digits is not None  # also matches an empty text
     if not digits.group():
         raise ValueError("a `$` of the replacement names no group")
     group, position = int(digits.group()[0]), position + 1

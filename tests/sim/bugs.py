@@ -134,7 +134,7 @@ TIMERS = [
     Bug(
         "the initial delay ends with the first join",
         "core.groups.classic.rebalance",
-        '        """Never early."""\n        return None',
+        '        """Return None: the initial delay never ends early."""\n        return None',
         "        return super().try_complete(group, now_ms, effects)",
     ),
 ]

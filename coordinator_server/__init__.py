@@ -1,8 +1,8 @@
 """A Kafka broker without a JVM: sockets, dispatch, topics and the group coordinator.
 
-Public are `coordinator_server.testing`, `__version__` and the command `coordinator-server`; the
-rest may change with any release. Imports next to nothing: `coordinator_server.testing` runs inside
-the user's process and must not pull the broker in with it.
+The public API is `coordinator_server.testing`, `__version__` and the command `coordinator-server`;
+the rest may change with any release. This module imports almost nothing, because
+`coordinator_server.testing` runs inside the user's process and must not import the broker.
 """
 
 import os.path
@@ -13,10 +13,10 @@ __all__ = ["testing"]
 
 
 class _InternalModules:
-    """Says of `import coordinator_server.broker` and the like that they are not public.
+    """Import hook that explains why modules such as `coordinator_server.broker` are not public.
 
-    An installed package has `protocol` and `storage` below it, where only the command finds them:
-    without this the import would fail with the name of a module that the user never asked for.
+    An installed package keeps `protocol` and `storage` in a folder that only the command puts on
+    sys.path. Without this hook the import error would name a module that the user did not import.
     """
 
     @staticmethod
@@ -34,7 +34,7 @@ class _InternalModules:
 
 
 _IMPORTABLE_ALONE = ("testing", "container", "__main__")
-_PACKAGES = os.path.join(os.path.dirname(os.path.realpath(__file__)), "_packages")  # of a wheel
+_PACKAGES = os.path.join(os.path.dirname(os.path.realpath(__file__)), "_packages")  # in a wheel
 
 if os.path.isdir(_PACKAGES):
     sys.meta_path.insert(0, _InternalModules)

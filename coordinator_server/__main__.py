@@ -1,8 +1,8 @@
-"""The entry point. It makes `protocol` and `storage` importable, then runs the command.
+"""The entry point: make `protocol` and `storage` importable, then run the command.
 
-In a checkout they are beside this package, in the wheel below it in `_packages`, so that installing
-adds one name to site-packages. Their folder goes first on sys.path: a folder named `storage` in
-the directory where the user happens to be must not be taken for ours.
+In a checkout the two packages are beside this one. A wheel has them in `_packages` below this one,
+so that installing adds one name to site-packages. Their folder goes first on sys.path, because the
+user's working directory may contain a folder named `storage`.
 """
 
 import errno
@@ -23,15 +23,15 @@ def find_packages() -> None:
 
 
 def open_standard_streams() -> None:
-    """Open what is closed of the first three descriptors, which no socket may have: libuv aborts.
+    """Open file descriptors 0 to 2 on the null device if they are closed, as in some daemons.
 
-    A daemon may be started without them.
+    libuv aborts when a socket gets one of these descriptors.
     """
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest that is free, this one
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor, which is this one
 
 
 def run() -> None:
@@ -46,8 +46,8 @@ def run() -> None:
 def exit_with(main: Callable[[], int]) -> NoReturn:
     """Run a command and exit with its code.
 
-    A reader that has seen enough, as `head` has, ends the command with code 1 and no word; output
-    that cannot be written for another reason is one line. Code 130 after Ctrl-C, as a shell has it.
+    The code is 1 if the output cannot be written: silently if the reader closed the pipe, as `head`
+    does, otherwise with a one-line message. The code is 130 after Ctrl-C, as in a shell.
     """
     try:
         try:
@@ -71,7 +71,7 @@ def exit_with(main: Callable[[], int]) -> NoReturn:
 
 
 def _forget_output() -> None:
-    """What Python still holds would fail once more when it is written at the end."""
+    """Send standard output to the null device, so that Python's flush at exit cannot fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,7 +1,8 @@
-"""One broker of the process: its groups, its fetch sessions, and what it shares with the others.
+"""One broker of the process: its coordinators, its fetch sessions and its settings.
 
-Handlers get a `Broker` and find everything they need on it. It owns no socket (see `server`), so a
-test can have one without a network; what the brokers share belongs to the `Cluster`.
+Handlers get a `Broker` and find everything they need on it. A broker owns no socket (see
+`net.socket_server`), so tests can use one without a network. State that all brokers share belongs
+to the `Cluster`.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ if TYPE_CHECKING:
 
 
 _STOPPING: set[asyncio.Task[None]] = set()
-"""Keeps the tasks that stop brokers: the event loop does not."""
+"""References to the tasks that stop brokers; the event loop holds only weak ones."""
 
 
 class Broker:
-    """One broker. `start` before use, `shutting_down` at the end, never to be started again.
+    """One broker. Call `start` before use and `shutting_down` at the end; it cannot be restarted.
 
-    `config` are the settings as this broker has them: its id, its ports.
+    `config` holds the settings of this broker, with its own id and ports.
     """
 
     def __init__(self, cluster: Cluster, config: Config) -> None:
@@ -102,19 +103,19 @@ class Broker:
         self._cluster = cluster
 
     def start(self) -> None:
-        """Begin to load what the coordinators keep; needs a running loop."""
+        """Start loading the state of the coordinators. Needs a running event loop."""
         self.groups.start()
         self.transactions.start()
         if self._cluster.share_state_topic.partitions:
             self._share_states = self._new_share_states()
 
     def settings_changed(self) -> None:
-        """Take the settings that have changed at run time."""
+        """Apply settings that have changed at run time."""
         self.groups.settings_changed(group_settings(self.config))
         self.transactions.settings = transaction_settings(self.config)
 
     def shutting_down(self) -> None:
-        """Answer what waits in the coordinators, so that the connections can be closed."""
+        """Answer pending requests of the coordinators, so that the connections can be closed."""
         self._is_shutting_down = True
         if self._share_partitions is not None:
             self._share_partitions.stop()
@@ -124,7 +125,7 @@ class Broker:
         self.groups.stop()
 
     def forget(self) -> None:
-        """Let all that is kept and fetch sessions go; the topics are about to be deleted."""
+        """Drop all coordinator state and fetch sessions; the topics are about to be deleted."""
         if self._share_partitions is not None:
             self._share_partitions.forget()
         if self._share_states is not None:
@@ -135,7 +136,7 @@ class Broker:
         self._client_instances = None
 
     def disconnected(self, connection: Connection) -> None:
-        """A connection has ended."""
+        """Release the state of a connection that has ended."""
         if self._share_partitions is not None:
             self._share_partitions.disconnected(connection)
         if self._client_instances is not None:
@@ -143,7 +144,7 @@ class Broker:
 
     @property
     def client_instances(self) -> ClientInstances:
-        """The client instances that ask this broker for subscriptions to metrics."""
+        """The client instances that get their metrics subscriptions from this broker (KIP-714)."""
         if self._client_instances is None:
             from coordinator_server.telemetry.instances import ClientInstances
 
@@ -152,8 +153,8 @@ class Broker:
             )
         return self._client_instances
 
-    # Made when the first share group comes, or at the start if the log has some: a broker that has
-    # none does without these modules.
+    # Created with the first share group, or at the start if the share-state topic exists, so that a
+    # broker without share groups does not import these modules.
 
     @property
     def share_partitions(self) -> SharePartitionManager:
@@ -164,13 +165,13 @@ class Broker:
 
     @property
     def share_states(self) -> ShareCoordinator:
-        """The state of share partitions that this broker keeps."""
+        """The share coordinator of this broker, which stores the state of share partitions."""
         if self._share_states is None:
             self._share_states = self._new_share_states()
         return self._share_states
 
     def coordinator_of(self, topic_name: str) -> CoordinatorRuntime[Any, Any] | None:
-        """Return what keeps its keys in this topic; None if it is no topic of a coordinator."""
+        """Return the coordinator whose state is in this topic; None for other topics."""
         if topic_name == OFFSETS_TOPIC:
             return self.groups
         if topic_name == TRANSACTIONS_TOPIC:
@@ -222,7 +223,7 @@ class Broker:
             made.stop()
         return made
 
-    # --- where clients find it --------------------------------------------------------------------
+    # --- addresses for clients --------------------------------------------------------------------
 
     @property
     def controller_id(self) -> int:
@@ -232,9 +233,10 @@ class Broker:
     def endpoints(
         self, connection: Connection, *, with_stopped: bool = False
     ) -> list[BrokerEndpoint]:
-        """Where the client of a connection finds the brokers, those that run or all of them.
+        """Return the brokers' addresses for the client of a connection.
 
-        Brokers that lack the client's listener are left out.
+        Stopped brokers are included only if `with_stopped`. Brokers that lack the client's listener
+        are left out.
         """
         cluster = self._cluster
         registered = self.topics.broker_ids
@@ -245,13 +247,16 @@ class Broker:
         return [one for one in found if one is not None]
 
     def endpoint(self, node_id: int, connection: Connection) -> BrokerEndpoint | None:
-        """Where the client of a connection finds one broker; None if that does not run."""
+        """Return a broker's address for the client of a connection.
+
+        None if the broker is stopped or lacks the client's listener.
+        """
         if node_id not in self._cluster.brokers:
             return None
         return self._cluster.endpoint(node_id, self.node_id, connection)
 
     def unregister(self, node_id: int) -> None:
-        """Forget a broker until it is started again, and stop it if it runs."""
+        """Unregister a broker until it is started again, and stop it if it runs."""
         self.topics.leadership.unregister(node_id)
         if node_id in self._cluster.brokers:
             task = asyncio.get_running_loop().create_task(self._cluster.stop_broker(node_id))
@@ -264,7 +269,7 @@ class Broker:
 
 
 def group_settings(config: Config) -> GroupSettings:
-    """What the group coordinator reads of the broker's settings."""
+    """Return the broker settings that the group coordinator uses."""
     return GroupSettings(
         min_session_timeout_ms=config.integer("group.min.session.timeout.ms"),
         max_session_timeout_ms=config.integer("group.max.session.timeout.ms"),
@@ -310,7 +315,7 @@ def group_settings(config: Config) -> GroupSettings:
 
 
 def share_settings(config: Config) -> ShareSettings:
-    """What share partitions read of the broker's settings."""
+    """Return the broker settings that share partitions use."""
     from coordinator_server.core.share_partitions.settings import ShareSettings
 
     return ShareSettings(
@@ -322,7 +327,7 @@ def share_settings(config: Config) -> ShareSettings:
 
 
 def transaction_settings(config: Config) -> TransactionSettings:
-    """What the transaction coordinator reads of the broker's settings."""
+    """Return the broker settings that the transaction coordinator uses."""
     return TransactionSettings(
         max_timeout_ms=config.integer("transaction.max.timeout.ms"),
         abort_interval_ms=config.integer(
@@ -337,7 +342,7 @@ def transaction_settings(config: Config) -> TransactionSettings:
 
 
 def share_state_settings(config: Config) -> ShareStateSettings:
-    """What the share coordinator reads of the broker's settings."""
+    """Return the broker settings that the share coordinator uses."""
     from coordinator_server.core.share_state.settings import ShareStateSettings
 
     return ShareStateSettings(
@@ -352,12 +357,12 @@ def share_state_settings(config: Config) -> ShareStateSettings:
 
 
 def _new_member_id(prefix: str) -> str:
-    """Client id or instance id, and a random uuid (Kafka's generateMemberId)."""
+    """Return the prefix (client id or instance id) and a random UUID (Kafka's generateMemberId)."""
     return f"{prefix}-{uuid4()}"
 
 
 def _new_uuid() -> str:
-    """A random uuid in the text form of Kafka's Uuid, the id of a member that brings none."""
+    """Return a random UUID as Kafka's Uuid writes it, the id of a member that sends none."""
     from protocol.json_form import uuid_to_text
 
     return uuid_to_text(new_topic_id())

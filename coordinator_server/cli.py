@@ -34,7 +34,7 @@ def main(
 ) -> int:
     """Run one command and return its exit code.
 
-    `origins` has what the user wrote for settings that were derived from it, for error messages.
+    `origins` maps derived settings to the text that the user wrote, for error messages.
     """
     argv = list(sys.argv[1:] if arguments is None else arguments)
     if argv[:1] == ["protocol"]:
@@ -65,9 +65,9 @@ def main(
 
 
 def load_config(options: argparse.Namespace) -> Config:
-    """The settings of `serve`: file, environment, then --set and its short flags.
+    """Return the settings of `serve`, from the file, the environment and the arguments.
 
-    Raises ConfigError.
+    The environment overrides the file; --set and its short flags override both. Raises ConfigError.
     """
     file: dict[str, str] = {}
     if options.config is not None:
@@ -129,7 +129,7 @@ def _listeners(texts: Sequence[str], is_secured: bool) -> str:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of all commands that are installed."""
+    """Return the argument parser of all installed commands."""
     top = argparse.ArgumentParser(
         prog="coordinator-server", description="A Kafka broker without a JVM, for one machine."
     )
@@ -183,7 +183,7 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--log-format", choices=("console", "json"), default="console")
     serve.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
     commands.add_parser("settings", help="print the table of settings")
-    if importlib.util.find_spec("pipeline") is not None:  # the image goes without
+    if importlib.util.find_spec("pipeline") is not None:  # the Docker image lacks the package
         commands.add_parser("pipeline", help="make tables of lag and health from an offsets log")
     commands.add_parser("protocol", help="show an API's declaration, or decode a hex dump")
     for tool in installed_tools():
@@ -194,14 +194,14 @@ def parser() -> argparse.ArgumentParser:
 
 
 def is_command(name: str) -> bool:
-    """Whether `coordinator-server NAME` or `coordinator-server --NAME` is one of ours."""
+    """Return whether `name` is a command, or one of the options --version, --help and -h."""
     if name[:1] == "-":
         return name in ("--version", "--help", "-h")
     return name in _COMMANDS
 
 
 def _describe_unknown_command(name: str) -> str:
-    """A mistyped command with the one that was probably meant; Kafka's script names count too."""
+    """Return the error for an unknown command, with the most similar command or Kafka script."""
     from difflib import get_close_matches  # only a typo needs it
 
     by_script = {script.name: script.command for script in SCRIPTS}
@@ -223,7 +223,7 @@ def _serve(options: argparse.Namespace) -> int:
         except ValueError as error:
             raise ConfigError(f"--http: {error}") from error
         control_token = _control_token(options.http_token_file, control)
-    # Imports make many objects and no garbage; `run` turns the collector on again.
+    # Imports create many objects and no garbage; `run` enables the garbage collector again.
     gc.disable()
     from coordinator_server.events.log import LOG
     from coordinator_server.events.vocabulary import LEVELS
@@ -247,7 +247,10 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def _control_token(path: str | None, address: tuple[str, int]) -> str | None:
-    """The token of the control server; None if it needs none. Raises ConfigError."""
+    """Return the token of the control server, or None if it listens on loopback without one.
+
+    Raises ConfigError.
+    """
     if path is not None:
         from coordinator_server.config.token_file import read_token
 
@@ -267,7 +270,7 @@ def _control_token(path: str | None, address: tuple[str, int]) -> str | None:
 
 
 def _pipeline(arguments: Sequence[str]) -> int:
-    """The pipeline's own command line; by name, as the server does not know the pipeline."""
+    """Run the pipeline's command line. Imports it by name: the server must not depend on it."""
     from importlib import import_module
 
     code: int = import_module("pipeline.command").main(arguments)
@@ -275,7 +278,7 @@ def _pipeline(arguments: Sequence[str]) -> int:
 
 
 def _protocol(arguments: Sequence[str]) -> int:
-    """`protocol show ...` and `protocol dump ...`, the tools of the protocol package."""
+    """Run `protocol show ...` or `protocol dump ...`, the tools of the protocol package."""
     prog = "coordinator-server protocol"
     tools = argparse.ArgumentParser(prog=prog, description="Look at messages and their bytes.")
     commands = tools.add_subparsers(dest="tool", required=True, metavar="TOOL")

@@ -1,9 +1,8 @@
 """The cluster in this process: one data directory, its topics, and N brokers that share them.
 
-`broker.count=N` gives N brokers with ports, connections, fetch sessions and group coordinators of
-their own, as clients see a real cluster. There is one log per partition, whichever broker leads it,
-so what moves when a broker stops is the right to lead (see `topics.leadership`), never data. One
-broker is the same thing with N = 1.
+With `broker.count=N` (default 1) each of the N brokers has its own ports, connections, fetch
+sessions and group coordinator, as in a real cluster. All brokers share one log per partition, so
+only leadership moves when a broker stops (see `topics.leadership`), never data.
 """
 
 from __future__ import annotations
@@ -66,17 +65,16 @@ if TYPE_CHECKING:
     HandlerOf = Callable[[ApiSpec, Authorizer | None], Handler[Broker]]
 
 FAILED_MAINTENANCE_DELAY_MS = 1000
-"""When maintenance goes on after an error that no log accounts for."""
+"""Delay before maintenance continues after an error outside any one log."""
 
 
 class Cluster:
-    """The brokers of the process: `start`, perhaps `listen`, and `stop` at the end; one event loop.
-
-    `brokers` are those that run, by id; `node_ids` are all. What is declared here is there once
-    the cluster is started. `clock` is the broker's time, `client_clock` the time that clients wait,
-    `machine_clock` that of sockets: one and the same unless `has_virtual_clock` (see
-    `control.advance`). Whoever changes the cluster or its time holds the lock `changing`.
-    `handler_of` finds what serves an API; `disk` is for tests.
+    """The brokers of the process: call `start`, optionally `listen`, and `stop` at the end.
+    `brokers` has the running brokers by id; `node_ids` has the ids of all. The attributes declared
+    in the class body exist only after `start`. `clock` is the broker's time, `client_clock` the
+    time of clients' waits, `machine_clock` the time of sockets: all the same clock unless
+    `has_virtual_clock` (see `control.advance`). Code that changes the cluster or its time must hold
+    the lock `changing`. `handler_of` returns the handler of an API; `disk` is for tests.
     """
 
     topics: TopicManager
@@ -127,7 +125,7 @@ class Cluster:
     # --- life -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Open the logs and begin to load the groups. Raises StorageError, ConfigError."""
+        """Open the logs and start loading the coordinators. Raises StorageError, ConfigError."""
         config, clock = self.config, self.clock
         logs = LogManager.open(
             self._disk or LocalDisk(durable=not config.ephemeral),
@@ -174,7 +172,7 @@ class Cluster:
         self._maintain()
 
     async def listen(self) -> tuple[Listener, ...]:
-        """Open the sockets; where the first broker listens. Raises StartError."""
+        """Open the sockets and return the addresses of the first broker. Raises StartError."""
         self._is_listening = True
         check_names(self.config)
         for node_id, broker in self.brokers.items():
@@ -185,7 +183,7 @@ class Cluster:
         return self.addresses(self.config.node_id)
 
     async def stop(self) -> None:
-        """Answer what is parked, close connections and logs; what was ephemeral is removed."""
+        """Answer parked requests, close connections and logs, and remove ephemeral data."""
         if self._maintenance_timer is not None:
             self._maintenance_timer.cancel()
         self.security.stop()
@@ -209,15 +207,15 @@ class Cluster:
 
     @property
     def controller_id(self) -> int:
-        """The broker that clients are told to be the controller; -1 when none runs."""
+        """The broker that clients see as the controller; -1 when no broker runs."""
         return next(iter(self.brokers), NOBODY)
 
     def endpoint(
         self, node_id: int, asked_id: int, connection: Connection
     ) -> BrokerEndpoint | None:
-        """Where a client that is connected to broker `asked_id` finds broker `node_id`.
+        """Return the address of broker `node_id` for a client that is connected to `asked_id`.
 
-        None if that broker does not have the listener that the client came in by.
+        None if broker `node_id` lacks the listener that the client is connected to.
         """
         address = self._address_book.find(connection, node_id, asked_id)
         if address is None:
@@ -230,17 +228,17 @@ class Cluster:
         return self._address_book.advertised_listeners(connection, node_id)
 
     def addresses(self, node_id: int) -> tuple[Listener, ...]:
-        """Where a broker listens, or will when it runs."""
+        """Return the addresses that a broker listens on while it runs."""
         return self._address_book.listeners[node_id]
 
     def connection_count(self, node_id: int) -> int:
-        """How many connections a broker has."""
+        """Return the number of connections of a broker."""
         return len(self._servers[node_id].connections) if node_id in self._servers else 0
 
     # --- changes at run time ----------------------------------------------------------------------
 
     async def stop_broker(self, node_id: int) -> None:
-        """Stop one broker as a controlled shutdown does: first others lead, then it is gone."""
+        """Stop one broker as in a controlled shutdown: move its leadership, then disconnect."""
         async with self.changing:
             broker = self.brokers.pop(node_id, None)
             if broker is None:
@@ -255,7 +253,7 @@ class Cluster:
                 await server.disconnect()
 
     async def start_broker(self, node_id: int) -> None:
-        """Start a broker that was stopped, where it listened before. Raises StartError."""
+        """Start a stopped broker on its previous addresses. Raises StartError."""
         async with self.changing:
             if node_id in self.brokers:
                 return
@@ -263,7 +261,7 @@ class Cluster:
             if self._is_listening:
                 try:
                     self._listen(broker)
-                except ConfigError as error:  # its certificates, which have changed since
+                except ConfigError as error:  # certificate files may have changed meanwhile
                     raise StartError(str(error)) from error
             broker.start()
             self.brokers = {
@@ -275,7 +273,7 @@ class Cluster:
             LOG.emit("broker.returned", broker=node_id, partitions_moved=moved)
 
     def _take_settings(self) -> Steps:
-        """Give the brokers the settings that have changed at run time."""
+        """Apply settings that have changed at run time to the brokers, in steps."""
         self.topics.settings_changed()
         for node_id, broker in self.brokers.items():
             broker.settings_changed()
@@ -285,21 +283,22 @@ class Cluster:
         yield from self._address_book.follow(self._servers)
 
     def move(self, topic: Topic, partition: Partition, node_id: int) -> None:
-        """Have a broker that runs lead a partition, and coordinate the groups in it."""
+        """Make a running broker the leader of a partition and the coordinator of its groups."""
         self.topics.leadership.move(topic, partition, node_id)
 
     async def reset(self, *, moves: bool = False) -> dict[str, int]:
-        """Remove all state that clients made, and their connections; return how much there was.
+        """Remove all state that clients created, and their connections; return what was removed.
 
-        Starts stopped brokers. With `moves` brokers listen at other ports, which former clients do
-        not know. The rest happens in one turn of the loop, connections first. Producer ids are not
-        given again. Clocks and the log level are as at the start. Raises StorageError, StartError.
+        The result counts topics, groups and connections. Stopped brokers are started. With `moves`
+        the brokers listen on other ports, so that former clients cannot reconnect. The removal
+        happens in one turn of the event loop, connections first. Producer ids are not reused.
+        Clocks and the log level return to their initial values. Raises StorageError, StartError.
         """
         for node_id in self.node_ids:
             await self.start_broker(node_id)
         async with self.changing:
             fresh = await self._listen_elsewhere() if moves else {}
-            while self.step_runner or self._flusher.is_checking:  # none may write after it
+            while self.step_runner or self._flusher.is_checking:  # they may still write
                 for server in self._servers.values():
                     server.connections.abort()
                 self._flusher.cancel_checks()
@@ -335,7 +334,7 @@ class Cluster:
         return told
 
     def explain_given_up(self, share_partition: SharePartition, records: GivenUpRecords) -> None:
-        """Have it told that a share group has given records up."""
+        """Publish an event for records that a share group has given up."""
         from coordinator_server.rebalances.given_up import given_up
 
         key = share_partition.key
@@ -347,7 +346,7 @@ class Cluster:
             self.journal.take(key.group_id, account)
 
     async def _listen_elsewhere(self) -> dict[int, tuple[SocketServer, tuple[Listener, ...]]]:
-        """A second server for each broker that listens, at free ports; not known to anybody yet."""
+        """Start a second server on free ports for each listening broker, not yet advertised."""
         servers = {node_id: self._socket_server(self.brokers[node_id]) for node_id in self._servers}
         fresh = {}
         try:
@@ -362,7 +361,7 @@ class Cluster:
         return fresh
 
     def _reset_clocks(self) -> None:
-        """Take the machine's time again, now that nothing in the cluster remembers another one."""
+        """Reset virtual clocks to the machine's time; no state with other times is left."""
         if self.clock is self.machine_clock:
             return
         from coordinator_server.clock.virtual_clock import VirtualClock
@@ -374,13 +373,13 @@ class Cluster:
         self.topics.clock_set_back(before_ms - self.clock.now_ms())
 
     def _on_moving(self, partition: Partition) -> None:
-        """Have groups write what was asked for before, while their broker still leads."""
+        """Have groups write pending requests while their broker is still the leader."""
         groups = self._groups_of(partition.leader_id)
         if partition.topic_name == OFFSETS_TOPIC and groups is not None:
             groups.emigrate(partition.index)
 
     def _on_moved(self, partition: Partition, before: int) -> None:
-        """Groups and transactional ids follow their partition; fetches are told where it is."""
+        """Move coordinator state with its partition, and complete fetches that wait for it."""
         old, new = (
             None if broker is None else broker.coordinator_of(partition.topic_name)
             for broker in map(self.brokers.get, (before, partition.leader_id))
@@ -394,18 +393,18 @@ class Cluster:
         self.fetch_purgatory.check_and_complete(partition)
 
     def _groups_of(self, node_id: int) -> GroupCoordinator | None:
-        """The groups of a broker that runs."""
+        """Return the group coordinator of a broker; None if the broker is stopped."""
         broker = self.brokers.get(node_id)
         return None if broker is None else broker.groups
 
     def transactions_of(self, node_id: int) -> TransactionCoordinator | None:
-        """The transactional ids of a broker that runs."""
+        """Return the transaction coordinator of a broker; None if the broker is stopped."""
         broker = self.brokers.get(node_id)
         return None if broker is None else broker.transactions
 
     @property
     def share_persister(self) -> LocalSharePersister:
-        """The way to the share coordinators, made when the first share group comes."""
+        """The client of the share coordinators, created with the first share group."""
         if self._share_persister is None:
             from coordinator_server.coordinator.share_persister import LocalSharePersister
 
@@ -417,7 +416,7 @@ class Cluster:
         return self._share_persister
 
     def _share_states_of(self, node_id: int) -> ShareCoordinator | None:
-        """The share partitions that a broker keeps the state of, if it runs."""
+        """Return the share coordinator of a broker; None if the broker is stopped."""
         broker = self.brokers.get(node_id)
         return None if broker is None else broker.share_states
 
@@ -425,21 +424,21 @@ class Cluster:
 
     @property
     def is_behind(self) -> bool:
-        """Whether requests that have come wait for the loop alone."""
+        """Whether received requests wait only for the event loop."""
         return any(server.connections.is_behind for server in self._servers.values())
 
     def hold_requests(self) -> None:
-        """Handle no more requests until `release_requests`."""
+        """Hold incoming requests until `release_requests`."""
         for server in self._servers.values():
             server.connections.hold()
 
     def release_requests(self) -> None:
-        """Handle what came meanwhile, and what is to come."""
+        """Handle the held requests, and future requests as they arrive."""
         for server in self._servers.values():
             server.connections.release()
 
     def busy_with(self, *, with_groups: bool) -> str:
-        """The work under way that no request asked for; "" if there is none."""
+        """Return the name of work in progress, such as "fetches"; "" if the cluster is idle."""
         if self.topics.is_in_maintenance:
             return "maintenance of the logs"
         if self._flusher.is_busy:
@@ -483,17 +482,17 @@ class Cluster:
         return self._own_directory.path
 
     def _maintain(self) -> None:
-        """Do a step of the logs' maintenance, and set the timer of the next one.
+        """Do one step of log maintenance and set the timer for the next step.
 
-        A step that fails ends its round, and no more than that: the next one comes.
+        A failing step ends its round; the next round still runs.
         """
         delay_ms = FAILED_MAINTENANCE_DELAY_MS
         try:
             delay_ms = self.topics.maintenance_step()
-        except OSError as error:  # such as no descriptor left for a module that is imported late
+        except OSError as error:  # such as no file descriptor left for a late import
             LOG.emit("log.failed", reason=f"maintenance is interrupted: {error}")
         finally:
-            # The pauses within a round are the machine's, the time between rounds is the broker's.
+            # Pauses within a round use the machine's clock, the time between rounds the broker's.
             is_working = self.topics.is_in_maintenance
             call = self.machine_clock.call_later if is_working else self.clock.call_maintenance
             self._maintenance_timer = call(delay_ms / 1000, self._maintain)

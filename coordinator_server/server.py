@@ -1,8 +1,8 @@
-"""The process: the order of starting and stopping, signals.
+"""The process: start, stop and signals.
 
-Start: the logs are opened, then the sockets listen, then `listening HOST:PORT` is printed, of the
-first broker. Stop (SIGTERM, SIGINT, SIGHUP): no new connections, what is parked is answered, the
-connections close, the logs close. A second signal ends the process at once.
+The start opens the logs, then the sockets, then prints `listening HOST:PORT` for each listener of
+the first broker. SIGTERM, SIGINT or SIGHUP stop the process: it accepts no new connections, answers
+parked requests, then closes the connections and the logs. A second signal ends it at once.
 """
 
 from __future__ import annotations
@@ -41,12 +41,11 @@ def run(
     watch_stdin: bool = False,
     ready_message: str | None = None,
 ) -> int:
-    """Serve until a signal comes, or until standard input ends where that is watched.
+    """Serve until a signal, or with `watch_stdin` the end of standard input; return the exit code.
 
-    `control` is the address of the control server, if wanted, and `control_token` what its clients
-    have to know; `ready_message` a line to print when
-    the broker listens, after those with its addresses. Returns the exit code; raises StartError,
-    ConfigError.
+    `control` is the address of the control server, None for no control server, and `control_token`
+    the token that its clients must send. `ready_message` is printed after the addresses once the
+    broker listens. Raises StartError, ConfigError.
     """
     raise_limit()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -57,7 +56,7 @@ def run(
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     try:
         import uvloop
-    except ImportError:  # not there on Windows
+    except ImportError:  # uvloop does not exist for Windows
         return asyncio.new_event_loop
     return uvloop.new_event_loop
 
@@ -79,7 +78,7 @@ async def _serve(
         raise StartError(str(error)) from error
     control_server, control_address = None, ""
     try:
-        stop = _stop_on_signal()  # first: whoever is served may end it
+        stop = _stop_on_signal()  # before listening: a client may signal the process
         addresses = await cluster.listen()
         if control is not None:
             from coordinator_server.control.http import ControlServer
@@ -88,14 +87,14 @@ async def _serve(
             control_address = await control_server.start(*control)
         if watch_stdin:
             _stop_at_end_of_stdin(stop)
-        # What exists now lives as long as the process: the collector need not look at it again.
+        # Objects that exist now live as long as the process, so the collector can skip them.
         gc.freeze()
         gc.callbacks.append(CollectionTimer())
         gc.enable()
         for listener in addresses:
             _announce(f"listening {listener.address}")
         if watch_stdin and control_server is not None:
-            _announce(f"control {control_address}")  # for who holds the other end
+            _announce(f"control {control_address}")  # for the process that holds stdin
         if ready_message is not None:
             _announce(ready_message)
         if config.ignored:
@@ -117,7 +116,7 @@ async def _serve(
 
 
 def _doubts(cluster: Cluster) -> list[str]:
-    """Return warnings about settings that are allowed and probably not meant so."""
+    """Return warnings about settings that are valid but probably unintended."""
     config = cluster.config
     doubts = authorizer_doubts(
         config.text("authorizer.class.name"),
@@ -144,16 +143,16 @@ def _doubts(cluster: Cluster) -> list[str]:
 
 
 def _announce(line: str) -> None:
-    """Print a line at once. The broker serves whether or not its output can be written."""
+    """Print a line and flush. Errors are ignored: the broker runs on without its output."""
     with suppress(OSError):
         print(line, flush=True)
 
 
 def _stop_on_signal() -> asyncio.Future[str]:
-    """A future that the first of these signals resolves; the second one ends the process.
+    """Return a future that the first stop signal resolves; a second signal ends the process.
 
-    SIGTERM, SIGINT, and SIGHUP as in Java, unless nohup has it ignored. On Windows Ctrl-C and
-    Ctrl-Break.
+    Stop signals are SIGTERM, SIGINT and, unless nohup ignores it, SIGHUP (as in Java), and Ctrl-C
+    and Ctrl-Break on Windows.
     """
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[str] = loop.create_future()
@@ -178,9 +177,9 @@ def _stop_on_signal() -> asyncio.Future[str]:
 
 
 def _stop_at_end_of_stdin(stop: asyncio.Future[str]) -> None:
-    """Resolve `stop` when the process at the other end of standard input ends, by SIGKILL too.
+    """Resolve `stop` when the process that holds standard input ends, even by SIGKILL.
 
-    What comes in before is taken and forgotten. Raises StartError when it cannot be watched.
+    Input is discarded. Raises StartError when standard input cannot be watched.
     """
     loop = asyncio.get_running_loop()
     stdin = 0
@@ -208,7 +207,7 @@ def _stop_at_end_of_stdin(stop: asyncio.Future[str]) -> None:
 
     try:
         loop.add_reader(stdin, on_readable)
-    except NotImplementedError:  # Windows' loop can watch no pipe
+    except NotImplementedError:  # the Windows event loop cannot watch pipes
         Thread(target=read_to_end, name="stdin", daemon=True).start()
     except OSError as error:
         reason = "standard input has to be a pipe, a socket or a terminal"

@@ -1,4 +1,4 @@
-"""Long work in steps: generators that yield where other work may run in between."""
+"""Long work as generators that yield where the event loop may run other work."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import TypeVar
 
 T = TypeVar("T")
 Steps = Generator[None, None, None]
-"""Work that other work may run in between: a step ends with each `yield`."""
+"""A generator that does long work; each `yield` ends a step."""
 Computation = Generator[None, None, T]
-"""Steps that return what they have computed."""
+"""Steps that return a result."""
 
 
 def run_all(steps: Computation[T]) -> T:
-    """Work through `steps` at once, and return what they return."""
+    """Run all steps without a pause and return their result."""
     while True:
         try:
             next(steps)

@@ -1,1 +1,1 @@
-"""Topics and partitions on top of the logs: names, configs, sessions, purgatory, producer ids."""
+"""Topics and partitions on top of the logs: names, configs, leadership, producer ids."""

@@ -1,5 +1,6 @@
-"""Checks of replicas that a request places by hand, with the texts of Kafka's
-ReplicationControlManager. In steps: such lists may be long.
+"""Checks of manual replica assignments, with the texts of Kafka's ReplicationControlManager.
+
+The checks run in steps, because assignments may be long.
 """
 
 from collections.abc import Collection, Generator, Iterable, Sequence
@@ -8,7 +9,7 @@ Check = Generator[None, None, str | None]
 
 
 def replicas_error(placed: Iterable[Collection[int]], brokers: frozenset[int]) -> Check:
-    """Why partitions cannot lie on these brokers; None when they can."""
+    """Return the error of the first invalid replica list in `placed`; None if all are valid."""
     for broker_ids in placed:
         if not broker_ids:
             return "The manual partition assignment includes an empty replica list."
@@ -16,7 +17,7 @@ def replicas_error(placed: Iterable[Collection[int]], brokers: frozenset[int]) -
         wrong: int | None = None
         for broker_id in broker_ids:
             if broker_id not in brokers or broker_id in seen:
-                # Kafka checks them in ascending order.
+                # Kafka checks broker ids in ascending order and reports the first wrong id.
                 wrong = broker_id if wrong is None else min(broker_id, wrong)
             else:
                 seen.add(broker_id)
@@ -35,7 +36,7 @@ def replicas_error(placed: Iterable[Collection[int]], brokers: frozenset[int]) -
 def new_topic_error(
     assignments: Sequence[tuple[int, Collection[int]]], brokers: frozenset[int]
 ) -> Check:
-    """Why a new topic cannot have these assignments of (partition, broker ids)."""
+    """Return the error of a new topic's (partition, broker ids) pairs; None if they are valid."""
     partitions: set[int] = set()
     for partition, broker_ids in assignments:
         if partition in partitions:

@@ -1,7 +1,7 @@
-"""Dicts for requests that may name millions of things.
+"""Dicts for requests that may have millions of entries.
 
-One dict of millions takes too long at once when it has to be rehashed to grow, and when it is
-freed. These are cut into shards that stay small.
+Rehashing or freeing a dict of that size blocks the event loop for too long. The dicts here consist
+of small shards.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SHARDS = 1024
 
 
 class ShardedDict(Generic[K, V]):
-    """A dict in shards, without an order."""
+    """A dict in shards. It keeps no order of the keys."""
 
     __slots__ = ("_shards",)
 
@@ -29,15 +29,15 @@ class ShardedDict(Generic[K, V]):
         self._shards: defaultdict[int, dict[K, V]] = defaultdict(dict)
 
     def setdefault(self, key: K, value: V) -> V:
-        """As in a dict."""
+        """Like `dict.setdefault`."""
         return self._shards[hash(key) % _SHARDS].setdefault(key, value)
 
     def pop(self, key: K, default: V) -> V:
-        """As in a dict."""
+        """Like `dict.pop`."""
         return self._shards[hash(key) % _SHARDS].pop(key, default)
 
     def clear(self) -> Steps:
-        """Forget everything, in steps."""
+        """Remove all entries, in steps."""
         while self._shards:
             self._shards.popitem()
             yield
@@ -49,7 +49,7 @@ class Counts(ShardedDict[K, int]):
     __slots__ = ()
 
     def add(self, key: K) -> int:
-        """Count a key once more; how often it was added."""
+        """Add a key and return how often it was added so far."""
         shard = self._shards[hash(key) % _SHARDS]
         count = shard[key] = shard.get(key, 0) + 1
         return count

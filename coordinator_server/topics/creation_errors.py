@@ -1,7 +1,7 @@
-"""Why internal topics of streams applications could not be created, for a while.
+"""A cache of errors from creating the internal topics of streams groups.
 
-Members heartbeat all the time: a topic that cannot be created is not tried again with each of them,
-and they are told why. Source: Kafka's ExpiringErrorCache and DefaultAutoTopicCreationManager.
+While an error is cached, heartbeats do not retry the creation and report the error to the member.
+Source: Kafka's ExpiringErrorCache and DefaultAutoTopicCreationManager.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 _CAPACITY = 1000
-"""More errors than this are not kept: those that would be forgotten next go first."""
+"""The largest number of cached errors; errors that would expire first are evicted first."""
 
 
 class CreationErrors:
-    """The last error of each topic, and the topics that are being created right now."""
+    """The last error of each topic, and the topics that are being created."""
 
     def __init__(self) -> None:
         self._errors: dict[str, tuple[int, str]] = {}
         self._under_way: set[str] = set()
 
     def of(self, names: Iterable[str], now_ms: int) -> dict[str, str]:
-        """The errors that still count, by topic."""
+        """Return the errors that have not expired, by topic name."""
         found: dict[str, str] = {}
         for name in names:
             until_ms, message = self._errors.get(name, (0, ""))
@@ -29,13 +29,13 @@ class CreationErrors:
         return found
 
     def begin(self, names: Iterable[str], now_ms: int) -> set[str]:
-        """Which of these topics may be tried now; `end` has to follow."""
+        """Return the topics to create now and mark them as being created. Call `end` afterwards."""
         begun = {one for one in names if one not in self._under_way and not self.of([one], now_ms)}
         self._under_way |= begun
         return begun
 
     def end(self, names: set[str], errors: dict[str, str], until_ms: int) -> None:
-        """They are created, but for those with `errors`, which count until `until_ms`."""
+        """End the creation of these topics. `errors`, by topic name, expire at `until_ms`."""
         self._under_way -= names
         for name, message in errors.items():
             self._errors[name] = until_ms, message

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from coordinator_server.config.config import Config
 
 _SETTING = "create.topics"
-_MAX_PARTITIONS = 10_000  # of one topic that CreateTopics creates
+_MAX_PARTITIONS = 10_000  # the limit of CreateTopics for one topic
 _TOPIC = re.compile(
     r"(?P<name>[^:]*):(?P<partitions>[0-9]+):(?P<factor>[0-9]+)(?::(?P<policy>[^:\s]*))?"
     r"(?P<configs>(?:\s+--config[=\s]\s*[^=\s]+=\S*)*)\s*"
@@ -26,7 +26,7 @@ _CONFIG = re.compile(r"--config[=\s]\s*([^=\s]+)=(\S*)")
 
 
 class InitialTopic(NamedTuple):
-    """One topic to create; `factor` is the replication factor that the setting asks for."""
+    """A topic of create.topics; `factor` is the replication factor in the setting."""
 
     name: str
     partitions: int
@@ -53,7 +53,7 @@ def parse_initial_topics(config: Config) -> list[InitialTopic]:
 
 
 def initial_topic_doubts(config: Config) -> list[str]:
-    """Return a warning about topics that ask for more replicas than there are brokers."""
+    """Return a warning about topics whose replication factor exceeds the number of brokers."""
     count = config.integer("broker.count")
     names = [topic.name for topic in parse_initial_topics(config) if topic.factor > count]
     if not names:
@@ -65,7 +65,7 @@ def initial_topic_doubts(config: Config) -> list[str]:
 
 
 def refuse(config: Config, problem: str) -> NoReturn:
-    """Raise ConfigError with the problem, naming the setting as the user did."""
+    """Raise ConfigError with the problem and the name by which the user gave the setting."""
     raise ConfigError(f"{_written_as(config)}: {problem}")
 
 

@@ -1,9 +1,10 @@
 """Which broker leads which partition, and what changes when a broker stops or starts.
 
-The brokers of one process share one data directory, so a replica is no copy of the data: it is the
-right to lead. All replicas whose broker runs are in sync. As with Kafka's controller, every change
-of a leader, also to none, is a new leader epoch; partitions whose last replica has stopped are
-offline until one of them starts. A broker that comes back leads only what was offline.
+The brokers of one process share one data directory, so a replica is not a copy of the data but the
+right to lead the partition. All replicas on running brokers are in sync. As with Kafka's
+controller, every change of the leader, also to none, starts a new leader epoch. A partition is
+offline while no broker of its replicas runs. A returning broker leads only partitions that were
+offline.
 """
 
 from __future__ import annotations
@@ -25,35 +26,36 @@ NOBODY = -1
 
 Keep = Callable[[Iterable["Topic"]], None]
 Moving = Callable[["Partition"], None]
-"""Gets a partition that its leader is about to lose, while that leader can still append."""
+"""Called with a partition whose leader is about to change, while the old one can still append."""
 Moved = Callable[["Partition", int], None]
-"""Gets a partition that has a new leader epoch, and the id of the leader before (-1: none)."""
+"""Called with a partition that has a new leader epoch, and the previous leader (-1: none)."""
 
 
 class Leadership:
-    """The table of leaders; the entries stand in the partitions themselves.
+    """Elects leaders and places replicas. The leader and replicas are stored in each `Partition`.
 
-    `node_ids` are all brokers of the process, `keep` writes changed topics to the disk. `on_moved`
-    is called for each moved partition. `on_moving` is called before it when the leader before runs
-    on, which is so unless its broker stops.
+    `node_ids` are all brokers of the process; `keep` writes changed topics to disk. `on_moved` is
+    called for each partition that gets a new leader epoch. `on_moving` is called before that change
+    if the partition has a different leader whose broker is not being stopped.
     """
 
     def __init__(self, node_ids: tuple[int, ...], keep: Keep) -> None:
         self.node_ids = node_ids
         self.running = set(node_ids)
         self.registered = frozenset(node_ids)
-        """Where replicas may be placed: all brokers but those that a client has unregistered."""
+        """Brokers that replicas may be placed on: all except those that clients unregistered."""
         self.controller_epoch = 1
-        """Rises when another broker is the controller: the first one that runs."""
+        """Rises when the controller changes. The controller is the first running broker."""
         self.on_moved: list[Moved] = []
         self.on_moving: list[Moving] = []
         self._keep = keep
 
     def place(self, name: str, index: int, factor: int) -> tuple[int, ...]:
-        """Replicas of a new partition: spread evenly, the same each time, running brokers first.
+        """Return the replicas of a new partition; the first replica is the preferred leader.
 
-        The partitions of a topic go round; where a topic begins depends on its name. Each second
-        time round the followers stand the other way, so that they spread as well.
+        The placement is round-robin from a broker that depends on the topic name, so it is even and
+        repeatable. Followers are in reverse order in every second round, to spread them as well.
+        Running brokers come before stopped ones.
         """
         count = len(self.node_ids)
         if count == 1:
@@ -69,13 +71,13 @@ class Leadership:
         return (leader, *followers, *spare)[: min(factor, count)]
 
     def elect(self, replicas: Iterable[int]) -> int:
-        """The first replica whose broker runs, or NOBODY."""
+        """Return the first replica whose broker runs, or NOBODY."""
         return next((one for one in replicas if one in self.running), NOBODY)
 
     def at_creation(
         self, name: str, factor: int, indexes: range, places: Mapping[int, Iterable[int]] | None
     ) -> tuple[PartitionLeadership, ...]:
-        """The leadership of new partitions; `places` are replicas chosen by an administrator."""
+        """Return the leadership of new partitions; `places` has manually assigned replicas."""
         if len(self.node_ids) == 1:  # a topic may have very many partitions
             return (PartitionLeadership(self.elect(self.node_ids), 0, self.node_ids),) * len(
                 indexes
@@ -87,9 +89,10 @@ class Leadership:
         return tuple(found)
 
     def at_start(self, record: TopicRecord, factor: int) -> tuple[PartitionLeadership, ...]:
-        """The leadership of a topic that is on the disk: as it was, if these brokers still exist.
+        """Return the leadership of a stored topic when the process starts.
 
-        `factor` is that of topics of which nothing is recorded.
+        Replicas on brokers that no longer exist are dropped, and unfinished reassignments are
+        finished. `factor` is the replication factor of partitions without stored leadership.
         """
         found = []
         for index in range(record.partition_count):
@@ -99,7 +102,7 @@ class Leadership:
                 continue
             leader_id, leader_epoch, recorded, _, removing = record.leadership[index]
             known = tuple(one for one in recorded if one in self.node_ids)
-            # All brokers run, so that every reassignment is finished.
+            # All brokers run after a start, so every reassignment can be finished.
             replicas = tuple(one for one in known if one not in removing) or known
             if leader_id not in replicas:
                 replicas = replicas or self.place(record.name, index, 1)
@@ -116,16 +119,16 @@ class Leadership:
     # --- changes ----------------------------------------------------------------------------------
 
     def stop_node(self, node_id: int, topics: Iterable[Topic]) -> int:
-        """Have others lead what this broker led; how many partitions that were."""
+        """Move leadership off a stopping broker; return the number of partitions moved."""
         before = self._controller_id
         self.running.discard(node_id)
         self.controller_epoch += self._controller_id != before
         return self._elect_anew(topics, node_id)
 
     def start_node(self, node_id: int, topics: Iterable[Topic]) -> int:
-        """Let this broker lead what is offline and has a replica there; how many these are.
+        """Elect a starting broker for its offline partitions; return the number of partitions.
 
-        Reassignments that waited for its replica are finished.
+        Reassignments that waited for a replica on this broker are finished.
         """
         before = self._controller_id
         self.running.add(node_id)
@@ -142,9 +145,10 @@ class Leadership:
         self.registered -= {node_id}
 
     def move(self, topic: Topic, partition: Partition, node_id: int) -> None:
-        """Let a running broker lead a partition.
+        """Make a running broker the leader of a partition.
 
-        One that has no replica gets that of the leader, as in a reassignment.
+        If the broker has no replica of the partition, it takes over the leader's replica, as in a
+        reassignment.
         """
         assert node_id in self.running, node_id
         before = partition.leader_id
@@ -159,40 +163,41 @@ class Leadership:
         self._lead(partition, node_id)
         self._keep_or_log([topic])
 
-    # --- reassignments and elections that a client asks for ---------------------------------------
+    # --- reassignments and elections that clients request -----------------------------------------
     #
-    # They are written to the disk by TopicManager.keep_leaders. Source: ReplicationControlManager,
+    # TopicManager.keep_leaders writes the changes to disk. Source: ReplicationControlManager,
     # PartitionReassignmentReplicas, PartitionReassignmentRevert and PartitionChangeBuilder.
 
     def reassign(self, partition: Partition, target: tuple[int, ...]) -> bool:
-        """Place a partition on the brokers of `target`; return whether that changes anything.
+        """Reassign a partition to the brokers of `target`; return whether anything changed.
 
-        It is done at once if all of them run. Otherwise the partition keeps the replicas of before
-        as well, until they do.
+        If all target brokers run, the reassignment is finished at once. Otherwise the partition
+        also keeps its previous replicas until they do.
         """
         current = partition.replicas
         adding = tuple(sorted(set(target).difference(current)))
         removing = tuple(sorted(set(current).difference(target)))
         before = partition.reassignment or Reassignment()
-        # A set that the new target leaves empty stays what it was, as in Kafka.
+        # If the new target adds (or removes) no replicas, the previous set is kept, as in Kafka.
         wanted = Reassignment(adding or before.adding, removing or before.removing)
         return self._place(partition, (*target, *removing), wanted)
 
     def is_unclean_to_cancel(self, partition: Partition) -> bool:
-        """Return whether no replica is in sync but those that the reassignment adds."""
+        """Return whether only replicas that the reassignment adds are in sync."""
         assert partition.reassignment is not None
         return not self._in_sync(partition).difference(partition.reassignment.adding)
 
     def cancel(self, partition: Partition) -> None:
-        """Give a partition the replicas that it had before its unfinished reassignment."""
+        """Cancel a reassignment: restore the replicas that the partition had before it."""
         assert partition.reassignment is not None
         original = _without(partition, partition.reassignment.adding)
         self._place(partition, original, Reassignment())
 
     def candidate(self, partition: Partition, *, is_unclean: bool) -> int:
-        """Return the replica that an election would have lead, or NOBODY.
+        """Return the leader that an election would choose, or NOBODY.
 
-        That is the preferred one, or, in an unclean election, any whose broker runs.
+        The candidate is the preferred replica if it is in sync. An unclean election takes the first
+        replica whose broker runs.
         """
         if is_unclean:
             return self.elect(partition.replicas)
@@ -200,12 +205,15 @@ class Leadership:
         return preferred if preferred in self._in_sync(partition) else NOBODY
 
     def lead(self, partition: Partition, node_id: int) -> None:
-        """Have the candidate of an election lead."""
+        """Make the candidate of an election the leader."""
         self._lead(partition, node_id)
         self._finish_reassignment(partition)
 
     def _place(self, partition: Partition, replicas: tuple[int, ...], wanted: Reassignment) -> bool:
-        """Give a partition these replicas, and finish the reassignment if it can be finished."""
+        """Set the replicas and reassignment of a partition; return whether anything changed.
+
+        The reassignment is finished if all its replicas are in sync.
+        """
         in_sync = self._in_sync(partition, replicas)
         kept = tuple(one for one in replicas if one not in wanted.removing)
         reassignment = None
@@ -226,7 +234,10 @@ class Leadership:
         return True
 
     def _in_sync(self, partition: Partition, replicas: Iterable[int] | None = None) -> set[int]:
-        """The replicas that can lead: all whose brokers run, once there is a leader to follow."""
+        """Return the in-sync replicas: all on running brokers.
+
+        Without a leader, replicas that a reassignment adds are not in sync.
+        """
         if replicas is None:
             replicas = partition.replicas
         if partition.leader_id == NOBODY:
@@ -235,7 +246,7 @@ class Leadership:
         return self.running.intersection(replicas)
 
     def _finish_reassignments(self, topic: Topic) -> bool:
-        """Finish those that can be finished now; return whether there are any."""
+        """Finish all reassignments of a topic that can be finished; return whether any could."""
         unfinished = [one for one in topic.partitions if one.reassignment is not None]
         return sum(self._finish_reassignment(one) for one in unfinished) > 0
 
@@ -244,7 +255,7 @@ class Leadership:
         return self._place(partition, partition.replicas, wanted)
 
     def _lead(self, partition: Partition, node_id: int) -> None:
-        """Give a partition a new leader epoch; its leader may be the one of before."""
+        """Begin a new leader epoch with this leader, who may be the current leader."""
         before = partition.leader_id
         if before not in (node_id, NOBODY):
             for announce in self.on_moving:
@@ -253,7 +264,7 @@ class Leadership:
         self._announce(partition, before)
 
     def _elect_anew(self, topics: Iterable[Topic], leader_id: int) -> int:
-        """A new leader for everything that `leader_id` leads."""
+        """Elect new leaders for the partitions of `leader_id`; return the number of changes."""
         changed: list[Topic] = []
         moved: list[tuple[Partition, int]] = []
         for topic in topics:
@@ -278,11 +289,11 @@ class Leadership:
         try:
             self._keep(topics)
         except StorageError as error:
-            # Who leads counts as of now; only the next start might not know it.
+            # The change is in effect; it is only lost if the process restarts.
             LOG.emit("log.failed", reason=f"who leads cannot be kept: {error}")
 
     def _announce(self, partition: Partition, before: int) -> None:
-        """Tell everybody of a new leader epoch."""
+        """Log a new leader epoch and call the `on_moved` listeners."""
         if LOG.debug:
             LOG.emit(
                 "leader.elected",
@@ -296,5 +307,5 @@ class Leadership:
 
 
 def _without(partition: Partition, node_ids: tuple[int, ...]) -> tuple[int, ...]:
-    """The replicas of a partition but for these."""
+    """Return the replicas of a partition without these brokers."""
     return tuple(one for one in partition.replicas if one not in node_ids)

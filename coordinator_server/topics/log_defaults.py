@@ -1,7 +1,7 @@
-"""The defaults of logs: each log has those of the broker that leads its partition.
+"""Log defaults: each log uses the settings of the broker that leads its partition.
 
-The brokers of a process share their logs. A config that was set for one of them at run time holds
-for the partitions that this broker leads, as in a cluster whose brokers have logs of their own.
+The brokers of a process share their logs. A dynamic config of one broker applies to the partitions
+that this broker leads, as if each broker had logs of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class LogDefaults:
-    """Keeps the logs of `logs` at the settings of the brokers, which are given by id."""
+    """Applies broker settings to the logs of `logs`; `configs` has the settings by broker id."""
 
     def __init__(self, logs: LogManager, configs: Mapping[int, Config]) -> None:
         self._logs = logs
@@ -33,14 +33,14 @@ class LogDefaults:
                 pass
 
     def lead_by(self, topics: TopicManager) -> None:
-        """Take leaders from `topics`, once there are several brokers and they differ."""
+        """With several brokers, choose the defaults of each log by its leader in `topics`."""
         self._topics = topics
         if len(self._configs) > 1:
             self._logs.defaults_of = self._of
             topics.leadership.on_moved.append(self._moved)
 
     def follow(self) -> Steps:
-        """Give open logs the settings that hold now, in steps."""
+        """Apply the current settings to open logs, in steps."""
         if self._take():
             yield from self._logs.reconfigure()
 

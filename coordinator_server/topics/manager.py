@@ -1,8 +1,8 @@
 """TopicManager: the topics of the broker and their partitions, by name and by id.
 
-The log manager keeps topics on the disk; here is what clients may do to them: which names and
-configs a new topic may have, how topics come into being unasked, who is told of that, and the
-wake-up of fetches after an append. Who leads a partition is decided in `leadership`.
+The log manager stores topics on disk. This module checks, creates, changes and deletes topics for
+clients, creates topics automatically, and notifies listeners and waiting fetches of changes.
+Leaders are elected in `leadership`.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from storage.topic_settings import INTERNAL_TOPIC_CONFIGS
 CreationError = tuple[ErrorCode, str]
 
 MAX_RECORDS_PER_REQUEST = 10_000
-"""Kafka's MAX_RECORDS_PER_USER_OP: what one request may change, in records of its metadata log.
+"""The limit of changes per request, in records of Kafka's metadata log (MAX_RECORDS_PER_USER_OP).
 
-There is one for each topic, each partition and each config.
+Each topic, each partition and each config counts as one record.
 """
 
 TOO_MANY_RECORDS = "Unable to perform excessively large batch operation."
@@ -68,15 +68,15 @@ _COORDINATOR_TOPICS = {
         },
     ),
 }
-"""The topics of coordinators, with the settings that they are created by: partitions, replicas, and
-those that give configs their values."""
+"""Coordinator topics with the settings for their creation: the setting of the partition count, the
+setting of the replication factor, and the settings of topic configs."""
 
 
 DeletionListener = Callable[[Mapping[str, Topic]], None]
 
 
 def new_topic_id() -> bytes:
-    """A random UUID (version 4) whose text does not begin with a dash, as Kafka's randomUuid."""
+    """Return a random UUID (version 4) whose text begins with no dash (Kafka's randomUuid)."""
     topic_id = bytearray(os.urandom(16))
     topic_id[0] &= 0x7F
     topic_id[6] = topic_id[6] & 0x0F | 0x40
@@ -85,19 +85,19 @@ def new_topic_id() -> bytes:
 
 
 class LeaderResult(Protocol):
-    """The answer for a partition whose leader was to change."""
+    """The part of a response about a partition whose leader or replicas were to change."""
 
     error_code: int
     error_message: str | None
 
 
 class TopicManager:
-    """All topics. `changed` is called with each partition that was appended to or deleted.
+    """All topics of the process.
 
-    The callables of `on_deleted` get the topics that one request has deleted, by name, when these
-    cannot be found any more.
-    `node_ids` are the brokers of the process; replicas are placed on all of them. `timer_s` is for
-    `MaintenanceScheduler`.
+    `changed` is called with each partition after an append, a deletion of records or its own
+    deletion. `node_ids` are the brokers of the process. `timer_s` is for `MaintenanceScheduler`.
+    The callbacks in `on_deleted` get the topics that one request has deleted, by name, after they
+    are removed from this object.
     """
 
     def __init__(
@@ -138,51 +138,54 @@ class TopicManager:
 
     @property
     def broker_ids(self) -> frozenset[int]:
-        """The brokers that replicas may be placed on."""
+        """The brokers that replicas can be placed on."""
         return self.leadership.registered
 
     # --- finding ----------------------------------------------------------------------------------
 
     def topic(self, name: str) -> Topic | None:
-        """The topic of this name."""
+        """Return the topic with this name, or None."""
         return self._by_name.get(name)
 
     def topic_by_id(self, topic_id: bytes) -> Topic | None:
-        """The topic of this id (16 bytes)."""
+        """Return the topic with this id (16 bytes), or None."""
         return self._by_id.get(topic_id)
 
     def partition(self, name: str, index: int) -> Partition | None:
-        """One partition of the topic of this name."""
+        """Return one partition of the topic with this name, or None."""
         topic = self._by_name.get(name)
         if topic is None or not 0 <= index < len(topic.partitions):
             return None
         return topic.partitions[index]
 
     def partition_count(self, name: str) -> int:
-        """How many partitions a topic has; 0 when there is no such topic."""
+        """Return the number of partitions of a topic, 0 for an unknown topic."""
         topic = self._by_name.get(name)
         return 0 if topic is None else len(topic.partitions)
 
     def log(self, name: str, index: int) -> PartitionLog:
-        """The log of a partition that is known to exist."""
+        """Return the log of an existing partition. Raises StorageError as `Partition.log` does."""
         return self._by_name[name].partitions[index].log
 
     def open_logs(self) -> list[PartitionLog]:
-        """The logs that are open: all that were read or written since the start."""
+        """Return the open logs: all that were read or written since the start."""
         return self._logs.open_logs()
 
     def all_topics(self) -> Iterator[Topic]:
-        """Every topic, in no order that means anything."""
+        """Return all topics, in no particular order."""
         return iter(tuple(self._by_name.values()))
 
     def listed_topics(self) -> Iterator[Topic]:
-        """Return the topics of a listing of all topics, in no order (see UNLISTED_TOPICS)."""
+        """Return all topics except UNLISTED_TOPICS, in no particular order.
+
+        With `group.events.listed` no topic is left out.
+        """
         return (one for one in self.all_topics() if one.name not in self._unlisted)
 
     # --- changing ---------------------------------------------------------------------------------
 
     def creation_error(self, name: str) -> CreationError | None:
-        """Why no topic of this name can be created, as (code, text of Kafka); None when one can."""
+        """Return why this topic cannot be created, as (code, Kafka's text); None if it can."""
         message = name_error(name)
         if message is not None:
             return ErrorCode.INVALID_TOPIC_EXCEPTION, message
@@ -204,18 +207,19 @@ class TopicManager:
         factor: int | None = None,
         places: Mapping[int, Iterable[int]] | None = None,
     ) -> Topic:
-        """A topic that does not exist before `add`.
+        """Return a new topic, to be created with `add`.
 
-        `factor` replicas per partition, or those of `places` (partition -> broker ids).
+        `factor` is the replication factor; `places` (partition -> broker ids) has manually assigned
+        replicas and takes precedence.
         """
         factor = factor or self._default_factor(name)
         leadership = self.leadership.at_creation(name, factor, range(partition_count), places)
         return self._topic(name, new_topic_id(), dict(configs), leadership)
 
     def add(self, topics: Iterable[Topic]) -> Generator[None, None, dict[str, CreationError]]:
-        """Create topics with one write. Returns why some cannot be created, by name.
+        """Create topics with one write; return the errors of topics that were not created, by name.
 
-        They exist after the first step, which raises StorageError: none is created then.
+        The topics exist after the first step. If that step raises StorageError, none is created.
         """
         errors: dict[str, CreationError] = {}
         added: list[Topic] = []
@@ -245,14 +249,14 @@ class TopicManager:
         configs: Mapping[str, str],
         factor: int | None = None,
     ) -> Topic:
-        """Create one topic that `creation_error` has nothing against. Raises StorageError."""
+        """Create one topic. `creation_error` must return None for it. Raises StorageError."""
         topic = self.new_topic(name, partition_count, configs, factor)
         errors = run_all(self.add([topic]))
         assert not errors, errors
         return topic
 
     def create_internal(self, name: str) -> Topic:
-        """Create a topic of coordinators, if it is not there yet. Raises StorageError."""
+        """Return a coordinator topic, created if it does not exist. Raises StorageError."""
         topic = self._by_name.get(name)
         if topic is not None:
             return topic
@@ -264,8 +268,8 @@ class TopicManager:
     def create_initial(self) -> None:
         """Create the topics of create.topics that do not exist. Raises ConfigError, StorageError.
 
-        They get their replication factor, or as many replicas as there are brokers. None is created
-        if one is refused.
+        The replication factor is limited to the number of brokers. If one topic is invalid, none is
+        created.
         """
         if self._config.optional_text("create.topics") is None:
             return
@@ -285,12 +289,11 @@ class TopicManager:
     def auto_create(
         self, names: Sequence[str], may_create: Callable[[int], bool] = lambda _: True
     ) -> Steps:
-        """Create topics that a client has asked for, if the broker's settings allow that.
+        """Create topics that a client has requested, if auto.create.topics.enable is set.
 
-        `may_create` is asked about the partitions of each.
-
-        What cannot be created stays unknown; the client is not told why, as in Kafka. That goes for
-        all topics of a request that would create too many.
+        `may_create(partition_count)` is called for each topic and can prevent its creation. Errors
+        are not reported to the client, as in Kafka; it sees an unknown topic. If a request would
+        create more than MAX_RECORDS_PER_REQUEST topics and partitions, none is created.
         """
         partition_count = self._config.integer("num.partitions")
         if not self._auto_create or len(names) * (1 + partition_count) > MAX_RECORDS_PER_REQUEST:
@@ -310,15 +313,15 @@ class TopicManager:
     def placed(
         self, topic: Topic, partition_count: int, places: Mapping[int, Iterable[int]] | None = None
     ) -> Leaderships:
-        """The leadership of the partitions that a topic lacks to `partition_count`."""
+        """Return the leadership of partitions that extend a topic to `partition_count`."""
         factor = len(topic.partitions[0].replicas)
         added = range(len(topic.partitions), partition_count)
         return self.leadership.at_creation(topic.name, factor, added, places)
 
     def add_partitions(self, added: Mapping[Topic, Leaderships]) -> Steps:
-        """Give topics more partitions, with one write.
+        """Add partitions to topics, with one write.
 
-        They exist after the first step, which raises StorageError: there are no more then.
+        The partitions exist after the first step. If that step raises StorageError, none is added.
         """
         steps = self._logs.change_topics(
             [self._record(topic, leadership) for topic, leadership in added.items()]
@@ -333,10 +336,10 @@ class TopicManager:
             yield
 
     def set_configs(self, configs: Mapping[Topic, Mapping[str, str]]) -> Steps:
-        """Give topics these valid configs of their own, with one write.
+        """Replace the own configs of topics, with one write. The configs must be valid.
 
-        They hold after the first step, which raises StorageError: nothing is changed then. Open
-        logs get theirs with the steps that follow.
+        The configs are in effect after the first step; later steps apply them to open logs. If the
+        first step raises StorageError, nothing is changed.
         """
         if not configs:
             return
@@ -352,9 +355,9 @@ class TopicManager:
             next(steps, None)
 
     def keep_leaders(self, changed: Mapping[Topic, Iterable[LeaderResult]]) -> Steps:
-        """Write leaders and replicas that have changed, of topics that still exist.
+        """Write changed leaders and replicas of topics that still exist.
 
-        They are on the disk after the first step; if writing fails, all results get the error.
+        The changes are on disk after the first step. If writing fails, all results get the error.
         """
         self.revision += 1
         topics = (one for one in changed if self._by_name.get(one.name) is one)
@@ -373,10 +376,10 @@ class TopicManager:
         return bool(self._config.topic_default(name))
 
     def delete(self, topics: Sequence[Topic]) -> Steps:
-        """Delete topics, at least one, with one write; then in steps what they leave.
+        """Delete topics (at least one) with one write, then delete their files in steps.
 
-        They are gone after the first step, which raises StorageError: none is deleted then. Fetches
-        that wait for them are answered.
+        The topics are gone after the first step, and waiting fetches are answered. If the first
+        step raises StorageError, none is deleted.
         """
         self._logs.delete_topics([topic.name for topic in topics])
         for topic in topics:
@@ -394,7 +397,7 @@ class TopicManager:
         try:
             yield from self._logs.finish_deletions()
         except StorageError as error:
-            # The topics do not exist any more, but some of their files do.
+            # The topics are deleted, although some of their files are left.
             LOG.emit("log.failed", topic=topics[0].name, reason=str(error))
 
     # --- maintenance ------------------------------------------------------------------------------
@@ -405,23 +408,23 @@ class TopicManager:
         return self._maintenance.is_working
 
     def settings_changed(self) -> None:
-        """Take settings that have changed at run time."""
+        """Apply settings that have changed at run time."""
         self._maintenance.settings_changed()
 
     def clock_set_back(self, elapsed_ms: int) -> None:
-        """Move due times after the clock was set back by `elapsed_ms`; there are no topics now."""
+        """Move due times after the clock was set back by `elapsed_ms`. No topics may exist."""
         self._maintenance.clock_set_back(elapsed_ms)
 
     def maintenance_step(self) -> int:
-        """Do a small step of what the logs need; returns the milliseconds until the next one."""
+        """Do a small step of log maintenance; return the milliseconds until the next step."""
         return self._maintenance.step()
 
     def checkpoint_log_starts(
         self, partitions: Iterable[Partition]
     ) -> Generator[None, None, ErrorCode]:
-        """Keep the first offsets of partitions now, not with the next round of maintenance.
+        """Write the log start offsets of partitions to disk without waiting for maintenance.
 
-        Returns why they could not be kept: they hold, and may be lost with the process.
+        Returns the error if writing fails. The offsets stay in effect, but a crash may lose them.
         """
         try:
             yield from self._logs.checkpoint_log_starts(
@@ -433,23 +436,23 @@ class TopicManager:
         return ErrorCode.NONE
 
     def volume(self) -> tuple[str, int, int]:
-        """The data directory, and the size of its volume and what is free of it, in bytes."""
+        """Return the data directory, and the total and free size of its volume in bytes."""
         return self._logs.volume()
 
     def close(self) -> None:
-        """Close every log as for a clean stop."""
+        """Close every log for a clean shutdown."""
         self._logs.close()
 
     def _default_factor(self, name: str) -> int:
-        """Replicas of a topic that names none; never more than there are brokers."""
+        """Return the default replication factor of a topic, at most the number of brokers."""
         setting = "default.replication.factor"
         if name in _COORDINATOR_TOPICS:
             _, setting, _ = _COORDINATOR_TOPICS[name]
-        # A default made for a bigger cluster must not keep topics from being created here.
+        # A default meant for a larger cluster must not make creations fail here.
         return min(self._config.integer(setting), len(self.broker_ids))
 
     def _keep_leadership(self, topics: Iterable[Topic]) -> None:
-        """Write the leadership of topics, where the disk has another one. Raises StorageError."""
+        """Write the leadership of topics where it differs from the disk. Raises StorageError."""
         deque(self._leadership_steps(topics), maxlen=0)
 
     def _leadership_steps(self, topics: Iterable[Topic]) -> Steps:
@@ -460,9 +463,9 @@ class TopicManager:
             yield from self._logs.change_topics(changed)
 
     def _record(self, topic: Topic, added: Leaderships = ()) -> TopicRecord:
-        """A topic for the disk, with partitions that it is about to have.
+        """Return the record of a topic for the disk; `added` are partitions about to be added.
 
-        Without leadership while one broker has always led everything.
+        Leadership is left out while the only broker has always led every partition.
         """
         count = len(topic.partitions) + len(added)
         leadership: Leaderships = ()

@@ -1,7 +1,7 @@
-"""Which names a topic may have, and which names are the broker's own.
+"""Rules for topic names, and the names of internal topics.
 
-Rules and texts are Kafka's (org.apache.kafka.common.internals.Topic): the name becomes a directory
-name and, with `.` turned into `_`, a metric's name, so two names that differ only there collide.
+Rules and error texts are Kafka's (org.apache.kafka.common.internals.Topic). Kafka replaces `.` with
+`_` in metric names, so two topic names that differ only in these characters collide.
 """
 
 import re
@@ -10,12 +10,12 @@ OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 SHARE_STATE_TOPIC = "__share_group_state"
 GROUP_EVENTS_TOPIC = "__group_events"
-"""Ours: what `coordinator_server.rebalances` tells of rebalances."""
+"""Events about rebalances, written by `coordinator_server.rebalances`. Kafka lacks this topic."""
 
 INTERNAL_TOPICS = frozenset(
     (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC, GROUP_EVENTS_TOPIC)
 )
-"""Topics that the broker itself writes: clients may read and delete, but not produce to them."""
+"""Topics that only the broker writes: clients can read and delete them, but not produce to them."""
 
 UNLISTED_TOPICS = frozenset((GROUP_EVENTS_TOPIC,))
 """Topics that listings of all topics leave out, unless `group.events.listed` is set.
@@ -30,7 +30,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 
 def name_error(name: str) -> str | None:
-    """Why `name` is no topic name, as Kafka words it in error messages; None when it is one."""
+    """Return Kafka's error message for an invalid topic name; None if the name is valid."""
     if _LEGAL.match(name) and len(name) <= MAX_NAME_LENGTH and name not in (".", ".."):
         return None
     if not name:
@@ -48,10 +48,10 @@ def name_error(name: str) -> str | None:
 
 
 def collision_key(name: str) -> str:
-    """What two topics may not share: the name with every `.` as `_`."""
+    """Return the name with every `.` as `_`, which must be unique among topics."""
     return name.replace(".", "_")
 
 
 def is_internal(name: str) -> bool:
-    """Whether the broker keeps its own state in the topic of this name."""
+    """Return whether this is the name of an internal topic."""
     return name in INTERNAL_TOPICS

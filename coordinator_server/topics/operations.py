@@ -1,7 +1,7 @@
 """Bit sets of all operations of a resource, for the authorized-operations fields (KIP-430).
 
-They are the answer while no authorizer is configured. With `authorizer.class.name` set,
-`apis.checks` replaces them by the operations that the principal is allowed.
+Responses contain these sets while no authorizer is configured. With `authorizer.class.name` set,
+`apis.checks` returns the operations that the principal is allowed instead.
 """
 
 _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = (1 << n for n in range(3, 9))
@@ -22,4 +22,4 @@ CLUSTER_OPERATIONS = (
     | _IDEMPOTENT_WRITE
 )
 NOT_ASKED = -(2**31)
-"""What an answer has when the request did not ask for the operations."""
+"""The value in responses to requests that did not ask for the operations."""

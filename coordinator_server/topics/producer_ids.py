@@ -1,7 +1,7 @@
-"""Producer ids for idempotent producers: every id is given once, over all restarts.
+"""Producer ids for idempotent producers, each given out only once, even across restarts.
 
-Ids are taken from blocks of 1000, as Kafka's controller gives them out (ProducerIdsBlock): the end
-of a block is on the disk before its first id is used, so a crash loses the rest of a block at most.
+Ids come from blocks of 1000, as from Kafka's controller (ProducerIdsBlock). The end of a block is
+on disk before its first id is used, so a crash loses at most the rest of one block.
 """
 
 from collections.abc import Callable
@@ -12,8 +12,8 @@ BLOCK_SIZE = 1000
 class ProducerIdManager:
     """Gives out producer ids.
 
-    `reserve(count)` keeps a block and returns its first id, as `LogManager.next_producer_ids` does;
-    it is called when an id is wanted and none is left.
+    `reserve(count)` stores a new block on disk and returns its first id, as
+    `LogManager.next_producer_ids` does. It is called when the current block is used up.
     """
 
     __slots__ = ("_block_end", "_next_id", "_reserve")
@@ -24,7 +24,7 @@ class ProducerIdManager:
         self._block_end = 0
 
     def next_id(self) -> int:
-        """A producer id that was never given before. Raises StorageError when none can be kept."""
+        """Return a new producer id. Raises StorageError if a new block cannot be stored."""
         if self._next_id == self._block_end:
             self._next_id = self._reserve(BLOCK_SIZE)
             self._block_end = self._next_id + BLOCK_SIZE

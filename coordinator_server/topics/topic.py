@@ -1,4 +1,4 @@
-"""A topic and its partitions: the log of each, who leads it, and the wake-up of waiting fetches."""
+"""A topic and its partitions: their logs, their leaders, and the wake-up of waiting fetches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Leaderships = tuple[PartitionLeadership, ...]
 
 
 class BatchCheck:
-    """The check of a client's batch in a worker thread, and what it returned or raised."""
+    """The check of a client's batch in a worker thread, and the check's result or error."""
 
     def __init__(self, partition: Partition, records: Buffer, now_ms: int) -> None:
         self.partition = partition
@@ -51,11 +51,14 @@ class BatchCheck:
         return self._stop.is_set()
 
     def cancel(self) -> None:
-        """Have `run` end soon."""
+        """Make `run` end soon."""
         self._stop.set()
 
     def run(self) -> None:
-        """Do the check, in the thread. Raises what it keeps for `result`."""
+        """Do the check, in the thread. Stores the result or error for `result`.
+
+        Unexpected exceptions are also raised here.
+        """
         if self.is_cancelled:
             return
         try:
@@ -68,7 +71,7 @@ class BatchCheck:
             raise
 
     def result(self) -> CheckedBatch:
-        """Return the batch to store. Raises what the check has raised."""
+        """Return the checked batch. Raises the error of the check."""
         if self._error is not None:
             raise self._error
         assert self._batch is not None, "the check has not run"
@@ -76,18 +79,18 @@ class BatchCheck:
 
 
 class Reassignment(NamedTuple):
-    """The replicas that a partition gets and loses once all that it shall have are in sync."""
+    """The replicas that an unfinished reassignment adds and removes."""
 
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
 
 
 class Partition:
-    """One partition: its log, its leader, and the wake-up of who waits for it.
+    """One partition: its log, its leader, and the wake-up of waiting fetches.
 
-    A key of the fetch purgatory. `leader_id` is -1 while it has no leader. `epoch` is a number that
-    changes with the leader: the leader epoch, unless the log has a later one (see `leader_epoch`).
-    `reassignment` is None unless a reassignment is unfinished.
+    Partitions are keys of the fetch purgatory. `leader_id` is -1 while the partition has no leader.
+    `epoch` rises with each change of leader; the leader epoch is the larger of `epoch` and the
+    log's epoch (see `leader_epoch`). `reassignment` is None unless a reassignment is unfinished.
     """
 
     __slots__ = (
@@ -122,13 +125,13 @@ class Partition:
 
     @property
     def log(self) -> PartitionLog:
-        """The log. Raises StorageError when it cannot be opened.
+        """The log, opened on first use and again after a disk error has closed it.
 
-        It is opened when it is first asked for, and again after a disk error closed it.
+        Raises StorageError when the log cannot be opened.
         """
         log = self._log
         if log is None or log.closed:
-            if self.is_deleted:  # there may be another topic of this name by now
+            if self.is_deleted:  # a new topic may have this name by now
                 raise UnknownPartitionError(f"{self.topic_name} is deleted")
             log = self._log = self._logs.log(self.topic_name, self.index)
             self._mark_epoch(log)
@@ -136,12 +139,12 @@ class Partition:
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch of the partition's leader. Raises StorageError as `log` does."""
+        """The leader epoch. Raises StorageError as `log` does."""
         return self.log.leader_epoch
 
     @property
     def known_epoch(self) -> int:
-        """The leader epoch; -1 when the log, which may have a later one, cannot be opened."""
+        """The leader epoch, or -1 when the log cannot be opened."""
         try:
             return self.log.leader_epoch
         except StorageError:
@@ -149,18 +152,18 @@ class Partition:
 
     @property
     def known_log_start_offset(self) -> int:
-        """The first offset; -1 when the log cannot be opened."""
+        """The log start offset, or -1 when the log cannot be opened."""
         try:
             return self.log.log_start_offset
         except StorageError:
             return -1
 
     def begin_leadership(self, leader_id: int) -> None:
-        """Give the partition another leader, or none (-1), and a new leader epoch."""
+        """Set the leader (-1: none) and begin a new leader epoch."""
         try:
             log = self.log
         except StorageError:
-            self.epoch += 1  # marked when the log can be opened again
+            self.epoch += 1  # written to the log when it can be opened again
         else:
             self.epoch = max(self.epoch, log.leader_epoch) + 1
             self._mark_epoch(log)
@@ -168,13 +171,13 @@ class Partition:
 
     def _mark_epoch(self, log: PartitionLog) -> None:
         if log.leader_epoch < self.epoch:
-            # It counts even if its checkpoint cannot be written: the batches carry it, and the
-            # catalogue of topics has it.
+            # The epoch is valid even if its checkpoint cannot be written: batches contain it, and
+            # the topic catalogue stores it.
             with suppress(OSError):
                 log.begin_leader_epoch(self.epoch)
 
     def append(self, records: Buffer, now_ms: int, *, may_block: bool = True) -> AppendResult:
-        """Append a client's batch and wake the fetches that wait for it.
+        """Append a client's batch and wake waiting fetches.
 
         Raises StorageError, and LongCheckError as the log's `append` does.
         """
@@ -185,7 +188,7 @@ class Partition:
     def check_in_thread(
         self, records: Buffer, now_ms: int, done: Callable[[BatchCheck], None]
     ) -> None:
-        """Check a client's batch in a worker thread, and call `done` in the loop afterwards.
+        """Check a client's batch in a worker thread, then call `done` in the event loop.
 
         The callback of a cancelled check is not called.
         """
@@ -196,20 +199,20 @@ class Partition:
 
     @property
     def has_threads(self) -> bool:
-        """Whether long work may be done in a thread."""
+        """Whether worker threads are available for long checks."""
         return self._logs.flusher is not None
 
     def append_checked(self, check: BatchCheck, now_ms: int) -> AppendResult:
-        """Append the batch of `check_in_thread`, and wake the fetches.
+        """Append the batch of `check_in_thread` and wake waiting fetches.
 
-        Raises StorageError, and what the check has raised.
+        Raises StorageError, and the error of the check.
         """
         result = self.log.append_checked(check.result(), now_ms)
         self._changed(self)
         return result
 
     def append_own(self, batch: EncodedBatch, now_ms: int) -> AppendResult:
-        """Append a batch that the broker built, and wake the fetches. Raises StorageError."""
+        """Append a batch that the broker built and wake waiting fetches. Raises StorageError."""
         result = self.log.append_own(batch, now_ms)
         if batch.key_set is not None:
             self.log.key_sets.add(result.base_offset, batch.key_set)
@@ -217,9 +220,9 @@ class Partition:
         return result
 
     def end_transaction(self, end: EndTransaction, now_ms: int) -> AppendResult:
-        """Append the marker of a transaction's end, and wake the fetches.
+        """Append a transaction marker (commit or abort) and wake waiting fetches.
 
-        A producer that has no open transaction here gets its marker all the same, as in Kafka.
+        The marker is written even if the producer has no open transaction here, as in Kafka.
         Raises InvalidProducerEpochError, TransactionCoordinatorFencedError, StorageError.
         """
         self.log.producers.check_end(end)
@@ -227,26 +230,29 @@ class Partition:
 
     @property
     def flush_is_due(self) -> bool:
-        """Whether the last append must be synced before anybody is told of it."""
+        """Whether the last append must be synced to disk before its response is sent."""
         return self._log is not None and self._log.flush_is_due
 
     def delete_records(self, offset: int) -> int:
-        """Hide what is below `offset`; the first offset. Raises OffsetOutOfRangeError."""
+        """Delete the records below `offset` and return the new log start offset.
+
+        Raises OffsetOutOfRangeError.
+        """
         first = advance_log_start_offset(self.log, offset)
         self._changed(self)
         return first
 
     def when_flushed(self, done: Done) -> None:
-        """Call `done` once the last append is synced, later."""
+        """Call `done` later, once the last append is synced."""
         flusher = self._logs.flusher
         assert self._log is not None, "nothing was appended"
         assert flusher is not None, "the log was to sync it"
         flusher.when_flushed(self._log, done)
 
     def after_flush(self, done: Done) -> None:
-        """Call `done(None or the error)` when the last append may be answered.
+        """Call `done(None or the error)` when the response to the last append can be sent.
 
-        That is at once unless a sync is due.
+        The call is immediate unless a sync is due.
         """
         if self.flush_is_due:
             self.when_flushed(done)
@@ -254,7 +260,7 @@ class Partition:
             done(None)
 
     def leader_epoch_error(self, leader_epoch: int) -> ErrorCode:
-        """What to tell a client that knows this leader epoch; -1 knows none (KIP-320)."""
+        """Return the error for a client's leader epoch, or NONE; -1 means unknown (KIP-320)."""
         if leader_epoch == -1 or leader_epoch == self.log.leader_epoch:
             return ErrorCode.NONE
         if leader_epoch < self.log.leader_epoch:
@@ -263,7 +269,7 @@ class Partition:
 
 
 class Topic:
-    """One topic; `configs` are its own, without the defaults of the broker."""
+    """One topic; `configs` has its own configs, without the broker's defaults."""
 
     __slots__ = ("configs", "is_internal", "name", "partitions", "topic_id")
 
@@ -277,7 +283,7 @@ class Topic:
         self.is_internal = is_internal(name)
 
     def leadership(self) -> Leaderships:
-        """The leadership of each partition, as it is kept on the disk."""
+        """Return the leadership of each partition in the form that is stored on disk."""
         return tuple(
             PartitionLeadership(one.leader_id, one.epoch, one.replicas, *(one.reassignment or ()))
             for one in self.partitions

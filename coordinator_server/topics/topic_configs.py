@@ -1,8 +1,8 @@
-"""The configs of topics, the broker and groups, as DescribeConfigs and CreateTopics answer them.
+"""The configs of topics, brokers and groups, as in responses to DescribeConfigs and CreateTopics.
 
-Three places give a topic's config its value: the topic itself, the broker's setting of another name
-(`retention.ms` <- `log.retention.ms`), Kafka's default. `describe` has value, source and synonyms
-of each (Kafka's ConfigHelper).
+The value of a topic config comes from the topic, from a broker setting with another name
+(`log.retention.ms` for `retention.ms`) or from Kafka's default. `describe` returns value, source
+and synonyms of each config (Kafka's ConfigHelper).
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
@@ -37,7 +37,7 @@ _INERT = "It is kept for tools that set it and has no effect on a single broker.
 
 
 class Synonym(NamedTuple):
-    """One place that gives a config a value; the first of a list is the one that counts."""
+    """A source of a config's value; the first synonym in a list determines the value."""
 
     name: str
     value: str | None
@@ -58,7 +58,7 @@ class DescribedConfig(NamedTuple):
 
 
 def log_defaults(config: Config) -> LogConfig:
-    """The settings of a log whose topic has no configs of its own."""
+    """Return the settings of a log whose topic has no configs of its own."""
     values: dict[str, Any] = {
         field: config.topic_default(name)
         for name in TOPIC_SETTINGS
@@ -72,9 +72,9 @@ def log_defaults(config: Config) -> LogConfig:
 def condensed(
     given: Iterable[tuple[str, str | None]],
 ) -> Generator[None, None, list[tuple[str, str | None]]]:
-    """What counts of a list of configs that may be long, in steps.
+    """Condense a long list of configs to the entries that matter for validation, in steps.
 
-    Each name once with its last value, nulls, and no unknown name but the first.
+    The result has each known name once with its last value, the first unknown name, and all nulls.
     """
     counting: dict[str, str | None] = {}
     nulls: list[tuple[str, None]] = []
@@ -91,10 +91,9 @@ def condensed(
 
 
 def configs_error(config: Config, given: Iterable[tuple[str, str | None]]) -> str | None:
-    """Why a topic may not have these configs, one sentence; None when it may.
+    """Return the error message for null values and tiered storage; None if the configs are valid.
 
-    A null value is refused. Raises TopicConfigError, with the sentence for a single config, and for
-    two that contradict each other.
+    Raises TopicConfigError for an invalid value, and for two configs that contradict each other.
     """
     nulls = [name for name, value in given if value is None]
     if nulls:
@@ -110,10 +109,10 @@ def configs_error(config: Config, given: Iterable[tuple[str, str | None]]) -> st
 
 
 def describe(config: Config, overrides: Mapping[str, str]) -> Iterator[DescribedConfig]:
-    """All configs of a topic that has `overrides` of its own.
+    """Yield all configs of a topic; `overrides` has the topic's own configs.
 
-    Own values are shown as they are read: " TRUE " as true, "compact,compact" as compact. With
-    log.retention.hours alone, retention.ms has its value from no place that is named, as in Kafka.
+    Own values are normalized: " TRUE " becomes true, "compact,compact" becomes compact. If only
+    log.retention.hours is set, the value of retention.ms has no matching synonym, as in Kafka.
     """
     for name, row in TOPIC_SETTINGS.items():
         setting = row.setting
@@ -133,9 +132,9 @@ def describe(config: Config, overrides: Mapping[str, str]) -> Iterator[Described
 
 
 def describe_broker(config: Config, advertised: str) -> Iterator[DescribedConfig]:
-    """Return all settings of the broker, and what else it was given at run time.
+    """Yield all settings of a broker, and dynamic configs that are not settings.
 
-    `advertised` is shown for `advertised.listeners` where the setting leaves addresses open.
+    `advertised` replaces the value of `advertised.listeners` if that setting contains "auto".
     """
     given = {**config.dynamic[1], **config.dynamic[0]}
     for name, setting in SETTINGS.items():
@@ -150,7 +149,7 @@ def describe_broker(config: Config, advertised: str) -> Iterator[DescribedConfig
 
 
 def describe_all_brokers(config: Config) -> Iterator[DescribedConfig]:
-    """Return the dynamic configs of all brokers; other sources are not shown of them."""
+    """Yield the cluster-wide dynamic configs, with synonyms of that source only."""
     for name, text in config.dynamic[1].items():
         synonyms = _synonyms(config, name)
         shared = [one for one in synonyms if one.source == SOURCE_DYNAMIC_DEFAULT]
@@ -158,7 +157,7 @@ def describe_all_brokers(config: Config) -> Iterator[DescribedConfig]:
 
 
 def describe_logger() -> Iterator[DescribedConfig]:
-    """Return the level of the log of this process."""
+    """Yield the log level of this process."""
     yield DescribedConfig(ROOT_LOGGER, LOG.kafka_level, SOURCE_LOGGER, False, 0, (), "")
 
 
@@ -174,7 +173,7 @@ def _parsed(name: str, text: str) -> Value:
 
 
 def _of_broker(name: str, value: Value, synonyms: list[Synonym]) -> DescribedConfig:
-    """A config of a broker: custom ones have no type, and may be passwords."""
+    """Return a broker config. Custom configs have no type and are treated as sensitive."""
     setting = setting_of(name)
     return DescribedConfig(
         name=name,
@@ -194,9 +193,9 @@ def _is_sensitive(name: str) -> bool:
 
 
 def describe_group(config: Config, own: Mapping[str, str]) -> Iterator[DescribedConfig]:
-    """Describe the configs of a group: its `own`, and the settings of the broker.
+    """Yield the configs of a group: its `own` configs, and the broker's settings for the others.
 
-    Internal configs are described only where the group or the broker has set them, as in Kafka.
+    Internal configs are included only if the group or the broker has set them, as in Kafka.
     """
     for name, setting in GROUP_SETTINGS.items():
         is_given = setting.name != name and config.source(setting.name) != "default"
@@ -215,7 +214,7 @@ def describe_group(config: Config, own: Mapping[str, str]) -> Iterator[Described
 
 
 def describe_client_metrics(own: Mapping[str, str]) -> Iterator[DescribedConfig]:
-    """Describe the configs of a subscription to client metrics, in the order of their names."""
+    """Yield the configs of a client metrics subscription, sorted by name."""
     for name, setting in sorted(CLIENT_METRICS_SETTINGS.items()):
         value = render(setting.default)
         synonyms = []
@@ -232,7 +231,7 @@ def _described(
     synonyms: list[Synonym],
     documentation: str,
 ) -> DescribedConfig:
-    """A config whose source is that of its first synonym."""
+    """Return a config whose source is the source of its first synonym."""
     return DescribedConfig(
         name=name,
         value=value,
@@ -245,10 +244,10 @@ def _described(
 
 
 def _synonyms(config: Config, name: str) -> list[Synonym]:
-    """Return the places that give a setting of the broker its value (ConfigHelper).
+    """Return the sources of a broker setting's value, highest precedence first (ConfigHelper).
 
-    First what was set at run time, of this broker and of all brokers, then what was given at the
-    start, then the defaults. Nothing counts that comes before the setting itself.
+    The order is: dynamic configs of this broker, cluster-wide dynamic configs, static settings,
+    defaults. Synonyms before the first entry for the setting itself are dropped.
     """
     names = synonyms_of(name)
     own, shared = config.dynamic

@@ -1,7 +1,7 @@
-"""The records of explained rebalances: made, kept, published, read back and told as a story.
+"""Records that explain rebalances: building, storing, publishing, reading and printing them.
 
-The core keeps the account of a rebalance (`core.groups.explain`); here it becomes a record
-(`record`, described by `schema`), which `journal` writes to the log, to a ring per group and
-to the topic `__group_events`. `events_reader` reads that topic from outside, `story` puts it
-into words.
+The core collects the data of a rebalance (`core.groups.explain`). `record` turns the data into a
+record (described by `schema`), and `journal` writes the record to the log, to a history per group
+and to the topic `__group_events`. `events_reader` reads this topic as a client; `story` formats a
+record as text.
 """

@@ -1,4 +1,4 @@
-"""Reads `__group_events` from outside, as any consumer without a group does."""
+"""Reads `__group_events` as a client, like a consumer without a group."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from protocol.errors import ErrorCode, ProtocolError
 
 SETTINGS = ClientSettings(client_id="coordinator-server-explain", request_timeout_ms=10_000)
 LEADER_SECONDS = 15.0
-"""How long a partition may be without a leader before the client gives up."""
+"""How long the client waits for a partition to have a leader."""
 
 _LEADER_PAUSE_SECONDS = 0.1
 _MAX_BYTES = 4 * 1024 * 1024
 _EARLIEST = -2
 _BROKER_RESOURCE = 4
-_FETCH_BY_NAME = 12  # from version 13 on by id
+_FETCH_BY_NAME = 12  # from version 13 on, Fetch uses topic ids
 
 _FIELDS = {field.name for field in RECORD}
 
 
 class NoTopicError(ClientError):
-    """There is no topic `__group_events`."""
+    """The topic `__group_events` does not exist."""
 
 
 class LeaderMovedError(ClientError):
-    """The partition is led by another broker, or by none at the moment."""
+    """The partition has another leader, or no leader at the moment."""
 
 
 class EventsReader:
-    """The records of one group, in the order of the topic.
+    """Reads the records of one group in the order of the topic.
 
-    `open` finds the topic, `read` gives what is there by now, `close` ends. All raise ClientError.
+    Call `open` first, `read` for new records, and `close` at the end. All raise ClientError.
     """
 
     def __init__(self, bootstrap_servers: str, group_id: str) -> None:
@@ -50,7 +50,7 @@ class EventsReader:
         self._next_offsets: dict[int, int] = {}
 
     def open(self) -> None:
-        """Find the leaders, and where the log starts. NoTopicError when there is no topic."""
+        """Look up leaders and earliest offsets. Raises NoTopicError if the topic does not exist."""
         (topic,) = self._client.metadata([GROUP_EVENTS_TOPIC]).topics
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise NoTopicError(topic.error_code, f"there is no topic {GROUP_EVENTS_TOPIC}")
@@ -67,9 +67,9 @@ class EventsReader:
             self._next_offsets[index] = self._earliest(index)
 
     def read(self, wait_ms: int = 0) -> Iterator[RebalanceRecord]:
-        """What is there and was not read yet; waits up to `wait_ms` for the first of it.
+        """Yield the records that were not read yet, waiting up to `wait_ms` for the first one.
 
-        A partition whose leader moves is looked for at its new place.
+        If the leader of a partition moves, reading continues from the new leader.
         """
         for index in sorted(self._next_offsets):
             while True:
@@ -79,7 +79,7 @@ class EventsReader:
                     break
 
     def is_enabled(self) -> bool | None:
-        """Whether the broker writes the topic; None if it is one that knows nothing of it."""
+        """Return whether the broker writes the topic; None if the broker lacks the setting."""
         self._client.metadata([])
         name = "group.events.enable"
         resource = DescribeConfigsResource(
@@ -109,7 +109,7 @@ class EventsReader:
         return int(answer.offset)
 
     def _patiently(self, index: int, wait_ms: int) -> tuple[list[RebalanceRecord], bool]:
-        """Fetch, and again from the new leader for as long as there is not one."""
+        """Fetch, retrying for LEADER_SECONDS while the leader moves. Raises LeaderMovedError."""
         give_up_s = time.monotonic() + LEADER_SECONDS
         while True:
             try:
@@ -124,7 +124,7 @@ class EventsReader:
                 continue
 
     def _fetch(self, index: int, wait_ms: int) -> tuple[list[RebalanceRecord], bool]:
-        """The group's records in the next piece of a partition, and whether it is at its end."""
+        """Fetch once; return the group's records and whether the partition's end is reached."""
         offset = self._next_offsets[index]
         request = FetchRequest(
             max_wait_ms=wait_ms,
@@ -143,7 +143,7 @@ class EventsReader:
         response = self._client.ask(request, self._leaders[index], max_version=_FETCH_BY_NAME)
         answer = response.responses[0].partitions[0]
         if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            # Retention was faster, or the topic was deleted and recreated.
+            # Retention deleted the records, or the topic was deleted and recreated.
             self._next_offsets[index] = self._earliest(index)
             return [], False
         _check(answer.error_code)
@@ -166,7 +166,7 @@ class EventsReader:
 
 
 def _parsed(value: bytes | None) -> RebalanceRecord | None:
-    """The record in a value; None for what is none, as anybody with the right name may write."""
+    """Return the record in a value; None for other values, since clients may write to the topic."""
     try:
         account = json.loads(value or b"null")
     except ValueError:
@@ -180,7 +180,7 @@ def _parsed(value: bytes | None) -> RebalanceRecord | None:
 
 
 def _check(error_code: int) -> None:
-    """Raise what an error of a topic or partition means for us."""
+    """Raise LeaderMovedError or ClientError for the error code of a topic or partition."""
     error = ErrorCode(error_code)
     if error is ErrorCode.NONE:
         return

@@ -1,8 +1,8 @@
-"""The account of records that a share group has given up (KIP-932).
+"""The event for records that a share group has given up (KIP-932).
 
-They were delivered too often, or a member of a group with a dead letter queue rejected them.
-No rebalance, but part of the story of the group. The leader of the partition notices; it knows the
-member by its id, and of the group nothing.
+The records reached the delivery limit, or a member of a group with a dead letter queue rejected
+them. This is not a rebalance, but part of the group's history. The partition leader reports only
+the member id, so the event takes other details of the member from the group.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class RecordsOfTopic(NamedTuple):
-    """The records that were given up, as a record of the story names them."""
+    """The `given_up` field of a record (see `schema.GIVEN_UP`)."""
 
     topic: str
     partition: int
@@ -30,7 +30,7 @@ class RecordsOfTopic(NamedTuple):
 
 
 class GivenUpAccount(Rebalance):
-    """The account of records that were given up; `generation` is the group epoch, 0 if unknown."""
+    """The event for records that were given up; `generation` is the group epoch, 0 if unknown."""
 
     __slots__ = ("kind", "records")
 
@@ -44,7 +44,7 @@ class GivenUpAccount(Rebalance):
 def given_up(
     group: Any, topic: str, partition: int, records: GivenUpRecords, now_ms: int
 ) -> GivenUpAccount:
-    """The account of `records`; `group` is the share group, if it is known."""
+    """Return the event for `records`; `group` is the share group, or None if unknown."""
     is_known = group is not None and group.kind is GroupKind.SHARE
     epoch = group.epoch if is_known else 0
     member = group.members.get(records.member_id) if is_known else None

@@ -1,8 +1,8 @@
-"""The last records of each group's rebalances, kept in memory.
+"""The last rebalance records of each group, kept in memory.
 
-They are JSON whose names are always the same, so each is compressed with a dictionary of these
-names: a record of one member shrinks from 1 000 bytes to some 200, and one of many members by more.
-A small window keeps the cost to a few microseconds.
+Records are JSON with constant field names, so each record is compressed with a dictionary of these
+names. A record with one member shrinks from 1 000 bytes to about 200, larger records shrink more.
+A small window keeps compression to a few microseconds.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RebalanceHistory:
         self._by_group: dict[str, list[bytes]] = {}  # lists: an empty deque takes 760 bytes
 
     def add(self, group_id: str, value: bytes) -> None:
-        """Keep one more record of a group; the oldest of more than `size` goes."""
+        """Add a record of a group; drop the group's oldest record if there are more than `size`."""
         if not self._size:
             return
         compressor = zlib.compressobj(
@@ -54,16 +54,16 @@ class RebalanceHistory:
         kept.append(compressed)
 
     def of(self, group_id: str) -> list[bytes]:
-        """The records of a group, oldest first."""
+        """Return the records of a group, oldest first."""
         return [
             zlib.decompressobj(_WINDOW_BITS, zdict=_TYPICAL).decompress(compressed)
             for compressed in self._by_group.get(group_id, ())
         ]
 
     def drop(self, group_id: str) -> None:
-        """Forget a group."""
+        """Remove all records of a group."""
         self._by_group.pop(group_id, None)
 
     def clear(self) -> None:
-        """Forget every group."""
+        """Remove all records of all groups."""
         self._by_group.clear()

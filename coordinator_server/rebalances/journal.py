@@ -1,9 +1,8 @@
-"""Where explained rebalances go: the log, the history, and the topic `__group_events`.
+"""Writes rebalance records to the log, the history and the topic `__group_events`.
 
-The topic is written apart from the groups: records wait in a queue, and a timer writes them in
-batches once the answers are out. A disk that fails is tried again later and later, one that is slow
-gets a small share of the loop's time, and what does not fit into the queue is dropped and counted:
-no group ever waits for the topic, or learns that it could not be written.
+Groups never wait for the topic and never see its errors. Records wait in a queue, which a timer
+writes in batches. Failed writes are retried with increasing delay, and slow writes get a small
+share of the event loop's time. Records that exceed the queue are dropped and counted.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ if TYPE_CHECKING:
     from coordinator_server.topics.topic import Partition
 
 GATHER_MS = 50
-"""How long records wait for others, so that a storm of rebalances is written in few batches."""
+"""How long records wait for more records, so that many rebalances are written in few batches."""
 
 PAUSE_FACTOR = 20
-"""After a write the pause is so many times as long: 5 % of the loop's time at most."""
+"""Pause after a write, as a multiple of its duration: writes take at most 5 % of the time."""
 
 RETRY_MS, RETRY_MAX_MS = 1_000, 60_000
-"""Pause after the first failed write; it doubles with each further one."""
+"""First and largest delay before retrying a failed write; the delay doubles with each failure."""
 
 QUEUE_BYTES = 8 * 1024 * 1024
-"""What may wait for the topic; beyond it the oldest records are dropped."""
+"""Limit of the queued records; beyond this size the oldest records are dropped."""
 
 BATCH_BYTES = 512 * 1024
-"""A batch is full when it holds so much; one record may be larger, but is alone then."""
+"""Size limit of a batch; a larger record is written in a batch of its own."""
 
 TOPIC_CONFIGS = {
     "cleanup.policy": "delete",
@@ -52,13 +51,13 @@ TOPIC_CONFIGS = {
     "max.message.bytes": "1048588",
     "message.timestamp.type": "CreateTime",
 }
-"""The topic's own configs; how long records are kept is the broker's default."""
+"""The topic's own configs; retention time is the broker's default."""
 
 
 class RebalanceJournal:
-    """Takes the accounts of rebalances that have ended. One for all brokers of a process.
+    """Records rebalances that have ended. All brokers of a process share one journal.
 
-    `timer_s()` measures writes, in seconds; it has nothing to do with the groups' clock.
+    `timer_s()` measures writes, in seconds; it is independent of the groups' clock.
     """
 
     def __init__(
@@ -78,7 +77,7 @@ class RebalanceJournal:
         self._is_published = config.boolean("group.events.enable")
         self._accounts: deque[tuple[str, Rebalance]] = deque()
         self._recording: Steps | None = None
-        """Makes their records."""
+        """The steps that turn `_accounts` into records; None if not running."""
         self._history = RebalanceHistory(config.integer("group.events.history.size"))
         self._queue: deque[tuple[int, bytes, bytes]] = deque()
         self._queued_bytes = 0
@@ -87,9 +86,10 @@ class RebalanceJournal:
         self._timer: Timer | None = None
 
     def take(self, group_id: str, rebalance: Rebalance) -> None:
-        """Take the account of a rebalance; the record is made from the next turn of the loop on.
+        """Queue a rebalance; its record is built from the next turn of the event loop on.
 
-        In steps: it may be long, and many groups may be explained at once when a log is loaded.
+        The record is built in steps, because it may be long, and loading a partition may report
+        many groups at once.
         """
         self._accounts.append((group_id, rebalance))
         if self._recording is None:
@@ -97,13 +97,13 @@ class RebalanceJournal:
             self._step_runner.run(self._recording)
 
     def history(self, group_id: str) -> list[RebalanceRecord]:
-        """The last records of a group, oldest first; none of a group that has ended."""
+        """Return the last records of a group, oldest first; empty if the group was removed."""
         import json
 
         return [json.loads(value) for value in self._history.of(group_id)]
 
     def close(self) -> None:
-        """Write what is left, once; for a clean stop."""
+        """Write the remaining records, without retries, for a clean stop."""
         if self._recording is not None:
             run_all(self._recording)
         if self._timer is not None:
@@ -113,7 +113,7 @@ class RebalanceJournal:
             pass
 
     def forget(self) -> None:
-        """Forget every account and record, those not written yet included."""
+        """Drop all queued rebalances and records, including records not written yet."""
         self._accounts.clear()
         if self._recording is not None:
             self._recording.close()
@@ -128,7 +128,7 @@ class RebalanceJournal:
     # --- the record -------------------------------------------------------------------------------
 
     def _record_all(self) -> Steps:
-        """Make the records of all accounts, one after the other."""
+        """Build the records of all queued rebalances, one after the other."""
         try:
             while self._accounts:
                 yield from self._record(*self._accounts.popleft())
@@ -137,12 +137,12 @@ class RebalanceJournal:
             self._recording = None
 
     def _record(self, group_id: str, rebalance: Rebalance) -> Steps:
-        """Make a record, tell the log, keep it, and have it written later."""
-        # Imported here: a broker that starts has nothing to explain yet.
+        """Build a record, log it, add it to the history, and queue it for the topic."""
+        # Imported here to keep the start of the broker fast.
         from coordinator_server.rebalances.record import encode_record, log_fields, record_in_steps
 
         record = yield from record_in_steps(group_id, rebalance)
-        if rebalance.cause.trigger not in WITHOUT_REBALANCE:  # the others have their own events
+        if rebalance.cause.trigger not in WITHOUT_REBALANCE:  # these have other log events
             LOG.emit("group.rebalanced", **log_fields(record))
         value = encode_record(record)
         if len(value) > BATCH_BYTES:
@@ -182,7 +182,10 @@ class RebalanceJournal:
         self._arm(pause_ms)
 
     def _write(self) -> bool:
-        """Write one batch from the head of the queue. False: it failed, and is still there."""
+        """Write one batch from the head of the queue; return False if that failed.
+
+        After a failure the records stay in the queue.
+        """
         from protocol.batch import Record, build_batch
 
         taken = self._head()
@@ -200,7 +203,7 @@ class RebalanceJournal:
         return True
 
     def _head(self) -> int:
-        """How many records the next batch takes."""
+        """Return the number of records in the next batch."""
         taken = size_bytes = 0
         for _, _, value in self._queue:
             size_bytes += len(value)
@@ -210,13 +213,13 @@ class RebalanceJournal:
         return taken
 
     def _partition(self) -> Partition:
-        """Where the records go, made if it is not there (any more). Raises StorageError."""
+        """Return the partition of the topic, created if it does not exist. Raises StorageError."""
         topic = self._topics.topic(GROUP_EVENTS_TOPIC)
         if topic is None:
             error = self._topics.creation_error(GROUP_EVENTS_TOPIC)
             if error is not None:
                 raise StorageError(error[1])
             topic = self._topics.create(GROUP_EVENTS_TOPIC, 1, TOPIC_CONFIGS)
-        # One partition, so that the topic has what happened in its order. Should a user have
-        # added more, they stay empty.
+        # Only the first partition is used, to keep the order of events. Partitions that a user
+        # adds stay empty.
         return topic.partitions[0]

@@ -1,9 +1,9 @@
-"""Who owned which partitions before and after a rebalance, and how many changed hands.
+"""The owners of partitions before and after a rebalance, and the number of partitions moved.
 
-Taken from the two records of the group in the log that lie around it, or from the group itself if
-its members have epochs. Of classic groups only those of the consumer protocol have partitions; the
-bytes come from clients, so that they cannot be read is no error. A static
-member is the same member under a new id, as it is to Kafka (KIP-345).
+The source is the group's metadata records before and after the rebalance, or the group itself if
+its members have epochs. Classic groups have partitions only with the consumer protocol; clients
+write these bytes, so unreadable bytes are not an error. A static member keeps its identity under a
+new member id (KIP-345).
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ CONSUMER = "consumer"
 CANNOT_BE_READ = "cannot be read"
 
 ASSIGNMENTS_KEPT, KEPT_BYTES = 1024, 4096
-"""Assignments that are read once, and how long they may be."""
+"""Number of decoded assignments in the cache, and the largest size of a cached assignment."""
 
 Partitions = dict[str, list[int]]
-"""Partition indexes by topic, both in order."""
+"""Partition indexes by topic, both sorted."""
 
 Identity = str | tuple[str, str]
-"""What stays the same when a static member comes back."""
+"""The member id, or for a static member a tuple with the instance id, which survives restarts."""
 
 
 Owners = Identity | frozenset[Identity]
-"""One owner of a partition, or several."""
+"""One or several owners of a partition."""
 
 
 class PartitionsInThreeForms(NamedTuple):
-    """The partitions of an assignment, in three forms; not to be changed."""
+    """The partitions of an assignment in three forms. Must not be modified: it is cached."""
 
     by_topic: Partitions
     pairs: tuple[tuple[str, int], ...]
@@ -51,14 +51,14 @@ class PartitionsInThreeForms(NamedTuple):
 
 
 class LoggedMember(NamedTuple):
-    """One member as the log has it; its assignment is None when it cannot be read."""
+    """A member as recorded in the log; `assignment` is None if unreadable."""
 
     recorded: RecordedMember | MemberThen
     assignment: PartitionsInThreeForms | None
 
 
 class Moves(NamedTuple):
-    """Numbers of partitions; together they are all that was owned before or is owned after."""
+    """Counts of partitions, which add up to all partitions owned before or after."""
 
     moved: int
     added: int
@@ -67,14 +67,14 @@ class Moves(NamedTuple):
 
 
 def identity(member_id: str, group_instance_id: str | None) -> Identity:
-    """Who it is."""
+    """Return the identity of a member."""
     return member_id if group_instance_id is None else ("static", group_instance_id)
 
 
 def members_of(
     value: GroupMetadataValue | GroupSnapshot | None,
 ) -> Computation[dict[Identity, LoggedMember]]:
-    """The members of a group by identity, in the order of the log."""
+    """Return the members of a group by identity, in the order of the log."""
     if value is None:
         return {}
     if isinstance(value, GroupSnapshot):
@@ -101,10 +101,10 @@ def members_of(
 
 
 def assigned(assignment: bytes) -> PartitionsInThreeForms | None:
-    """What the bytes of an assignment assign; None if they are unreadable.
+    """Decode an assignment; return None if the bytes are unreadable.
 
-    No bytes at all are no partitions: the leader has not named the member. What is owned before a
-    rebalance was read after the last one, and much of it is owned after this one as well.
+    Empty bytes mean no partitions: the leader assigned nothing to the member. Small assignments are
+    cached, because most of them are needed again for the next rebalance.
     """
     return _kept(assignment) if len(assignment) <= KEPT_BYTES else _read(assignment)
 
@@ -133,7 +133,7 @@ _kept = lru_cache(ASSIGNMENTS_KEPT)(_read)
 
 
 def subscribed(metadata: bytes | frozenset[str]) -> frozenset[str]:
-    """The topics of a subscription; none when it cannot be read."""
+    """Return the topics of a subscription; empty if the subscription is unreadable."""
     if isinstance(metadata, frozenset):
         return metadata
     try:
@@ -145,7 +145,7 @@ def subscribed(metadata: bytes | frozenset[str]) -> frozenset[str]:
 def unknown(
     protocol_type: str | None, members: Iterable[dict[Identity, LoggedMember]]
 ) -> str | None:
-    """Why nothing can be said about partitions; None when it can."""
+    """Return why partitions are unknown, or None if they are known."""
     if protocol_type and protocol_type != CONSUMER:
         return f"protocol type {protocol_type}"
     if any(member.assignment is None for side in members for member in side.values()):
@@ -156,7 +156,7 @@ def unknown(
 def moves(
     before: dict[Identity, LoggedMember], after: dict[Identity, LoggedMember]
 ) -> Computation[Moves]:
-    """How many partitions changed hands; those of every member have to be known."""
+    """Count moved, added, revoked and unmoved partitions. All assignments must be readable."""
     old = yield from _owners(before)
     new = yield from _owners(after)
     moved = stayed = 0
@@ -171,7 +171,7 @@ def moves(
 
 
 def _owners(members: dict[Identity, LoggedMember]) -> Computation[dict[tuple[str, int], Owners]]:
-    """Partition -> who owns it; a careless assignor may give one partition to several."""
+    """Return the owners by partition. An assignor may give one partition to several members."""
     owners: dict[tuple[str, int], Owners] = {}
     given = 0
     for who, member in members.items():
@@ -188,7 +188,7 @@ def _owners(members: dict[Identity, LoggedMember]) -> Computation[dict[tuple[str
 def _add_other_owners(
     owners: dict[tuple[str, int], Owners], members: dict[Identity, LoggedMember]
 ) -> None:
-    """Name all owners of the partitions that have several."""
+    """Set all owners of each partition that has several."""
     of_all: dict[tuple[str, int], set[Identity]] = {}
     for who, member in members.items():
         if member.assignment is not None:

@@ -1,8 +1,8 @@
-"""From the account of a rebalance to its record: JSON, as the topic and the ring hold it.
+"""Builds the record of a rebalance: JSON, as stored in the topic and the history.
 
-`schema.RECORD` names every field and its meaning. Made once, when the rebalance has ended: this is
-the only place that looks into assignments, so no request waits for it. The entries of members,
-which are most of a record, are written as JSON at once.
+`schema.RECORD` describes every field. A record is built once, after the rebalance has ended, so no
+request waits for the decoding of assignments. Member entries, which are most of a record, are
+written directly as JSON.
 """
 
 from __future__ import annotations
@@ -37,32 +37,32 @@ if TYPE_CHECKING:
     from coordinator_server.steps import Computation
 
 MAX_VALUE_BYTES = 900_000
-"""A longer record leaves its lists out, so that it fits into a batch of a topic's usual size."""
+"""Limit of a record's size; a longer record drops its lists to fit the default batch size."""
 
 MEMBERS_PER_STEP = 50
-"""Of how many the entries are written in one step."""
+"""Number of member entries written in one step."""
 
 STRAGGLERS = 3
-"""How many of those that came last are named."""
+"""Number of late members named in a record."""
 
 
 class Record(NamedTuple):
-    """A record: its fields up to `members`, and each of the members as JSON."""
+    """A record: its fields without `members`, and the JSON of each member."""
 
     fields: RebalanceRecord
     members: list[str]
 
 
 def record_of(group_id: str, rebalance: Rebalance) -> Record:
-    """The record of a rebalance that has ended."""
+    """Return the record of a rebalance that has ended."""
     return run_all(record_in_steps(group_id, rebalance))
 
 
 def record_in_steps(group_id: str, rebalance: Rebalance) -> Computation[Record]:
-    """As `record_of`, of groups that may have very many partitions."""
+    """Like `record_of`, in steps, for groups with many partitions."""
     cause, outcome = rebalance.cause, rebalance.outcome
-    # A rebalance that was overtaken changed no assignment; loading and the end change none either.
-    # Members that have epochs move one by one, so that theirs may change at any time.
+    # A superseded rebalance changes no assignment, nor does loading or removing a group. Members
+    # with epochs change their assignments one by one, at any time.
     is_listed = cause.trigger not in WITHOUT_REBALANCE and (
         outcome in (RebalanceOutcome.STABLE, RebalanceOutcome.EMPTY)
         or isinstance(rebalance, EpochChange)
@@ -98,7 +98,7 @@ def record_in_steps(group_id: str, rebalance: Rebalance) -> Computation[Record]:
 
 
 def encode_record(record: Record) -> bytes:
-    """The record as JSON, in ASCII; one that is too long is shortened."""
+    """Return the record as ASCII JSON, without its lists if longer than MAX_VALUE_BYTES."""
     value = _encode(record.fields, record.members)
     if len(value) > MAX_VALUE_BYTES:
         value = _encode(
@@ -108,14 +108,14 @@ def encode_record(record: Record) -> bytes:
 
 
 def _encode(fields: RebalanceRecord, members: list[str], *, shortened: bool = False) -> bytes:
-    # What clients send may hold lone surrogates; escaped they survive.
+    # Strings from clients may contain lone surrogates, which survive as JSON escapes.
     text = json.dumps(fields, separators=(",", ":"))
     tail = f'"members":[{",".join(members)}],"shortened":{json.dumps(shortened)}}}'
     return f"{text[:-1]},{tail}".encode("ascii")
 
 
 def log_fields(record: Record) -> RebalanceRecord:
-    """What the event `group.rebalanced` says: the record in short, empty fields left out."""
+    """Return the fields of the log event `group.rebalanced`, without empty ones."""
     whole = record.fields
     culprit: RebalanceRecord = whole["culprit"] or {}
     partitions: RebalanceRecord = whole["partitions"] or {}
@@ -179,7 +179,7 @@ def _dropped(dropped: Dropped) -> RebalanceRecord:
 
 
 def _chosen(rebalance: Rebalance) -> RebalanceRecord:
-    """Protocol and leader before and after."""
+    """Return the protocol and leader before and after."""
     before, after = rebalance.before, rebalance.after
     return {
         "protocol_type": rebalance.protocol_type,
@@ -191,7 +191,7 @@ def _chosen(rebalance: Rebalance) -> RebalanceRecord:
 
 
 def _times(rebalance: Rebalance) -> RebalanceRecord:
-    """Where the time went; a phase that did not come about took none."""
+    """Return start, end and the duration of each phase; a phase that was not reached took 0 ms."""
     started_ms, ended_ms = rebalance.started_ms, rebalance.ended_ms
     if isinstance(rebalance, EpochChange):
         assigned_ms = ended_ms if rebalance.assigned_ms is None else rebalance.assigned_ms
@@ -220,7 +220,7 @@ def _times(rebalance: Rebalance) -> RebalanceRecord:
 
 
 def _counts(rebalance: Rebalance) -> RebalanceRecord:
-    """How many members there were, came back, are new and are there now."""
+    """Return the numbers of members: before, rejoined, newly joined and after."""
     recorded = rebalance.before.members if rebalance.before is not None else []
     known = {identity(member.member_id, member.group_instance_id) for member in recorded}
     rejoined = sum(
@@ -239,7 +239,7 @@ def _counts(rebalance: Rebalance) -> RebalanceRecord:
 
 
 def _stragglers(rebalance: Rebalance) -> list[RebalanceRecord]:
-    """The members that joined last, the very last one first."""
+    """Return the members that joined last, latest first."""
     late = sorted(rebalance.rejoined.items(), key=lambda item: -item[1].after_ms)[:STRAGGLERS]
     return [
         {
@@ -254,7 +254,7 @@ def _stragglers(rebalance: Rebalance) -> list[RebalanceRecord]:
 
 
 def delays(change: EpochChange, now_ms: int) -> Computation[list[RebalanceRecord]]:
-    """The members that had to give partitions up, or to wait for others to do so, by now."""
+    """Return the members that had to revoke partitions, or wait for revocations, until `now_ms`."""
     known = {
         member.member_id: member
         for side in (change.before, change.after)
@@ -291,7 +291,7 @@ def _members(
     before: Mapping[Identity, LoggedMember],
     after: Mapping[Identity, LoggedMember],
 ) -> Computation[list[str]]:
-    """Everyone who was or is a member, with the partitions on both sides, as JSON."""
+    """Return the JSON of each former or current member, with its partitions before and after."""
     rejoined = rebalance.rejoined
     entries = []
     for who in {**before, **after}:
@@ -317,7 +317,7 @@ def _members(
 
 
 def _partitions(member: LoggedMember | None) -> str:
-    """What a member owns, as JSON."""
+    """Return the partitions of a member as JSON; "null" if unknown."""
     if member is None or member.assignment is None:
         return "null"
     return member.assignment.json
@@ -326,7 +326,7 @@ def _partitions(member: LoggedMember | None) -> str:
 def _changed_topics(
     metadata_before: bytes | frozenset[str], metadata: bytes | frozenset[str]
 ) -> str:
-    """Two fields of a member whose subscription has changed, as JSON."""
+    """Return the fields `topics_added` and `topics_removed` as JSON."""
     topics_before, topics = subscribed(metadata_before), subscribed(metadata)
     changes = {
         "topics_added": sorted(topics - topics_before),

@@ -1,8 +1,7 @@
-"""What a record of a rebalance holds: the schema of the values in `__group_events`.
+"""The schema of rebalance records, the values in `__group_events`.
 
-One table for the documentation, for the test that holds every record against it, and for users who
-read the topic. Fields may be added; one that is removed or changes its meaning makes a new
-`SCHEMA_VERSION`.
+The documentation is generated from this table, and a test checks every record against the table.
+Adding a field keeps the `SCHEMA_VERSION`; removing a field or changing its meaning needs a new one.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from coordinator_server.core.groups.settings import GroupKind
 SCHEMA_VERSION = 1
 
 RebalanceRecord = dict[str, Any]
-"""A value of the topic, as JSON has it."""
+"""A value of the topic, decoded from JSON."""
 
 ADDED: RebalanceRecord = {
     "group_type": GroupKind.CLASSIC.value,
@@ -24,14 +23,14 @@ ADDED: RebalanceRecord = {
     "delays": [],
     "given_up": None,
 }
-"""Fields that records of this version have not always had, as they are read where they are not."""
+"""Fields that were added to this schema version, with their values for records without them."""
 
 
 class RecordField(NamedTuple):
-    """One field: its type (`?`: or null, `[]`: a list of it), and what it means.
+    """One field: name, type (`?`: nullable, `[]`: a list) and meaning.
 
-    A type is one of JSON, a name in `OBJECTS`, or `partitions`: an object that gives a topic the
-    list of its partition indexes.
+    A type is a JSON type, a name in `OBJECTS`, or `partitions`: an object with the list of
+    partition indexes by topic.
     """
 
     name: str
@@ -171,7 +170,7 @@ RECORD = (
     RecordField("shortened", "boolean",
           "Whether the record was too long and has left its lists out."),
 )  # fmt: skip
-"""The fields of a record, in their order."""
+"""The fields of a record, in order."""
 
 OBJECTS = {
     "record": RECORD,
@@ -185,11 +184,11 @@ OBJECTS = {
     "moves": MOVES,
     "member": MEMBER,
 }
-"""The objects that values are made of, by name."""
+"""The object types of the schema, by name."""
 
 
 def describe() -> str:
-    """The schema as Markdown; docs/rebalances.md shows it."""
+    """Return the schema as Markdown, for docs/rebalances.md."""
     lines: list[str] = []
     for name, fields in OBJECTS.items():
         lines += [f"### `{name}`", "", "| field | type | meaning |", "|---|---|---|"]

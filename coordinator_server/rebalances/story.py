@@ -1,10 +1,9 @@
-"""A record of a rebalance in words: one sentence, and the details below it.
+"""Formats a rebalance record as text: one sentence, then details.
 
     generation 7: c-2 on /127.0.0.1 missed its session timeout of 10 000 ms; 2 of 3 members
     rejoined in 41 ms; 4 of 12 partitions moved
 
-Pure, and strict about nothing: a field that another version of the broker has not written is left
-out of the story.
+Fields that another version of the broker did not write are left out.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ _WHY = {
 
 
 def tell(record: RebalanceRecord) -> list[str]:
-    """The story of one rebalance: its time (UTC) and sentence, then lines of details."""
+    """Return the text of one rebalance: a line with time (UTC) and summary, then detail lines."""
     at = time_of(record["started_ms"])
     return [f"{at}  {sentence(record)}", *(f"    {line}" for line in details(record))]
 
 
 def sentence(record: RebalanceRecord) -> str:
-    """What happened, in one sentence."""
+    """Return a summary of the rebalance in one sentence."""
     names = Names(record)
     parts = [_cause(record, names), _members(record), _partitions(record)]
     line = _printable("; ".join(part for part in parts if part))
@@ -48,12 +47,12 @@ def sentence(record: RebalanceRecord) -> str:
 
 
 def has_epochs(record: RebalanceRecord) -> bool:
-    """Whether the members of the group have epochs, as all but those of classic groups."""
+    """Return whether the members of the group have epochs, as in all groups but classic ones."""
     return bool(record.get("group_type", GroupKind.CLASSIC) != GroupKind.CLASSIC)
 
 
 def details(record: RebalanceRecord) -> list[str]:
-    """What else there is to know, a line each."""
+    """Return the lines of details below the summary."""
     names = Names(record)
     lines = [f"after {ms(cause['after_ms'])}: {_cause(cause, names)}" for cause in record["also"]]
     late = [
@@ -75,12 +74,12 @@ def details(record: RebalanceRecord) -> list[str]:
 
 
 def things(record: RebalanceRecord) -> str:
-    """What the members of the group are given."""
+    """Return the noun for assigned items: "task" in streams groups, otherwise "partition"."""
     return "task" if record.get("group_type") == GroupKind.STREAMS else "partition"
 
 
 def tell_delays(record: RebalanceRecord, names: Names) -> Iterable[str]:
-    """Who had partitions to give up, and who waited for whom."""
+    """Yield a line for each member that revoked partitions or waited for other members."""
     for delay in record.get("delays", ()):
         name = names.of(delay)
         if delay["revoking_ms"] is not None:
@@ -94,7 +93,7 @@ def tell_delays(record: RebalanceRecord, names: Names) -> Iterable[str]:
 
 
 def time_of(timestamp_ms: int) -> str:
-    """A time in UTC, to the millisecond."""
+    """Return a timestamp as text in UTC, to the millisecond."""
     try:
         at = _EPOCH + timedelta(milliseconds=timestamp_ms)
     except OverflowError:
@@ -103,19 +102,19 @@ def time_of(timestamp_ms: int) -> str:
 
 
 def ms(duration_ms: int) -> str:
-    """Milliseconds, thousands apart."""
+    """Return a duration as text, with a space as thousands separator: `10 000 ms`."""
     return f"{duration_ms:,} ms".replace(",", " ")
 
 
 def ranges(partitions: dict[str, list[int]] | None) -> str:
-    """Partitions in short: `orders 0-3 5, payments 1`."""
+    """Return partitions as short text: `orders 0-3 5, payments 1`."""
     if not partitions:
         return "nothing"
     return ", ".join(f"{topic} {_runs(indexes)}" for topic, indexes in partitions.items())
 
 
 def _printable(text: str) -> str:
-    """Without what could play tricks on a terminal: names and reasons come from clients."""
+    """Replace unprintable characters, since clients could send terminal escape sequences."""
     return "".join(
         character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text
     )
@@ -132,9 +131,10 @@ def _runs(indexes: list[int]) -> str:
 
 
 class Names:
-    """What the members of one record are called: instance id, else client id if it is theirs alone.
+    """Short names for the members of one record.
 
-    Members that share their client id are told apart by the beginning of their member id's uuid.
+    The name is the instance id, else the client id if no other member has the same client id, else
+    the member id with a shortened UUID.
     """
 
     def __init__(self, record: RebalanceRecord) -> None:
@@ -145,7 +145,7 @@ class Names:
             self._by_client_id.setdefault(client["client_id"], set()).add(client["member"])
 
     def of(self, client: RebalanceRecord) -> str:
-        """The name of a client of the record."""
+        """Return the name of a client in the record."""
         if client["instance"] is not None:
             return str(client["instance"])
         client_id = client["client_id"]
@@ -154,13 +154,13 @@ class Names:
         return _UUID.sub(r"-\1", client["member"])
 
     def of_member(self, member_id: str) -> str:
-        """The name of the member of this id."""
+        """Return the name of the member with this id."""
         client = self._by_member.get(member_id)
         return _UUID.sub(r"-\1", member_id) if client is None else self.of(client)
 
 
 def _clients(record: RebalanceRecord) -> Iterable[RebalanceRecord]:
-    """Every client that the record names."""
+    """Yield every client in the record."""
     yield from record["members"]
     for cause in (record, *record["also"]):
         if cause["culprit"] is not None:
@@ -174,7 +174,7 @@ def _clients(record: RebalanceRecord) -> Iterable[RebalanceRecord]:
 
 
 def _cause(cause: RebalanceRecord, names: Names) -> str:
-    """Who did what."""
+    """Return the text of a cause: the member and what it did."""
     trigger, culprit = cause["trigger"], cause["culprit"]
     who = "somebody"
     if culprit is not None:
@@ -212,7 +212,7 @@ def _cause(cause: RebalanceRecord, names: Names) -> str:
 
 
 def _given_up(records: RebalanceRecord | None, who: str, *, rejected: bool = False) -> str:
-    """Records that no member of a share group gets again."""
+    """Return the text about records that a share group has given up."""
     if records is None:
         return ""
     first, last = records["first_offset"], records["last_offset"]
@@ -229,7 +229,7 @@ def _given_up(records: RebalanceRecord | None, who: str, *, rejected: bool = Fal
 
 
 def _change(cause: RebalanceRecord, culprit: RebalanceRecord | None) -> str:
-    """What of its metadata a member changed, as far as the record shows."""
+    """Return the text about changed metadata of a member: its subscription, if that changed."""
     for member in cause.get("members", ()):
         if culprit is not None and member["member"] == culprit["member"]:
             added, removed = member["topics_added"], member["topics_removed"]
@@ -240,7 +240,7 @@ def _change(cause: RebalanceRecord, culprit: RebalanceRecord | None) -> str:
 
 
 def _members(record: RebalanceRecord) -> str:
-    """Who came back, and how it ended."""
+    """Return the text about members that joined or rejoined, and the outcome."""
     outcome, trigger = record["outcome"], record["trigger"]
     if outcome == RebalanceOutcome.DEAD:
         return ""
@@ -268,7 +268,7 @@ def _members(record: RebalanceRecord) -> str:
 
 
 def _arrived(record: RebalanceRecord) -> str:
-    """How many members have reached the target."""
+    """Return the text about members that reached their target assignment, and the outcome."""
     arrived = record["members_rejoined"] + record["members_joined"]
     waited = ms(record["assign_ms"] + record["reconcile_ms"])
     total = _count(record["members_after"], "member")
@@ -283,7 +283,7 @@ def _arrived(record: RebalanceRecord) -> str:
 
 
 def _partitions(record: RebalanceRecord) -> str:
-    """What became of the partitions."""
+    """Return the text about moved, added and revoked partitions."""
     reason, moves = record["partitions_unknown"], record["partitions"]
     noun = things(record)
     if reason is not None:
@@ -324,7 +324,7 @@ def _phases(record: RebalanceRecord) -> list[str]:
 
 
 def _choices(record: RebalanceRecord, names: Names) -> list[str]:
-    """Leader and protocol, where they changed."""
+    """Return lines about a changed leader and protocol."""
     lines = []
     old, new = record["leader_before"], record["leader"]
     if new is not None and names.of_member(new) != (old and names.of_member(old)):
@@ -337,7 +337,7 @@ def _choices(record: RebalanceRecord, names: Names) -> list[str]:
 
 
 def _member(record: RebalanceRecord, member: RebalanceRecord, names: Names) -> list[str]:
-    """What a member owned and owns."""
+    """Return the line about the partitions of a member before and after, if known."""
     name, old, new = names.of(member), member["partitions_before"], member["partitions"]
     if old is None and new is None:
         return []

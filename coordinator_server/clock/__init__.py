@@ -1,1 +1,1 @@
-"""Where the time comes from, and the virtual clock that tests advance."""
+"""The broker's clocks, including the virtual clock that tests advance, and the step runner."""

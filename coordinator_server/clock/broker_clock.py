@@ -1,7 +1,7 @@
-"""The clocks of the broker. Everything that keeps time gets one, so that tests can set the time.
+"""The clocks of the broker. All code that needs the time gets a clock, so that tests can set it.
 
-Kafka's SystemTime: one clock in milliseconds since the epoch serves timestamps and timers alike.
-docs/clock.md says what goes by the broker's time and what by the machine's.
+As with Kafka's SystemTime, one clock in milliseconds since 1970 serves both timestamps and timers.
+docs/clock.md lists the uses of the broker's time and of the machine's time.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ TIMERS_PER_TURN = 100
 
 
 class Timer(Protocol):
-    """What `call_later` returns."""
+    """A timer, as `call_later` returns it."""
 
     def cancel(self) -> None:
-        """Forget the call."""
+        """Cancel the call."""
 
 
 class Scheduler(Protocol):
-    """The part of an event loop that calls back."""
+    """The methods of an event loop that schedule callbacks."""
 
     def call_soon(self, callback: Callable[[], None], /) -> object:
-        """Call after the callbacks that are due now."""
+        """Call back after the callbacks that are due now."""
 
     def call_later(self, delay: float, callback: Callable[[], None], /) -> Timer:
-        """Call after `delay` seconds."""
+        """Call back after `delay` seconds."""
 
 
 class Clock(Protocol):
-    """The time in milliseconds since the epoch; it never runs backwards."""
+    """A clock that never runs backwards."""
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970-01-01 UTC."""
+        """Return the milliseconds since 1970-01-01 UTC."""
 
 
 class BrokerClock(Clock, Scheduler, Protocol):
-    """A clock with timers: `call_later` counts in its own time."""
+    """A clock with timers, which `call_later` sets in this clock's time."""
 
     def call_maintenance(self, delay: float, callback: Callable[[], None], /) -> Timer:
-        """As `call_later`, for periodic work.
+        """Like `call_later`, for periodic work.
 
-        A clock that is advanced by days leaves out rounds of it.
+        A virtual clock that is advanced by days skips rounds of such work.
         """
 
 
 class SystemClock:
-    """The time of day at the start, moved on by the monotonic clock.
+    """The time of day at creation plus the elapsed monotonic time.
 
-    A step of the machine's clock must not expire sessions, so it is not followed. Its timers wait
-    in a heap; one timer of the running loop, the alarm, is set for the earliest of them.
+    Later steps of the machine's clock are ignored, because they must not expire sessions. Timers
+    are in a heap; one timer of the event loop, the alarm, is set for the earliest timer.
     """
 
     __slots__ = ("_alarm", "_alarm_due_ms", "_offset_ns", "_timers")
@@ -66,22 +66,22 @@ class SystemClock:
         self._alarm_due_ms = 0
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970-01-01 UTC."""
+        """Return the milliseconds since 1970-01-01 UTC."""
         return (time.monotonic_ns() + self._offset_ns) // 1_000_000
 
     def call_soon(self, callback: Callable[[], None], /) -> object:
-        """Call after the callbacks that are due now."""
+        """Call back after the callbacks that are due now."""
         return asyncio.get_running_loop().call_soon(callback)
 
     def call_later(self, delay: float, callback: Callable[[], None], /) -> Timer:
-        """Call after `delay` seconds, a millisecond late as now may be that far behind."""
+        """Call back after `delay` seconds plus one millisecond, since `now_ms` rounds down."""
         timer = self._timers.add(self.now_ms() + milliseconds(delay) + 1, callback)
         if self._alarm is None or timer.due_ms < self._alarm_due_ms:
             self._set_alarm()
         return timer
 
     def call_maintenance(self, delay: float, callback: Callable[[], None], /) -> Timer:
-        """As `call_later`: this clock cannot be advanced."""
+        """Like `call_later`, since this clock cannot be advanced."""
         return self.call_later(delay, callback)
 
     def _set_alarm(self) -> None:
@@ -95,7 +95,10 @@ class SystemClock:
             self._alarm = asyncio.get_running_loop().call_later(delay_s, self._on_alarm)
 
     def _on_alarm(self) -> None:
-        """Have the loop call what is due, TIMERS_PER_TURN at a time. It may be too early."""
+        """Schedule the callbacks of due timers, at most TIMERS_PER_TURN, and set the next alarm.
+
+        The alarm may come too early, before any timer is due.
+        """
         self._alarm = None
         for timer in self._timers.pop_due(self.now_ms(), TIMERS_PER_TURN):
             self.call_soon(timer.fire)

@@ -1,8 +1,7 @@
 """Runs long work in steps between turns of the event loop, so that all connections stay served.
 
-One slice of SLICE_MS per turn belongs to such work, whatever asked for it; several pieces of work
-take turns. So a request with a million entries takes its time, and a heartbeat on another
-connection waits for one slice at most, however many such requests there are.
+Each turn of the event loop has one slice of SLICE_MS for long work; several pieces of work take
+turns. So a heartbeat waits for one slice at most, however many large requests are being handled.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ if TYPE_CHECKING:
     from coordinator_server.clock.broker_clock import Scheduler
 
 SLICE_MS = 5
-"""How long one slice takes; a single step of the work may take it a little further."""
+"""Length of a slice; its last step may exceed the slice a little."""
 
 SHORT_SLICE_MS = 1
-"""How long new work may run at once while other work is under way: enough for what is not long."""
+"""Length of the first slice of new work while other work is in progress: enough for short work."""
 
 FROZEN_OBJECTS = 100_000
-"""When long work leaves more objects, such as topics, the collector never looks at them again: to
-look at all of them once would already take longer than a slice may. What is in no cycle is freed
-all the same."""
+"""If long work leaves more new objects, such as topics, they are excluded from garbage collection
+(gc.freeze), because one collection of them would exceed a slice. Reference counting still frees
+them unless they are in a cycle."""
 
 
 class StepRunner:
@@ -44,13 +43,13 @@ class StepRunner:
         self._is_scheduled = self._is_closed = False
 
     def __len__(self) -> int:
-        """How many pieces of work are under way."""
+        """Return the number of pieces of work in progress."""
         return len(self._waiting)
 
     def run_now(self, steps: Iterator[None]) -> bool:
-        """Work through `steps` for one slice now, then as `run` does. Whether it is done.
+        """Run `steps` for one slice now, and the rest like `run`; return whether all are done.
 
-        The slice is short while other work is under way. After `close` the steps are dropped.
+        The slice is short while other work is in progress. After `close` the steps are dropped.
         """
         if self._is_closed:
             return True
@@ -63,25 +62,25 @@ class StepRunner:
         return True
 
     def run_long(self, steps: Iterator[None]) -> None:
-        """As `run_now`, but not at once while other work is under way: these steps are many."""
+        """Like `run_now`, but queue the steps if other work is in progress; for many steps."""
         if self._waiting:
             self.run(steps)
         else:
             self.run_now(steps)
 
     def run(self, steps: Iterator[None]) -> None:
-        """Work through `steps`, from the next turn of the loop on. The steps must not raise."""
+        """Run `steps` from the next turn of the event loop on. The steps must not raise."""
         if self._is_closed:
             return
         if not self._waiting:
-            # Large requests make millions of objects without a cycle among them. The collector
-            # would look at all of them again and again, for longer than a slice each time.
+            # Large requests create millions of objects without cycles. The garbage collector
+            # would traverse them repeatedly, for longer than a slice each time.
             gc.disable()
         self._waiting.append(steps)
         self._schedule()
 
     def close(self) -> None:
-        """Drop the work under way, and what comes: nothing is written any more from now on."""
+        """Drop work in progress and future work, so that nothing is written any more."""
         self._is_closed = True
         if self._waiting:
             self._waiting.clear()

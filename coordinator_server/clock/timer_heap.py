@@ -1,4 +1,4 @@
-"""Timers of a clock: a heap by due time. They cost a fifth of the memory of the loop's timers."""
+"""A heap of timers by due time. A timer takes a fifth of the memory of an event loop's timer."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _CANCELLED_KEPT = 64
 
 
 def milliseconds(delay: float) -> int:
-    """A delay in seconds as whole milliseconds, rounded up; 0 if it is negative."""
-    # Rounded first: in floating point 0.3 s may be a little more than 300 ms.
+    """Return a delay in seconds as whole milliseconds, rounded up; 0 for a negative delay."""
+    # Rounded to microseconds first, because 0.3 s as a float may exceed 300 ms a little.
     return max(-(-round(delay * 1_000_000) // 1000), 0)
 
 
 class HeapTimer:
-    """A call that is due at `due_ms` of a clock."""
+    """A timer whose callback is due at `due_ms` of a clock."""
 
     __slots__ = ("_callback", "due_ms", "heap")
 
@@ -29,25 +29,25 @@ class HeapTimer:
 
     @property
     def is_over(self) -> bool:
-        """Whether it was cancelled, or has fired."""
+        """Whether the timer was cancelled or has fired."""
         return self._callback is None
 
     def cancel(self) -> None:
-        """Forget the call."""
+        """Cancel the timer."""
         if self._callback is not None:
             self._callback = None
             if self.heap is not None:
                 self.heap.count_cancelled()
 
     def fire(self) -> None:
-        """Call, unless it was cancelled in the meantime."""
+        """Call the callback unless the timer was cancelled."""
         callback, self._callback = self._callback, None
         if callback is not None:
             callback()
 
 
 class TimerHeap:
-    """Timers by due time; those of the same millisecond in the order in which they were set."""
+    """Timers by due time; timers of the same millisecond stay in the order they were set."""
 
     __slots__ = ("_cancelled", "_entries", "_sequence")
 
@@ -60,14 +60,14 @@ class TimerHeap:
         return len(self._entries)
 
     def add(self, due_ms: int, callback: Callable[[], None]) -> HeapTimer:
-        """Set a timer."""
+        """Add a timer and return it."""
         timer = HeapTimer(due_ms, callback, self)
         self._sequence += 1
         heappush(self._entries, (due_ms, self._sequence, timer))
         return timer
 
     def next_due_ms(self) -> int | None:
-        """The earliest due time; None if no timer is set."""
+        """Return the earliest due time; None if no timer is set."""
         entries = self._entries
         while entries and entries[0][2].is_over:
             heappop(entries)
@@ -75,7 +75,7 @@ class TimerHeap:
         return entries[0][0] if entries else None
 
     def pop_due(self, now_ms: int, most: int | None = None) -> list[HeapTimer]:
-        """Remove the timers that are due, at most so many; returns them in order."""
+        """Remove and return the timers that are due, in order, at most `most` of them."""
         due: list[HeapTimer] = []
         while (due_ms := self.next_due_ms()) is not None and due_ms <= now_ms and len(due) != most:
             timer = heappop(self._entries)[2]
@@ -84,13 +84,13 @@ class TimerHeap:
         return due
 
     def shift(self, shift_ms: int) -> None:
-        """Move all due times."""
+        """Add `shift_ms` to all due times."""
         for _, _, timer in self._entries:
             timer.due_ms += shift_ms
         self._entries = [(timer.due_ms, sequence, timer) for _, sequence, timer in self._entries]
 
     def count_cancelled(self) -> None:
-        """Count a timer that was cancelled; drop such entries once they are most of the heap."""
+        """Count a cancelled timer; drop cancelled timers once they are most of the heap."""
         self._cancelled += 1
         if self._cancelled > _CANCELLED_KEPT and 2 * self._cancelled > len(self._entries):
             self._entries = [entry for entry in self._entries if not entry[2].is_over]

@@ -1,7 +1,7 @@
-"""A virtual clock: tests freeze it, resume it and advance it; it never runs backwards.
+"""A virtual clock, which tests freeze, resume and advance. It never runs backwards.
 
-Its timers wait in heaps of its own. While it runs, one timer of the machine's clock is set for the
-earliest of them; while it is frozen they fire as `control.advance` moves it.
+The clock keeps its timers in heaps. While it runs, one timer of the machine's clock is set for the
+earliest timer. While it is frozen, timers fire as `control.advance` moves the time.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class VirtualClock:
-    """A BrokerClock on top of the machine's clock, with the machine's time until it is changed.
+    """A BrokerClock on top of the machine's clock; it has the machine's time until changed.
 
-    `maintenance_pause_ms` is the least time between two rounds of what `call_maintenance` set, for
-    as long as the clock is frozen.
+    `maintenance_pause_ms` is the shortest time between two rounds of `call_maintenance` timers
+    while the clock is frozen.
     """
 
     __slots__ = (
@@ -47,44 +47,44 @@ class VirtualClock:
         self._alarm_due_ms = 0
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970-01-01 UTC, by this clock."""
+        """Return the milliseconds since 1970-01-01 UTC, by this clock."""
         frozen_ms = self._frozen_ms
         if frozen_ms is not None:
             return frozen_ms
         return self._machine.now_ms() + self._offset_ms
 
     def call_soon(self, callback: Callable[[], None], /) -> object:
-        """Call after the callbacks that are due now."""
+        """Call back after the callbacks that are due now."""
         return self._machine.call_soon(callback)
 
     def call_later(self, delay: float, callback: Callable[[], None], /) -> Timer:
-        """Call after `delay` seconds of this clock, on the millisecond."""
+        """Call back after `delay` seconds of this clock, on the millisecond."""
         return self._set_timer(self._timers, delay, callback)
 
     def call_maintenance(self, delay: float, callback: Callable[[], None], /) -> Timer:
-        """As `call_later`; `maintenance_pause_ms` may put it off."""
+        """Like `call_later`, but `maintenance_pause_ms` may delay the call."""
         return self._set_timer(self._maintenance, delay, callback)
 
     # --- control ----------------------------------------------------------------------------------
 
     @property
     def is_frozen(self) -> bool:
-        """Whether its time does not run."""
+        """Whether the time is frozen."""
         return self._frozen_ms is not None
 
     @property
     def offset_ms(self) -> int:
-        """How far it is ahead of the machine's clock; negative if it is behind, after a freeze."""
+        """Difference to the machine's clock; negative if this clock is behind, after a freeze."""
         return self.now_ms() - self._machine.now_ms()
 
     def freeze(self) -> None:
-        """Stop at this millisecond: what is due by then still fires, nothing else does."""
+        """Stop at the current millisecond. Only timers that are already due still fire."""
         if self._frozen_ms is None:
             self._frozen_ms = self.now_ms()
             self._set_alarm()
 
     def resume(self, offset_ms: int | None = None) -> None:
-        """Run on from the frozen time, or from `offset_ms` ahead of the machine, if later."""
+        """Run on from the frozen time, or from the machine's time plus `offset_ms` if later."""
         if self._frozen_ms is not None:
             self._offset_ms = self._frozen_ms - self._machine.now_ms()
             if offset_ms is not None:
@@ -94,13 +94,13 @@ class VirtualClock:
             self._set_alarm()
 
     def advance(self, elapsed_ms: int) -> None:
-        """Move the frozen time on. No timer fires by that: call `fire` next."""
+        """Move the frozen time forward. This fires no timers: call `fire` next."""
         assert self._frozen_ms is not None, "only while it is frozen"
         assert elapsed_ms >= 0, elapsed_ms
         self._frozen_ms += elapsed_ms
 
     def next_due_ms(self) -> int | None:
-        """When the next timer fires; None if none is set."""
+        """Return the time of the next timer; None if no timer is set."""
         due_ms = self._timers.next_due_ms()
         maintenance_ms = self._maintenance.next_due_ms()
         if maintenance_ms is not None:
@@ -109,9 +109,9 @@ class VirtualClock:
         return due_ms
 
     def fire(self, *, with_maintenance: bool = False) -> int:
-        """Have the loop call what is due, in order; returns the number of calls.
+        """Schedule the callbacks of due timers in order; return the number of timers.
 
-        `with_maintenance` fires the timers of maintenance that are due even within their pause.
+        `with_maintenance` fires due maintenance timers even within `maintenance_pause_ms`.
         """
         now_ms = self.now_ms()
         due = self._timers.pop_due(now_ms)
@@ -121,14 +121,14 @@ class VirtualClock:
                 self._maintenance_from_ms = now_ms + self.maintenance_pause_ms
                 due += maintenance
         for timer in due:
-            # By the loop, so that a callback that raises does not keep the others from it.
+            # Called by the event loop, so that an exception does not prevent the other calls.
             self._machine.call_soon(timer.fire)
         return len(due)
 
     def reset(self) -> None:
-        """Take the machine's time again. Timers wait for as long as they would have waited.
+        """Return to the machine's time. The remaining delay of each timer is unchanged.
 
-        Only while nothing remembers a time of this clock.
+        Must only be called while no state contains a time of this clock.
         """
         self.resume()
         offset_ms, self._offset_ms = self._offset_ms, 0
@@ -145,7 +145,7 @@ class VirtualClock:
         return timer
 
     def _set_alarm(self) -> None:
-        """Set the machine's timer for what is due next, if time runs until then."""
+        """Set the machine's timer for the next timer; a frozen clock only if one is due now."""
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None

@@ -1,1 +1,1 @@
-"""The control server: what can be done to a running cluster from outside, over HTTP."""
+"""The control server: an HTTP API to inspect and change a running cluster."""

@@ -1,15 +1,14 @@
 """The time of a running cluster with virtual clocks: advance, freeze, resume.
 
-Such a cluster has two of them. `clock` is the broker's time: timestamps, and the timers of groups,
-offsets and logs. `client_clock` is the time that clients wait: a fetch that is parked for 500 ms is
-answered after 500 ms although the broker's time is frozen, since its client would not wait longer.
-An advance moves both.
+Such a cluster has two virtual clocks. `clock` is the broker's time: timestamps, and the timers of
+groups, offsets and logs. `client_clock` measures how long clients wait: a fetch with a wait of
+500 ms is answered after 500 ms even if the broker's time is frozen, because the client waits no
+longer. An advance moves both clocks.
 
-To advance by five minutes is not to add five minutes to the clock: time moves from one timer to the
-next, each fires at its own millisecond, and everything that follows from it is done before time
-moves on. Meanwhile no request is handled: for clients an advance takes no time. So an advance is
-bounded work: what is pending when it begins, what follows from that, and a number of rounds of
-maintenance.
+An advance does not simply add to the clock. Time moves from timer to timer: each timer fires at its
+own millisecond, and all resulting work is done before time moves on. No request is handled
+meanwhile, so an advance takes no time for clients, and its work is bounded: the pending timers, the
+work that results from them, and a limited number of maintenance rounds.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
 
 MAINTENANCE_ROUNDS = 20
-"""The rounds of maintenance (retention, compaction, expiry of offsets) in an advance at most,
-however many of its intervals pass; one more is done at the end, if it is due then."""
+"""Limit of maintenance rounds (retention, compaction, expiry of offsets) during an advance. A due
+round at the end of the advance is run in addition."""
 
 INTAKE_ITERATIONS = 100
-"""Iterations of the loop for the requests that have arrived when an advance is asked for."""
+"""Limit of event loop iterations to handle requests that arrived before an advance."""
 
 _IDLE_INTAKE_ITERATIONS = 3  # to accept a connection, open it and read from it
 
-_TIMER_ITERATIONS = 4  # of the loop: timer, mailbox, answer, and fetches that a log wakes up
+_TIMER_ITERATIONS = 4  # of the event loop: timer, mailbox, response, fetches woken by an append
 _IDLE_ITERATIONS = 2
 _BUSY_ITERATIONS = 50
 _PAUSE_SECONDS = 0.001
@@ -40,11 +39,14 @@ QUIESCENCE_SECONDS = 30.0
 
 
 class ClockError(Exception):
-    """The time could not be changed; the text says why."""
+    """The time cannot be changed, for the reason in the message."""
 
 
 class ClockController:
-    """Changes the time of one cluster, one change after the other."""
+    """Changes the time of one cluster, one change at a time.
+
+    Raises ClockError if the cluster has no virtual clock.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         clock, client_clock = cluster.clock, cluster.client_clock
@@ -56,14 +58,14 @@ class ClockController:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the broker's time does not run; during an advance it does not."""
+        """Whether the broker's time is frozen, as it is also during an advance."""
         return self.clock.is_frozen
 
     async def advance(self, elapsed_ms: int) -> None:
-        """Advance the time; returns when everything that is due by then has been done.
+        """Advance the time; return when all work that is due by then has been done.
 
-        A clock that was frozen is frozen afterwards, one that ran runs on. Raises ClockError if the
-        broker does not come to rest: the time is then what it has come to.
+        Afterwards each clock is frozen or running as before. Raises ClockError if the broker stays
+        busy; the time then stays at the point reached.
         """
         cluster = self._cluster
         async with cluster.changing:
@@ -81,28 +83,28 @@ class ClockController:
                 offsets_ms = [offset_ms + elapsed_ms for offset_ms in offsets_ms]
             finally:
                 for clock, offset_ms in zip(running, offsets_ms, strict=True):
-                    clock.resume(offset_ms)  # the time that this took the machine has passed too
+                    clock.resume(offset_ms)  # includes the real time of the advance
                 cluster.release_requests()
 
     async def wait(self) -> None:
-        """Wait until a change that is under way is done."""
+        """Wait for a change in progress to finish."""
         async with self._cluster.changing:
             pass
 
     async def freeze(self) -> None:
-        """Freeze the broker's time, if it runs."""
+        """Freeze the broker's time; no effect if already frozen."""
         async with self._cluster.changing:
             self.clock.freeze()
 
     async def resume(self) -> None:
-        """Let the broker's time run on from where it is, if it is frozen."""
+        """Let frozen time run on from its current value; no effect if it already runs."""
         async with self._cluster.changing:
             self.clock.resume()
 
     async def _fire_until(self, elapsed_ms: int) -> None:
-        """Move both clocks from timer to timer. They are frozen."""
+        """Move both clocks, which must be frozen, from timer to timer for `elapsed_ms`."""
         while True:
-            # What is due already costs no time: it fires before anything else.
+            # Timers that are already due fire first, without moving the time.
             step_ms = min(_until_due_ms(clock, elapsed_ms) for clock in self._clocks)
             for clock in self._clocks:
                 clock.advance(step_ms)
@@ -114,10 +116,9 @@ class ClockController:
             await self._quiesce(_TIMER_ITERATIONS, with_groups=False)
 
     async def _take_in_requests(self) -> None:
-        """Handle what clients have sent so far; not without end, as some never stop sending.
+        """Handle the requests that clients have sent, for a bounded time: some never stop sending.
 
-        The pauses are for the kernel: what does not fit into a socket's window at first follows a
-        little after the rest.
+        The pauses let the kernel deliver data that did not fit into a socket's window at first.
         """
         idle = 0
         for _ in range(INTAKE_ITERATIONS):
@@ -128,10 +129,10 @@ class ClockController:
             await asyncio.sleep(0 if is_behind else _PAUSE_SECONDS)
 
     async def _quiesce(self, idle_iterations: int, *, with_groups: bool) -> None:
-        """Let the loop run until it was idle for so many iterations in a row. Raises ClockError.
+        """Run the event loop until it was idle for `idle_iterations` in a row. Raises ClockError.
 
-        `with_groups` looks into the mailbox of every group; a few iterations empty all of them
-        anyway.
+        `with_groups` also checks the mailbox of every group. Without this check, a few iterations
+        are enough to empty the mailboxes.
         """
         give_up_s = time.monotonic() + QUIESCENCE_SECONDS
         iterations = idle = 0
@@ -147,6 +148,6 @@ class ClockController:
 
 
 def _until_due_ms(clock: VirtualClock, most_ms: int) -> int:
-    """How long it is until a timer fires, `most_ms` at most."""
+    """Return the time until the next timer fires, at most `most_ms`."""
     due_ms = clock.next_due_ms()
     return most_ms if due_ms is None else min(max(due_ms - clock.now_ms(), 0), most_ms)

@@ -1,7 +1,7 @@
-"""Requests about the clock.
+"""Control requests about the clock.
 
-Each is answered with the state afterwards: `now_ms` since the epoch, whether the time is `frozen`,
-and `offset_ms`, how far it is ahead of the machine's.
+Each response has the state after the request: `now_ms` since 1970, `frozen`, and `offset_ms`, the
+difference to the machine's time.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from coordinator_server.control.request import ControlRequest
 
 MOST_SECONDS = 10 * 366 * 24 * 3600
-"""Ten years: more is a slip of the pen."""
+"""Ten years; a larger advance is rejected as a typing error."""
 
 
 async def state(request: ControlRequest) -> dict[str, Any]:
-    """GET /clock: the broker's time."""
+    """GET /clock: return the broker's time. Raises ControlError."""
     controller = _controller(request)
     await controller.wait()
     return _state(controller)
 
 
 async def advance(request: ControlRequest) -> dict[str, Any]:
-    """POST /clock/advance?seconds=N: returns when all that falls due meanwhile has happened.
+    """POST /clock/advance?seconds=N: advance the time and do all work that becomes due.
 
     Raises ControlError.
     """
@@ -41,14 +41,14 @@ async def advance(request: ControlRequest) -> dict[str, Any]:
 
 
 async def freeze(request: ControlRequest) -> dict[str, Any]:
-    """POST /clock/freeze: stop the time; no error if it is frozen already."""
+    """POST /clock/freeze: stop the time; no effect if already frozen. Raises ControlError."""
     controller = _controller(request)
     await controller.freeze()
     return _state(controller)
 
 
 async def resume(request: ControlRequest) -> dict[str, Any]:
-    """POST /clock/resume: let the time run on; no error if it runs already."""
+    """POST /clock/resume: let the time run; no effect if already running. Raises ControlError."""
     controller = _controller(request)
     await controller.resume()
     return _state(controller)
@@ -71,7 +71,7 @@ def _state(controller: ClockController) -> dict[str, Any]:
 
 
 def _elapsed_ms(request: ControlRequest) -> int:
-    """`seconds` in milliseconds. Raises ControlError."""
+    """Return the parameter `seconds` in milliseconds. Raises ControlError."""
     text = request.query.get("seconds")
     if text is None:
         raise ControlError(400, "seconds=N is missing: how far to advance the clock")

@@ -1,7 +1,7 @@
-"""Requests about data: topics and records as a test makes and reads them, and the reset.
+"""Control requests about topics and records, and the reset of the cluster.
 
-Bytes are base64 in JSON, null stays null. Records written here take the path of a client's batch:
-the log validates them, and fetches that wait for them wake up.
+Bytes are base64 in JSON; null stays null. Records take the same path as a client's batch: the log
+validates them, and waiting fetches wake up.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from coordinator_server.topics.topic import Partition, Topic
 
 _BATCH_BYTES = 256 * 1024
-"""Records of one request are cut into batches of about this size (message.max.bytes is 1 MiB)."""
+"""The approximate batch size for the records of one request (message.max.bytes is 1 MiB)."""
 
 _READ_BYTES = 1024 * 1024
 _ANSWER_BYTES = 4 * 1024 * 1024
@@ -39,19 +39,19 @@ _INT64 = 1 << 63
 
 
 async def topics(request: ControlRequest) -> dict[str, Any]:
-    """GET /topics."""
+    """GET /topics: list all topics."""
     return {"topics": [_topic(topic) for topic in request.cluster.topics.all_topics()]}
 
 
 async def topic(request: ControlRequest) -> dict[str, Any]:
-    """GET /topics/TOPIC."""
+    """GET /topics/TOPIC: describe a topic. Raises ControlError."""
     return _topic(topic_of(request))
 
 
 async def create_topic(request: ControlRequest) -> dict[str, Any]:
-    """POST /topics/TOPIC, {"partitions": 3, "configs": {"retention.ms": "1000"}}.
+    """POST /topics/TOPIC: create a topic. Raises ControlError.
 
-    Raises ControlError.
+    The body is such as {"partitions": 3, "configs": {"retention.ms": "1000"}}.
     """
     manager, name, body = request.cluster.topics, request.parameters["TOPIC"], request.json()
     error = manager.creation_error(name)
@@ -77,7 +77,7 @@ async def create_topic(request: ControlRequest) -> dict[str, Any]:
 
 
 def topic_of(request: ControlRequest) -> Topic:
-    """The topic that the path names. Raises ControlError."""
+    """Return the topic in the path. Raises ControlError."""
     name = request.parameters["TOPIC"]
     topic = request.cluster.topics.topic(name)
     if topic is None:
@@ -87,7 +87,7 @@ def topic_of(request: ControlRequest) -> Topic:
 
 
 def partition_of(request: ControlRequest, topic: Topic) -> Partition:
-    """The topic's partition that the path names. Raises ControlError."""
+    """Return the topic's partition in the path. Raises ControlError."""
     text, count = request.parameters["INDEX"], len(topic.partitions)
     index = natural_number(text)
     if index is None or index >= count:
@@ -96,7 +96,7 @@ def partition_of(request: ControlRequest, topic: Topic) -> Partition:
 
 
 def _but(names: Sequence[str]) -> str:
-    """The names that exist, for a name that was mistyped."""
+    """Return the end of an error message that lists existing names."""
     some = [*names[:20], "..."] if len(names) > 20 else names
     return f", but {', '.join(some)}" if some else ""
 
@@ -121,12 +121,11 @@ def _offsets(partition: Partition) -> dict[str, int]:
 
 
 async def produce(request: ControlRequest) -> dict[str, Any]:
-    """POST /topics/TOPIC/records, {"records": [{"key", "value", "headers", ...}]}.
+    """POST /topics/TOPIC/records: write records. Raises ControlError.
 
-    A record may name its partition and timestamp_ms. Without a partition its key decides, as in
-    Kafka's clients; without a key too the records go to the partitions in turn.
-
-    Raises ControlError.
+    The body is {"records": [{"key", "value", "headers", "partition", "timestamp_ms"}]}. Without a
+    partition the key determines the partition, as in Kafka's clients. Records without partition and
+    key are distributed round-robin.
     """
     cluster, name = request.cluster, request.parameters["TOPIC"]
     if cluster.topics.creation_error(name) is None:
@@ -189,7 +188,7 @@ def _record(item: dict[str, Any], now_ms: int) -> Record:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether a value of JSON is a text that UTF-8 has: `"\\ud800"`, half a pair, is none."""
+    """Return whether a JSON value is a string that UTF-8 can encode, without lone surrogates."""
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
@@ -215,7 +214,7 @@ def _batches(numbers: Sequence[int], records: Sequence[Record]) -> list[list[int
 
 
 def _append(partition: Partition, records: list[Record], now_ms: int) -> int:
-    """Write one batch; the offset of its first record."""
+    """Write one batch; return the offset of its first record. Raises ControlError."""
     for offset, record in enumerate(records):
         record.offset = offset
     try:
@@ -231,7 +230,10 @@ def _append(partition: Partition, records: list[Record], now_ms: int) -> int:
 
 
 async def _flushed(partitions: Sequence[Partition]) -> None:
-    """Wait until what was written is synced, where the topic asks for that."""
+    """Wait until the appended records are synced, if `flush.messages` requires a sync.
+
+    Raises ControlError.
+    """
     loop = asyncio.get_running_loop()
     waits: list[asyncio.Future[StorageError | None]] = []
     for partition in partitions:
@@ -254,11 +256,10 @@ def _resolve(
 
 
 async def records(request: ControlRequest) -> dict[str, Any]:
-    """GET /partitions/TOPIC/INDEX/records?offset=N&count=N: some records from an offset on.
+    """GET /partitions/TOPIC/INDEX/records?offset=N&count=N: read up to `count` records.
 
-    What lies before the first offset is passed over. `next_offset` is where to go on.
-
-    Raises ControlError.
+    Reading starts at `offset`, or at the log start offset if that is larger. `next_offset` is the
+    offset for the next request. Raises ControlError.
     """
     topic = topic_of(request)
     partition = partition_of(request, topic)
@@ -281,9 +282,9 @@ async def records(request: ControlRequest) -> dict[str, Any]:
 
 
 def _take(data: bytes, offset: int, count: int, shown: list[dict[str, Any]]) -> int:
-    """Add the records of whole batches from `offset` on; the offset to go on with."""
+    """Append the records in `data` from `offset` on to `shown`; return the next offset to read."""
     for header in iterate_batches(data):
-        if not header.is_control:  # markers of transactions are no records to anybody
+        if not header.is_control:  # transaction markers are not records
             for record in iterate_records(data, header):
                 if record.offset < offset:
                     continue
@@ -320,11 +321,10 @@ def _number(request: ControlRequest, name: str, default: int) -> int:
 
 
 async def reset(request: ControlRequest) -> dict[str, Any]:
-    """POST /reset: the cluster as if it had just been started, with no client connected.
+    """POST /reset: remove all topics, groups and connections, as after the first start.
 
-    With move=true at other ports; `listeners` says where each broker listens now.
-
-    Raises ControlError.
+    With move=true the brokers move to other ports. The response has the addresses of each broker in
+    `listeners`. Raises ControlError.
     """
     cluster, moves = request.cluster, request.query.get("move", "false")
     if moves not in ("true", "false"):

@@ -1,6 +1,6 @@
-"""Requests about groups: the state of a group, and the story of its last rebalance.
+"""Control requests about groups: the state of a group, and a description of its last rebalance.
 
-A group is read between two drains of its task, so it is always whole.
+A group is read between two turns of its task, so its state is consistent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 async def groups(request: ControlRequest) -> dict[str, Any]:
-    """GET /groups."""
+    """GET /groups: list all groups."""
     return {
         "groups": [
             {
@@ -38,7 +38,7 @@ async def groups(request: ControlRequest) -> dict[str, Any]:
 
 
 async def group(request: ControlRequest) -> dict[str, Any]:
-    """GET /groups/GROUP. Raises ControlError (404) when there is no such group."""
+    """GET /groups/GROUP: describe a group. Raises ControlError (404) for an unknown group."""
     group_id = request.parameters["GROUP"]
     for broker, one in _groups(request.cluster):
         if one.group_id == group_id:
@@ -51,7 +51,7 @@ async def group(request: ControlRequest) -> dict[str, Any]:
 
 
 def _groups(cluster: Cluster) -> Iterator[tuple[Broker, Group]]:
-    """Every group with its coordinator."""
+    """Yield every group with its coordinator."""
     for broker in cluster.brokers.values():
         for task in broker.groups.tasks.values():
             if not task.group.is_dead:
@@ -87,7 +87,7 @@ def _group(cluster: Cluster, broker: Broker, one: Group) -> dict[str, Any]:
 
 
 def _classic(group_metadata: GroupMetadata) -> dict[str, Any]:
-    """What a group of the classic protocol has."""
+    """Return the fields that only groups of the classic protocol have."""
     return {
         "generation": group_metadata.generation_id,
         "protocol": group_metadata.protocol_name,
@@ -112,19 +112,19 @@ def _member(group_metadata: GroupMetadata, member: MemberMetadata) -> dict[str, 
 
 
 def _subscription(group_metadata: GroupMetadata, member: MemberMetadata) -> list[str]:
-    """Topics that a member asks for, by the first protocol that can be read."""
+    """Return the topics of a member's subscription, from the first readable protocol."""
     if not group_metadata.uses_consumer_protocol:
         return []
     for _, metadata in member.protocols:
         try:
             return sorted(decode_subscription(metadata).topics)
         except ProtocolError:
-            continue  # written by a client, which may put there what it likes
+            continue  # clients may write arbitrary bytes here
     return []
 
 
 def _waits_for(member: MemberMetadata) -> str | None:
-    """The request that the member waits in."""
+    """Return the name of the member's pending request, or None."""
     if member.awaiting_join is not None:
         return "JoinGroup"
     return None if member.awaiting_sync is None else "SyncGroup"

@@ -1,11 +1,10 @@
-"""The control server: HTTP/1.1 with JSON answers, imported only where `--http` asks for it.
+"""The control server: HTTP/1.1 with JSON responses, imported only with `--http`.
 
-It serves tests and people on the same machine; it has no users. Elsewhere than on loopback it wants
-a token, as `Authorization: Bearer TOKEN`. So that no web page can command it through a browser, a
-request that a page of another origin sent is refused, and without a token one for a name that is
-not this server's: the name of a page may have been pointed here meanwhile (DNS rebinding). HTTP
-itself (framing, keep-alive, pipelining, 100-continue) is h11's; what is served is the table in
-`routes`.
+The server is for tests and people on the same machine and has no users. Off loopback it requires a
+token: `Authorization: Bearer TOKEN`. Web pages must not control the server through a browser, so
+requests from other origins are refused, and without a token also requests for foreign host names
+(DNS rebinding). h11 implements HTTP (framing, keep-alive, pipelining, 100-continue); the table of
+routes is in `routes`.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ if TYPE_CHECKING:
 
 HEAD_BYTES = 16 * 1024
 BODY_BYTES = 16 * 1024 * 1024
-"""The largest head and body of a request."""
+"""Size limits of the head and the body of a request."""
 
 IDLE_SECONDS = 60.0
-"""How long a connection may be idle, a request may take to arrive, and an answer to be taken."""
+"""Time limit for an idle connection, for receiving a request and for sending a response."""
 
 _READ_BYTES = 64 * 1024
 _LINGER_SECONDS = 2.0
@@ -46,7 +45,7 @@ _REASON_CHARACTERS = 200
 
 
 class _Message(NamedTuple):
-    """One request as it came; the names of headers are in lower case."""
+    """A received request; header names are in lower case."""
 
     method: str
     target: str
@@ -55,9 +54,9 @@ class _Message(NamedTuple):
 
 
 class ControlServer:
-    """The control server of one cluster: `start`, and `stop` at the end.
+    """The control server of one cluster. Call `start` first and `stop` at the end.
 
-    With a `token` a request without it is refused.
+    If `token` is set, requests must send the token.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class ControlServer:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, host: str, port: int) -> str:
-        """Listen, on loopback if no host is given; the address. Raises StartError."""
+        """Listen on `host` (empty: loopback) and return the address. Raises StartError."""
         self._host = host = host or "127.0.0.1"
         try:
             self._server = await asyncio.start_server(self._on_connection, host, port)
@@ -107,7 +106,7 @@ class ControlServer:
                 pass
             await connection.linger()
         except TimeoutError:
-            writer.transport.abort()  # the client does not take its answer
+            writer.transport.abort()  # the client does not read its response
         except OSError:
             pass  # the client has gone
         except asyncio.CancelledError:
@@ -117,7 +116,7 @@ class ControlServer:
             writer.close()
 
     async def _serve_one(self, connection: _Connection) -> bool:
-        """Answer one request; whether another may follow."""
+        """Answer one request; return whether another request may follow."""
         headers: Mapping[str, str] = {}
         answer: object
         try:
@@ -130,7 +129,7 @@ class ControlServer:
         return await connection.send(status, answer, headers)
 
     async def _answer(self, message: _Message) -> object:
-        """Find the route of a request and have it answer. Raises ControlError."""
+        """Return the response of the request's route. Raises ControlError."""
         self._check_token(message.headers.get("authorization", ""))
         host, origin = message.headers.get("host"), message.headers.get("origin")
         if self._authorization is None and host is not None and not self._is_own(host):
@@ -142,7 +141,7 @@ class ControlServer:
             split = urlsplit(message.target)
         except ValueError as error:
             raise ControlError(400, f"{message.target!r} is not an address: {error}") from error
-        # Split before decoding: the name of a group may have a slash in it.
+        # Split before decoding, because a group id may contain a slash.
         path = [unquote(segment) for segment in split.path.strip("/").split("/")]
         method = "GET" if message.method == "HEAD" else message.method
         allowed: list[str] = []
@@ -162,7 +161,7 @@ class ControlServer:
         raise ControlError(404, f"{message.target}: there is nothing here")
 
     def _is_own(self, host: str) -> bool:
-        """Whether a Host is an address, localhost, or the name that the server listens at."""
+        """Return whether a Host header is an IP address, localhost or this server's host name."""
         try:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
@@ -178,19 +177,19 @@ class ControlServer:
 
 
 class _Connection:
-    """One client's connection: whole requests come in, JSON goes out."""
+    """A client's connection: receives whole requests and sends JSON responses."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
         self._request: h11.Request | None = None
-        self._is_whole = False  # the request: nothing of it is still to come
+        self._is_whole = False  # whether the request was received completely
 
     async def receive(self) -> _Message | None:
-        """The next request; None if the client sends no more.
+        """Return the next request; None if the client closes the connection or stays idle.
 
-        Raises ControlError for bytes that are no request, or one that is too long or too slow.
+        Raises ControlError for a malformed, too long or too slow request.
         """
         self._request, self._is_whole = None, False
         try:
@@ -234,7 +233,10 @@ class _Connection:
             self._http.receive_data(await self._reader.read(_READ_BYTES))
 
     async def send(self, status: int, answer: object, headers: Mapping[str, str]) -> bool:
-        """Send an answer as JSON; whether another request may follow. Raises TimeoutError."""
+        """Send a response as JSON; return whether another request may follow.
+
+        Raises TimeoutError if the client does not read the response.
+        """
         body = json.dumps(answer).encode() + b"\n"
         fields = {
             "Content-Type": "application/json",
@@ -258,10 +260,10 @@ class _Connection:
         return True
 
     async def linger(self) -> None:
-        """Send no more, and read on for a moment.
+        """Stop sending, and discard input for a moment before the connection is closed.
 
-        If the socket were closed with bytes unread, the kernel would reset the connection, and the
-        client might lose the answer that says what was wrong with them (RFC 9112, section 9.6).
+        Closing a socket with unread bytes makes the kernel reset the connection, and the client may
+        lose the response (RFC 9112, section 9.6).
         """
         if self._writer.is_closing():
             return
@@ -273,9 +275,10 @@ class _Connection:
 
 
 def _check_head(request: h11.Request) -> None:
-    """Raise ControlError for what is no HTTP/1.x or too long, before its body is read.
+    """Check a request's head before its body is read.
 
-    h11 limits what it keeps of an unfinished head; one that comes at once may be longer.
+    Raises ControlError if the request is not HTTP/1.x, or if its head or body is too long. The head
+    is checked because h11 limits only incomplete heads.
     """
     if not request.http_version.startswith(b"1."):
         raise ControlError(505, f"HTTP/{request.http_version.decode()} is not served")
@@ -300,7 +303,7 @@ def _message(request: h11.Request, body: bytes) -> _Message:
 
 
 def _is_foreign(origin: str, host: str | None) -> bool:
-    """Whether a page of `origin` is not one of this server's own."""
+    """Return whether an Origin header differs from the Host header."""
     try:
         return urlsplit(origin).netloc != host
     except ValueError:
@@ -308,7 +311,7 @@ def _is_foreign(origin: str, host: str | None) -> bool:
 
 
 def _match(pattern: str, path: list[str]) -> dict[str, str] | None:
-    """The values of a pattern's words in capitals; None if the path is not of this pattern."""
+    """Return the parameters of a path, by the pattern's upper-case words; None if no match."""
     words = pattern.strip("/").split("/")
     if len(words) != len(path):
         return None
@@ -322,6 +325,6 @@ def _match(pattern: str, path: list[str]) -> dict[str, str] | None:
 
 
 def _report_bug(task: asyncio.Task[None]) -> None:
-    """Log the exception of a route: a bug costs its connection."""
+    """Log an unexpected exception of a connection's task. The connection is closed."""
     if not task.cancelled() and task.exception() is not None:
         LOG.emit("control.failed", exc_info=task.exception())

@@ -1,7 +1,7 @@
-"""What a group shows whose members have epochs: consumer, share and streams groups.
+"""Descriptions of groups whose members have epochs: consumer, share and streams groups.
 
-Who has what, who shall have what, what has still to be given up and who waits for it; of a share
-group also what is in flight in each partition.
+A description has each member's current and target assignment, its pending revocations and the
+members that wait for them, and for share groups the in-flight records of each partition.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def described(cluster: Cluster, group: Any) -> dict[str, Any]:
-    """What such a group has besides offsets. `generation` is the group epoch."""
+    """Return the description of a group without offsets. `generation` is the group epoch."""
     now_ms = cluster.clock.now_ms()
     account = group.rebalance
     members = [_member(group, member, account, now_ms) for member in group.members.values()]
@@ -68,7 +68,7 @@ def described(cluster: Cluster, group: Any) -> dict[str, Any]:
 
 
 def _tell_member(member: dict[str, Any]) -> str:
-    """Where a member is, what it has, and for whom it waits."""
+    """Return a line about a member: epoch, state, assignment and pending revocations."""
     line = f"{member['instance_id'] or member['member_id']}: epoch {member['epoch']}"
     line += f", {member['state']}; has {ranges(member['assignment'])}"
     if member["revoking"]:
@@ -84,7 +84,7 @@ def _for(duration_ms: int | None) -> str:
 
 
 def _tell_share_partition(one: dict[str, Any]) -> str:
-    """What of a partition is in flight."""
+    """Return a line about the in-flight records of a share partition."""
     line = f"{one['topic']} {one['partition']}: from {one['start_offset']} on, "
     if not one["in_flight"]:
         line += "nothing in flight"
@@ -100,7 +100,7 @@ def _tell_share_partition(one: dict[str, Any]) -> str:
 
 
 def _told(group: Any, account: EpochChange, now_ms: int) -> list[str]:
-    """The story so far of what is under way."""
+    """Return lines that describe the rebalance in progress."""
     record = record_of(group.group_id, account.so_far(group, now_ms))
     return tell(json.loads(encode_record(record)))
 
@@ -110,7 +110,7 @@ def _member(group: Any, member: Any, account: EpochChange | None, now_ms: int) -
     current = group.currents.get(member_id)
     assigned, revoking = sides(group.kind, current)
     target = wanted(group.kind, group.targets.get(member_id))
-    # The members of a share group read the same partitions: there is nothing to wait for.
+    # Members of a share group share partitions, so none waits for another member.
     is_there = group.kind is GroupKind.SHARE or has_reached(group, member_id)
     held_by = {} if is_there else holders(group, member_id, owner_of(group))
     releases = {one: by_name(environment, partitions) for one, partitions in held_by.items()}
@@ -138,14 +138,14 @@ def _member(group: Any, member: Any, account: EpochChange | None, now_ms: int) -
 
 
 def _subscription(group: Any, member: Any) -> list[str]:
-    """What a member asks for; the members of a streams group all read what its topology does."""
+    """Return a member's subscription; in a streams group the source topics of the topology."""
     if group.kind is GroupKind.STREAMS:
         return [] if group.topology is None else sorted(group.topology.readers)
     return sorted(subscription(member))
 
 
 def _state(group: Any, current: Any) -> str:
-    """Where a member is on its way to its target, by Kafka's names."""
+    """Return the state of a member by Kafka's name; "BEHIND" if its epoch is not the group's."""
     state = getattr(current, "state", None)
     if state is not None:
         return str(state.name)
@@ -154,13 +154,13 @@ def _state(group: Any, current: Any) -> str:
 
 
 def _in_words(releases: dict[str, dict[str, list[int]]]) -> str | None:
-    """For whose partitions a member waits."""
+    """Return a text with the partitions that a member waits for, by owner; None if it has none."""
     waits = [f"{holder} to release {ranges(partitions)}" for holder, partitions in releases.items()]
     return ", ".join(waits) or None
 
 
 def _copies(current: Any) -> dict[str, Any]:
-    """The standby and warm-up tasks of a member."""
+    """Return the standby and warm-up tasks of a member."""
     if current is None:
         return {"standby": {}, "warmup": {}}
     return {
@@ -170,7 +170,7 @@ def _copies(current: Any) -> dict[str, Any]:
 
 
 def _share_partitions(cluster: Cluster, group_id: str) -> Iterator[dict[str, Any]]:
-    """The partitions that the group reads, as their leaders know them."""
+    """Yield the share partitions of a group, from all leaders."""
     for broker in cluster.brokers.values():
         for one in broker.share_partitions.all_partitions():
             topic = cluster.topics.topic_by_id(one.key.topic_id)
@@ -179,8 +179,10 @@ def _share_partitions(cluster: Cluster, group_id: str) -> Iterator[dict[str, Any
 
 
 def _share_partition(one: SharePartition, topic: str, leader: int) -> dict[str, Any]:
-    """What is in flight: records by state, those that somebody has by member, and how often they
-    were delivered."""
+    """Describe a share partition.
+
+    In-flight records are counted by state, by member that has acquired them, and by delivery count.
+    """
     states: Counter[str] = Counter()
     members: Counter[str] = Counter()
     deliveries: Counter[int] = Counter()

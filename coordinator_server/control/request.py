@@ -1,7 +1,7 @@
-"""A request to the control server, and a route of it, as the functions that answer know them.
+"""Requests and routes of the control server.
 
-The table of routes is in `routes`; the functions in `clock`, `data` and `groups` know requests, not
-the table.
+The table of routes is in `routes`. Handlers, such as the functions in `clock`, `data` and `groups`,
+depend on this module only, not on the table.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _INT64_DIGITS = 19
 
 
 class ControlError(Exception):
-    """A request that cannot be answered with 200: `status` is HTTP's, the text says what and why.
+    """A failed request: `status` is the HTTP status, the message states the problem.
 
-    `headers` go with the answer.
+    `headers` are sent with the response.
     """
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
@@ -31,7 +31,7 @@ class ControlError(Exception):
 
 
 class ControlRequest(NamedTuple):
-    """One request: `parameters` by their names in the route's path, `query` after the `?`."""
+    """One request: `parameters` from the path, by name, and the `query` parameters."""
 
     cluster: Cluster
     parameters: Mapping[str, str]
@@ -39,7 +39,7 @@ class ControlRequest(NamedTuple):
     body: bytes
 
     def json(self) -> dict[str, Any]:
-        """The body as a JSON object, {} if there is none. Raises ControlError."""
+        """Return the body as a JSON object, {} if the body is empty. Raises ControlError."""
         try:
             value = json.loads(self.body or b"{}")
         except (ValueError, RecursionError) as error:
@@ -50,7 +50,7 @@ class ControlRequest(NamedTuple):
 
 
 def natural_number(text: str) -> int | None:
-    """The number that a text of decimal digits is; None for any other text, or from 2^63 on."""
+    """Parse decimal digits; return None for other text and for numbers of 2^63 or more."""
     if not (text.isascii() and text.isdigit() and len(text) <= _INT64_DIGITS):
         return None
     return number if (number := int(text)) < _INT64 else None
@@ -60,9 +60,9 @@ Answer = Callable[[ControlRequest], Awaitable[dict[str, Any]]]
 
 
 class ControlRoute(NamedTuple):
-    """A method and a path, whose words in capitals are parameters, and the function that answers.
+    """A method, a path and a handler. Upper-case words of the path are parameters.
 
-    `answer(request)` returns what is sent as JSON, or raises ControlError.
+    `answer(request)` returns the response, which is sent as JSON, or raises ControlError.
     """
 
     method: str

@@ -1,24 +1,25 @@
-"""The routes of the control server, as one table: what can be done to a running cluster.
+"""The table of routes of the control server.
 
-    GET  /brokers                               the brokers, and what each of them leads
-    POST /brokers/ID/stop                       as a controlled shutdown
-    POST /brokers/ID/start                      at the ports that it had
-    POST /partitions/TOPIC/INDEX/move?to=ID     another broker leads the partition
-    POST /groups/GROUP/move?to=ID               another broker coordinates the group
-    GET  /topics, /topics/TOPIC                 topics with configs and offsets (`data`)
-    POST /topics/TOPIC                          create one
+    GET  /brokers                               list brokers and the partitions that they lead
+    POST /brokers/ID/stop                       stop a broker as in a controlled shutdown
+    POST /brokers/ID/start                      start a broker on its previous ports
+    POST /partitions/TOPIC/INDEX/move?to=ID     move the leadership of a partition
+    POST /groups/GROUP/move?to=ID               move a group to another coordinator
+    GET  /topics, /topics/TOPIC                 list topics with configs and offsets (`data`)
+    POST /topics/TOPIC                          create a topic
     POST /topics/TOPIC/records                  write records
     GET  /partitions/TOPIC/INDEX/records        read records
-    GET  /groups, /groups/GROUP                 groups (`groups`)
-    GET  /telemetry, /telemetry/CLIENT          metrics that clients pushed (`telemetry`)
-    POST /reset?move=true                       as if it had just been started; at other ports
-    GET  /clock                                 the broker's time (`clock`)
-    POST /clock/advance?seconds=N               N seconds later, at once
-    POST /clock/freeze                          time stops
-    POST /clock/resume                          time runs again
+    GET  /groups, /groups/GROUP                 list or describe groups (`groups`)
+    GET  /transactions                          list transactions (`transactions`)
+    GET  /telemetry, /telemetry/CLIENT          show pushed client metrics (`telemetry`)
+    POST /reset?move=true                       reset the cluster; move=true: to other ports
+    GET  /clock                                 show the broker's time (`clock`)
+    POST /clock/advance?seconds=N               advance the time by N seconds
+    POST /clock/freeze                          stop the time
+    POST /clock/resume                          let the time run again
 
-A group moves with its partition of `__consumer_offsets`, and so do the other groups in it. GET
-routes answer HEAD as well.
+A group moves with its partition of `__consumer_offsets`, together with all groups of this
+partition. GET routes also answer HEAD.
 """
 
 from __future__ import annotations
@@ -153,4 +154,4 @@ ROUTES: tuple[ControlRoute, ...] = (
     ControlRoute("POST", "/clock/freeze", clock.freeze),
     ControlRoute("POST", "/clock/resume", clock.resume),
 )
-"""The routes table: everything that the control server serves."""
+"""All routes of the control server."""

@@ -1,7 +1,7 @@
-"""Requests about client telemetry (KIP-714): subscriptions, and the metrics that clients pushed.
+"""Control requests about client telemetry (KIP-714): subscriptions and pushed metrics.
 
-Metrics are decoded when they are asked for, by OpenTelemetry's own protobuf package, which the
-extra `telemetry` installs.
+Metrics are decoded on request, with OpenTelemetry's protobuf package, which the extra `telemetry`
+installs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from coordinator_server.telemetry.payload import KeptPush
 
 MOST_POINTS = 10_000
-"""The data points of one answer."""
+"""Limit of data points in one response."""
 
 _POINTS_PER_TURN = 200
 _KINDS = ("gauge", "sum", "histogram", "exponential_histogram", "summary")
@@ -26,7 +26,7 @@ _TEMPORALITIES = ("unspecified", "delta", "cumulative")
 
 
 async def telemetry(request: ControlRequest) -> dict[str, Any]:
-    """GET /telemetry: the subscriptions, and the client instances that have pushed metrics."""
+    """GET /telemetry: list subscriptions, and client instances that have pushed metrics."""
     state = request.cluster.telemetry
     return {
         "subscriptions": [
@@ -37,9 +37,9 @@ async def telemetry(request: ControlRequest) -> dict[str, Any]:
 
 
 async def client_metrics(request: ControlRequest) -> dict[str, Any]:
-    """GET /telemetry/CLIENT: the last push of a client, by its instance id or its client id.
+    """GET /telemetry/CLIENT: return the last push of a client, by instance id or client id.
 
-    Of several instances with a client id it is the one that pushed last. Raises ControlError.
+    If several instances have the client id, the latest push is returned. Raises ControlError.
     """
     name, pushes = request.parameters["CLIENT"], request.cluster.telemetry.pushes
     push = pushes.get(name)
@@ -65,7 +65,10 @@ def _client(push: KeptPush) -> dict[str, Any]:
 
 
 async def _metrics(push: KeptPush) -> tuple[list[dict[str, Any]], bool]:
-    """Return the metrics of a push, and whether these are all of its data points."""
+    """Return the metrics of a push, and whether all of its data points are included.
+
+    Raises ControlError.
+    """
     metrics_data, decode_error = _package()
     try:
         data = metrics_data.FromString(push.data())
@@ -82,7 +85,7 @@ async def _metrics(push: KeptPush) -> tuple[list[dict[str, Any]], bool]:
         if kind == "sum":
             shown["temporality"] = _TEMPORALITIES[body.aggregation_temporality % 3]
         metrics.append(shown)
-        count += not body.data_points  # so that empty metrics end, too
+        count += not body.data_points  # empty metrics count as a point, to bound the response
         for point in body.data_points:
             if count >= MOST_POINTS:
                 return metrics, False
@@ -94,7 +97,10 @@ async def _metrics(push: KeptPush) -> tuple[list[dict[str, Any]], bool]:
 
 
 def _package() -> tuple[Any, type[Exception]]:
-    """Return OpenTelemetry's MetricsData, and the error of bytes that are none."""
+    """Return OpenTelemetry's MetricsData class, and the class of its decoding error.
+
+    Raises ControlError if the packages are not installed.
+    """
     try:
         from google.protobuf.message import DecodeError
         from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
@@ -105,7 +111,7 @@ def _package() -> tuple[Any, type[Exception]]:
 
 
 async def _each_metric(data: Any) -> AsyncIterator[tuple[dict[str, Any], Any, str]]:
-    """Yield the attributes of the resource, the metric, and which kind of metric it is."""
+    """Yield the attributes of the resource, the metric, and the kind of the metric."""
     count = 0
     for resource_metrics in data.resource_metrics:
         resource = _attributes(resource_metrics.resource.attributes)
@@ -132,7 +138,7 @@ def _point(point: Any, kind: str) -> dict[str, Any]:
 
 
 def _attributes(pairs: Iterable[Any]) -> dict[str, Any]:
-    """Return attributes by name; a value that is a list or a map becomes text."""
+    """Return attributes by name; lists, maps and bytes become text."""
     attributes = {}
     for pair in pairs:
         kind = pair.value.WhichOneof("value")

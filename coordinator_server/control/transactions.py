@@ -1,6 +1,6 @@
-"""Requests about transactions: the ids that there are, and what open ones hold back.
+"""Control requests about transactions: transactional ids, and partitions with open transactions.
 
-A consumer with `read_committed` stops where the oldest open transaction of its partition begins.
+A consumer with `read_committed` stops at the start of the oldest open transaction of a partition.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def transactions(request: ControlRequest) -> dict[str, Any]:
-    """GET /transactions."""
+    """GET /transactions: list transactional ids, and partitions that open transactions block."""
     cluster = request.cluster
     known = {
         transactional_id: (node_id, entry.metadata)
@@ -44,7 +44,7 @@ def _transaction(node_id: int, metadata: TransactionMetadata) -> dict[str, Any]:
 
 
 def _held_back(cluster: Cluster, known: list[TransactionMetadata]) -> list[dict[str, Any]]:
-    """The partitions of which readers of committed records cannot read all, and why."""
+    """Return the partitions where open transactions block `read_committed` consumers, and why."""
     owners = {
         (place, metadata.producer_id): metadata
         for metadata in known

@@ -1,7 +1,7 @@
 """The log of the process: events of the vocabulary, written by structlog.
 
-structlog is imported when the first event is written: a quiet start does not pay for it. An event
-of level DEBUG costs one boolean where it is off: `if LOG.debug: LOG.emit(...)`.
+structlog is imported with the first event, to keep the start of the process fast. Guard DEBUG
+events with the flag, which costs little when off: `if LOG.debug: LOG.emit(...)`.
 """
 
 import os
@@ -20,7 +20,7 @@ KAFKA_LEVELS = {
     "TRACE": DEBUG,
     "WARN": WARNING,
 }
-"""The levels of Kafka's loggers (LogLevelConfig), and those of the log that stand for them."""
+"""The log level for each level of Kafka's loggers (LogLevelConfig)."""
 
 ROOT_LOGGER = "root"
 """The name of the only logger that clients can describe and change (KIP-412)."""
@@ -29,7 +29,7 @@ LogFormat = Literal["console", "json"]
 
 
 class EventLog:
-    """The log of the process. `debug` is whether events of level DEBUG are written."""
+    """The log of the process. `debug` tells whether events of level DEBUG are written."""
 
     __slots__ = (
         "_format",
@@ -54,7 +54,7 @@ class EventLog:
     def configure(
         self, log_format: LogFormat = "console", level: int = INFO, stream: TextIO | None = None
     ) -> None:
-        """Set form, least level and stream (standard error if none) of what follows."""
+        """Set the format, the lowest level and the stream (None: standard error) of the log."""
         self.debug = level <= DEBUG
         self._format = log_format
         self._level = level
@@ -65,7 +65,7 @@ class EventLog:
         self._write = None
 
     def set_level(self, kafka_level: str) -> None:
-        """Write events of this level and above from now on, by a name in KAFKA_LEVELS."""
+        """Write events of this level and above; the level is a name in KAFKA_LEVELS."""
         self.kafka_level = kafka_level
         self._level = KAFKA_LEVELS[kafka_level]
         self.debug = self._level <= DEBUG
@@ -77,8 +77,8 @@ class EventLog:
     def emit(self, event: str, **fields: Any) -> None:
         """Write one event of the vocabulary, unless its level is too low.
 
-        `exc_info=True` adds the traceback of the exception being handled. A line that cannot be
-        written, to a closed pipe or a full disk, is lost: nothing stops because of its log.
+        `exc_info=True` adds the traceback of the exception being handled. Write errors, such as a
+        closed pipe or a full disk, are ignored and the event is lost.
         """
         event_type = VOCABULARY[event]
         if event_type.level < self._level:
@@ -96,7 +96,7 @@ class EventLog:
 
     def _open(self) -> Any:
         structlog = _structlog()
-        # Python has no sys.stderr when the process was started with it closed.
+        # sys.stderr is None if the process was started with standard error closed.
         stream = self._stream or sys.stderr or open(os.devnull, "w")  # noqa: SIM115
         renderer: Any
         if self._format == "json":
@@ -122,7 +122,7 @@ class EventLog:
 
 
 def _structlog() -> Any:
-    """structlog without rich, most of its import, for tracebacks that are written plainly here."""
+    """Import structlog without rich, which is slow to import and not needed for tracebacks."""
     is_hidden = "rich" not in sys.modules
     if is_hidden:
         sys.modules["rich"] = None  # type: ignore[assignment]  # as if it were not installed

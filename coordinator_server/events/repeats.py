@@ -1,8 +1,7 @@
-"""Events that come in floods: some of a kind are written, the others of ten seconds are counted.
+"""Rate limits for repeated events: in ten seconds some of a kind are written, the rest is counted.
 
-A full disk fails every write of every client, and a group that cannot write goes through a thousand
-generations a second; a line for each would bury the first, and fill the disk on which the log
-itself may be.
+A full disk fails every write of every client, and a group that cannot write may create a thousand
+generations a second. One line each would hide the first line and fill the disk of the log.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _VOLUME_FULL = tuple(f"[Errno {number}]" for number in (errno.ENOSPC, errno.EDQU
 
 
 class _Period:
-    """What was written and left out of one kind since `start_s`."""
+    """Counts of written and left-out events of one kind since `start_s`."""
 
     __slots__ = ("left_out", "start_s", "written")
 
@@ -32,11 +31,11 @@ class _Period:
 
 
 class Repeats:
-    """Which events are written, and how many of the same kind were left out before.
+    """Decides which repeated events are written, and counts the events left out.
 
-    Events are of one kind if they have the same name and the same values in the fields that make a
-    kind (`EventType.kind`). For a full volume the system's error is enough, as it meets all
-    partitions. `now` gives seconds.
+    Events are of one kind if they have the same name and the same values in the fields of
+    `EventType.kind`. Events about a full volume are of one kind if their names are equal, because a
+    full volume affects all partitions. `now` returns seconds.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -44,7 +43,10 @@ class Repeats:
         self._periods: dict[object, _Period] = {}
 
     def count(self, name: str, event_type: EventType, fields: Mapping[str, Any]) -> int | None:
-        """How many of this kind were left out in the period before; None to leave it out."""
+        """Count an event; return None to leave the event out.
+
+        Otherwise return how many events of this kind were left out in the previous period.
+        """
         kind, now_s = _kind(name, event_type, fields), self._now()
         period = self._periods.get(kind)
         if period is not None and now_s < period.start_s + PERIOD_SECONDS:

@@ -1,9 +1,9 @@
 """The vocabulary of the log: every event with its level and its fields.
 
-An event is a noun and a participle, the past one for what has happened (`member.expired`), the
-present one for what begins (`group.rebalancing`). It has no other fields than these; a field that
-does not apply is left out or null. tests/unit/events/test_vocabulary.py holds every call of the log
-in the product against the table, in both directions.
+An event name is a noun and a participle: the past participle for past events (`member.expired`),
+the present participle for a beginning (`group.rebalancing`). Events have no other fields than in
+this table; a field that does not apply is left out or null. tests/unit/events/test_vocabulary.py
+checks every log call against the table, and vice versa.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ LEVELS = {"debug": DEBUG, "info": INFO, "warning": WARNING, "error": ERROR}
 class EventType(NamedTuple):
     """The level of an event and its fields.
 
-    `most_in_period` is set for an event that may come in floods: so many of one kind are written in
-    ten seconds (see repeats.py). Then it has one more field in the log, `left_out`: how many of its
-    kind were not written before. `kind` names the fields that make a kind, all of them if empty.
+    `most_in_period` limits events of one kind in ten seconds, 0 for no limit (see repeats.py). Such
+    an event has the additional field `left_out` in the log if events of its kind were left out
+    before. `kind` names the fields that define a kind; empty means all fields.
     """
 
     level: int
@@ -28,7 +28,7 @@ class EventType(NamedTuple):
     kind: tuple[str, ...] = ()
 
 
-_OF_GROUP = 50  # more than a group does in ten seconds that gets anywhere
+_OF_GROUP = 50  # more than a working group needs in ten seconds
 
 VOCABULARY: dict[str, EventType] = {
     # the process
@@ -56,7 +56,7 @@ VOCABULARY: dict[str, EventType] = {
         most_in_period=10,
         kind=("listener", "reason"),
     ),
-    # A client that is refused comes again at once, and again.
+    # A refused client reconnects immediately and repeatedly.
     "handshake.failed": EventType(
         WARNING,
         ("remote", "listener", "reason"),
@@ -85,7 +85,7 @@ VOCABULARY: dict[str, EventType] = {
     "connections.closed": EventType(WARNING, ("unreported",)),
     "request.failed": EventType(ERROR, ("remote", "api", "version", "correlation_id")),
     # security
-    # Who is denied something asks for it again, and a subscription names many topics.
+    # Denied clients retry, and a subscription may contain many topics.
     "access.denied": EventType(
         INFO,
         ("principal", "host", "operation", "resource_type", "resource", "api"),
@@ -100,7 +100,7 @@ VOCABULARY: dict[str, EventType] = {
     "token.expiry_changed": EventType(INFO, ("remote", "token")),
     "tokens.expired": EventType(INFO, ("tokens",)),
     "tokens.failed": EventType(ERROR, ("reason",)),
-    # A crash cuts off what was not acknowledged; damage may look the same.
+    # A crash leaves incomplete unacknowledged changes; damage may look the same.
     "security_state.truncated": EventType(WARNING, ("file",)),
     "security_state.failed": EventType(ERROR, ("reason",), most_in_period=1),
     # transactions

@@ -1,7 +1,7 @@
-"""Keeps the pauses of the garbage collector short, however many topics and groups there are.
+"""Keeps garbage collection pauses short, however many topics and groups exist.
 
-A full collection looks at every object that is there: half a second with a few million of them.
-Nearly all of them live as long as their topic or group, and are in no cycle.
+A full collection traverses every object, which takes half a second for a few million objects.
+Nearly all of these objects live as long as their topic or group and are in no cycle.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LONG_MS = 10
-"""What a collection has looked at for so long it never looks at again. What is in no cycle is freed
-all the same."""
+"""After a longer collection, existing objects are excluded from future collections (gc.freeze).
+Reference counting still frees them unless they are in a cycle."""
 
 
 class CollectionTimer:
-    """One of `gc.callbacks`; `timer_s()` measures collections, in seconds."""
+    """A callback for `gc.callbacks`; `timer_s()` measures collections, in seconds."""
 
     __slots__ = ("_started_s", "_timer_s")
 
@@ -28,7 +28,7 @@ class CollectionTimer:
         self._started_s = 0.0
 
     def __call__(self, phase: str, _: dict[str, Any]) -> None:
-        """A collection starts or stops."""
+        """Measure a collection at its start and stop; freeze all objects if it took too long."""
         if phase == "start":
             self._started_s = self._timer_s()
         elif self._timer_s() - self._started_s > LONG_MS / 1000:

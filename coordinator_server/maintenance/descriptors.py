@@ -1,4 +1,4 @@
-"""How many file descriptors the process may have, and how many of them the logs get."""
+"""The file descriptor limit of the process, and the share of the logs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from contextlib import suppress
 
 from storage.open_files import DEFAULT_MAX_OPEN_FILES
 
-_MOST = 1_048_576  # more than any broker of one machine needs; macOS takes no "unlimited"
+_MOST = 1_048_576  # more than a broker needs; macOS does not accept "unlimited"
 _LEAST_OF_LOGS = 8
 
 
 def raise_limit() -> None:
-    """Raise the soft limit to the hard one, as Java does; macOS and cron give 256.
+    """Raise the soft limit to the hard limit, as Java does; macOS and cron set it to 256.
 
-    Windows limits no process like that.
+    Windows has no such limit.
     """
     if sys.platform != "win32":
         import resource
@@ -27,7 +27,7 @@ def raise_limit() -> None:
 
 
 def for_logs() -> int:
-    """How many files of logs may be open at once: a quarter of the limit, clients need the rest."""
+    """Return the limit of open log files: a quarter of all descriptors; clients need the rest."""
     if sys.platform != "win32":
         import resource
 

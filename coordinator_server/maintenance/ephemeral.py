@@ -1,4 +1,4 @@
-"""Data directories that go with the process, and those that a killed process has left behind."""
+"""Ephemeral data directories, and the removal of directories that killed processes left behind."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from storage.local_disk import LocalDisk
 
 PREFIX = "coordinator-server-ephemeral-"
 LEAST_AGE_SECONDS = 60.0
-"""A younger directory may be one that its broker has not locked yet."""
+"""Younger directories are skipped, because their broker may not have locked them yet."""
 
 _MOST_AT_ONCE = 100
 
 
 _CLEAN_UP_DELAY_SECONDS = 5.0
-"""A process that lives shorter does not pay for the search for directories."""
+"""Delay before the search for left-behind directories, which spares short-lived processes."""
 
 
 class OwnDirectory:
-    """A new data directory of this process. A while later those left behind are removed."""
+    """A new data directory of this process. After a delay, left-behind directories are removed."""
 
     def __init__(self) -> None:
         self.path = new_directory()
@@ -42,14 +42,15 @@ class OwnDirectory:
 
 
 def new_directory() -> str:
-    """A new empty directory among the system's temporary files."""
+    """Create an empty directory among the system's temporary files; return its path."""
     return tempfile.mkdtemp(prefix=PREFIX)
 
 
 def remove_left_behind(disk: Disk, parent: Path, now_s: float | None = None) -> int:
-    """Remove ephemeral directories in `parent` that no process has locked; how many there were.
+    """Remove ephemeral directories in `parent` that no process has locked; return their number.
 
-    To be called in a thread. `now_s` is the time of files, seconds. What cannot be removed stays.
+    Call this in a thread. `now_s` is the time to compare file times with, in seconds. Directories
+    that cannot be removed are left.
     """
     oldest_s = (time.time() if now_s is None else now_s) - LEAST_AGE_SECONDS
     removed = 0
@@ -59,11 +60,11 @@ def remove_left_behind(disk: Disk, parent: Path, now_s: float | None = None) -> 
             if not lock_file.exists() or directory.stat().st_mtime > oldest_s:
                 continue
             lock = disk.lock(str(lock_file))
-        except OSError:  # another user's, or gone meanwhile
+        except OSError:  # owned by another user, or already removed
             continue
         if lock is None:
             continue
-        lock.release()  # Windows removes no open file; nobody takes a directory that was left
+        lock.release()  # Windows cannot remove open files; no process reuses such a directory
         shutil.rmtree(directory, ignore_errors=True)
         removed += 1
         if removed == _MOST_AT_ONCE:

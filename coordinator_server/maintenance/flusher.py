@@ -1,11 +1,11 @@
-"""Flusher: fsync in threads, so that the loop goes on, and many answers wait for one of them.
+"""Flusher: runs fsync in threads, so that the event loop is not blocked.
 
-With `flush.messages` an answer follows the sync of what it tells of. While a log is being synced,
-everything that is appended to it waits for the next sync, which then serves all of it; several logs
-are synced at the same time, which a journaling file system makes one commit of.
+With `flush.messages` the response to an append waits for a sync. All appends during a sync of a log
+share the next sync. Several logs are synced concurrently, which a journaling file system combines
+into one commit.
 
-It is also the worker that storage hands its other long work to (see `storage.worker`), and checks
-batches in one more thread. One only: several threads that compute would hold up the loop.
+The Flusher also does other long work of storage (see `storage.worker`), and checks batches in one
+additional thread. More threads that compute would slow down the event loop.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _THREADS = 4
 
 
 class Flusher:
-    """The syncing of the logs of one data directory. The threads begin with the first work."""
+    """Syncs the logs of one data directory. Threads start with the first work."""
 
     __slots__ = ("_checker", "_checks", "_is_closed", "_loop", "_pool", "_running", "_waiting")
 
@@ -41,12 +41,12 @@ class Flusher:
         self._checks: set[Check] = set()
         self._is_closed = False
         self._running: set[PartitionLog] = set()
-        # By log: up to which offset it has to be synced, and whom to tell.
+        # By log: the offsets up to which to sync, with callbacks.
         self._waiting: dict[PartitionLog, list[tuple[int, Done]]] = {}
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request waits for a sync."""
+        """Whether a sync is running."""
         return bool(self._running)
 
     @property
@@ -55,7 +55,7 @@ class Flusher:
         return bool(self._checks)
 
     def submit(self, work: Callable[[], None], /) -> Future[None]:
-        """Do the work in a thread."""
+        """Run the work in a thread."""
         if self._pool is None:
             from concurrent.futures import ThreadPoolExecutor
 
@@ -63,7 +63,7 @@ class Flusher:
         return self._pool.submit(work)
 
     def submit_check(self, work: Callable[[], None], /) -> Future[None]:
-        """Do the work in the thread for checks."""
+        """Run the work in the thread for checks."""
         if self._checker is None:
             from concurrent.futures import ThreadPoolExecutor
 
@@ -71,17 +71,17 @@ class Flusher:
         return self._checker.submit(work)
 
     def check(self, check: Check, done: Callable[[], None]) -> None:
-        """Run a check in its thread, then call `done` in the loop unless it is cancelled."""
+        """Run a check in a thread, then call `done` in the event loop unless it was cancelled."""
         self._checks.add(check)
         self.submit_check(check.run).add_done_callback(partial(self._check_ended, check, done))
 
     def cancel_checks(self) -> None:
-        """Have the checks under way end soon; who waits for them is not called."""
+        """Cancel all checks in progress; their callbacks are not called."""
         for check in self._checks:
             check.cancel()
 
     def _check_ended(self, check: Check, done: Callable[[], None], _: Future[None]) -> None:
-        """In the thread: go back to the loop, if there still is one."""
+        """Schedule `_finish_check` in the event loop if it is open. Runs in the thread."""
         if not self._is_closed and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._finish_check, check, done)
 
@@ -91,15 +91,15 @@ class Flusher:
             done()
 
     def when_flushed(self, log: PartitionLog, done: Done) -> None:
-        """Call `done` once everything that is in the log now is synced, or cannot be."""
+        """Call `done` when the log is synced up to its current end, or with the error."""
         self._waiting.setdefault(log, []).append((log.log_end_offset, done))
         if log not in self._running:
             self._start(log)
 
     def close(self) -> None:
-        """Finish the syncs under way, and cancel the checks.
+        """Finish running syncs and cancel checks.
 
-        Callbacks of syncs run in the next turn of the loop; callbacks of checks do not run.
+        Callbacks of syncs run in the next turn of the event loop; callbacks of checks do not run.
         """
         self._is_closed = True
         self.cancel_checks()
@@ -115,7 +115,7 @@ class Flusher:
         self.submit(flush.run).add_done_callback(partial(self._ended, flush))
 
     def _ended(self, flush: Flush, future: Future[None]) -> None:
-        """In the thread: go back to the loop, if there still is one."""
+        """Schedule `_finish` in the event loop if it is open. Runs in the thread."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._finish, flush, future)
 
@@ -137,13 +137,13 @@ class Flusher:
         _tell([done for end_offset, done in waiting if end_offset <= flush.end_offset], None)
 
     def _give_up(self, log: PartitionLog, error: StorageError) -> None:
-        """The disk failed: no request is acknowledged, and the log is opened again."""
+        """Report a failed sync to all waiting requests; the log will be opened again."""
         LOG.emit("log.failed", topic=log.topic, partition=log.partition, reason=error.message)
         _tell([done for _, done in self._waiting.pop(log, [])], error)
 
 
 def _tell(waiting: Sequence[Done], error: StorageError | None) -> None:
-    """Call all back, also when one of them raises."""
+    """Call all callbacks, even if one of them raises."""
     with ExitStack() as stack:
         for done in reversed(waiting):
             stack.callback(done, error)

@@ -1,14 +1,14 @@
 """The maintenance of the logs, in small steps between requests.
 
 A round over all partitions (compaction, syncing of sealed segments, checkpoints, removal of deleted
-topics' files) begins every `log.cleaner.backoff.ms` or `log.retention.check.interval.ms`, whichever
-is shorter; old records are deleted in the rounds that are due by the latter. Between rounds the
-broker's own logs are checked several times a second, and compacted, and idempotent producers that
-are silent are forgotten every `producer.id.expiration.check.interval.ms`.
+topics' files) starts every `log.cleaner.backoff.ms` or `log.retention.check.interval.ms`, whichever
+is shorter. Retention runs in a round when `log.retention.check.interval.ms` has passed. Between
+rounds, the broker's own logs (of internal topics) are checked and compacted several times a second,
+and idle producer ids expire every `producer.id.expiration.check.interval.ms`.
 
-All of it is cut into slices of a millisecond, so that no client waits for it. Slices grow and the
-pauses between them shrink while too large a part of the own logs is dirty: under commits as fast as
-they can be answered, compaction gets up to half of the time.
+The work is cut into slices of a millisecond, so that clients do not wait. While a large part of the
+own logs is dirty, slices grow and pauses shrink: under a maximal load of commits, compaction gets
+up to half of the time.
 """
 
 from __future__ import annotations
@@ -32,41 +32,41 @@ if TYPE_CHECKING:
 
 SLICE_MS = 1
 PAUSE_MS = 4
-"""How long a slice of work lasts, and the pause after it, in which clients are served."""
+"""Length of a slice of work, and of the pause after it, in which clients are served."""
 
 PRESSED_SLICE_MS = 20
-"""How long a slice may last when the own logs are near twice their live data. Syncs are then done
-in it and not in a thread, since a loop that is never idle handles late what a thread has done. That
-is the back-pressure on clients that commit faster than the log can be compacted."""
+"""Longest slice, used when the own logs approach twice their live data. Syncs then run in the slice
+instead of a thread, because a busy event loop handles results of threads late. This is the
+back-pressure on clients that commit faster than the log can be compacted."""
 
 UNPRESSED_SHARE = 0.35
 PRESSED_SHARE = 0.55
-"""The dirty part of the own logs over the clean one (`OwnLogs.dirty_share`): up to the first share
-slices are short, from the second on they may be longest."""
+"""Ratio of dirty to clean bytes in the own logs (`OwnLogs.dirty_share`): slices are short up to the
+first value and longest from the second value on."""
 
 WAIT_MS = 2
-"""The pause while the disk syncs something in another thread."""
+"""Pause while a sync runs in another thread."""
 
 FIRST_ROUND_DELAY_MS = 1000
-"""When the first round begins: not before the first clients are served."""
+"""Delay of the first round, so that the first clients are served before it."""
 
 FIRST_RETENTION_DELAY_MS = 30_000
-"""When old records are first deleted: after a restore of old data there is time to configure how
-long to keep it (Kafka's log.initial.task.delay.ms)."""
+"""Delay of the first retention check (Kafka's log.initial.task.delay.ms), which leaves time to
+configure the retention of restored old data."""
 
 FREQUENT_MS = 1000
-"""Between two checks of what cannot wait for a round: `flush.ms`, own logs when none is open."""
+"""Interval of checks for `flush.ms`, and for own logs while none of them is open."""
 
 OWN_LOGS_MS = 250
 BUSY_OWN_LOGS_MS = 50
-"""Between two checks of the size of own logs, and after a check that has found work."""
+"""Interval of checks of the own logs, and the interval after a check that has found work."""
 
 
 class MaintenanceScheduler:
     """Schedules the background work on one data directory.
 
-    A round is due by `clock`. `timer_s()` measures slices: the CPU time of this thread in seconds,
-    so that the share of compaction is the same on a machine that is busy with other work.
+    `clock` determines when a round is due. `timer_s()` measures slices: CPU time of this thread in
+    seconds, so that the share of compaction does not depend on other load of the machine.
     """
 
     __slots__ = (
@@ -104,7 +104,7 @@ class MaintenanceScheduler:
         self._retention_interval_ms = config.integer("log.retention.check.interval.ms")
         self._producers_interval_ms = config.integer("producer.id.expiration.check.interval.ms")
         self._own_logs: OwnLogs | None = None
-        # What cannot wait, and a round; what cannot wait goes first.
+        # Steps of frequent work and of a round; frequent work goes first.
         self._frequent: Iterator[Step] | None = None
         self._round: Iterator[Step] | None = None
         self._ended_s = timer_s()
@@ -125,11 +125,11 @@ class MaintenanceScheduler:
 
     @property
     def _interval_ms(self) -> int:
-        """The time between rounds, which may change."""
+        """The current time between rounds; the settings may change."""
         return min(self._config.integer("log.cleaner.backoff.ms"), self._retention_interval_ms)
 
     def settings_changed(self) -> None:
-        """Begin the next round no later than the settings say now."""
+        """Move the next round forward if the interval has become shorter."""
         self._round_due_ms = min(self._round_due_ms, self._clock.now_ms() + self._interval_ms)
 
     def clock_set_back(self, elapsed_ms: int) -> None:
@@ -143,7 +143,7 @@ class MaintenanceScheduler:
         self._logs.unsynced_since_ms.clear()
 
     def step(self) -> int:
-        """Work for one slice; returns the milliseconds until the next step."""
+        """Work for one slice; return the milliseconds until the next slice."""
         self.report_recovery()
         now_ms = self._clock.now_ms()
         self._begin_what_is_due(now_ms)
@@ -163,7 +163,7 @@ class MaintenanceScheduler:
 
     @property
     def _due_ms(self) -> int:
-        """When the next work begins, if there is none now."""
+        """The time when the next work is due."""
         return min(
             self._round_due_ms,
             self._frequent_due_ms,
@@ -172,7 +172,7 @@ class MaintenanceScheduler:
         )
 
     def _work(self, steps: Iterator[Step], end_s: float) -> bool:
-        """Work until all is done or waits for the disk; whether the slice ended before that."""
+        """Run steps until done or waiting for the disk; return whether the slice ended before."""
         for event in steps:
             if event is Pause.WAITING:
                 return False
@@ -187,10 +187,10 @@ class MaintenanceScheduler:
         return False
 
     def _slice_s(self, now_ms: int, started_s: float) -> float:
-        """How long to work now, in seconds.
+        """Return the length of the next slice in seconds.
 
-        Under pressure as long as the time since the last slice, so that compaction gets half of the
-        time even of a loop that is never idle; the clients are served less often.
+        Under full pressure the slice is as long as the time since the last slice, so compaction
+        gets half of the time even of a busy event loop.
         """
         if self._own_logs is not None and now_ms >= self._pressure_due_ms:
             self._pressure_due_ms = now_ms + BUSY_OWN_LOGS_MS
@@ -202,13 +202,13 @@ class MaintenanceScheduler:
     def _begin_what_is_due(self, now_ms: int) -> None:
         if self._due_ms > now_ms:
             return
-        # Imported late: a broker that starts does not need the cleaner.
+        # Imported here to keep the start of the broker fast.
         from storage.maintenance import expiry_steps, flush_ms_steps, maintenance_steps
         from storage.own_logs import OwnLogs
 
         own_logs = self._own_logs = self._own_logs or OwnLogs(self._logs)
         if self._round is None and now_ms >= self._round_due_ms:
-            self._frequent_due_ms = now_ms + FREQUENT_MS  # a round does that too
+            self._frequent_due_ms = now_ms + FREQUENT_MS  # a round includes this work
             if not own_logs.are_open:
                 self._own_logs_due_ms = now_ms + FREQUENT_MS
             self._round_due_ms = now_ms + self._interval_ms
@@ -238,7 +238,7 @@ class MaintenanceScheduler:
             self._frequent = chain(*frequent)
 
     def report_recovery(self) -> None:
-        """Log what recovery has cut from the logs that were opened since the last call."""
+        """Log what recovery cut off from logs opened since the last call."""
         reports = self._logs.recovery_reports
         for report in reports:
             LOG.emit(

@@ -1,1 +1,1 @@
-"""Client telemetry (KIP-714): which client pushes which metrics, and what clients have pushed."""
+"""Client telemetry (KIP-714): subscriptions of clients to metrics, and the pushed metrics."""

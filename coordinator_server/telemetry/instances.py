@@ -1,4 +1,4 @@
-"""The client instances of one broker: their subscriptions, and how often they may ask and push.
+"""The client instances of one broker: their subscriptions, and limits for gets and pushes.
 
 Source: ClientMetricsManager and ClientMetricsInstance.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from coordinator_server.steps import Computation
 
 MOST_INSTANCES = 16_384
-"""The instances that a broker knows; with one more the least recently used one is forgotten."""
+"""Limit of instances per broker; above it the least recently used instance is dropped."""
 
 NO_ID = bytes(16)
 RESERVED_IDS = (NO_ID, bytes(15) + b"\1")
@@ -32,11 +32,11 @@ _MAY_ASK_AT_ONCE = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COM
 _COMPRESSIONS = range(5)
 
 Attributes = Mapping[str, str | None]
-"""What patterns of subscriptions are about: the attributes of a client, by name."""
+"""The attributes of a client by name, which patterns of subscriptions match."""
 
 
 class Push(NamedTuple):
-    """What a PushTelemetry request says, without the metrics themselves."""
+    """The fields of a PushTelemetry request; of the metrics only their size."""
 
     instance_id: bytes
     subscription_id: int
@@ -46,7 +46,7 @@ class Push(NamedTuple):
 
 
 class ClientInstance:
-    """One client instance. `connection` made it, and it ends with that connection."""
+    """One client instance. It ends with `connection`, the connection that created it."""
 
     __slots__ = (
         "attributes",
@@ -81,16 +81,19 @@ class ClientInstance:
         self.expires_ms = 0
 
     def may_get(self, now_ms: int) -> bool:
-        """Return whether the instance may ask for its subscription, and note that it has asked."""
+        """Return whether the instance may get its subscription now; record the time if so.
+
+        A get is always allowed after an unknown subscription id or unsupported compression.
+        """
         if now_ms - max(self.last_get_ms, self.last_push_ms) >= self.interval_ms:
             self.last_get_ms = now_ms
             return True
         return self.last_error in _MAY_ASK_AT_ONCE
 
     def may_push(self, now_ms: int) -> bool:
-        """Return whether the instance may push, and note that it has pushed.
+        """Return whether the instance may push now; record the time if so.
 
-        The first push after a Get may come at once: clients vary the interval.
+        The first push after a get is always allowed, because clients vary the interval.
         """
         is_due = self.last_get_ms > self.last_push_ms
         if is_due or now_ms - self.last_push_ms >= self.interval_ms:
@@ -100,7 +103,7 @@ class ClientInstance:
 
 
 class ClientInstances:
-    """The client instances of a broker; `new_id` makes their ids."""
+    """The client instances of a broker; `new_id` creates instance ids."""
 
     def __init__(
         self, configs: ClientMetricsConfigs, max_bytes: int, new_id: Callable[[], bytes]
@@ -117,7 +120,7 @@ class ClientInstances:
     def get(
         self, instance_id: bytes, attributes: Attributes, connection: object, now_ms: int
     ) -> Computation[tuple[ErrorCode, bytes, ClientInstance]]:
-        """Return an error or NONE, the id of the instance, and the instance."""
+        """Handle a get; return the error or NONE, the instance id, and the instance."""
         if instance_id == NO_ID:
             instance_id = self._new_id()
         instance = yield from self._instance(instance_id, attributes, connection, now_ms)
@@ -129,7 +132,7 @@ class ClientInstances:
     def push(
         self, push: Push, attributes: Attributes, connection: object, now_ms: int
     ) -> Computation[tuple[ErrorCode, ClientInstance | None]]:
-        """Return why a push is refused, or NONE, and the instance; None for a reserved id."""
+        """Check a push; return the error or NONE, and the instance, None for a reserved id."""
         if push.instance_id in RESERVED_IDS:
             return ErrorCode.INVALID_REQUEST, None
         instance = yield from self._instance(push.instance_id, attributes, connection, now_ms)
@@ -138,13 +141,13 @@ class ClientInstances:
         return error, instance
 
     def disconnected(self, connection: object) -> None:
-        """Forget the instance that a connection has made last."""
+        """Remove the last instance that a connection created."""
         instance_id = self._by_connection.pop(connection, None)
         if instance_id is not None:
             self._instances.pop(instance_id, None)
 
     def clear(self) -> None:
-        """Forget all instances."""
+        """Remove all instances."""
         self._instances.clear()
         self._by_connection.clear()
 
@@ -164,7 +167,7 @@ class ClientInstances:
     def _instance(
         self, instance_id: bytes, attributes: Attributes, connection: object, now_ms: int
     ) -> Computation[ClientInstance]:
-        """Return an instance, a new one where subscriptions have changed since it was made."""
+        """Return an instance; create it if unknown, expired, or if subscriptions have changed."""
         instance = self._instances.get(instance_id)
         if instance is not None and instance.expires_ms <= now_ms:
             self._forget(instance_id)
@@ -188,7 +191,7 @@ class ClientInstances:
         return instance
 
     def _drop_oldest(self, now_ms: int) -> None:
-        """Forget instances that have expired, and the oldest one where there are too many."""
+        """Remove expired instances, and the least recently used ones above MOST_INSTANCES."""
         while True:
             instance_id, oldest = next(iter(self._instances.items()))
             is_kept = oldest.expires_ms > now_ms or oldest.expires_ms == 0
@@ -203,7 +206,7 @@ class ClientInstances:
 
 
 def subscription_id(metrics: Iterable[str], interval_ms: int, instance_id: bytes) -> int:
-    """Return the CRC-32C of a subscription, XORed with the hash of the instance's id."""
+    """Return the id of a subscription: its CRC-32C, XORed with the hash of the instance id."""
     crc = crc32c(f"[{', '.join(metrics)}]{interval_ms}".encode(errors="replace"))
     for start in range(0, 16, 4):  # Java's Uuid.hashCode
         crc ^= int.from_bytes(instance_id[start : start + 4], "big")

@@ -1,4 +1,4 @@
-"""A push of metrics, and its decompression within limits: a kilobyte may hold a gigabyte."""
+"""A push of metrics, and its decompression within limits, against decompression bombs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from coordinator_server.telemetry.instances import Attributes
 
 MOST_DECOMPRESSED_BYTES = 16 << 20
-"""The largest decompressed push, also where telemetry.max.bytes is larger: no more can be read
-without holding up the event loop."""
+"""Limit of a decompressed push, even if telemetry.max.bytes is larger: decompressing more would
+block the event loop for too long."""
 
 _MOST_PARTS = 10_000
 
@@ -31,7 +31,7 @@ class KeptPush(NamedTuple):
     metrics: bytes
 
     def data(self) -> bytes:
-        """Return the metrics, decompressed."""
+        """Return the decompressed metrics. Raises ProtocolError."""
         return decompressed(self.compression, self.metrics, MOST_DECOMPRESSED_BYTES)
 
 
@@ -52,7 +52,10 @@ def decompressed(compression: Compression, metrics: bytes, limit: int) -> bytes:
 
 
 def _bounded_zstd(metrics: bytes, limit: int) -> bytes:
-    """Decompress blocks that are perhaps smaller than the largest ones. Raises ProtocolError."""
+    """Decompress zstd into a buffer of `limit` bytes, when the size in advance is uncertain.
+
+    Raises TooLargeError, ProtocolError.
+    """
     from mmap import mmap
 
     with mmap(-1, limit + 1) as memory:

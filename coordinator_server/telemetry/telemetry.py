@@ -1,6 +1,6 @@
 """The client telemetry of the cluster: subscriptions, and the last push of each client instance.
 
-Pushes are kept, compressed as they came, only where a control server can show them.
+Pushes are stored, as compressed by the client, only if a control server can show them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MOST_PUSHES = 1_000
 MOST_PUSHED_BYTES = 64 << 20
-"""The pushes that are kept, and their bytes; with more the oldest ones go."""
+"""Limits of stored pushes and of their total size; the oldest pushes are dropped first."""
 
 
 class Telemetry:
@@ -29,7 +29,7 @@ class Telemetry:
         self._pushed_bytes = 0
 
     def keep(self, push: KeptPush) -> None:
-        """Keep the last push of a client instance, where a control server can show it."""
+        """Store the last push of a client instance, if a control server can show pushes."""
         if not self._keeps_pushes:
             return
         instance_id = push.attributes["client_instance_id"]
@@ -45,7 +45,7 @@ class Telemetry:
             self._pushed_bytes -= len(oldest.metrics)
 
     def clear(self) -> None:
-        """Delete subscriptions and forget pushes. Raises StorageError."""
+        """Delete all subscriptions and stored pushes. Raises StorageError."""
         self.configs.clear()
         self.pushes.clear()
         self._pushed_bytes = 0

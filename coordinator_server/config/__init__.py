@@ -1,1 +1,1 @@
-"""The settings: their table, where values come from, typed access."""
+"""The settings: their table, the sources of values, and typed access to values."""

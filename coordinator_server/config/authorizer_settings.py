@@ -38,12 +38,12 @@ AUTHORIZER_SETTINGS = (
 
 
 def split_super_users(text: str) -> list[str]:
-    """The principals of super.users."""
+    """Return the principals in the value of super.users."""
     return [one for part in text.split(";") if (one := part.strip())]
 
 
 def authorizer_doubts(name: str, super_users: str, *, allows_everyone: bool) -> list[str]:
-    """Settings that are allowed and probably a mistake."""
+    """Return warnings about settings that are valid but probably a mistake."""
     doubts = []
     users = split_super_users(super_users)
     if not name:
@@ -66,7 +66,7 @@ def authorizer_doubts(name: str, super_users: str, *, allows_everyone: bool) -> 
 
 
 def authorizer_problem(name: str, super_users: str) -> str | None:
-    """What is wrong with the class and the super users; None if nothing is."""
+    """Return the error in the authorizer class or the super users; None if they are valid."""
     if name in _OLDER_CLASSES:
         return (
             f"authorizer.class.name: {name} went with ZooKeeper, write {AUTHORIZER_CLASS}, which "

@@ -1,7 +1,7 @@
 """Subscriptions to client metrics (KIP-714): resources of type CLIENT_METRICS and their configs.
 
-A subscription names metrics by prefix, how often clients push them, and which clients do so. It is
-kept in the data directory. Source: ClientMetricsConfigs.
+A subscription sets the metrics by prefix, the push interval, and the clients that push. It is
+stored in the data directory. Source: ClientMetricsConfigs.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ ATTRIBUTES = frozenset(
         "client_source_port",
     )
 )
-"""What a pattern may be about."""
+"""The client attributes that patterns can match."""
 
 _NOT_BRACES = r"(?s)\\[pPxkN]\{[^}]*\}|\\.|\[\^?\]?[^\]]*\]"
-"""Escapes and character classes of an expression."""
+"""Escapes and character classes in an expression."""
 _BAD_BRACE = r"\{(?!\d+(,\d*)?\})"
-"""A brace that is no repetition: text for RE2, an error for Java."""
+"""A brace that is not a repetition: literal text in RE2, an error in Java."""
 
 _LEAST_INTERVAL_MS, _MOST_INTERVAL_MS = 100, 3_600_000
 
 
 class RefusedConfigsError(Exception):
-    """Configs that a subscription may not have, which Kafka calls an invalid request."""
+    """Invalid configs of a subscription that Kafka reports as INVALID_REQUEST."""
 
 
 class Subscription(NamedTuple):
@@ -87,7 +87,7 @@ class Subscription(NamedTuple):
 
 
 class ClientMetricsConfigs:
-    """The subscriptions of the cluster, kept in `catalogue`. `version` grows with each change."""
+    """The subscriptions of the cluster, stored in `catalogue`. `version` rises with each change."""
 
     def __init__(self, catalogue: TopicCatalogue) -> None:
         self._catalogue = catalogue
@@ -104,7 +104,7 @@ class ClientMetricsConfigs:
         return list(self._catalogue.client_metrics)
 
     def set(self, configs: Mapping[str, Mapping[str, str]]) -> None:
-        """Replace the configs of subscriptions, which are valid. Raises StorageError."""
+        """Replace the configs of subscriptions; they must be valid. Raises StorageError."""
         self._catalogue.put_client_metrics(configs)
         for name in configs:
             self._parsed.pop(name, None)
@@ -117,14 +117,14 @@ class ClientMetricsConfigs:
             self.set({name: {} for name in self._catalogue.client_metrics})
 
     def prepare(self) -> Steps:
-        """Parse subscriptions in steps: thousands of them take longer than one turn of the loop."""
+        """Parse all subscriptions in steps, because thousands would block the event loop."""
         for name in () if self._ordered is not None else self.names():
             if name not in self._parsed:
                 self._subscription(name)
                 yield
 
     def subscriptions(self) -> list[Subscription]:
-        """Return the subscriptions in the order of Kafka's map of them."""
+        """Return the subscriptions in the iteration order of Kafka's ConcurrentHashMap."""
         if self._ordered is None:
             names = self.names()
             # Java's ConcurrentHashMap grows one entry earlier than its HashMap.
@@ -140,7 +140,7 @@ class ClientMetricsConfigs:
 
 
 def check(name: str, configs: Mapping[str, str]) -> None:
-    """Raise RefusedError or TopicConfigError for configs that a subscription may not have."""
+    """Raise RefusedConfigsError or TopicConfigError for invalid configs of a subscription."""
     if not name:
         raise RefusedConfigsError("Subscription name can't be empty")
     size = java_table_size(len(configs))
@@ -177,14 +177,17 @@ def _parsed(configs: Mapping[str, str]) -> Subscription:
     metrics, interval_ms = values.get(METRICS, ()), values.get(INTERVAL, DEFAULT_INTERVAL_MS)
     assert isinstance(metrics, tuple)
     assert isinstance(interval_ms, int)
-    # A HashSet that is made from a list has a larger table than one that has grown.
+    # A Java HashSet created from a list has a larger table than a set that has grown.
     size = max(java_table_size(0), 1 << int(len(metrics) / 0.75).bit_length())
     ordered = sorted(metrics, key=lambda metric: java_bucket(metric, size))
     return Subscription(tuple(ordered), interval_ms, _patterns(values.get(MATCH, ())))
 
 
 def _patterns(items: Value) -> dict[str, Any]:
-    """Return the compiled patterns by attribute; the last one counts. Raises TopicConfigError."""
+    """Return the compiled patterns by attribute; of duplicates the last one is used.
+
+    Raises TopicConfigError.
+    """
     patterns = {}
     assert isinstance(items, tuple)
     for item in items:
@@ -200,7 +203,7 @@ def _patterns(items: Value) -> dict[str, Any]:
 
 
 def _compiled(expression: str) -> Any:
-    """Return an expression for `fullmatch`; None where RE2 or Java does not accept the text."""
+    """Return the compiled expression for `fullmatch`; None if RE2 or Java rejects the text."""
     import re2
 
     if re.search(_BAD_BRACE, re.sub(_NOT_BRACES, "", expression)):

@@ -1,10 +1,10 @@
-"""The settings of a running broker: where the values come from, and typed access to them.
+"""The settings of a running broker: the sources of values, and typed access to values.
 
-Order: default < properties file < environment < `--set`. What has no effect here is collected in
-`ignored` and named in one warning line, so that a server.properties or an environment made for
-Kafka's image can be used as it is. A name that Kafka does not know either is mostly a typo: it is
-collected in `unknown`, beside the setting that was probably meant, or refused if `strict`. Read a
-setting once, not per request.
+Precedence: default < properties file < environment < `--set`. Settings without effect here are
+collected in `ignored` and logged in one warning, so that a server.properties or an environment for
+Kafka's image works unchanged. Names that Kafka does not know are probably typos: they are collected
+in `unknown` with the most similar setting, or rejected if `strict`. Read a setting once, not per
+request.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ from coordinator_server.config.typos import LISTENER_PREFIX, describe_unknown, m
 from storage.config_def import InvalidValueError, Kind, Problem, Setting, Value, parse
 from storage.topic_settings import TOPIC_SETTINGS
 
-# What the operator reads.
+# The error messages for operators.
 _WORDS = {
     Problem.NOT_A_BOOLEAN: "{name}: {text!r} is neither true nor false",
     Problem.NOT_A_NUMBER: "{name}: {text!r} is not a number of type {kind}",
@@ -37,11 +37,11 @@ _WORDS = {
 
 
 class ConfigError(Exception):
-    """A setting that cannot be used; the message names setting and value. Exit code 2."""
+    """An invalid setting; the message names setting and value. The process exits with code 2."""
 
 
 class Listener(NamedTuple):
-    """One address to listen on, or to advertise; an empty host is every interface."""
+    """An address to listen on or to advertise; an empty host means every interface."""
 
     name: str
     host: str
@@ -52,25 +52,24 @@ class Listener(NamedTuple):
 
     @property
     def address(self) -> str:
-        """HOST:PORT."""
+        """The address as HOST:PORT."""
         return format_address(self.host, self.port)
 
     def after(self, count: int) -> "Listener":
-        """The same listener so many ports further; port 0, which picks one, stays."""
+        """Return this listener with its port raised by `count`; port 0 (any free port) stays 0."""
         return self._replace(port=self.port + count) if self.port else self
 
 
 class Config:
-    """Values of all settings. The typed getters take the setting's name, as Kafka writes it.
+    """Values of all settings. The typed getters take Kafka's name of a setting.
 
-    `ephemeral` asks for a data directory that goes with the process, `cluster_id` is that of a new
-    one. `ignored` names what was
-    given but does not apply here, in the order of its appearance. `unknown` has what no Kafka
-    knows: name -> the most similar setting, or None.
+    `ephemeral` requests a data directory that is removed at the end; `cluster_id` is used for a new
+    data directory. `ignored` has the given settings without effect here, in order of appearance.
+    `unknown` maps each name that Kafka does not know to the most similar setting, or None. An
+    unknown environment variable is only included if its name resembles a setting, because others,
+    such as KAFKA_BOOTSTRAP_SERVERS, may be for other programs.
 
-    Raises ConfigError for a value that cannot be used; if `strict` also for an unknown name. Of the
-    environment only a name that resembles a setting counts as one: KAFKA_BOOTSTRAP_SERVERS may be
-    meant for somebody else.
+    Raises ConfigError for an invalid value and, if `strict`, for an unknown name.
     """
 
     __slots__ = (
@@ -112,51 +111,51 @@ class Config:
         self._give_both_names_one_id()
         self._check_together()
         self._static = self._values, self._of_listeners
-        # The configs that were set at run time, of this broker and of all brokers, as texts.
+        # The texts of dynamic configs: of this broker, and cluster-wide.
         self.dynamic: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
 
     def integer(self, name: str) -> int:
-        """A setting of type int, short or long that has a value."""
+        """Return a setting of type int, short or long that is not null."""
         value = self._values[name]
         assert type(value) is int, name
         return value
 
     def number(self, name: str) -> float:
-        """A setting of type double."""
+        """Return a setting of type double."""
         value = self._values[name]
         assert type(value) is float, name
         return value
 
     def boolean(self, name: str) -> bool:
-        """A setting of type boolean."""
+        """Return a setting of type boolean."""
         value = self._values[name]
         assert type(value) is bool, name
         return value
 
     def text(self, name: str) -> str:
-        """A setting of type string or password that has a value."""
+        """Return a setting of type string or password that is not null."""
         value = self._values[name]
         assert type(value) is str, name
         return value
 
     def optional_text(self, name: str) -> str | None:
-        """A setting of type string or password that may be null."""
+        """Return a setting of type string or password that may be null."""
         value = self._values[name]
         assert value is None or type(value) is str, name
         return value
 
     def items(self, name: str) -> tuple[str, ...]:
-        """A setting of type list; () when it is null."""
+        """Return a setting of type list, () for null."""
         value = self._values[name]
         assert value is None or type(value) is tuple, name
         return value or ()
 
     def value(self, name: str) -> Value:
-        """A setting of any type."""
+        """Return a setting of any type."""
         return self._values[name]
 
     def static_value(self, name: str) -> Value:
-        """Return the value that a setting has without what was set at run time."""
+        """Return the value of a setting without dynamic configs."""
         return self._static[0][name]
 
     def set_dynamic(
@@ -165,7 +164,7 @@ class Config:
         values: Mapping[str, Value],
         of_listeners: Mapping[str, Mapping[str, Value]],
     ) -> None:
-        """Take what was set at run time: of this broker and of all brokers, and parsed."""
+        """Apply dynamic configs: `texts` of this broker and cluster-wide, and the parsed values."""
         self.dynamic = texts
         given, own = self._static
         self._values = {**given, **values}
@@ -175,14 +174,14 @@ class Config:
         }
 
     def source(self, name: str) -> str:
-        """Where the value comes from: "default", "file", "environment" or "set"."""
+        """Return the source of a value: "default", "file", "environment" or "set"."""
         return self._sources.get(name, "default")
 
     def topic_default(self, topic_config: str) -> Value:
-        """The value of `topic_config`, such as "retention.ms", in topics that do not set it.
+        """Return the default of a topic config, such as "retention.ms".
 
-        Of several units the finest that has a value counts: ms, then minutes, then hours. -1
-        stays -1 in every unit (Kafka's KafkaConfig.logRetentionTimeMillis).
+        Of settings in several units the finest that is set is used: ms, then minutes, then hours.
+        -1 stays -1 in every unit (Kafka's KafkaConfig.logRetentionTimeMillis).
         """
         row = TOPIC_SETTINGS[topic_config]
         for source in row.sources:
@@ -202,24 +201,24 @@ class Config:
 
     @property
     def data_directory(self) -> str:
-        """Path of the data directory; means nothing when `ephemeral`."""
+        """The path of the data directory; unused when `ephemeral`."""
         return (self.items("log.dirs") or self.items("log.dir"))[0]
 
     def listeners(self) -> tuple[Listener, ...]:
-        """The addresses to listen on; those of a KRaft controller are left out."""
+        """Return the addresses to listen on, without the listeners of a KRaft controller."""
         return tuple(self._broker_listeners("listeners"))
 
     def listeners_of_start(self) -> tuple[Listener, ...]:
-        """Return the addresses to listen on that were given at the start."""
+        """Return the addresses to listen on without dynamic configs."""
         return tuple(self._without_controllers("listeners", self._static[0]["listeners"]))
 
     def advertised_listeners(self) -> dict[str, Listener]:
-        """Listener name -> address that clients get; a name that is missing means auto."""
+        """Return the advertised addresses by listener name; a missing name means auto."""
         advertised = self._broker_listeners("advertised.listeners")
         return {listener.name: listener for listener in advertised}
 
     def _broker_listeners(self, setting: str) -> list[Listener]:
-        """A setting's listeners without those of a KRaft controller, which may be in both."""
+        """Return the listeners in a setting, without the listeners of a KRaft controller."""
         return self._without_controllers(setting, self.items(setting))
 
     def _without_controllers(self, setting: str, value: Value) -> list[Listener]:
@@ -230,7 +229,7 @@ class Config:
         return [listener for listener in listeners if listener.name not in controller]
 
     def security_protocol(self, listener_name: str) -> SecurityProtocol:
-        """The security protocol of a listener. Raises ConfigError."""
+        """Return the security protocol of a listener. Raises ConfigError."""
         protocols = dict(
             [part.strip() for part in item.partition(":")[::2]]
             for item in self.text("listener.security.protocol.map").upper().split(",")
@@ -250,15 +249,15 @@ class Config:
         return protocol
 
     def of_listener(self, listener_name: str) -> "Config":
-        """The settings as one listener has them, by listener.name.NAME.SETTING."""
+        """Return the settings of a listener, with its overrides (listener.name.NAME.SETTING)."""
         return self._with(self.own_settings(listener_name))
 
     def own_settings(self, listener_name: str) -> Mapping[str, Value]:
-        """What listener.name.NAME.SETTING gives one listener, by SETTING in lower case."""
+        """Return the per-listener overrides, keyed by lower-case setting name."""
         return self._of_listeners.get(listener_name.lower(), {})
 
     def of_mechanism(self, mechanism: str) -> "Config":
-        """The settings of a listener as one SASL mechanism has them, by MECHANISM.SETTING."""
+        """Return a listener's settings for a SASL mechanism, with overrides (MECHANISM.SETTING)."""
         prefix = f"{mechanism.lower()}."
         own = {
             name.removeprefix(prefix): value
@@ -275,7 +274,7 @@ class Config:
         return other
 
     def of_broker(self, index: int) -> "Config":
-        """The settings as the broker `index` of this process has them: id and ports count on."""
+        """Return the settings of broker `index` of this process: ids and ports rise by `index`."""
         if index == 0:
             return self
         other = copy(self)
@@ -303,7 +302,7 @@ class Config:
             self._sources[name] = source
 
     def _apply_elsewhere(self, source: str, name: str, text: str) -> None:
-        """Take an override of one listener, or note a name that the table does not have."""
+        """Apply a listener override, or record a name that is not in the table."""
         if name.startswith(LISTENER_PREFIX) and self._apply_to_listener(name, text):
             return
         similar = most_similar(name)
@@ -315,9 +314,9 @@ class Config:
             self.ignored.append(name)
 
     def _apply_to_listener(self, name: str, text: str) -> bool:
-        """Take listener.name.NAME.SETTING; whether SETTING may be one of a listener.
+        """Apply listener.name.NAME.SETTING; return whether listeners can have this setting.
 
-        SETTING may have a mechanism in front, such as plain.sasl.jaas.config.
+        SETTING may have the prefix of a mechanism, such as plain.sasl.jaas.config.
         """
         listener, _, suffix = name.removeprefix(LISTENER_PREFIX).partition(".")
         stem = suffix
@@ -332,7 +331,7 @@ class Config:
         return True
 
     def _give_both_names_one_id(self) -> None:
-        """node.id, and its older name broker.id, have one value (Kafka's populateSynonyms)."""
+        """Set node.id and its older name broker.id to one value (Kafka's populateSynonyms)."""
         if "node.id" not in self._sources and self.integer("broker.id") >= 0:
             self._values["node.id"] = self.integer("broker.id")
             self._sources["node.id"] = self._sources["broker.id"]
@@ -343,7 +342,7 @@ class Config:
     def _check_together(self) -> None:
         """Check settings against each other. Raises ConfigError."""
         if any(name.startswith("group.") for name in self._sources):
-            # Imported here: what only reads a configuration, as the health check, does without.
+            # Imported here, because the health check only reads settings and must start fast.
             from coordinator_server.config.group_configs import conflict
 
             if problem := conflict(self):
@@ -374,7 +373,7 @@ class Config:
             self._check_ports("published.port", [Listener("PUBLISHED", "", port)])
 
     def _check_listener_names(self) -> None:
-        """Settings that name a listener that there is not are named as ignored."""
+        """Add settings for unknown listeners to `ignored`. Raises ConfigError."""
         names = [listener.name for listener in self.listeners()]
         between_brokers = self.optional_text("inter.broker.listener.name")
         if between_brokers is not None:
@@ -383,7 +382,7 @@ class Config:
                     "inter.broker.listener.name: only one of it and security.inter.broker.protocol "
                     "may be set"
                 )
-            # Kafka refuses it; here `--listener` may have taken the place of those of the file.
+            # Kafka rejects this; here `--listener` may have replaced the listeners of the file.
             if between_brokers.upper() not in names:
                 self.ignored.append("inter.broker.listener.name")
         for name in self._of_listeners:
@@ -392,7 +391,7 @@ class Config:
                 self.ignored.append(f"{LISTENER_PREFIX}{name}.* (the listeners are {known})")
 
     def _check_addresses(self) -> None:
-        """Advertised addresses must be addresses that clients can connect to."""
+        """Raise ConfigError unless clients can connect to all advertised addresses."""
         names = [listener.name for listener in self.listeners()]
         for listener in self.advertised_listeners().values():
             problem = None
@@ -416,7 +415,7 @@ class Config:
             )
 
     def _check_ports(self, setting: str, listeners: Iterable[Listener]) -> None:
-        """Each broker of the process takes the next port of every listener."""
+        """Raise ConfigError if the ports of several brokers overlap or exceed 65535."""
         count = self.integer("broker.count")
         taken: dict[int, Listener] = {}
         for listener in listeners if count > 1 else ():
@@ -433,7 +432,10 @@ class Config:
 
 
 def settings_in_arguments(arguments: Iterable[str]) -> dict[str, str]:
-    """Settings in `NAME=VALUE` arguments (`--set`). Raises ConfigError on one without `=`."""
+    """Return the settings in `NAME=VALUE` arguments (`--set`).
+
+    Raises ConfigError for an argument without a name or `=`.
+    """
     settings: dict[str, str] = {}
     for argument in arguments:
         name, separator, value = argument.partition("=")
@@ -444,7 +446,7 @@ def settings_in_arguments(arguments: Iterable[str]) -> dict[str, str]:
 
 
 def _parse(setting: Setting, text: str) -> Value:
-    """The value of `text`; an empty string is the default. Raises ConfigError."""
+    """Return the typed value of `text`; a blank string becomes the default. Raises ConfigError."""
     if setting.kind in (Kind.STRING, Kind.PASSWORD, Kind.CLASS) and not text.strip():
         return setting.default
     try:
@@ -454,7 +456,7 @@ def _parse(setting: Setting, text: str) -> Value:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """HOST:PORT, the host maybe empty or an IPv6 address in brackets. Raises ValueError."""
+    """Parse HOST:PORT; the host may be empty or an IPv6 address in brackets. Raises ValueError."""
     host, separator, port = text.rpartition(":")
     if not separator or not port.isascii() or not port.isdigit():
         raise ValueError(f"{text!r} is not HOST:PORT")
@@ -466,7 +468,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def format_address(host: str, port: int) -> str:
-    """HOST:PORT, with brackets around an IPv6 address."""
+    """Return HOST:PORT, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

@@ -1,8 +1,8 @@
-"""Which dynamic configs a broker may have, in Kafka's words and in Kafka's order.
+"""Validation of dynamic broker configs, with Kafka's messages and in Kafka's order.
 
-First the names, then each value by itself (DynamicBrokerConfig.validateConfigs), then all of them
-together with the settings that were given at the start (KafkaConfig.validateValues), at last
-whatever would have to change for them (the validateReconfiguration of each reconfigurable class).
+First names and single values are checked (DynamicBrokerConfig.validateConfigs), then all settings
+together, static ones included (KafkaConfig.validateValues), and finally the change itself (the
+validateReconfiguration of each reconfigurable class).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from coordinator_server.config.config import Config
 
 MOST_LISTED_CHARACTERS = 8_000
-"""Of names in the text of an error. Kafka lists all of them, but no client reads a string of more
-than 32 767 bytes."""
+"""Limit of the names listed in an error message. Kafka lists all names, but clients cannot read a
+string of more than 32 767 bytes."""
 
 _WRAPPED = (
     "Invalid value org.apache.kafka.common.config.ConfigException: {} "
@@ -55,19 +55,19 @@ _ANY_ITEMS = ("config.providers", _CORDONED)
 
 
 class NewSettings(Protocol):
-    """The settings that a broker would have."""
+    """The settings of a broker after a change."""
 
     fixed_listeners: set[str]
 
     def value(self, name: str) -> Value:
-        """Return the value of a setting of the broker."""
+        """Return the value of a broker setting."""
 
     def listener_value(self, listener: str, name: str) -> Value:
-        """Return the value of a setting of a listener."""
+        """Return the value of a listener setting."""
 
 
 class ListedNames:
-    """Names in a text, which ends with ... where it would have more than MOST_LISTED_CHARACTERS."""
+    """A list of names for a message, cut off with ... after MOST_LISTED_CHARACTERS."""
 
     __slots__ = ("_left", "names")
 
@@ -76,7 +76,7 @@ class ListedNames:
         self._left = MOST_LISTED_CHARACTERS
 
     def add(self, name: str) -> None:
-        """List one more, if there is room."""
+        """Add a name if there is room."""
         if self._left > 0:
             self._left -= len(name) + 2
             self.names.append(name if self._left > 0 else "...")
@@ -86,7 +86,7 @@ class ListedNames:
 
 
 class _ListedSet(ListedNames):
-    """Names in the order in which a HashSet of Java has them."""
+    """A list of names in the iteration order of a Java HashSet."""
 
     __slots__ = ()
 
@@ -102,7 +102,7 @@ class _ListedSet(ListedNames):
 def names_error(
     configs: Mapping[str, str], *, is_for_all: bool
 ) -> Generator[None, None, str | None]:
-    """Return what is wrong with the names, or with one value by itself; in steps."""
+    """Return the error in the names or in a single value, or None; in steps."""
     fixed, security, of_brokers = _ListedSet(), _ListedSet(), _ListedSet()
     problem = None
     for name, text in configs.items():
@@ -161,7 +161,7 @@ def _value_error(setting: Setting, text: str) -> str | None:
 
 
 def values_error(config: Config, new: NewSettings) -> str | None:
-    """Return what is wrong with the settings that a broker would have, or with the change."""
+    """Return the error in the combination of new settings, or in the change itself, or None."""
     for check in _REQUIREMENTS:
         problem = check(new, config)
         if problem is not None:
@@ -273,7 +273,7 @@ def _threads_problem(new: NewSettings, config: Config) -> str | None:
 
 
 def _factor_problem(name: str, threads: int, current: int) -> str | None:
-    """Return why a pool cannot get this size: it may at most double or halve."""
+    """Return the error if a thread pool would more than double or halve in size, or None."""
     failed = f"Dynamic thread count update validation failed for {name}={threads}"
     if threads > current * 2:
         return f"{failed}, value should not be greater than double the current value {current}"
@@ -343,7 +343,7 @@ def _reporters_problem(new: NewSettings, config: Config) -> str | None:
 
 
 def _listeners_change_problem(new: NewSettings, config: Config) -> str | None:
-    """Return why existing listeners cannot follow (DynamicListenerConfig)."""
+    """Return why existing listeners cannot be changed, or None (DynamicListenerConfig)."""
     if not any(
         name in SETTINGS and new.value(name) != config.value(name) for name in RECONFIGURED_LISTENER
     ):
@@ -352,7 +352,7 @@ def _listeners_change_problem(new: NewSettings, config: Config) -> str | None:
 
 
 def store_problem(reason: str) -> str:
-    """Return the text for a key store or trust store that cannot be used (SslFactory)."""
+    """Return Kafka's message for an invalid key store or trust store (SslFactory)."""
     return _WRAPPED.format(
         "Validation of dynamic config update of SSLFactory failed: "
         f"org.apache.kafka.common.errors.InvalidConfigurationException: {reason}"

@@ -1,11 +1,10 @@
-"""The configs of brokers that were set at run time: of one broker, or of all brokers at once.
+"""Dynamic broker configs: set at run time, for one broker or cluster-wide.
 
-They are kept in the catalogue of the data directory, by broker id; "" stands for all brokers. The
-first start writes its `min.insync.replicas` there; later starts do not change it, as in a Kafka
-with eligible leader replicas (KIP-966).
-`Config.dynamic` and the values of each broker's `Config` follow them; components that cache
-settings register in `on_changed`. A value that is not valid by now, as the broker was started with
-other settings, has no effect.
+The configs are stored in the catalogue of the data directory, by broker id; "" stands for all
+brokers. The first start stores its `min.insync.replicas` as a cluster-wide config; later starts do
+not change this config, as in Kafka with eligible leader replicas (KIP-966). Each change updates the
+`Config` of each broker; components that cache settings register in `on_changed`. A value that has
+become invalid, because the broker was started with other settings, has no effect.
 """
 
 from __future__ import annotations
@@ -40,10 +39,10 @@ ALL_BROKERS = ""
 
 
 class Layers:
-    """Candidate settings of a broker under other dynamic configs.
+    """The settings that a broker would have with other dynamic configs. Call `read` first.
 
-    `read` first. `fixed_listeners` are those that were given more than can change while they run,
-    in lower case.
+    `fixed_listeners` are the listeners, in lower case, with configs that cannot be changed while
+    the listener is running.
     """
 
     def __init__(self, config: Config, own: Mapping[str, str], shared: Mapping[str, str]) -> None:
@@ -71,7 +70,7 @@ class Layers:
             except InvalidValueError:
                 continue
             if listener is None:
-                # The coarser units do not count any more, not even those given at the start.
+                # Settings in coarser units lose their effect, even static ones.
                 for unit in synonyms_of(name):
                     self.values.setdefault(unit, SETTINGS[unit].default)
                 self.values[name] = value
@@ -79,19 +78,19 @@ class Layers:
                 self.of_listeners.setdefault(listener.lower(), {})[stem.lower()] = value
 
     def drop_unusable_listeners(self) -> None:
-        """Keep the listeners of the start if the others cannot be had."""
+        """Return to the static listeners if the dynamic ones are invalid."""
         if listeners_problem(self, self.config) is not None:
             for name in (LISTENERS, PROTOCOLS):
                 self.values.pop(name, None)
 
     def value(self, name: str) -> Value:
-        """Return the value that a setting of the broker would have."""
+        """Return the value that a broker setting would have."""
         if name in self.values:
             return self.values[name]
         return self.config.static_value(name)
 
     def listener_value(self, listener: str, name: str) -> Value:
-        """Return the value that a setting of a listener would have."""
+        """Return the value that a listener setting would have."""
         own = self.of_listeners.get(listener.lower(), {})
         return own[name] if name in own else self.value(name)
 
@@ -100,39 +99,40 @@ class Listeners(Protocol):
     """The listeners of a broker."""
 
     def check(self, config: Config) -> None:
-        """Raise ConfigError unless they can have the certificates of these settings."""
+        """Raise ConfigError unless the listeners can use the certificates of these settings."""
 
 
 class DynamicConfigs:
-    """The dynamic configs in `catalogue`, and the settings of the brokers, by id, that follow."""
+    """The dynamic configs in `catalogue`. Changes are applied to `configs`, by broker id."""
 
     def __init__(self, catalogue: TopicCatalogue, configs: Mapping[int, Config]) -> None:
         self._catalogue = catalogue
         self._configs = configs
         self.on_changed: list[Callable[[], Steps]] = []
-        """Called after the settings of brokers have changed; the steps follow that."""
+        """Called after settings of brokers have changed; the returned steps apply the change."""
         self.servers: Mapping[int, Listeners] = {}
-        """The listeners of the brokers that run, by id, which check their certificates."""
+        """The listeners of running brokers by id, which check certificates."""
         if MIN_IN_SYNC not in self.own(ALL_BROKERS):
             shared = {**self._of_start(), **self.own(ALL_BROKERS)}
             catalogue.put_broker_configs({ALL_BROKERS: shared})
         run_all(self._follow())
 
     def own(self, name: str) -> Mapping[str, str]:
-        """Return the configs of a broker, or of all brokers, as they were set."""
+        """Return the configs of a broker, or the cluster-wide configs, as they were set."""
         return self._catalogue.broker_configs.get(name, {})
 
     def _of_start(self) -> dict[str, str]:
-        """Return the configs that all brokers have from the first start on."""
+        """Return the cluster-wide configs that the first start sets."""
         config = next(iter(self._configs.values()))
         return {MIN_IN_SYNC: render(config.static_value(MIN_IN_SYNC)) or "1"}
 
     def error(
         self, node_id: int, name: str, configs: Mapping[str, str]
     ) -> Generator[None, None, str | None]:
-        """Return why a resource cannot have these configs, in Kafka's words, as a broker sees it.
+        """Return Kafka's error for new configs of resource `name`, or None if valid; in steps.
 
-        Source: DynamicBrokerConfig.validate.
+        The configs are checked against the settings of broker `node_id`. Source:
+        DynamicBrokerConfig.validate.
         """
         is_for_all = name == ALL_BROKERS
         problem = yield from names_error(configs, is_for_all=is_for_all)
@@ -155,10 +155,10 @@ class DynamicConfigs:
         return problem
 
     def set(self, configs: Mapping[str, Mapping[str, str]]) -> Steps:
-        """Replace the configs of brokers by these, which are valid.
+        """Replace the configs of brokers; the new configs must be valid.
 
-        They are kept after the first step, which raises StorageError: nothing is changed then. They
-        hold after the last step.
+        The configs are stored after the first step and in effect after the last. If the first step
+        raises StorageError, nothing is changed.
         """
         self._catalogue.put_broker_configs(configs)
         yield from self._follow()
@@ -166,7 +166,10 @@ class DynamicConfigs:
             yield from changed()
 
     def clear(self) -> Steps:
-        """Forget all of them, as after a first start. The first step raises StorageError."""
+        """Reset all dynamic configs to their state after a first start.
+
+        The first step may raise StorageError.
+        """
         wanted: dict[str, dict[str, str]] = {name: {} for name in self._catalogue.broker_configs}
         wanted[ALL_BROKERS] = self._of_start()
         changed = {name: own for name, own in wanted.items() if own != self.own(name)}
@@ -174,7 +177,7 @@ class DynamicConfigs:
             yield from self.set(changed)
 
     def _follow(self) -> Steps:
-        """Give the brokers the settings that hold now, also if they change between the steps."""
+        """Apply the stored configs to the brokers, even if they change between the steps."""
         for node_id, config in self._configs.items():
             while (texts := self._texts(node_id)) != config.dynamic:
                 layers = Layers(config, *texts)

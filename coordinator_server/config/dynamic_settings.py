@@ -1,4 +1,4 @@
-"""The settings that can change at run time, and the scope in which each can be set.
+"""The dynamic settings, which can change at run time, and the scope of each.
 
 Source: Kafka's DynamicBrokerConfig. A name may have the prefix listener.name.NAME.
 """
@@ -13,7 +13,7 @@ from storage.config_def import INT_MAX, Setting
 from storage.topic_settings import TOPIC_SETTINGS
 
 MIN_IN_SYNC = "min.insync.replicas"
-"""Always a dynamic default of all brokers, as with eligible leader replicas (KIP-966)."""
+"""Always a cluster-wide dynamic config, as with eligible leader replicas (KIP-966)."""
 
 SECURITY = frozenset(
     {
@@ -34,7 +34,7 @@ SECURITY = frozenset(
 CLUSTER_LEVEL_LISTENER = frozenset(
     {"max.connection.creation.rate", "max.connections", "num.network.threads"}
 )
-"""Settings of listeners that can be set for all brokers (CLUSTER_LEVEL_LISTENER_CONFIGS)."""
+"""Listener settings that can be set cluster-wide (CLUSTER_LEVEL_LISTENER_CONFIGS)."""
 
 _LISTENER = frozenset(
     {
@@ -53,7 +53,7 @@ _LISTENER = frozenset(
 )
 
 PER_BROKER = _LISTENER | {"cordoned.log.dirs"}
-"""Settings that cannot be set for all brokers at once (PER_BROKER_CONFIGS)."""
+"""Settings that cannot be set cluster-wide (PER_BROKER_CONFIGS)."""
 
 RECONFIGURED_LISTENER = (_LISTENER | CLUSTER_LEVEL_LISTENER) - {
     "ssl.keystore.key",
@@ -63,7 +63,7 @@ RECONFIGURED_LISTENER = (_LISTENER | CLUSTER_LEVEL_LISTENER) - {
 """Settings whose change is checked against every listener (DynamicListenerConfig)."""
 
 LOG_SETTINGS = frozenset(row.sources[0].name for row in TOPIC_SETTINGS.values() if row.sources)
-"""The defaults of topics. Of several units only the finest can change at run time."""
+"""Defaults of topic configs. Of several units only the finest can change at run time."""
 
 THREADS = (
     "background.threads",
@@ -75,7 +75,7 @@ THREADS = (
     "remote.log.manager.follower.thread.pool.size",
     "remote.log.reader.threads",
 )
-"""Sizes of thread pools, which may at most double or halve with one change."""
+"""Sizes of thread pools, which can at most double or halve in one change."""
 
 DYNAMIC = (
     PER_BROKER
@@ -103,11 +103,11 @@ DYNAMIC = (
 )
 """All dynamic settings (ALL_DYNAMIC_CONFIGS)."""
 
-# Kafka checks these four together with others, not by the limits of the topic's config.
+# Kafka checks these four in combination with other settings, without the topic config's limits.
 _WITHOUT_LEAST = ("log.retention.ms", "log.flush.interval.ms", "log.roll.ms", "log.roll.jitter.ms")
 
 _CUSTOM = ("super.users", "allow.everyone.if.no.acl.found")
-"""Settings of the authorizer, which Kafka's broker does not know itself."""
+"""Authorizer settings, which are custom configs to Kafka's broker."""
 
 _LISTENER_NAME = re.compile(r"listener\.name\.([^.]*)\.(.*)", re.DOTALL)
 _OF_MECHANISM = (
@@ -127,7 +127,7 @@ _UNITS_OF = {name: units for units in _UNITS for name in units}
 
 
 def java_integer(text: str) -> int | None:
-    """Return the broker id in a resource name, as Java's Integer.parseInt reads it."""
+    """Parse an integer like Java's Integer.parseInt; return None if invalid."""
     if not re.fullmatch(r"[+-]?[0-9]{1,20}", text):
         return None
     number = int(text)
@@ -135,13 +135,13 @@ def java_integer(text: str) -> int | None:
 
 
 def split_listener(name: str) -> tuple[str | None, str]:
-    """Return the listener that a config is of, None without one, and the name of the setting."""
+    """Return the listener in a config's name (None without one) and the name of the setting."""
     match = _LISTENER_NAME.fullmatch(name) if name.startswith("listener.name.") else None
     return (None, name) if match is None else (match[1], match[2])
 
 
 def setting_of(name: str) -> Setting | None:
-    """Return the row of a config, which may have a listener's prefix; None for a custom one."""
+    """Return the setting of a config, whose name may have a listener prefix; None if custom."""
     if name in _CUSTOM:
         return None
     listener, _ = split_listener(name)
@@ -153,7 +153,10 @@ def setting_of(name: str) -> Setting | None:
 
 
 def synonyms_of(name: str) -> tuple[str, ...]:
-    """Return the names that give a config its value (DynamicBrokerConfig.brokerConfigSynonyms)."""
+    """Return the names that can set a config's value, highest precedence first.
+
+    Source: DynamicBrokerConfig.brokerConfigSynonyms.
+    """
     if name in _UNITS_OF:
         return _UNITS_OF[name]
     listener, stem = split_listener(name)

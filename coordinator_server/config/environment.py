@@ -1,8 +1,8 @@
-"""Settings in environment variables, as Kafka's image reads them."""
+"""Reads settings from environment variables, as Kafka's image does."""
 
 from collections.abc import Mapping
 
-# Variables of Kafka's image that are no settings of a broker: JVM, logging, storage tool.
+# Variables of Kafka's image that are not broker settings: JVM, logging, storage tool.
 IMAGE_VARIABLES = (
     "KAFKA_HEAP_OPTS",
     "KAFKA_OPTS",
@@ -17,7 +17,7 @@ IMAGE_VARIABLES = (
     "KAFKA_TOOLS_LOG4J_LOGLEVEL",
     "KAFKA_VERSION",
     "KAFKA_HOME",
-    # Of Kafka's images, where a listener needs them; see container/image_variables.py.
+    # Used by Kafka's images for secured listeners; see container/image_variables.py.
     "KAFKA_SSL_KEYSTORE_FILENAME",
     "KAFKA_SSL_KEYSTORE_CREDENTIALS",
     "KAFKA_SSL_KEY_CREDENTIALS",
@@ -38,9 +38,9 @@ IMAGE_VARIABLES = (
 
 
 def settings_in_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Settings in KAFKA_* variables, by the rule of Kafka's image.
+    """Return the settings in KAFKA_* variables, by the rule of Kafka's image.
 
-    `_` is `.`, `__` is `_`, `___` is `-`: KAFKA_GROUP_MAX_SIZE is group.max.size.
+    `_` becomes `.`, `__` becomes `_`, `___` becomes `-`: KAFKA_GROUP_MAX_SIZE is group.max.size.
     """
     settings: dict[str, str] = {}
     for variable, value in sorted(environment.items()):

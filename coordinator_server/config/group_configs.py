@@ -1,8 +1,8 @@
-"""The configs that groups have of their own (KIP-848, KIP-932, KIP-1071), set by clients.
+"""Per-group config overrides (KIP-848, KIP-932, KIP-1071), set by clients.
 
-They are kept in the data directory, whether there is such a group or not. Which values are allowed
-is up to bounds in the broker's settings; a value that lies outside of them by now, as the broker
-was started with others, counts as the nearest one. Source: GroupConfig, GroupConfigManager.
+The overrides are stored in the data directory, even for groups that do not exist. Broker settings
+limit their values; a stored value outside the current limits is replaced by the nearest limit.
+Source: GroupConfig, GroupConfigManager.
 """
 
 from __future__ import annotations
@@ -86,22 +86,22 @@ _BOUNDS: dict[str, tuple[str | None, str | None]] = {
     "streams.task.offset.interval.ms": ("group.streams.min.task.offset.interval.ms", None),
     "streams.num.warmup.replicas": (None, "group.streams.max.warmup.replicas"),
 }
-"""Config -> the broker settings that hold its least and its largest value, in Kafka's order."""
+"""Group config -> the broker settings with its smallest and largest value, in Kafka's order."""
 
 
 class GroupConfigs:
-    """The groups' own configs, kept in `catalogue`; `config` are the settings of the broker."""
+    """The per-group overrides, stored in `catalogue`; `config` has the broker's settings."""
 
     def __init__(self, catalogue: TopicCatalogue, config: Config) -> None:
         self._catalogue = catalogue
         self._config = config
 
     def own(self, group_id: str) -> Mapping[str, str]:
-        """What was set for a group, as it was set."""
+        """Return the configs of a group as they were set."""
         return self._catalogue.group_configs.get(group_id, {})
 
     def of(self, group_id: str) -> Mapping[str, str]:
-        """What counts for a group, of what was set for it. Source: GroupConfig.evaluate."""
+        """Return a group's configs within the broker's limits. Source: GroupConfig.evaluate."""
         own = self._catalogue.group_configs.get(group_id)
         if own is None:
             return {}
@@ -120,7 +120,7 @@ class GroupConfigs:
         return str(number)
 
     def check(self, configs: Mapping[str, str]) -> None:
-        """Raises TopicConfigError for what no group may have. Source: GroupConfig.validate."""
+        """Raise TopicConfigError for invalid configs of a group. Source: GroupConfig.validate."""
         for name in configs:
             if name not in GROUP_SETTINGS:
                 raise TopicConfigError(f"Unknown group config name: {name}")
@@ -161,7 +161,7 @@ class GroupConfigs:
         raise TopicConfigError(f"{name} must be in the range {low} to {high} inclusive.")
 
     def _check_assignor(self, name: Value) -> None:
-        """Raise TopicConfigError unless a streams group may have this assignor; None is unset."""
+        """Raise TopicConfigError unless a streams group can use this assignor; None means unset."""
         known = [
             "sticky" if one == STREAMS_ASSIGNOR_CLASS else one
             for one in self._config.items("group.streams.assignors")
@@ -173,22 +173,22 @@ class GroupConfigs:
             )
 
     def set(self, configs: Mapping[str, Mapping[str, str]]) -> None:
-        """Replace the configs of groups by these, which are valid. Raises StorageError."""
+        """Replace the configs of groups; the new configs must be valid. Raises StorageError."""
         self._catalogue.put_group_configs(configs)
 
     def group_ids(self) -> list[str]:
-        """The groups that have configs of their own."""
+        """Return the groups that have overrides."""
         return list(self._catalogue.group_configs)
 
     def clear(self) -> None:
-        """Forget all of them. Raises StorageError."""
+        """Delete all overrides. Raises StorageError."""
         configured = self._catalogue.group_configs
         if configured:
             self.set({group_id: {} for group_id in configured})
 
 
 def conflict(config: Config) -> str | None:
-    """What is wrong with the broker's settings of groups taken together, None if nothing is.
+    """Return the error in the combination of the broker's group settings; None if valid.
 
     Source: the constructors of GroupCoordinatorConfig, ShareGroupConfig and KafkaConfig.
     """
@@ -221,17 +221,17 @@ def conflict(config: Config) -> str | None:
 
 
 def shown(name: str, value: str) -> str | None:
-    """The valid value of a group's config as DescribeConfigs shows it."""
+    """Return the valid value of a group config as DescribeConfigs shows it."""
     return render(parse_client_config(_of_group(name, GROUP_SETTINGS[name]), value))
 
 
 def _of_group(name: str, setting: Setting) -> Setting:
-    """A row of the broker's settings as that of a group's config, which has no upper limit."""
+    """Return a group config's definition from a broker setting, without upper limit if an INT."""
     return setting._replace(name=name, most=INT_MAX if setting.kind is Kind.INT else setting.most)
 
 
 def _check_tags(text: str) -> None:
-    """Raise TopicConfigError for a tag that is named twice, or that has no name."""
+    """Raise TopicConfigError for a duplicate or empty tag."""
     tags = [tag.strip() for tag in text.split(",")]
     if "" in tags and len(tags) > 1:
         raise TopicConfigError(f"Configuration '{RACK_TAGS}' values must not be empty.")
@@ -240,7 +240,10 @@ def _check_tags(text: str) -> None:
 
 
 def _check_offset_reset(text: str) -> None:
-    """Source: ShareGroupAutoOffsetResetStrategy.Validator."""
+    """Raise TopicConfigError for an invalid value of share.auto.offset.reset.
+
+    Source: ShareGroupAutoOffsetResetStrategy.Validator.
+    """
     if text in ("earliest", "latest"):
         return
     duration_ms = None

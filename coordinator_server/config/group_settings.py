@@ -1,4 +1,4 @@
-"""Settings of consumer, share and streams groups, and the configs that groups have of their own.
+"""Settings of consumer, share and streams groups, and the per-group configs.
 
 Part of the table of settings.
 """
@@ -12,7 +12,7 @@ from storage.config_def import INT_MAX, Setting
 
 
 def _modern(kind: str) -> tuple[Setting, ...]:
-    """The settings that consumer, share and streams groups have in common (KIP-848)."""
+    """Return the settings that consumer, share and streams groups have in common (KIP-848)."""
     stem, title = f"group.{kind}", f"a {kind} group"
     return (
         _int(f"{stem}.session.timeout.ms", 45000, f"Session timeout of members of {title}.", 1),
@@ -52,7 +52,7 @@ CONSUMER_ASSIGNOR_CLASSES = {
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
     "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
 }
-"""Kafka's classes of the assignors that there are, and their names."""
+"""Kafka's assignor classes and the names of the assignors."""
 STREAMS_ASSIGNOR_CLASS = "org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor"
 SHARE_ASSIGNOR_CLASS = "org.apache.kafka.coordinator.group.assignor.SimpleAssignor"
 
@@ -69,12 +69,12 @@ GROUP_SETTINGS_WITHOUT_EFFECT: frozenset[str] = frozenset(
         "group.streams.rack.aware.assignment.tags",
     }
 )
-"""Settings of groups that are checked and described but change nothing."""
+"""Group settings that are checked and described but have no effect."""
 
 # One row is one or two lines: a table, not a page of calls.
 # fmt: off
-# Consumer, share and streams groups (KIP-848, KIP-932, KIP-1071); a group may have many of these as
-# configs of its own.
+# Consumer, share and streams groups (KIP-848, KIP-932, KIP-1071). Many of these settings can be
+# overridden per group.
 MODERN_GROUP_SETTINGS = (
     *_modern("consumer"),
     _int("group.consumer.max.size", INT_MAX, "Most members of a consumer group.", least=1),
@@ -149,7 +149,7 @@ MODERN_GROUP_SETTINGS = (
 
 _BY_NAME = {setting.name: setting for setting in MODERN_GROUP_SETTINGS}
 
-# Group configs that fall back to the broker setting of the same name behind "group.".
+# Group configs whose default is the broker setting with the same name after "group.".
 _INHERITED = (
     *(
         f"{kind}.{name}"
@@ -195,5 +195,5 @@ GROUP_SETTINGS: dict[str, Setting] = (
     | {STREAMS_ASSIGNOR: _ASSIGNOR_OF_A_GROUP}
     | {setting.name: setting for setting in _OWN}
 )
-"""Configs of a group (Kafka's GroupConfig), by name: the broker setting that gives its default,
-or a row of its own."""
+"""The configs of a group (Kafka's GroupConfig) by name: the broker setting with the default, or a
+setting that exists for groups only."""

@@ -1,7 +1,7 @@
-"""Hosts as texts: which are addresses, which are this machine, and how Java writes them.
+"""Host strings: parsing of IP addresses, loopback checks, and Java's format.
 
-`ipaddress` is imported with the first question: a start asks none, and the import takes more than a
-millisecond (Python before 3.13 has it by then, through pathlib).
+`ipaddress` is imported on first use, because the import takes more than a millisecond and a start
+does not need the module (before Python 3.13 pathlib imports it anyway).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     Address = IPv4Address | IPv6Address
 
 _CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
-"""Files that Docker and Podman put into their containers."""
+"""Files that exist in containers of Docker and Podman."""
 
 
 @lru_cache(maxsize=1024)
 def parse_address(host: str) -> Address | None:
-    """The IP address that a host is, None for a name.
+    """Parse an IP address; return None for a host name.
 
-    The zone id of an IPv6 address (`fe80::1%eth0`) is dropped, as the routing tables know none; an
-    IPv4 address that an IPv6 socket shows (`::ffff:10.0.0.1`, RFC 4291) is the IPv4 address.
+    The zone id of an IPv6 address (`fe80::1%eth0`) is dropped, because routing tables contain none.
+    An IPv4-mapped IPv6 address (`::ffff:10.0.0.1`, RFC 4291) becomes the IPv4 address.
     """
     from ipaddress import ip_address
 
@@ -39,14 +39,14 @@ def parse_address(host: str) -> Address | None:
 
 
 def without_mapping(host: str) -> str:
-    """A host as it is written; an IPv4 address that an IPv6 socket shows is written as IPv4."""
+    """Return a host, with an IPv4-mapped IPv6 address replaced by the IPv4 address."""
     if not host.startswith("::ffff:"):
         return host
     return str(parse_address(host) or host)
 
 
 def as_java(host: str) -> str:
-    """A host as Java's InetAddress writes it: the groups of an IPv6 address are all there."""
+    """Return a host as Java's InetAddress prints it: IPv6 addresses are not abbreviated."""
     if ":" not in host:
         return host
     address, percent, zone = host.partition("%")
@@ -59,17 +59,17 @@ def as_java(host: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine and never another one: 127.0.0.0/8, ::1, localhost.
+    """Return whether a host is always this machine: 127.0.0.0/8, ::1 or localhost.
 
-    Checks of security rely on it. RFC 6761 reserves that name; localhost.localdomain and the like
-    may be another machine's.
+    Security checks rely on this function. RFC 6761 reserves the name localhost; names such as
+    localhost.localdomain may belong to another machine.
     """
     address = parse_address(host)
     return host.lower() == "localhost" if address is None else address.is_loopback
 
 
 def is_address(host: str) -> bool:
-    """Whether a host is an IP address, not a name."""
+    """Return whether a host is an IP address, not a name."""
     return parse_address(host) is not None
 
 

@@ -1,7 +1,7 @@
-"""Settings that Kafka can change at run time and that have no counterpart here.
+"""Dynamic settings of Kafka without effect here; part of the table of settings.
 
-They are checked, kept and described, so that tools which set them find them as in Kafka: threads,
-the cleaner's buffers, tiered storage, Kerberos, Java's TLS. Part of the table of settings.
+These settings are checked, stored and described, so that tools can set them as in Kafka: threads,
+the cleaner's buffers, tiered storage, Kerberos, Java's TLS.
 """
 
 from coordinator_server.config.rows import a_list as _list
@@ -85,4 +85,4 @@ REPLICATION_QUOTAS: dict[str, Setting] = {
         ("replica.alter.log.dirs.io.max.bytes.per.second", "Rate limit of moves on the disk."),
     )
 }
-"""Dynamic configs of brokers that cannot be given at the start (Kafka's QuotaConfig)."""
+"""Dynamic broker configs that have no static setting (Kafka's QuotaConfig)."""

@@ -1,7 +1,7 @@
-"""Which listeners a broker may have while it runs, in Kafka's words.
+"""Validation of listener changes at run time, with Kafka's messages.
 
-First the listeners by themselves (SocketServerConfigs and KafkaConfig.validateValues), then what
-becomes of the listeners that exist (DynamicListenerConfig.validateReconfiguration).
+First the new listeners are checked (SocketServerConfigs and KafkaConfig.validateValues), then the
+changes of existing listeners (DynamicListenerConfig.validateReconfiguration).
 """
 
 from __future__ import annotations
@@ -33,16 +33,19 @@ _ONE_PORT_EACH = (
 
 
 class NewListeners(Protocol):
-    """The settings that a broker would have; `fixed_listeners` can change no more of theirs."""
+    """The settings of a broker after a change.
+
+    `fixed_listeners` have configs that cannot be changed while the listener is running.
+    """
 
     fixed_listeners: set[str]
 
     def value(self, name: str) -> Value:
-        """Return the value of a setting of the broker."""
+        """Return the value of a broker setting."""
 
 
 def listeners_problem(new: NewListeners, config: Config) -> str | None:
-    """Return why a broker cannot have these listeners; None if they are those that it has."""
+    """Return the error in the new listeners; None if they are valid or unchanged."""
     if all(new.value(name) == config.value(name) for name in (LISTENERS, PROTOCOLS)):
         return None
     texts = _items(new.value(LISTENERS))
@@ -71,7 +74,7 @@ def listeners_problem(new: NewListeners, config: Config) -> str | None:
 
 
 def existing_listeners_problem(new: NewListeners, config: Config) -> str | None:
-    """Return why listeners that exist cannot follow, where they are to stay."""
+    """Return why a remaining listener cannot be changed as requested, or None."""
     protocols, _ = _read_protocols(str(new.value(PROTOCOLS)))
     names = {_name(text) for text in _items(new.value(LISTENERS))}
     for listener in config.listeners():
@@ -92,17 +95,17 @@ def existing_listeners_problem(new: NewListeners, config: Config) -> str | None:
 
 
 def advertised_names(config: Config) -> list[str]:
-    """Return the listeners that clients are told of; with `auto` those of the start."""
+    """Return the names of advertised listeners; with `auto` the names of the static listeners."""
     advertised = list(config.advertised_listeners())
     return advertised or [one.name for one in config.listeners_of_start()]
 
 
 def _read_protocols(text: str) -> tuple[dict[str, SecurityProtocol], str | None]:
-    """Parse `listener.security.protocol.map`; return the protocols, and why it cannot be parsed."""
+    """Parse `listener.security.protocol.map`; return the protocols by listener, and the error."""
     given: dict[str, str] = {}
     items = re.split(r"\s*,\s*", text.strip()) if text.strip() else []
     while items and not items[-1]:
-        items.pop()  # Java's split drops them
+        items.pop()  # Java's split drops trailing empty items
     for item in items:
         name, separator, protocol = item.rpartition(":")
         if not separator:
@@ -156,7 +159,7 @@ def _endpoints_problem(texts: Iterable[str], protocols: Mapping[str, object]) ->
 
 
 def _version(host: str) -> int | None:
-    """Return the version of an IP address; None for a name, and for no host."""
+    """Return the version of an IP address; None for a name or an empty host."""
     try:
         return ip_address(host).version
     except ValueError:

@@ -1,6 +1,6 @@
-"""Names of settings that are no typos although the table of settings does not have them.
+"""Names of Kafka's settings that are not in the table of settings.
 
-They are taken and change nothing: a server.properties made for Kafka may have all of them.
+These settings are accepted without effect, because a server.properties for Kafka may contain them.
 """
 
 _NAMES = """
@@ -130,7 +130,7 @@ unstable.feature.versions.enable
 """
 
 OF_KAFKA = frozenset(_NAMES.split())
-"""Broker settings of Kafka's reference version that mean nothing here, at least so far."""
+"""Broker settings of Kafka's reference version without effect here."""
 
 PREFIXES = ("listener.name.", "config.providers.", "rsm.config.", "rlmm.config.")
-"""What begins so is free in Kafka too: overrides of a listener, settings of plugins."""
+"""Prefixes of names that Kafka does not check: listener overrides, settings of plugins."""

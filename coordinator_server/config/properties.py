@@ -1,7 +1,7 @@
-"""Reads Java properties text, so that a server.properties written for Kafka can be used as it is.
+"""Reads Java properties files, so that a server.properties written for Kafka works unchanged.
 
-The rules are those of java.util.Properties.load: comments, the three separators, lines continued
-by a backslash, and escapes. Files are Latin-1, as Java reads them from a stream.
+The rules are those of java.util.Properties.load: comments, the three separators, continuation lines
+and escapes. Files are Latin-1, as Java reads them from a stream.
 """
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -9,7 +9,7 @@ _BLANK = " \t\f"
 
 
 def read_properties(path: str) -> dict[str, str]:
-    """Names and values of a properties file. Raises ValueError with the reason."""
+    """Return the names and values in a properties file. Raises ValueError with the reason."""
     try:
         with open(path, encoding="latin-1") as stream:
             return parse_properties(stream.read())
@@ -18,7 +18,7 @@ def read_properties(path: str) -> dict[str, str]:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Names and values of a properties text; of a name given twice the last value counts.
+    """Return the names and values in a properties text; of duplicates the last value is used.
 
     Raises ValueError on a `\\u` escape that is not four hexadecimal digits, as Java does.
     """
@@ -30,7 +30,10 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> list[str]:
-    """Lines without comments and blank ones, continued ones joined, leading blanks cut."""
+    """Return the lines with continuations joined and leading blanks removed.
+
+    Comments and blank lines are left out.
+    """
     lines: list[str] = []
     natural = iter(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
     for line in natural:
@@ -44,12 +47,12 @@ def _logical_lines(text: str) -> list[str]:
 
 
 def _is_continued(line: str) -> bool:
-    """Whether the line ends in an odd number of backslashes."""
+    """Return whether the line ends in an odd number of backslashes."""
     return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Cuts at the first unescaped separator: blanks, `=` or `:`, or blanks around one of them."""
+    """Split a line at the first unescaped separator: blanks, or `=` or `:` with optional blanks."""
     position = 0
     while position < len(line) and line[position] not in _BLANK + "=:":
         position += 2 if line[position] == "\\" else 1
@@ -60,7 +63,7 @@ def _split(line: str) -> tuple[str, str]:
 
 
 def _unescape(text: str) -> str:
-    """Resolves the escapes; a backslash before any other character just goes away."""
+    """Resolve escapes; a backslash before any other character is dropped. Raises ValueError."""
     if "\\" not in text:
         return text
     out: list[str] = []

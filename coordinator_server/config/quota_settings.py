@@ -1,4 +1,4 @@
-"""The settings of quotas, rows of the one table of settings."""
+"""Quota settings. Part of the table of settings."""
 
 from storage.config_def import INT_MAX, Kind, Setting
 

@@ -1,4 +1,4 @@
-"""Short ways to write the rows of the table of settings."""
+"""Shorthand constructors for rows of the table of settings."""
 
 from storage.config_def import INT_MAX, LONG_MAX, SHORT_MAX, Kind, Setting
 

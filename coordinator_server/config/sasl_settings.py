@@ -1,9 +1,9 @@
-"""Settings of SASL: mechanisms, their options, sessions. Part of the table of settings."""
+"""SASL settings: mechanisms, their options, sessions. Part of the table of settings."""
 
 from storage.config_def import INT_MAX, LONG_MAX, Kind, Setting
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-"""The SASL mechanisms that are served."""
+"""The supported SASL mechanisms."""
 
 MAX_REAUTH_SETTING = "connections.max.reauth.ms"
 

@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class SecurityProtocol(Enum):
-    """How the clients of a listener are secured; the value is Kafka's id."""
+    """The security protocol of a listener; the value is Kafka's id."""
 
     PLAINTEXT = 0
     SSL = 1

@@ -1,10 +1,9 @@
-"""The one table of the broker's settings: name, type, default, range and meaning of each.
+"""The table of the broker's settings: name, type, default, range and meaning of each.
 
 Names and defaults are those of Kafka's reference version (`protocol.REFERENCE_VERSION`);
 `advertised.listeners=auto`, `published.*`, `broker.count` and `group.events.*` are ours. The
-properties file, the environment, `--set`, DescribeConfigs and docs/settings.md are all read from
-this table, so none of them can know a setting that another one does not. The rows that give
-topics their defaults are derived from the table of topic settings (`storage.topic_settings`).
+properties file, the environment, `--set`, DescribeConfigs and docs/settings.md all use this table.
+Settings that are defaults of topic configs are derived from `storage.topic_settings`.
 """
 
 from coordinator_server.config.authorizer_settings import AUTHORIZER_SETTINGS
@@ -31,7 +30,7 @@ from storage.topic_settings import (
 )
 
 QUORUM_VOTERS = "controller.quorum.voters"
-"""Several of them are warned about; nothing else depends on the setting."""
+"""Several quorum voters cause a warning; the setting has no other effect."""
 
 # One row is one or two lines: a table, not a page of calls.
 # fmt: off
@@ -263,13 +262,13 @@ LISTENER_SETTINGS: dict[str, Setting] = {
     if (name.startswith(("ssl.", "sasl.")) and setting not in INERT_SETTINGS)
     or name in (MAX_REAUTH_SETTING, CONNECTION_RATE, "max.connections")
 }
-"""Settings that a listener may have of its own, as listener.name.NAME.SETTING."""
+"""Settings that can be overridden per listener, as listener.name.NAME.SETTING."""
 
 
 TOPIC_CONFIGS: dict[str, str] = {
     source.name: name for name, row in TOPIC_SETTINGS.items() for source in row.sources
 }
-"""The topic config whose default a broker setting gives, by the setting's name."""
+"""Broker setting -> the topic config whose default the setting determines."""
 
 WITHOUT_EFFECT: frozenset[str] = frozenset(
     {
@@ -297,11 +296,11 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
         *(name for name, topic in TOPIC_CONFIGS.items() if topic in TOPIC_SETTINGS_WITHOUT_EFFECT),
     }
 )
-"""Settings that are checked and described but change nothing, at least so far."""
+"""Settings that are checked and described but have no effect."""
 
 
 def describe() -> str:
-    """The table as the Markdown page docs/settings.md."""
+    """Return the table as Markdown, for docs/settings.md."""
     from protocol import REFERENCE_VERSION
 
     lines = [
@@ -335,7 +334,7 @@ def describe() -> str:
 
 
 def _range(setting: Setting) -> str:
-    """The range of a setting in words."""
+    """Return the range of a setting as text."""
     if setting.choices:
         return ", ".join(setting.choices)
     if setting.least is None:

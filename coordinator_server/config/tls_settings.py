@@ -1,4 +1,4 @@
-"""Settings of TLS; a listener may have each of its own, as listener.name.NAME.SETTING.
+"""TLS settings, which can be overridden per listener, as listener.name.NAME.SETTING.
 
 Names and defaults are Kafka's (SslConfigs, BrokerSecurityConfigs); `ssl.handshake.timeout.ms` is
 ours.

@@ -8,7 +8,10 @@ LEAST_CHARACTERS = 16
 
 
 def read_token(path: str) -> str:
-    """The token in a file, white space around it ignored. Raises ValueError, without the token."""
+    """Return the token in a file, stripped of white space.
+
+    Raises ValueError; the message does not contain the token.
+    """
     try:
         token = Path(path).read_text(encoding="ascii").strip()
     except UnicodeError:

@@ -1,4 +1,4 @@
-"""Names of settings that neither Kafka nor we know, and what was probably meant."""
+"""Suggestions for unknown names of settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LISTENER_PREFIX = "listener.name."
 
 
 def describe_unknown(unknown: Mapping[str, str | None]) -> str:
-    """Unknown names, each with the setting that was probably meant."""
+    """Return a message about unknown names, each with the most similar setting if any."""
     return "; ".join(
         f"{name}: there is no such setting"
         + ("" if similar is None else f", did you mean {similar}?")
@@ -20,7 +20,7 @@ def describe_unknown(unknown: Mapping[str, str | None]) -> str:
 
 
 def most_similar(name: str) -> str | None:
-    """The setting whose name resembles `name` most; None if none does, or if `name` is known."""
+    """Return the most similar setting; None if no setting is similar or `name` is known."""
     if name.startswith(LISTENER_PREFIX):
         return _most_similar_of_listener(name)
     if name in OF_KAFKA or name.startswith(PREFIXES):
@@ -29,7 +29,7 @@ def most_similar(name: str) -> str | None:
 
 
 def _most_similar_of_listener(name: str) -> str | None:
-    """The same for listener.name.NAME.SETTING and listener.name.NAME.MECHANISM.SETTING."""
+    """Like `most_similar`, for listener.name.NAME.SETTING, with or without a MECHANISM prefix."""
     listener, _, setting = name.removeprefix(LISTENER_PREFIX).partition(".")
     stem = f"{LISTENER_PREFIX}{listener}."
     if not setting.lower().startswith(("ssl.", "sasl.")):
@@ -37,14 +37,14 @@ def _most_similar_of_listener(name: str) -> str | None:
         if rest:
             stem, setting = f"{stem}{mechanism}.", rest
     if setting in OF_KAFKA or setting in SETTINGS:
-        return None  # known, but of no effect for a listener
+        return None  # known, but without effect for a listener
     similar = closest(setting, LISTENER_SETTINGS)
     return None if similar is None else stem + similar
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that resembles `name` most; None if none does."""
-    from difflib import get_close_matches  # only a typo needs it
+    """Return the known name most similar to `name`; None if no name is similar."""
+    from difflib import get_close_matches  # imported here: only typos need this module
 
     similar = get_close_matches(name.lower(), known, n=1, cutoff=0.8)
     return similar[0] if similar else None

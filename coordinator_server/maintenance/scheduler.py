@@ -120,7 +120,7 @@ class MaintenanceScheduler:
 
     @property
     def is_working(self) -> bool:
-        """Whether work has begun that is not done."""
+        """Whether a round or frequent work is in progress."""
         return self._round is not None or self._frequent is not None
 
     @property

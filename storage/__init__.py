@@ -1,5 +1,5 @@
-"""Bytes at rest: segments, indexes, recovery, compaction and the topics' catalogue.
+"""Storage of records: segments, indexes, recovery, compaction and the topic catalogue.
 
-Everything here is synchronous and reaches the disk through one interface (`storage.disk`): tests
-walk every crash point with the disk in memory (`storage.memory_disk`).
+All code here is synchronous and accesses the disk through one interface (`storage.disk`), so that
+tests can simulate a crash at every point with a disk in memory (`storage.memory_disk`).
 """

@@ -1,8 +1,7 @@
-"""What a client's Produce may put into a log (Kafka's UnifiedLog and LogValidator): one batch.
+"""Checks the batch of a Produce request (Kafka's UnifiedLog and LogValidator).
 
-Here are the bytes and the header, in `storage.record_check` the records. Batches that the broker
-built itself do not come here; of theirs only the size is checked. docs/record-batches.md has a
-table of all fields.
+This module checks the bytes and the header, `storage.record_check` the records. Batches that the
+broker built are not checked here. docs/record-batches.md has a table of all fields.
 """
 
 from __future__ import annotations
@@ -53,18 +52,18 @@ def check_client_batch(
     may_block: bool = True,
     is_cancelled: Callable[[], bool] | None = None,
 ) -> tuple[BatchHeader, bytes]:
-    """Return the one batch of a Produce v3+ request for one partition, ready to be written: its
-    header, and the body that the CRC covers.
+    """Check the batch of a Produce v3+ request for one partition and return it ready to write.
 
-    Raises the StorageError that Kafka would answer: InvalidRecordError, CorruptBatchError,
-    MessageTooLargeError, InvalidTimestampError, UnreadableBatchError. Unless it `may_block`, a
-    check that takes long raises LongCheckError instead, for the caller to have it done in a thread.
-    It raises CancelledCheckError once `is_cancelled()`.
+    The result is the header and the body that the CRC covers. Raises the same error as Kafka:
+    InvalidRecordError, CorruptBatchError, MessageTooLargeError, InvalidTimestampError or
+    UnreadableBatchError. Without `may_block`, a long check raises LongCheckError; the caller must
+    then repeat the check in a thread. Raises CancelledCheckError once `is_cancelled()` returns
+    True.
     """
     if len(records) < HEADER_BYTES:
         raise _short_batch(records, config)
     header = unpack_header(records)
-    # Unpacked at once: that costs as much as three of its fields by their names.
+    # Unpacking all fields costs as much as three accesses by name.
     first, length, _, magic, crc, attributes, delta, _, _, producer_id, _, sequence, count, _ = (
         header
     )
@@ -107,9 +106,9 @@ def check_client_batch(
 
 
 def is_transactional(records: Buffer) -> bool:
-    """Return whether the first batch is one of a transaction; not if it is cut or missing.
+    """Return whether the first batch is transactional; False if it is missing or incomplete.
 
-    Raises CorruptFrameError for a size or magic that no batch has.
+    Raises CorruptFrameError for an impossible size or magic.
     """
     if _batch_size(records, 0) is None or records[MAGIC_POSITION] != 2:
         return False
@@ -117,9 +116,10 @@ def is_transactional(records: Buffer) -> bool:
 
 
 def check_frame(records: Buffer) -> None:
-    """Raise unless there is one batch of format 2, and nothing after it but a cut second batch.
+    """Raise unless the bytes are one batch of format 2, optionally with an incomplete second one.
 
-    Kafka leaves such bytes out, as it does with the end of a fetched segment.
+    Kafka ignores an incomplete batch at the end, as in fetched data. Raises InvalidFrameError,
+    CorruptFrameError, CorruptBatchError.
     """
     size_bytes = _batch_size(records, 0)
     if size_bytes is None:
@@ -141,9 +141,9 @@ def check_frame(records: Buffer) -> None:
 
 
 def _batch_size(records: Buffer, position: int) -> int | None:
-    """Return the size of the batch at a position; None when it is not there as a whole.
+    """Return the size of the batch at a position; None if the batch is incomplete.
 
-    Raises CorruptFrameError for a size or magic that no batch has (ByteBufferLogInputStream).
+    Raises CorruptFrameError for an impossible size or magic (ByteBufferLogInputStream).
     """
     left = len(records) - position
     if left < LOG_OVERHEAD_BYTES:
@@ -164,7 +164,10 @@ def _batch_size(records: Buffer, position: int) -> int | None:
 
 
 def _short_batch(records: Buffer, config: LogConfig) -> Exception:
-    """Return the error of fewer bytes than the header of a batch has."""
+    """Return the error for bytes that are shorter than a batch header.
+
+    Raises an error as `check_frame` does.
+    """
     check_frame(records)
     first = int.from_bytes(records[:8], "big", signed=True)
     if first:

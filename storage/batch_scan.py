@@ -1,8 +1,8 @@
-"""Scanning the batches of a segment file: by headers alone, or with every byte checked.
+"""Scans the batches of a segment file, reading headers only or verifying every byte.
 
-Both walk with `protocol.batch_header.iterate_batches` over windows of the file. Reading, indexing
-and timestamp searches need 61 bytes of each batch; recovery checks sizes, CRCs and the order of
-offsets as well and says what is wrong with the first bad batch.
+Both scans walk over windows of the file with `protocol.batch_header.iterate_batches`. Reading,
+indexing and timestamp searches need the 61-byte header of each batch only. Recovery also verifies
+sizes, CRCs and the order of offsets, and reports the first bad batch.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ VERIFY_WINDOW_BYTES = 1 << 20
 
 
 class Readable(Protocol):
-    """What a scan needs of a file."""
+    """The part of a file's interface that scans use."""
 
     def pread(self, length: int, position: int) -> bytes:
         """Return up to `length` bytes from `position`."""
 
 
 class Corruption(NamedTuple):
-    """The first bad batch of a file, and why it is bad.
+    """The first bad batch of a file, with the reason.
 
-    `offsets_fall`: it or the batch before it is wrong. `is_torn`: it was not written to its end.
+    `offsets_fall`: the base offset is too low, so this batch or the previous one is wrong.
+    `is_torn`: the batch was written incompletely.
     """
 
     position: int
@@ -41,9 +42,9 @@ class Corruption(NamedTuple):
 
 
 def end_offset_of(data: bytes) -> int:
-    """Return the offset after the last of whole batches; 0 without any.
+    """Return the offset after the last batch in `data`; 0 without batches.
 
-    CorruptBatchError when there is something else in them.
+    Raises CorruptBatchError if `data` contains other bytes.
     """
     end_offset = 0
     try:
@@ -59,7 +60,7 @@ def scan_headers(
 ) -> Iterator[BatchHeader]:
     """Yield the batches from `position` (a batch boundary) to `end`, reading headers only.
 
-    CorruptBatchError when the bytes there cannot be a batch; contents are not checked.
+    Raises CorruptBatchError if the bytes cannot be a batch; contents are not verified.
     """
     while position < end:
         start = position
@@ -79,7 +80,7 @@ def verify_batches(
 ) -> Iterator[BatchHeader | Corruption]:
     """Yield the good batches from `position` on, then the Corruption that ends them, if any.
 
-    Good means: whole, the CRC right, and offsets rising from `next_offset`.
+    A good batch is complete, with a correct CRC and offsets rising from `next_offset`.
     """
     offset_limit = next_offset + RELATIVE_OFFSET_MAX
     window_bytes = VERIFY_WINDOW_BYTES
@@ -110,7 +111,7 @@ def verify_batches(
 def _corruption_of(
     window: bytes, start: int, header: BatchHeader, next_offset: int, offset_limit: int
 ) -> Corruption | None:
-    """Say what is wrong with a batch that is whole in the window from `start` on."""
+    """Return the corruption of a batch that is completely in the window at `start`, or None."""
     base_offset, position = header.base_offset, header.position
     if not 0 <= base_offset <= header.last_offset <= offset_limit:
         reason = f"impossible offsets {base_offset} to {header.last_offset}"

@@ -1,8 +1,8 @@
-"""The small text files of a data directory, as Kafka lays them out.
+"""The small text files of a data directory, in Kafka's formats.
 
-Checkpoints (Kafka's CheckpointFile: a version line, a count line, one entry per line),
-partition.metadata and meta.properties. A checkpoint only saves work: one that is missing or damaged
-reads as empty and costs a longer recovery, never data.
+These are checkpoints (Kafka's CheckpointFile: a version line, a count line, one entry per line),
+partition.metadata and meta.properties. A missing or damaged checkpoint is read as empty; recovery
+then takes longer, but no data is lost.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ TopicPartition = tuple[str, int]
 
 def topic_id_text(topic_id: bytes) -> str:
     """Return a topic id as Kafka prints it: 22 characters of URL-safe base64."""
-    # By binascii: base64 brings the re module with it, which the start does not need.
+    # binascii, because base64 imports the re module and slows down the start.
     text = binascii.b2a_base64(topic_id, newline=False).decode()
     return text.rstrip("=").replace("+", "-").replace("/", "_")
 
 
 def parse_topic_id(text: str) -> bytes:
-    """Return the 16 bytes of a printed topic id; ValueError when it is none."""
+    """Return the 16 bytes of a printed topic id. Raises ValueError for an invalid text."""
     topic_id = binascii.a2b_base64(text.replace("-", "+").replace("_", "/") + "==")
     if len(topic_id) != 16:
         raise ValueError(f"{text!r} is no topic id")
@@ -46,18 +46,18 @@ def _format_lines(lines: Iterable[str]) -> bytes:
 
 
 def _parse_lines(contents: bytes) -> list[list[str]]:
-    """Return the fields of each entry; nothing at all when the file is not whole."""
+    """Return the fields of each entry; an empty list if the file is incomplete."""
     lines = contents.decode("utf-8", "replace").split("\n")
     if len(lines) < 2 or lines[0] != "0" or not lines[1].isdigit():
         return []
     count = int(lines[1])
     entries = [line.split(" ") for line in lines[2 : 2 + count]]
-    # Whole means: all promised entries, and the newline after the last.
+    # A complete file has as many entries as its count line says, and a final newline.
     return entries if len(lines) == count + 3 and lines[-1] == "" else []
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
-    """Return a checkpoint of offsets per partition; empty when it is missing or damaged."""
+    """Read a checkpoint of offsets by partition; empty if missing or damaged."""
     if not disk.exists(path):
         return {}
     try:
@@ -72,13 +72,13 @@ def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
 def write_offsets(
     disk: Disk, path: str, offsets: Mapping[TopicPartition, int], *, sync: bool = True
 ) -> None:
-    """Replace a checkpoint of offsets per partition."""
+    """Replace a checkpoint of offsets by partition."""
     lines = (f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
     write_atomically(disk, path, _format_lines(lines), sync=sync)
 
 
 def read_leader_epochs(disk: Disk, directory: str) -> list[tuple[int, int]]:
-    """Return (leader epoch, its first offset), ascending; empty when missing or damaged."""
+    """Return pairs (leader epoch, first offset), ascending; empty if missing or damaged."""
     path = f"{directory}/{LEADER_EPOCH_FILE}"
     if not disk.exists(path):
         return []
@@ -90,14 +90,17 @@ def read_leader_epochs(disk: Disk, directory: str) -> list[tuple[int, int]]:
 
 
 def write_leader_epochs(disk: Disk, directory: str, epochs: Iterable[tuple[int, int]]) -> None:
-    """Replace the leader-epoch-checkpoint of a partition; the batches carry the same facts."""
+    """Replace the leader-epoch-checkpoint of a partition, without a sync.
+
+    The epochs are also in the batches.
+    """
     lines = (f"{epoch} {start}" for epoch, start in epochs)
     path = f"{directory}/{LEADER_EPOCH_FILE}"
     write_atomically(disk, path, _format_lines(lines), sync=False)
 
 
 def read_partition_metadata(disk: Disk, directory: str) -> bytes | None:
-    """Return the topic id of a partition directory; None when the file is missing or damaged."""
+    """Return the topic id of a partition directory; None if the file is missing or damaged."""
     path = f"{directory}/{PARTITION_METADATA_FILE}"
     if not disk.exists(path):
         return None
@@ -111,15 +114,17 @@ def read_partition_metadata(disk: Disk, directory: str) -> bytes | None:
 
 
 def write_partition_metadata(disk: Disk, directory: str, topic_id: bytes) -> None:
-    """Write the file that says which topic a directory belongs to (KIP-516); the catalogue of
-    topics says so too."""
+    """Write the topic id of a partition directory (KIP-516), without a sync.
+
+    The topic id is also in the topic catalogue.
+    """
     contents = f"version: 0\ntopic_id: {topic_id_text(topic_id)}"
     path = f"{directory}/{PARTITION_METADATA_FILE}"
     write_atomically(disk, path, contents.encode(), sync=False)
 
 
 def read_properties(contents: bytes) -> dict[str, str]:
-    """Return the entries of a Java properties file (the plain kind that Kafka writes)."""
+    """Return the entries of a Java properties file without escapes, as Kafka writes them."""
     lines = (line.strip() for line in contents.decode("utf-8", "replace").splitlines())
     pairs = (line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
     return {name.strip(): value.strip() for name, value in pairs}

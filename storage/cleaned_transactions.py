@@ -1,8 +1,8 @@
-"""Transactions as a pass of compaction walks by (Kafka's CleanedTransactionMetadata).
+"""Tracks transactions during a compaction (Kafka's CleanedTransactionMetadata).
 
-Which batches were aborted, and which markers nothing depends on any more. A marker stays as long as
-the walk meets a batch of its transaction in front of it, even one that goes in this very pass: so
-no state of the log, in whatever order its segments are replaced, has records without their marker.
+Compaction needs to know which batches were aborted, and which markers are no longer needed. A
+marker is kept while a batch of its transaction precedes it, even a batch that this compaction
+removes. So records never lose their marker, in whatever order segments are replaced.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from storage.transaction_index import AbortedTxn
 
 
 class CleanedTransactions:
-    """What is known at one point of a walk over batches in the order of their offsets.
+    """The state of transactions at one point of a walk over batches in offset order.
 
-    `retained` are the aborted transactions of which a batch was met, as their markers come by: the
-    entries of the new transaction index.
+    `retained` has the aborted transactions that still have a batch, in the order of their markers:
+    the entries of the new transaction index.
     """
 
     def __init__(self, aborted: Iterable[AbortedTxn], start: int) -> None:
-        """`aborted`: of the whole log; `start`: the first offset of the walk."""
+        """Start a walk at offset `start`; `aborted` are all aborted transactions of the log."""
         ahead = sorted(
             (transaction for transaction in aborted if transaction.last_offset >= start),
             key=lambda transaction: transaction.first_offset,
         )
         self._ahead = deque(ahead)
-        # By producer id: what is aborted here, and whether a batch of it was met.
+        # Open aborted transactions by producer id, and the producers with a batch so far.
         self._aborted: dict[int, AbortedTxn] = {}
         self._met: set[int] = set()
-        # Producers of which a batch was met that is not aborted.
+        # Producers with a batch of a transaction that was not aborted.
         self._others: set[int] = set()
         self.retained: list[AbortedTxn] = []
 
     def is_aborted(self, batch: BatchHeader) -> bool:
-        """Take in a batch; return whether its records were aborted."""
+        """Process the next batch; return whether its records were aborted."""
         if batch.is_control or not batch.is_transactional:
             return False
         self._advance(batch)
@@ -49,10 +49,13 @@ class CleanedTransactions:
         return False
 
     def is_spent(self, batch: BatchHeader, marker: EndMarker | None) -> bool:
-        """Take in a control batch; return whether no batch of its transaction was met."""
+        """Process a control batch; return whether it can be removed.
+
+        A marker can be removed if no batch of its transaction is left.
+        """
         self._advance(batch)
         if marker is None:
-            return not batch.record_count  # emptied by an earlier pass; else no transaction's
+            return not batch.record_count  # emptied by an earlier compaction
         producer_id = batch.producer_id
         if marker.commits:
             was_met = producer_id in self._others
@@ -66,7 +69,7 @@ class CleanedTransactions:
         return False
 
     def _advance(self, batch: BatchHeader) -> None:
-        """Let the transactions begin that begin in this batch or before it."""
+        """Begin the aborted transactions that start in this batch or before."""
         while self._ahead and self._ahead[0].first_offset <= batch.last_offset:
             begun = self._ahead.popleft()
             self._aborted[begun.producer_id] = begun

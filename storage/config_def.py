@@ -1,9 +1,9 @@
-"""What a setting is: name, type, default, limits, meaning, and the only parser of its values.
+"""The definition of a setting (name, type, default, limits, meaning) and the parser of values.
 
-Kafka's ConfigDef. It lives below the broker because topic settings are parsed in storage, and the
-broker's own settings follow the same rules. An invalid value is an `InvalidValueError` that says
-which rule it breaks; each caller words it for its readers (clients get Kafka's sentences, the
-operator ours). Settings are plain tuples, because the tables are built at every start.
+This is Kafka's ConfigDef. It belongs to storage because topic settings are parsed there; the
+broker's settings follow the same rules. An invalid value raises an `InvalidValueError` with the
+violated rule; callers add a message, in Kafka's words for clients or in ours for operators.
+Settings are tuples, because the tables are built at every start.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
 Value = bool | int | float | str | tuple[str, ...] | None
-"""A parsed value: lists are tuples, None is Kafka's null."""
+"""A parsed value. Lists are tuples; None is Kafka's null."""
 
 
 class Kind(IntEnum):
-    """The type of a setting; the numbers are those of DescribeConfigs' config_type (KIP-569)."""
+    """The type of a setting; the value is the config_type of DescribeConfigs (KIP-569)."""
 
     BOOLEAN = 1
     STRING = 2
@@ -33,12 +33,12 @@ class Kind(IntEnum):
     CLASS = 8
     """The name of a Java class."""
     PASSWORD = 9
-    """A text that is shown to nobody."""
+    """A string that is never shown."""
 
 
 _MAX_OF_KIND = {Kind.SHORT: SHORT_MAX, Kind.INT: INT_MAX, Kind.LONG: LONG_MAX}
 
-# Java's parsers know no underscores, no digits but these and no "inf", which Python would take.
+# Unlike Python, Java's parsers accept no underscores, no other digits and no "inf".
 _WHOLE = frozenset("+-0123456789")
 _DECIMAL = _WHOLE | frozenset(".eE")
 
@@ -46,10 +46,10 @@ _DECIMAL = _WHOLE | frozenset(".eE")
 class Setting(NamedTuple):
     """One setting.
 
-    `least` and `most` are inclusive; a number may also be `besides`, which lies outside of them.
+    `least` and `most` are inclusive limits; `besides` is one more valid number outside the limits.
     `choices` limits a string, or each item of a list. A list without `may_be_empty` needs an item;
-    one that may be empty and has no choices takes any items, also blank ones. `internal` ones are
-    not described to clients.
+    a list with `may_be_empty` and without choices accepts any items, even blank ones. `internal`
+    settings are not described to clients.
     """
 
     name: str
@@ -65,12 +65,12 @@ class Setting(NamedTuple):
 
 
 class Problem(Enum):
-    """The rule that a value breaks."""
+    """The rule that an invalid value violates."""
 
     NOT_A_BOOLEAN = 1
     NOT_A_NUMBER = 2
     BELOW_KIND = 3
-    """Below the least number of its type, as ABOVE_KIND is above the largest."""
+    """Below the smallest number of the type; ABOVE_KIND is above the largest."""
     ABOVE_KIND = 4
     BELOW = 5
     ABOVE = 6
@@ -82,7 +82,7 @@ class Problem(Enum):
 
 
 class InvalidValueError(ValueError):
-    """A value that a setting may not have: the `problem`, and the text or list item that has it."""
+    """An invalid value of a setting: the `problem`, and the `text` or list item that causes it."""
 
     def __init__(self, setting: Setting, problem: Problem, text: str) -> None:
         super().__init__(f"{setting.name}: {text!r}: {problem.name}")
@@ -91,7 +91,7 @@ class InvalidValueError(ValueError):
         self.text = text
 
     def worded(self, words: dict[Problem, str]) -> str:
-        """The caller's sentence for the problem: a format string of name, text, kind and limits."""
+        """Return the message for the problem from `words`, filled in with name, text and limits."""
         setting = self.setting
         kind_most = _MAX_OF_KIND.get(setting.kind, 0)
         return words[self.problem].format(
@@ -109,9 +109,9 @@ class InvalidValueError(ValueError):
 
 
 def parse(setting: Setting, text: str) -> Value:
-    """The typed value of `text`, white space around it ignored (Kafka's ConfigDef.parseType).
+    """Parse a value, ignoring white space around the text (Kafka's ConfigDef.parseType).
 
-    An item that a list has twice is kept once, as in Kafka 4 (KIP-1161). Raises InvalidValueError.
+    Duplicate list items are dropped, as in Kafka 4 (KIP-1161). Raises InvalidValueError.
     """
     text = text.strip()
     if setting.kind in (Kind.STRING, Kind.PASSWORD, Kind.CLASS):
@@ -164,17 +164,17 @@ def _parse_number(setting: Setting, text: str) -> int | float:
 
 
 def _read_number(text: str, kind: Kind) -> int | float | None:
-    """The number; None for what Java does not read as one, and for NaN."""
+    """Return the number in a text; None if Java does not accept the text, and for NaN."""
     if not set(text) <= (_DECIMAL if kind is Kind.DOUBLE else _WHOLE):
         return None
     try:
         return float(text) if kind is Kind.DOUBLE else int(text)
-    except ValueError:  # also for thousands of digits, which Python does not convert
+    except ValueError:  # Python also refuses thousands of digits
         return None
 
 
 def render(value: Value) -> str | None:
-    """A value as Kafka writes it in DescribeConfigs; None stays None."""
+    """Return a value as text, as in Kafka's DescribeConfigs; None stays None."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -187,7 +187,7 @@ def render(value: Value) -> str | None:
 
 
 def _render_double(value: float) -> str:
-    """Return a number as Java's Double.toString writes it, which has an exponent from 1e7 on."""
+    """Return a number as Java's Double.toString does, with an exponent from 1e7 on."""
     if isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     text = repr(value)

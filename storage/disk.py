@@ -1,9 +1,9 @@
-"""The one interface to the disk: what storage asks of a file system, and nothing more.
+"""The interface to the disk: the file system operations that storage needs.
 
-`storage.local_disk` is the operating system (`posix_disk` or, on Windows, `portable_disk`),
-`storage.memory_disk` the twin that tests make fail, tear and forget at any operation. Paths are
-strings joined with "/". Every method may raise OSError; the callers turn it
-into a StorageError where they know what it means.
+`storage.local_disk` implements the interface with the operating system (`posix_disk` or, on
+Windows, `portable_disk`), `storage.memory_disk` in memory, for tests that simulate failures and
+crashes at any operation. Paths are strings joined with "/". Every method may raise OSError; callers
+convert the error into a StorageError.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class File(Protocol):
     """An open file, written at its end only and read at any position."""
 
     def append(self, buffers: Sequence[Buffer]) -> None:
-        """Write all buffers at the end, in one system call where it takes them."""
+        """Write all buffers at the end, in one system call if possible."""
 
     def pread(self, length: int, position: int) -> bytes:
         """Return up to `length` bytes from `position`; fewer only at the end of the file."""
@@ -30,7 +30,7 @@ class File(Protocol):
         """Cut the file to `size_bytes`."""
 
     def sync(self) -> None:
-        """Return when the contents would survive a power cut (fdatasync)."""
+        """Return when the contents are safe from a power cut (fdatasync)."""
 
     def close(self) -> None:
         """Release the descriptor; closing twice is allowed."""
@@ -40,29 +40,29 @@ class Lock(Protocol):
     """The held lock of a data directory."""
 
     def release(self) -> None:
-        """Let the next one have it."""
+        """Release the lock."""
 
 
 class Disk(Protocol):
     """A file system as storage sees it."""
 
     def open(self, path: str, *, create: bool = False, private: bool = False) -> File:
-        """Open `path` for appending and reading; with `create` make it when it is missing.
+        """Open `path` for appending and reading; with `create` a missing file is created.
 
-        With `private` its owner alone may read it from now on.
+        With `private` the permissions are changed so that only the owner can read the file.
         """
 
     def read_file(self, path: str) -> bytes:
         """Return the whole contents of a small file."""
 
     def exists(self, path: str) -> bool:
-        """Return whether a file or directory is there."""
+        """Return whether a file or directory exists."""
 
     def size(self, path: str) -> int:
         """Return a file's size in bytes."""
 
     def modified_ms(self, path: str) -> int:
-        """Return when the file was last written, in milliseconds since the epoch."""
+        """Return the modification time of a file, in milliseconds since 1970."""
 
     def listdir(self, path: str) -> list[str]:
         """Return the names in a directory, in any order."""
@@ -71,12 +71,12 @@ class Disk(Protocol):
         """Return whether `path` is a directory."""
 
     def mkdir(self, path: str) -> None:
-        """Make a directory and its missing parents; one that is there already is no error."""
+        """Create a directory and its missing parents; an existing directory is not an error."""
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file or directory a new name; a file that is in the way is replaced atomically.
+        """Rename a file or directory; an existing target file is replaced atomically.
 
-        Like `unlink`, it may fail while a file in question is open (Windows).
+        On Windows this fails while a file is open, as `unlink` does.
         """
 
     def unlink(self, path: str) -> None:
@@ -86,19 +86,19 @@ class Disk(Protocol):
         """Remove an empty directory."""
 
     def sync_file(self, path: str) -> None:
-        """Return when a file's contents would survive a power cut; any thread may ask."""
+        """Return when a file's contents are safe from a power cut. Can be called in any thread."""
 
     def sync_directory(self, path: str) -> None:
-        """Return when the names in a directory would survive a power cut, where that is possible.
+        """Return when a directory's entries are safe from a power cut, if the system supports that.
 
-        Any thread may ask.
+        Can be called in any thread.
         """
 
     def space(self, path: str) -> tuple[int, int]:
-        """Return the size of the volume that `path` is on, and what is free of it, in bytes."""
+        """Return the total and the free size of the volume of `path`, in bytes."""
 
     def lock(self, path: str) -> Lock | None:
-        """Take the lock file `path`; None when someone else holds it."""
+        """Lock the file `path`; return None if another holder has the lock."""
 
 
 def write_atomically(
@@ -106,9 +106,9 @@ def write_atomically(
 ) -> None:
     """Replace a small file so that a crash leaves either the old or the new contents.
 
-    Written aside as `path.tmp` (the name Kafka's CheckpointFile uses), synced, renamed. Without
-    `sync` that holds for the death of the process only; for files that can be rebuilt. A `private`
-    file may be read by its owner alone.
+    The contents are written to `path.tmp` (as in Kafka's CheckpointFile), synced and renamed.
+    Without `sync` the file is only safe if the process crashes, not in a power cut; use that for
+    files that can be rebuilt. Only its owner can read a `private` file.
     """
     temporary = path + ".tmp"
     if disk.exists(temporary):

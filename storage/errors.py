@@ -1,7 +1,6 @@
-"""What can go wrong with bytes at rest, each error with the Kafka error code a client gets for it.
+"""The errors of storage, each with the Kafka error code for the client.
 
-Raised by the log and mapped to an answer at one place (the handler that called the log), so the
-code travels with the error instead of being guessed from its type.
+The handler that called the log copies the error code into the response.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from protocol.errors import ErrorCode
 
 
 class StorageError(Exception):
-    """The base of all storage errors; by itself: the disk failed (KAFKA_STORAGE_ERROR).
+    """The base of all storage errors; raised directly if the disk failed (KAFKA_STORAGE_ERROR).
 
-    `record_errors` names single records that were refused, as (index in the batch, reason); Produce
-    v8+ hands them to the client (KIP-467).
+    `record_errors` has the rejected records as (index in the batch, reason), for Produce v8+
+    (KIP-467).
     """
 
     code: ClassVar[ErrorCode] = ErrorCode.KAFKA_STORAGE_ERROR
@@ -32,41 +31,41 @@ class DataDirectoryLockedError(StorageError):
 
 
 class LogOfflineError(StorageError):
-    """The partition met a disk error it could not undo; it takes no more requests."""
+    """The log was closed, for example after a disk error, and takes no more requests."""
 
 
 class CorruptBatchError(StorageError):
-    """A batch whose bytes or CRC are wrong (CORRUPT_MESSAGE)."""
+    """A batch with malformed bytes or a wrong CRC (CORRUPT_MESSAGE)."""
 
     code = ErrorCode.CORRUPT_MESSAGE
 
 
 class InvalidRecordError(StorageError):
-    """A well-formed batch that this log may not take (INVALID_RECORD)."""
+    """A well-formed batch that this log does not accept (INVALID_RECORD)."""
 
     code = ErrorCode.INVALID_RECORD
 
 
 class InvalidFrameError(InvalidRecordError):
-    """Bytes that are not one whole batch of format 2; they never reach the log (INVALID_RECORD)."""
+    """Bytes that are not exactly one batch of format 2 (INVALID_RECORD)."""
 
 
 class CorruptFrameError(CorruptBatchError):
-    """Bytes with an impossible size or magic; the client gets the message (CORRUPT_MESSAGE)."""
+    """Bytes with an impossible size or magic (CORRUPT_MESSAGE)."""
 
 
 class UnreadableBatchError(StorageError):
-    """A batch at which Kafka fails with an error that has no code (UNKNOWN_SERVER_ERROR).
+    """A batch for which Kafka fails with an unspecific error (UNKNOWN_SERVER_ERROR).
 
-    Its payload cannot be decompressed, its codec does not exist, or the offsets of its compressed
-    records have gaps.
+    The payload cannot be decompressed, the codec is unknown, or the offsets of compressed records
+    have gaps.
     """
 
     code = ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 class UnreadableFrameError(UnreadableBatchError):
-    """A batch that ends before its offsets; it never reaches the log (UNKNOWN_SERVER_ERROR)."""
+    """A batch that is too short to contain its offsets (UNKNOWN_SERVER_ERROR)."""
 
 
 class InvalidTimestampError(StorageError):
@@ -90,7 +89,7 @@ def too_large(size_bytes: int, most_bytes: int) -> MessageTooLargeError:
 
 
 class RecordListTooLargeError(StorageError):
-    """A batch that fits no segment of this topic (RECORD_LIST_TOO_LARGE)."""
+    """A batch larger than `segment.bytes` (RECORD_LIST_TOO_LARGE)."""
 
     code = ErrorCode.RECORD_LIST_TOO_LARGE
 
@@ -108,19 +107,19 @@ class OutOfOrderSequenceError(StorageError):
 
 
 class InvalidProducerEpochError(StorageError):
-    """A batch of an older epoch of its producer id (INVALID_PRODUCER_EPOCH)."""
+    """A batch with an old producer epoch (INVALID_PRODUCER_EPOCH)."""
 
     code = ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 class InvalidTxnStateError(StorageError):
-    """A plain batch of a producer whose transaction is open (INVALID_TXN_STATE)."""
+    """A non-transactional batch of a producer with an open transaction (INVALID_TXN_STATE)."""
 
     code = ErrorCode.INVALID_TXN_STATE
 
 
 class TransactionCoordinatorFencedError(StorageError):
-    """A marker of a coordinator that a later one has replaced (TRANSACTION_COORDINATOR_FENCED)."""
+    """A marker with an old coordinator epoch (TRANSACTION_COORDINATOR_FENCED)."""
 
     code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
@@ -132,13 +131,13 @@ class TopicConfigError(StorageError):
 
 
 class UnknownPartitionError(StorageError):
-    """A topic or partition that the data directory does not hold (UNKNOWN_TOPIC_OR_PARTITION)."""
+    """A topic or partition that does not exist (UNKNOWN_TOPIC_OR_PARTITION)."""
 
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 class TopicExistsError(StorageError):
-    """A topic with this name is there already, or still being deleted (TOPIC_ALREADY_EXISTS)."""
+    """A topic with this name exists (TOPIC_ALREADY_EXISTS)."""
 
     code = ErrorCode.TOPIC_ALREADY_EXISTS
 
@@ -157,6 +156,6 @@ _ADVICE = {
 
 
 def advice(error: OSError) -> str:
-    """Return the error's text, and what an operator can do about it."""
+    """Return the error's text, with advice for the operator if the error is known."""
     known = _ADVICE.get(error.errno or 0)
     return str(error) if known is None else f"{error} ({known})"

@@ -1,8 +1,8 @@
-"""Making a log survive a power cut (fsync), in three parts so that the long one can run elsewhere.
+"""Syncs a log to disk (fsync) in three parts, so that the slow part can run in a thread.
 
-A `Flush` notes what has to be synced, `run` syncs it and touches nothing but the disk (so it may
-run in a thread), `done` moves the recovery point. Files are opened again for it: the descriptors of
-the log belong to the loop's thread, which may close one at any moment.
+Creating a `Flush` collects the files to sync. `run` only accesses the disk and can run in any
+thread. `done` advances the recovery point. `run` opens the files again, because the event loop's
+thread may close the log's descriptors at any time.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ class Check(Protocol):
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether nobody waits for it any more."""
+        """Whether the check was cancelled."""
 
     def run(self) -> None:
-        """Do the check, and keep what it raises for who waits."""
+        """Do the check, and store its result or error."""
 
     def cancel(self) -> None:
-        """Have `run` end soon."""
+        """Make `run` end soon."""
 
 
 class LogFlusher(Worker, Protocol):
     """Syncs logs, and checks batches, in worker threads."""
 
     def check(self, check: Check, done: Callable[[], None]) -> None:
-        """Run a check in a worker thread, then call `done` in the loop unless it is cancelled."""
+        """Run a check in a worker thread, then call `done` in the event loop unless cancelled."""
 
     def when_flushed(self, log: PartitionLog, done: Done) -> None:
-        """Call `done` once everything that is in the log now is synced, or cannot be."""
+        """Call `done` when the log is synced up to its current end, or with the error."""
 
 
 class Flush:
-    """The syncing of everything that is in a log now, up to `end_offset`.
+    """A sync of a log up to `end_offset`, its current end.
 
-    `sealed_only` leaves the active segment out: what recovery need not read again after a kill.
+    `sealed_only` leaves out the active segment. Recovery then reads only the active segment.
     """
 
     __slots__ = ("_directories", "_files", "_indexes", "_segments", "end_offset", "log")
@@ -83,11 +83,11 @@ class Flush:
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is anything to wait for."""
+        """Whether anything must be synced."""
         return bool(self._files or self._directories)
 
     def run(self) -> None:
-        """Sync; OSError when the disk fails. Any thread may do it."""
+        """Sync the files. Can run in any thread. Raises OSError."""
         log = self.log
         disk = log.files.disk
         for index in self._indexes:
@@ -98,20 +98,20 @@ class Flush:
                 try:
                     disk.sync_file(path)
                 except FileNotFoundError:
-                    # Compaction, which syncs what it writes, or retention has removed it meanwhile.
+                    # Retention or compaction, which syncs its output, may have removed the file.
                     if self._is_wanted(path):
                         raise
             for path in self._directories:
                 disk.sync_directory(path)
         except FileNotFoundError:
-            if not log.closed:  # the topic is not being deleted: another process took the files
+            if not log.closed:  # not a deletion of the topic: another process removed files
                 raise
 
     def _is_wanted(self, path: str) -> bool:
         return any(segment.stem + LOG_SUFFIX == path for segment in list(self.log.segments))
 
     def done(self) -> None:
-        """Take note that `run` has succeeded."""
+        """Advance the recovery point after `run` has succeeded."""
         log = self.log
         log.recovery_point = max(log.recovery_point, min(self.end_offset, log.log_end_offset))
         if self._directories and log.segments[-1].base_offset == self._segments:
@@ -119,11 +119,11 @@ class Flush:
 
 
 def copy_unsynced(log: PartitionLog) -> None:
-    """Copy what is not synced of a log into new files, which are. Raises StorageError.
+    """Copy unsynced segments of a log into new, synced files. Raises StorageError.
 
-    For a log whose sync has failed. The system takes the pages of a failed sync for written, and
-    the next sync of the same file succeeds without them: what it confirms could have a hole before
-    it. A file is replaced as a whole, so a crash leaves the old one or the new one.
+    This is needed after a failed sync: the system marks the pages of a failed sync as written, so
+    the next sync of the same file succeeds although data may be missing. Files are replaced
+    atomically, so a crash leaves the old or the new file.
     """
     disk = log.files.disk
     starts = [segment.base_offset for segment in log.segments]
@@ -140,8 +140,8 @@ def copy_unsynced(log: PartitionLog) -> None:
 
 
 def _copy_durably(disk: Disk, path: str) -> None:
-    """Replace a file by a synced copy of it."""
-    copy_path = path + CLEANED_SUFFIX  # a leftover of that name is removed when the log is opened
+    """Replace a file by a synced copy."""
+    copy_path = path + CLEANED_SUFFIX  # opening a log removes leftovers with this suffix
     if disk.exists(copy_path):
         disk.unlink(copy_path)
     source, copy = disk.open(path), disk.open(copy_path, create=True)

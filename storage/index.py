@@ -1,10 +1,10 @@
-"""The sparse indexes beside a segment: offset -> position, and timestamp -> offset.
+"""The sparse indexes of a segment: offset -> position, and timestamp -> offset.
 
-Kafka's formats: `.index` has 8-byte entries (relative offset, position), `.timeindex` has 12-byte
-entries (timestamp, relative offset), all big-endian and ascending, one per `index.interval.bytes`
-of log. New entries wait in memory and reach the file in bunches: an index can always be rebuilt
-from its log, so it never costs the append path a system call of its own. Lookups in the file are a
-binary search by pread; no index is ever wholly in memory.
+The formats are Kafka's: `.index` has 8-byte entries (relative offset, position), `.timeindex` has
+12-byte entries (timestamp, relative offset), all big-endian and ascending, one per
+`index.interval.bytes` of log. New entries are buffered in memory to save system calls; an index can
+always be rebuilt from its log. Lookups are a binary search in the file with pread; indexes are not
+loaded into memory.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import ClassVar
 
 from storage.open_files import LazyFile, OpenFiles
 
-# Entries that wait in memory before they are written: 2 MiB of log at the default interval.
+# Limit of buffered entries: 2 MiB of log at the default interval.
 PENDING_ENTRIES_MAX = 512
 
 
 class IndexFile:
-    """Pairs (first, second), ascending in `first`; the common part of both indexes."""
+    """Pairs (first, second), ascending in `first`: the base class of both indexes."""
 
     entry: ClassVar[struct.Struct]
 
@@ -37,11 +37,11 @@ class IndexFile:
 
     @property
     def path(self) -> str:
-        """Where the file lies, or would lie once it has an entry."""
+        """The path of the file, which may not exist yet."""
         return self._file.path
 
     def at(self, number: int) -> tuple[int, int]:
-        """Return the entry with that number. Raises OSError."""
+        """Return the entry with this number. Raises OSError."""
         if number >= self._saved:
             return self._pending[number - self._saved]
         data = self._file.pread(self.entry.size, number * self.entry.size)
@@ -51,7 +51,7 @@ class IndexFile:
         return first, second
 
     def add(self, first: int, second: int) -> None:
-        """Add an entry after the last."""
+        """Append an entry; its `first` must be larger than that of the last entry."""
         assert self.last is None or first > self.last[0], (first, self.last)
         self.last = (first, second)
         self._pending.append(self.last)
@@ -59,11 +59,11 @@ class IndexFile:
             self.save()
 
     def floor(self, first: int) -> int:
-        """Return the number of the last entry whose `first` is not above; -1 when all are."""
+        """Return the number of the last entry with `first` at or below the argument, or -1."""
         return self._floor(first, 0)
 
     def floor_of_second(self, second: int) -> int:
-        """Return the number of the last entry whose `second` is not above; -1 when all are."""
+        """Return the number of the last entry with `second` at or below the argument, or -1."""
         return self._floor(second, 1)
 
     def _floor(self, value: int, column: int) -> int:
@@ -82,12 +82,12 @@ class IndexFile:
         return low - 1
 
     def save(self) -> None:
-        """Write what waits in memory; an index without entries leaves an empty file, as Kafka's."""
+        """Write the buffered entries. An index without entries has an empty file, as in Kafka."""
         if self._pending or not self._exists:
             pack = self.entry.pack
             entries = b"".join([pack(*entry) for entry in self._pending])
             file = self._file.get(create=True)
-            # A write that failed earlier may have left half an entry behind.
+            # An earlier failed write may have left part of an entry.
             if file.size() != self._saved * self.entry.size:
                 file.truncate(self._saved * self.entry.size)
             file.append([entries])
@@ -96,7 +96,7 @@ class IndexFile:
             self._pending.clear()
 
     def reset(self) -> None:
-        """Drop every entry, in memory and in the file."""
+        """Remove all entries, in memory and in the file."""
         self._pending.clear()
         self._saved = 0
         self.last = None
@@ -104,7 +104,7 @@ class IndexFile:
             self._file.get().truncate(0)
 
     def close(self) -> None:
-        """Let go of the descriptor; what waits in memory is dropped unless saved before."""
+        """Close the descriptor. Buffered entries are lost unless `save` was called."""
         self._file.close()
 
 

@@ -1,7 +1,7 @@
-"""Which batches of a log hold the same keys, as far as whoever wrote them has said so.
+"""Remembers which batches of a log have the same keys, as declared by their writers.
 
-A batch that is followed by another with the same keys holds nothing that compaction keeps, and
-that is known without reading either. Known in memory only, of what was appended since the start.
+Compaction drops a batch that is followed by a batch with the same keys without reading either. The
+key sets are in memory only, for batches appended since the start.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from array import array
 from bisect import bisect_left
 
 MOST_BATCHES = 50_000
-"""When no pass comes that many batches may be remembered; then all are forgotten."""
+"""Limit of remembered batches; when it is reached without a compaction, all are dropped."""
 
 
 class KeySets:
-    """The key sets of batches, by ascending base offset; equal ones are the same object."""
+    """The key sets of batches by ascending base offset. Equal key sets must be the same object."""
 
     __slots__ = ("_base_offsets", "_key_sets")
 
@@ -23,14 +23,17 @@ class KeySets:
         self._key_sets: list[object] = []
 
     def add(self, base_offset: int, key_set: object) -> None:
-        """A batch was appended; it has each key once, and no tombstone."""
+        """Add the key set of an appended batch that has each key once and no tombstones."""
         if len(self._key_sets) >= MOST_BATCHES:
             self.clear()
         self._base_offsets.append(base_offset)
         self._key_sets.append(key_set)
 
     def superseded(self, start: int, end: int) -> set[int]:
-        """The base offsets, from `start` and below `end`, of batches that a later one repeats."""
+        """Return the base offsets of batches whose key set is repeated by a later batch.
+
+        Only batches with base offsets from `start` to `end` (exclusive) are compared.
+        """
         superseded: set[int] = set()
         seen: set[int] = set()
         first, last = bisect_left(self._base_offsets, start), bisect_left(self._base_offsets, end)
@@ -42,10 +45,10 @@ class KeySets:
         return superseded
 
     def forget_below(self, offset: int) -> None:
-        """A pass has seen all below `offset`."""
+        """Drop the key sets of batches below `offset`, after a compaction up to there."""
         first = bisect_left(self._base_offsets, offset)
         del self._base_offsets[:first], self._key_sets[:first]
 
     def clear(self) -> None:
-        """Forget all: the log was cut, and offsets are given again."""
+        """Drop all key sets, because the log was truncated and its offsets will be reused."""
         del self._base_offsets[:], self._key_sets[:]

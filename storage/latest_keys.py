@@ -1,8 +1,8 @@
-"""Which record is the last of its key: what one pass of compaction knows (Kafka's OffsetMap).
+"""The last offset of each key, collected during a compaction (Kafka's OffsetMap).
 
-Beside the last offset of each key it counts how many records of each batch are still the last of
-their keys. In a log of commits nearly every batch that was read has none left, so it is dropped
-without being opened again, and one that has all of them is copied as it lies.
+The number of records that are the last of their key is also counted for each batch. In a log of
+offset commits most batches have no such records and are dropped without being read again; a batch
+in which all records are the last of their key is copied unchanged.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from protocol.batch_header import BatchHeader
 from protocol.raw_records import RawKey, raw_keys
 from protocol.uniform_records import uniform_keys
 
-# Keys up to this long are remembered as they are, longer ones by a digest.
+# Keys up to this length are stored unchanged, longer keys as a digest.
 KEY_BYTES_MAX = 128
 
 
 class LatestKeys:
-    """The last offset of each key of the batches that were remembered, in ascending order."""
+    """The last offset of each key. Batches must be added in ascending order."""
 
     __slots__ = ("_bases", "_last", "_left", "_number_of", "_with_tombstones")
 
     def __init__(self) -> None:
         self._last: dict[bytes, int] = {}
-        # Of each batch: its base offset, and how many of its records are the last of their keys.
+        # For each batch: the base offset, and the number of records that are last of their key.
         self._bases: list[int] = []
         self._left: list[int] = []
         self._number_of: dict[int, int] = {}
         self._with_tombstones: set[int] = set()
 
     def __len__(self) -> int:
-        """How many keys are known."""
+        """Return the number of known keys."""
         return len(self._last)
 
     def remember(self, section: bytes, batch: BatchHeader) -> None:
-        """Take in a batch that follows all before it; its CRC must be right.
+        """Add the keys of the next batch, whose CRC must have been verified.
 
-        Raises ProtocolError when its records do not parse.
+        Raises ProtocolError if its records are malformed.
         """
         last, left, base_offset = self._last, self._left, batch.base_offset
         number = len(self._bases)
@@ -50,7 +50,8 @@ class LatestKeys:
             self._remember_uniform(uniform, number, base_offset)
             return
         added = 0
-        # The batch of the key before, since keys that came together are superseded together.
+        # The batch of the last superseded key, because keys of one batch are often superseded
+        # together.
         low, high, other = 0, 0, 0
         for _, _, _, offset_delta, key, has_value in raw_keys(section, batch.record_count):
             if key is None:
@@ -72,15 +73,15 @@ class LatestKeys:
         left[number] += added
 
     def remember_superseded(self, batch: BatchHeader) -> None:
-        """Take in a batch of which every key comes again later."""
+        """Add a batch whose keys all occur in a later batch."""
         self._number_of[batch.base_offset] = len(self._bases)
         self._bases.append(batch.base_offset)
         self._left.append(0)
 
     def _remember_uniform(self, keys: list[bytes], number: int, base_offset: int) -> None:
-        """Take in the keys of a batch, each once, none with a tombstone.
+        """Add the keys of a batch that has each key once and no tombstones.
 
-        What they supersede mostly came together too: one commit follows another.
+        The superseded records are mostly in one batch, as when one commit follows another.
         """
         bases, left = self._bases, self._left
         superseded = [offset for offset in map(self._last.get, keys) if offset is not None]
@@ -96,20 +97,20 @@ class LatestKeys:
             left[bisect_right(bases, offset) - 1] -= 1
 
     def records_left(self, batch: BatchHeader) -> int | None:
-        """How many records of a batch no later one supersedes; None if it was not remembered."""
+        """Return the number of records of a batch that are last of their key; None if not added."""
         number = self._number_of.get(batch.base_offset)
         return None if number is None else self._left[number]
 
     def has_tombstones(self, batch: BatchHeader) -> bool:
-        """Whether a batch that was remembered holds a tombstone."""
+        """Return whether a batch that was added has a tombstone that is the last of its key."""
         return self._number_of[batch.base_offset] in self._with_tombstones
 
     def kept(
         self, section: bytes, batch: BatchHeader, *, drops_tombstones: bool
     ) -> tuple[Sequence[RawKey], bool]:
-        """The records of a batch that stay, and whether there is a tombstone among them.
+        """Return the records of a batch to keep, and whether they include a tombstone.
 
-        Raises ProtocolError when they do not parse.
+        Raises ProtocolError if the records are malformed.
         """
         last, base_offset = self._last.get, batch.base_offset
         kept: list[RawKey] = []
@@ -133,5 +134,5 @@ class LatestKeys:
 def _digest(key: bytes) -> bytes:
     from hashlib import blake2b
 
-    # Longer than any key that is remembered as it is, so the two kinds cannot meet.
+    # Longer than any key that is stored unchanged, so digests and keys cannot be equal.
     return blake2b(key, digest_size=KEY_BYTES_MAX).digest() + b"#"

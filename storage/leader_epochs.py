@@ -1,6 +1,7 @@
-"""Which leader epoch began at which offset (Kafka's LeaderEpochFileCache, KIP-101).
+"""The start offset of each leader epoch (Kafka's LeaderEpochFileCache, KIP-101).
 
-Kept in memory and as `leader-epoch-checkpoint`; consumers learn from it where an epoch ended.
+The epochs are in memory and in the file `leader-epoch-checkpoint`. Consumers request the end offset
+of an epoch to detect truncation.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from storage.disk import Disk
 
 
 class LeaderEpochs:
-    """The epochs of one partition, ascending; the last one is stamped on what is appended."""
+    """The epochs of one partition, ascending. Appended batches get the last epoch."""
 
     __slots__ = ("current", "entries")
 
@@ -19,17 +20,17 @@ class LeaderEpochs:
         self.current = entries[-1][0] if entries else 0
 
     def begin(self, leader_epoch: int, offset: int) -> None:
-        """Let a later epoch begin at `offset`; an epoch without a batch leaves no trace."""
+        """Begin a later epoch at `offset`; epochs without a batch are dropped."""
         assert leader_epoch > self.current, (leader_epoch, self.current)
         self.current = leader_epoch
         self.entries = [entry for entry in self.entries if entry[1] < offset]
         self.entries.append((leader_epoch, offset))
 
     def end_offset(self, leader_epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Return the largest epoch not above `leader_epoch` and where it ends.
+        """Return the largest epoch not above `leader_epoch`, and the end offset of that epoch.
 
-        An epoch before all that are known ends where the first of these begins; (-1, -1) for one
-        that has not begun. Source: LeaderEpochFileCache.endOffsetFor.
+        An epoch before all known epochs ends at the start of the first known epoch. Returns
+        (-1, -1) for an epoch that has not begun. Source: LeaderEpochFileCache.endOffsetFor.
         """
         if not 0 <= leader_epoch <= self.current:
             return -1, -1
@@ -43,11 +44,11 @@ class LeaderEpochs:
         return result, log_end_offset
 
     def truncate(self, offset: int) -> None:
-        """Forget the epochs that began at or after the new log end."""
+        """Remove the epochs that began at or after `offset`, the new log end."""
         self.entries = [entry for entry in self.entries if entry[1] < offset]
 
     def save(self, disk: Disk, directory: str, log_end_offset: int) -> None:
-        """Write the checkpoint; a log's first epoch begins where it is first written."""
+        """Write the checkpoint. If no epoch is known, the current one begins at the log end."""
         if not self.entries:
             self.entries = [(self.current, log_end_offset)]
         write_leader_epochs(disk, directory, self.entries)

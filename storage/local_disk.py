@@ -1,4 +1,4 @@
-"""The disk of the operating system that this process runs on."""
+"""LocalDisk: the disk implementation for the current operating system."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The settings that a log reads, typed: the part of the table of topic settings with an effect.
+"""The typed settings of a log: the topic settings with an effect here.
 
-Defaults come from the table (`topic_settings`); a topic's own configs arrive as strings, as
-CreateTopics and AlterConfigs carry them. What a log does not read means nothing to a broker without
-replicas and tiers; it is checked and kept as text, so that DescribeConfigs returns what was set.
+Defaults come from the table in `topic_settings`; a topic's own configs are strings from
+CreateTopics and AlterConfigs. Other topic settings have no effect on a broker without replication
+and tiered storage. These are checked and stored as text for DescribeConfigs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from storage.topic_settings import PRODUCER_ID_EXPIRATION_MS, TOPIC_SETTINGS
 _T = TypeVar("_T")
 
 
-# Kafka's sentences (ConfigException).
+# Kafka's messages (ConfigException).
 _INVALID = "Invalid value {text} for configuration {name}: "
 _WORDS = {
     Problem.NOT_A_BOOLEAN: _INVALID + "Expected value to be either true or false",
@@ -47,11 +47,11 @@ _CHECKED = (
     "remote.copy.lag.bytes", "remote.log.delete.on.disable",
     "errors.deadletterqueue.group.enable", "internal.segment.bytes",
 )  # fmt: skip
-"""Topic configs in the order of Kafka's LogConfig: of several bad values it names the first."""
+"""Topic configs in the order of Kafka's LogConfig, which reports the first invalid value."""
 
 
 def parse_topic_setting(name: str, text: str) -> Value:
-    """The typed value of a topic's config. Raises TopicConfigError with Kafka's sentence."""
+    """Return the typed value of a topic config. Raises TopicConfigError with Kafka's message."""
     row = TOPIC_SETTINGS.get(name)
     if row is None:
         raise TopicConfigError(f"Unknown topic config name: {name}")
@@ -59,7 +59,10 @@ def parse_topic_setting(name: str, text: str) -> Value:
 
 
 def parse_client_config(setting: Setting, text: str) -> Value:
-    """The typed value of what a client sets. Raises TopicConfigError with Kafka's sentence."""
+    """Return the typed value of a config set by a client.
+
+    Raises TopicConfigError with Kafka's message.
+    """
     try:
         return parse(setting, text)
     except InvalidValueError as error:
@@ -73,9 +76,9 @@ def _default(name: str, kind: type[_T]) -> _T:
 
 
 class LogConfig(NamedTuple):
-    """What a log reads of its topic's settings; times in milliseconds, sizes in bytes.
+    """The settings of a log; times in milliseconds, sizes in bytes.
 
-    A field is named as its topic config, `.` as `_`. A negative retention is no limit.
+    Field names are topic config names with `_` for `.`. A negative retention means no limit.
     """
 
     cleanup_policy: tuple[str, ...] = _default("cleanup.policy", tuple)
@@ -110,13 +113,14 @@ class LogConfig(NamedTuple):
         return "delete" in self.cleanup_policy
 
     def overridden(self, configs: Mapping[str, str], *, is_known: bool = False) -> LogConfig:
-        """Return these settings with a topic's own on top. Raises TopicConfigError.
+        """Return these settings overridden by a topic's own configs. Raises TopicConfigError.
 
-        Configs of a topic that exists (`is_known`) may contradict defaults that have changed since.
+        Conflicts are not checked for an existing topic (`is_known`), because the defaults may have
+        changed since its creation.
         """
         changes: dict[str, Value] = {}
         for name in configs:
-            if name not in TOPIC_SETTINGS:  # as in Kafka named before any bad value
+            if name not in TOPIC_SETTINGS:  # Kafka reports unknown names before invalid values
                 raise TopicConfigError(f"Unknown topic config name: {name}")
         names = sorted(configs, key=_CHECKED.index) if len(configs) > 1 else configs
         for name in names:
@@ -140,6 +144,6 @@ class LogConfig(NamedTuple):
 
 
 def field_of(name: str) -> str | None:
-    """The field of LogConfig for a topic config; None when logs do not read it."""
+    """Return the LogConfig field of a topic config; None if logs do not use the config."""
     field = name.replace(".", "_")
     return field if field in LogConfig._fields else None

@@ -1,8 +1,9 @@
 """The background work of a data directory, as one generator of small steps.
 
-Removing deleted topics' files, retention, syncing sealed segments, compaction, checkpoints; between
-rounds `flush.ms` and idle producers. The server pulls a step whenever it has a moment; a partition
-whose disk fails is reported and left, the others go on.
+A round removes files of deleted topics, applies retention, syncs sealed segments, compacts logs and
+writes checkpoints. `flush.ms` and idle producers are handled between rounds. The server runs steps
+when it has time. If the disk fails for a partition, the error is reported and the round continues
+with the other partitions.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ from storage.worker import Pause, in_worker
 
 Event = DeletedSegment | CleaningResult | StorageError
 Step = Event | Pause | None
-"""What happened, that something is waited for, or just the end of a small step."""
+"""An event, a wait for a worker, or None at the end of a small step."""
 
 
 def maintenance_steps(
     manager: LogManager, now_ms: int, *, starting: bool = False, retention: bool = True
 ) -> Iterator[Step]:
-    """Do one round over all partitions; one without `retention` deletes no old records.
+    """Do one round over all partitions, applying retention only if `retention` is set.
 
-    `starting` compacts internal topics at half the usual size, before they are first loaded.
+    With `starting`, internal topics are compacted if at least half of a log is dirty.
     """
     try:
         yield from manager.remove_deleted()
@@ -65,7 +66,7 @@ def maintenance_steps(
 
 
 def flush_ms_steps(manager: LogManager, now_ms: int) -> Iterator[Step]:
-    """Do what cannot wait for a round: `flush.ms`."""
+    """Sync the open logs whose `flush.ms` has elapsed."""
     for log in manager.open_logs():
         yield None
         try:
@@ -76,14 +77,14 @@ def flush_ms_steps(manager: LogManager, now_ms: int) -> Iterator[Step]:
 
 
 def expiry_steps(manager: LogManager, now_ms: int) -> Iterator[Step]:
-    """Forget the producers of the open logs that were silent for `producer.id.expiration.ms`."""
+    """Expire producers of open logs that were idle for `producer.id.expiration.ms`."""
     for log in manager.open_logs():
         yield None
         log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
 
 
 def flush_steps(log: PartitionLog, *, sealed_only: bool = False) -> Iterator[Pause]:
-    """Sync a log in the worker; StorageError when the disk fails."""
+    """Sync a log in the worker. Raises StorageError."""
     flush = Flush(log, sealed_only=sealed_only)
     try:
         if flush.is_needed:
@@ -94,7 +95,7 @@ def flush_steps(log: PartitionLog, *, sealed_only: bool = False) -> Iterator[Pau
 
 
 def _flush_is_due(manager: LogManager, log: PartitionLog, now_ms: int) -> bool:
-    """Whether `flush.ms` went by since something was appended that is not synced."""
+    """Return whether `flush.ms` has elapsed since the first append that is not synced."""
     key = (log.topic, log.partition)
     if log.recovery_point >= log.log_end_offset:
         manager.unsynced_since_ms.pop(key, None)
@@ -106,10 +107,10 @@ def _flush_is_due(manager: LogManager, log: PartitionLog, now_ms: int) -> bool:
 def compaction_steps(
     manager: LogManager, log: PartitionLog, now_ms: int, *, starting: bool = False
 ) -> Iterator[CleaningResult | Pause | None]:
-    """Compact one log if it is dirty enough; yields None between steps, the result at the end.
+    """Compact one log if it is dirty enough; yield None between steps, the result at the end.
 
-    A log of the broker's own at the start only: the next one then reads less of it. After that
-    `OwnLogs` looks after them.
+    Own logs (of internal topics) are compacted here only when `starting`, so that the next start
+    reads less. Later `OwnLogs` compacts them.
     """
     if is_own(log):
         if starting:
@@ -121,7 +122,7 @@ def compaction_steps(
 
 
 def _is_dirty_enough(log: PartitionLog, first_dirty: int, now_ms: int) -> bool:
-    """Kafka's choice: the dirty ratio, or something dirty older than `max.compaction.lag.ms`."""
+    """Return whether a log must be compacted, by dirty ratio or `max.compaction.lag.ms`."""
     dirty, total = dirty_bytes(log, first_dirty, now_ms)
     if not dirty:
         return False

@@ -1,4 +1,4 @@
-"""meta.properties: which node and which cluster a data directory belongs to."""
+"""meta.properties: the node id and cluster id of a data directory."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from storage.errors import StorageError
 
 
 def take_directory(disk: Disk, directory: str, node_id: int, cluster_id: str | None) -> str:
-    """The cluster id of a data directory; a new one is given `cluster_id`, a random one if None.
+    """Return the cluster id of a data directory.
 
-    Raises StorageError when the directory belongs to another node, or its file is damaged.
+    A new directory gets `cluster_id`, or a random id if None. Raises StorageError if the directory
+    belongs to another node, or if its file is damaged.
     """
     path = f"{directory}/{META_PROPERTIES_FILE}"
     if not disk.exists(path):

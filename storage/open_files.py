@@ -1,8 +1,8 @@
-"""A bounded number of open descriptors for an unbounded number of segment files.
+"""Limits the number of open file descriptors for segment files.
 
-A file is opened when it is first needed and stays open until the bound pushes it out, oldest first;
-it comes back by itself at the next use. So a data directory with thousands of segments works inside
-the usual limit of 1024 descriptors, which the connections need too.
+A file is opened on first use. When too many files are open, the one opened first is closed, and
+reopened at its next use. So a data directory with thousands of segments works within the usual
+limit of 1024 descriptors, which are also needed for connections.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
 class OpenFiles:
-    """The files open now, in the order in which they were opened."""
+    """The open files, in the order in which they were opened."""
 
     def __init__(self, disk: Disk, max_open: int = DEFAULT_MAX_OPEN_FILES) -> None:
         self.disk = disk
         self.worker: Worker = ON_THE_SPOT
-        self.flushes_in_thread = False  # whether who appends sees to `flush.messages`
+        self.flushes_in_thread = False  # whether the caller of append handles `flush.messages`
         self._max_open = max_open
         self._open: dict[LazyFile, File] = {}
 
@@ -31,9 +31,9 @@ class OpenFiles:
         return len(self._open)
 
     def open(self, lazy: LazyFile, *, create: bool) -> File:
-        """Open a file, closing the longest open one when there are too many.
+        """Open a file, after closing the oldest files if too many are open.
 
-        Too many may be fewer than the bound, when others have taken all descriptors there are.
+        If the process has no descriptors left, files are closed even below the limit.
         """
         while len(self._open) >= self._max_open:
             self._close_oldest()
@@ -51,14 +51,14 @@ class OpenFiles:
         next(iter(self._open)).close()
 
     def closed(self, lazy: LazyFile) -> None:
-        """Close the descriptor of a file that is no longer wanted."""
+        """Close the descriptor of a file, if open."""
         file = self._open.pop(lazy, None)
         if file is not None:
             file.close()
 
 
 class LazyFile:
-    """A file by its path; opened when it is needed and not open."""
+    """A file that is opened on use."""
 
     __slots__ = ("_file", "_files", "path")
 
@@ -68,17 +68,17 @@ class LazyFile:
         self.path = path
 
     def get(self, *, create: bool = False) -> File:
-        """Return the open file; good until the next `get` of any file."""
+        """Return the open file, which is valid until the next `get` of any file."""
         file = self._file
         if file is None:
             file = self._file = self._files.open(self, create=create)
         return file
 
     def pread(self, length: int, position: int) -> bytes:
-        """Return up to `length` bytes from `position`; a file that is gone is not made again."""
+        """Return up to `length` bytes from `position`. A missing file is not created."""
         return (self._file or self.get()).pread(length, position)
 
     def close(self) -> None:
-        """Let go of the descriptor, if any."""
+        """Close the descriptor, if open."""
         self._file = None
         self._files.closed(self)

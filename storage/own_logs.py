@@ -1,10 +1,10 @@
 """Compaction of internal topics (`__consumer_offsets` above all), which must stay small.
 
-Kafka compacts its offsets topic once half of its sealed segments is dirty, and a segment there is
-100 MB. Here these logs are looked at several times a second and an active segment is rolled for a
-pass, so that all of them together stay within their live data and three tenths of it. Below
-`FLOOR_BYTES` nothing is compacted: to keep a small log small would cost as much as the commits.
-Several logs are compacted at the same time: while the disk syncs one, the next goes on.
+Kafka compacts its offsets topic when half of the sealed segments is dirty, and a segment has
+100 MB. Here the own logs (of internal topics) are checked several times a second, and an active
+segment is rolled for compaction, so that all own logs together stay within 1.3 times their live
+data. Below `FLOOR_BYTES` nothing is compacted, because compacting small logs would cost as much as
+the commits. Several logs are compacted concurrently: one continues while the disk syncs another.
 """
 
 from __future__ import annotations
@@ -21,27 +21,30 @@ from storage.partition_log import PartitionLog
 from storage.worker import Pause
 
 FLOOR_BYTES = 32 << 20
-"""What all own logs together may gather before any of them is compacted, whatever their size."""
+"""Dirty bytes of all own logs together below which nothing is compacted."""
 
 TOTAL_DIRTY_SHARE = 0.3
-"""And when what no pass has seen is above this part of what passes left, the dirtiest are."""
+"""Ratio of dirty to clean bytes in all own logs above which the dirtiest logs are compacted."""
 
 DIRTY_SHARE = 0.2
-"""The least dirty part of a log for which a pass is worth its while."""
+"""Smallest ratio of dirty to clean bytes for which a log is compacted."""
 
 LEAST_BYTES_AT_START = 1 << 19
-"""What is worth a pass when the broker starts."""
+"""Dirty bytes for which a log is compacted when the broker starts."""
 
 LEAST_CLEAN_SHARE = 1 / 32
-"""A small log counts as if its clean part were so much of the floor: a pass has fixed costs."""
+"""Smallest clean size assumed for a log, as a share of the floor: a compaction has fixed costs."""
 
 PASSES_AT_ONCE = 4
 RETRY_MS = 15_000
-"""After a pass failed, how long its log is left alone."""
+"""Delay before a log is compacted again after a failure."""
 
 
 class OwnLog(NamedTuple):
-    """A log, and its bytes: what no pass has seen, active segment included, and the others."""
+    """A log with its dirty bytes (not compacted yet) and its clean bytes.
+
+    `rolls` tells whether the active segment is rolled for compaction and counted as dirty.
+    """
 
     log: PartitionLog
     dirty_bytes: int
@@ -53,15 +56,15 @@ Step = CleaningResult | StorageError | Pause | None
 
 
 def is_own(log: PartitionLog) -> bool:
-    """Whether a log is the broker's own, and compacted."""
+    """Return whether a log is an own log: open, compacted and of an internal topic."""
     return log.topic.startswith("__") and log.config.compacts and not log.closed
 
 
 def own_log_of(manager: LogManager, log: PartitionLog, now_ms: int) -> OwnLog:
-    """The state of a log now."""
+    """Return the current state of a log."""
     dirty, total = dirty_bytes(log, first_dirty_offset(manager, log), now_ms)
     clean = total - dirty
-    # An active segment that could not be cleaned is not rolled: it would be rolled again and again.
+    # An active segment that cannot be compacted yet would be rolled repeatedly.
     rolls = (
         log.active_segment.size_bytes > 0
         and log.last_stable_offset == log.log_end_offset
@@ -83,9 +86,10 @@ class OwnLogs:
         self._retry_at_ms: dict[tuple[str, int], int] = {}
 
     def dirty_share(self, now_ms: int) -> float:
-        """The dirty part over the clean one, of all internal logs together.
+        """Return the ratio of dirty to clean bytes in all own logs.
 
-        Passes begin at TOTAL_DIRTY_SHARE: of small logs at the floor.
+        Compaction begins at TOTAL_DIRTY_SHARE. For small logs the clean bytes are assumed large
+        enough that this is reached at FLOOR_BYTES.
         """
         return self._dirty_share(self._states(now_ms))
 
@@ -96,11 +100,11 @@ class OwnLogs:
 
     @property
     def are_open(self) -> bool:
-        """Whether there is any to look at."""
+        """Whether any own log is open."""
         return any(is_own(log) for log in self._manager.open_logs(own=True))
 
     def due(self, now_ms: int) -> list[PartitionLog]:
-        """The logs that are to be compacted now, the dirtiest first."""
+        """Return the logs to compact now, dirtiest first."""
         states = self._states(now_ms)
         total = self._dirty_share(states)
         due: list[PartitionLog] = []
@@ -119,7 +123,7 @@ class OwnLogs:
         return due
 
     def steps(self, due: list[PartitionLog], now_ms: int) -> Iterator[Step]:
-        """Compact these logs."""
+        """Compact these logs, several concurrently."""
         yield from _together(self._pass_over(log, now_ms) for log in due)
 
     def _states(self, now_ms: int) -> list[OwnLog]:
@@ -141,7 +145,7 @@ class OwnLogs:
 def own_pass(
     manager: LogManager, log: PartitionLog, now_ms: int
 ) -> Iterator[CleaningResult | Pause | None]:
-    """Compact an own log, with its active segment if that can be cleaned. Raises StorageError."""
+    """Compact an own log, including its active segment if possible. Raises StorageError."""
     if is_own(log):
         if own_log_of(manager, log, now_ms).rolls:
             log.roll(now_ms)
@@ -149,14 +153,14 @@ def own_pass(
 
 
 def first_dirty_offset(manager: LogManager, log: PartitionLog) -> int:
-    """Where the next pass over a log begins to read keys."""
+    """Return the offset from which the next compaction of a log reads keys."""
     return min(manager.cleaner_offsets.get((log.topic, log.partition), 0), log.log_end_offset)
 
 
 def clean(
     manager: LogManager, log: PartitionLog, now_ms: int
 ) -> Iterator[CleaningResult | Pause | None]:
-    """One pass over any log, the result last; nothing while another is under way.
+    """Compact any log and yield the result last; do nothing if a compaction is in progress.
 
     Raises StorageError.
     """
@@ -175,7 +179,7 @@ def clean(
 
 
 def _together(passes: Iterator[Iterator[Step]]) -> Iterator[Step]:
-    """Do some passes at once: one goes on until it waits for the disk, then another does."""
+    """Run up to PASSES_AT_ONCE compactions concurrently, switching when one waits for the disk."""
     running: deque[Iterator[Step]] = deque()
     waits = 0
     while True:

@@ -1,8 +1,7 @@
-"""The operating system's files by what every system has; Windows' disk, and the base of POSIX'.
+"""A disk that uses only portable operations: the disk on Windows and the base of the POSIX disk.
 
-On Windows a file that is open can neither be renamed nor removed. Storage closes its own first;
-here a rename or removal waits for a sync that another thread is doing. Tests run all of it on Linux
-too.
+Windows can neither rename nor remove open files. Storage closes its files first; this disk makes a
+rename or removal wait for a sync in another thread. Tests also run this disk on Linux.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from storage import disk
 from storage.disk import Buffer, File
 
 BINARY = getattr(os, "O_BINARY", 0)
-"""Without it Windows would turn every newline into two bytes."""
+"""Prevents Windows from converting newlines to two bytes."""
 
 
 class PortableFile:
-    """One file descriptor, used by one thread at a time; see `storage.disk.File`."""
+    """A file descriptor, used by one thread at a time; see `storage.disk.File`."""
 
     __slots__ = ("_descriptor", "_durable")
 
@@ -32,7 +31,7 @@ class PortableFile:
         self._durable = durable
 
     def append(self, buffers: Sequence[Buffer]) -> None:
-        """Write all buffers at the end; a short write is continued until all is there."""
+        """Write all buffers at the end; short writes are continued."""
         rest = memoryview(b"".join(buffers))
         while rest:
             rest = rest[os.write(self._descriptor, rest) :]
@@ -53,7 +52,7 @@ class PortableFile:
         return b"".join(parts)
 
     def _read_at(self, length: int, position: int) -> bytes:
-        """Return up to `length` bytes from `position`; fewer where one call reads fewer."""
+        """Return up to `length` bytes from `position` with one system call, which may be fewer."""
         os.lseek(self._descriptor, position, os.SEEK_SET)
         return os.read(self._descriptor, length)
 
@@ -66,7 +65,7 @@ class PortableFile:
         os.ftruncate(self._descriptor, size_bytes)
 
     def sync(self) -> None:
-        """Wait for the device (nothing to wait for on a disk that need not last)."""
+        """Wait until the contents are on the device; no effect if not durable."""
         if self._durable:
             os.fsync(self._descriptor)
 
@@ -78,7 +77,7 @@ class PortableFile:
 
 
 class PortableLock:
-    """A lock file held by its descriptor; the system releases it when the process dies."""
+    """A locked file; the system releases the lock when the process dies."""
 
     __slots__ = ("_descriptor",)
 
@@ -86,14 +85,14 @@ class PortableLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Let the next broker have it."""
+        """Release the lock."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 class PortableDisk:
-    """The operating system's files; `durable=False` leaves every fsync out (`--ephemeral`)."""
+    """The operating system's files; `durable=False` skips every fsync (`--ephemeral`)."""
 
     file_type = PortableFile
 
@@ -117,7 +116,7 @@ class PortableDisk:
             return file.read()
 
     def exists(self, path: str) -> bool:
-        """Return whether a file or directory is there."""
+        """Return whether a file or directory exists."""
         return os.path.exists(path)
 
     def size(self, path: str) -> int:
@@ -125,7 +124,7 @@ class PortableDisk:
         return os.stat(path).st_size
 
     def modified_ms(self, path: str) -> int:
-        """Return when the file was last written."""
+        """Return the modification time of a file, in milliseconds since 1970."""
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def listdir(self, path: str) -> list[str]:
@@ -137,16 +136,16 @@ class PortableDisk:
         return os.path.isdir(path)
 
     def mkdir(self, path: str) -> None:
-        """Make a directory and its missing parents."""
+        """Create a directory and its missing parents."""
         os.makedirs(path, exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file or directory a new name, once no sync has it open."""
+        """Rename a file or directory, after any running sync."""
         with self._syncing:
             os.replace(source, target)
 
     def unlink(self, path: str) -> None:
-        """Remove a file, once no sync has it open."""
+        """Remove a file, after any running sync."""
         with self._syncing:
             os.unlink(path)
 
@@ -166,15 +165,15 @@ class PortableDisk:
                 file.close()
 
     def sync_directory(self, path: str) -> None:
-        """Do nothing: Windows has no call for it. What a power cut takes: docs/storage.md."""
+        """Do nothing: Windows cannot sync directories. docs/storage.md lists the consequences."""
 
     def space(self, path: str) -> tuple[int, int]:
-        """Return the size of the volume, and what an ordinary process may still write."""
+        """Return the total size of the volume, and the size available to ordinary processes."""
         usage = shutil.disk_usage(path)
         return usage.total, usage.free
 
     def lock(self, path: str) -> disk.Lock | None:
-        """Take the lock file `path`, by what also refuses a real Kafka on the same directory."""
+        """Lock the file `path` so that Kafka on the same directory is refused; None if locked."""
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | BINARY, 0o644)
         try:
             self._lock(descriptor)
@@ -184,7 +183,7 @@ class PortableDisk:
         return PortableLock(descriptor)
 
     def _lock(self, descriptor: int) -> None:
-        """Lock the first byte. Raises PermissionError where any descriptor has it locked."""
-        # By name: its types are those of Windows alone, and tests give this module a twin.
+        """Lock the first byte. Raises PermissionError if another descriptor holds the lock."""
+        # By name: the module has types on Windows only, and tests replace it by a fake.
         msvcrt: Any = import_module("msvcrt")
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)

@@ -1,6 +1,6 @@
-"""The disk of Linux, macOS and other POSIX systems: fewer system calls, and names that are synced.
+"""The disk of Linux, macOS and other POSIX systems: fewer system calls, and directory syncs.
 
-A file that is open can be renamed and removed here, so nothing waits for a sync.
+POSIX can rename and remove open files, so these operations do not wait for a running sync.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from storage.portable_disk import PortableDisk, PortableFile
 
 assert sys.platform != "win32"
 
-# writev takes at most this many buffers in one call (IOV_MAX on Linux and the BSDs).
+# The limit of buffers in one writev call (IOV_MAX on Linux and the BSDs).
 BUFFERS_PER_WRITE = 1024
 
-# What is needed to read the bytes back, their number included; not every system distinguishes them.
+# fdatasync includes the file size; systems without it need the slower fsync.
 _sync_data = getattr(os, "fdatasync", os.fsync)
 
 
 class PosixFile(PortableFile):
-    """One file descriptor, read without moving a position."""
+    """A file descriptor, read with pread."""
 
     __slots__ = ()
 
     def append(self, buffers: Sequence[Buffer]) -> None:
-        """Write all buffers at the end; a short write is continued until all is there."""
+        """Write all buffers at the end; short writes are continued."""
         if len(buffers) > BUFFERS_PER_WRITE:
             super().append(buffers)
             return
@@ -41,13 +41,13 @@ class PosixFile(PortableFile):
         return os.pread(self._descriptor, length, position)
 
     def sync(self) -> None:
-        """Wait for the device (nothing to wait for on a disk that need not last)."""
+        """Wait until the contents are on the device; no effect if not durable."""
         if self._durable:
             _sync_data(self._descriptor)
 
 
 class PosixDisk(PortableDisk):
-    """The operating system's files; `durable=False` leaves every fsync out (`--ephemeral`)."""
+    """The operating system's files; `durable=False` skips every fsync (`--ephemeral`)."""
 
     file_type = PosixFile
 
@@ -56,7 +56,7 @@ class PosixDisk(PortableDisk):
         self._syncing = nullcontext()
 
     def sync_directory(self, path: str) -> None:
-        """Wait until the names in a directory are on the device."""
+        """Wait until the entries of a directory are on the device."""
         if not self._durable:
             return
         descriptor = os.open(path, os.O_RDONLY)
@@ -66,7 +66,10 @@ class PosixDisk(PortableDisk):
             os.close(descriptor)
 
     def _lock(self, descriptor: int) -> None:
-        """Lock in two ways: flock also refuses a second holder inside this process, and a POSIX
-        record lock is what Java takes. Raises BlockingIOError or PermissionError where locked."""
+        """Lock a file with flock and with a POSIX record lock.
+
+        flock also excludes a second holder in this process; Java uses a record lock. Raises
+        BlockingIOError or PermissionError if the file is locked.
+        """
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,6 +1,6 @@
-"""What compaction leaves of a batch: fewer records, perhaps a delete horizon, perhaps none at all.
+"""Rebuilds a batch after compaction, with fewer or no records and an optional delete horizon.
 
-The records that stay are copied as raw bytes, not decoded and encoded again.
+Retained records are copied as raw bytes, without decoding and encoding.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ def retained_batch(
 ) -> bytes:
     """Return a batch with only the `kept` records, its offsets, producer and sequence unchanged.
 
-    With `delete_horizon_ms` the batch says from when on its tombstones may go: the base timestamp
-    holds the horizon then and the records' deltas are relative to it (Kafka's DefaultRecordBatch
-    since KIP-534).
+    `delete_horizon_ms` is the time from which the batch's tombstones can be removed. The horizon is
+    stored as base timestamp, and record deltas are relative to it (Kafka's DefaultRecordBatch since
+    KIP-534).
     """
     base_ms, attributes = header.base_timestamp_ms, header.attributes
     max_ms = header.max_timestamp_ms
-    if not attributes & LOG_APPEND_TIME:  # which is the time of all records
+    if not attributes & LOG_APPEND_TIME:  # otherwise all records have the same time
         max_ms = max(base_ms + record[2] for record in kept)
     records = [section[record[0] : record[1]] for record in kept]
     if delete_horizon_ms is not None:
@@ -49,9 +49,9 @@ def retained_batch(
 
 
 def retained_header(header: BatchHeader) -> bytes:
-    """Return a batch without records, which keeps a producer's last sequence and the offsets.
+    """Return a batch without records, which preserves a producer's last sequence and the offsets.
 
-    As Kafka's DefaultRecordBatch.writeEmptyHeader has it: neither codec nor horizon.
+    The batch has no codec and no horizon, as in Kafka's DefaultRecordBatch.writeEmptyHeader.
     """
     changed = header._replace(
         attributes=header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON),
@@ -62,7 +62,7 @@ def retained_header(header: BatchHeader) -> bytes:
 
 
 def _shifted(record: bytes, shift_ms: int) -> bytes:
-    """Return a record whose timestamp delta counts from a base `shift_ms` earlier."""
+    """Return a record with its timestamp delta increased by `shift_ms`, for an earlier base."""
     _, at = decode_varint(record, 0)
     delta, rest = decode_varlong(record, at + 1)
     contents = record[at : at + 1] + encode_varint(delta + shift_ms) + record[rest:]

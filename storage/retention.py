@@ -1,4 +1,4 @@
-"""Deleting old segments: by time, by size, and below the log start offset (Kafka's UnifiedLog)."""
+"""Deletes old segments by time, by size, and below the log start offset (Kafka's UnifiedLog)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from storage.segment import Segment
 
 
 class DeletedSegment(NamedTuple):
-    """A segment that retention removed, and by which rule."""
+    """A segment that retention deleted, and the rule in `reason`."""
 
     topic: str
     partition: int
@@ -20,10 +20,10 @@ class DeletedSegment(NamedTuple):
 
 
 def delete_old_segments(log: PartitionLog, now_ms: int) -> list[DeletedSegment]:
-    """Delete the oldest segments that no rule keeps, and return them; whole segments only.
+    """Delete the oldest segments that retention does not keep, and return them.
 
-    The active segment goes too when it has expired (a new one takes its place), never while it is
-    empty. With `cleanup.policy=compact` only what lies below the log start offset goes.
+    An expired active segment is also deleted, unless empty; a new segment replaces it. With
+    `cleanup.policy=compact` only segments below the log start offset are deleted.
 
     Raises StorageError.
     """
@@ -55,7 +55,7 @@ def delete_old_segments(log: PartitionLog, now_ms: int) -> list[DeletedSegment]:
 def _reason_to_delete(
     log: PartitionLog, number: int, segment: Segment, now_ms: int, excess_bytes: int
 ) -> str | None:
-    """Return the rule that lets a segment go; None when it stays (and all after it)."""
+    """Return the rule that deletes a segment; None if this and all later segments are kept."""
     config = log.config
     is_active = number + 1 == len(log.segments)
     if not is_active and log.segments[number + 1].base_offset <= log.log_start_offset:
@@ -71,10 +71,10 @@ def _reason_to_delete(
 
 
 def advance_log_start_offset(log: PartitionLog, offset: int) -> int:
-    """Hide everything below `offset` (DeleteRecords); return the log start offset.
+    """Raise the log start offset to `offset` (DeleteRecords); return the log start offset.
 
-    OffsetOutOfRangeError beyond the high watermark. Whole segments below go with the next
-    `delete_old_segments`; `LogManager.checkpoint` makes the new start outlive the process.
+    Raises OffsetOutOfRangeError beyond the high watermark. The next `delete_old_segments` deletes
+    whole segments below; `LogManager.checkpoint` stores the new log start offset.
     """
     if not 0 <= offset <= log.high_watermark:
         raise OffsetOutOfRangeError(

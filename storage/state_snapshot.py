@@ -1,10 +1,9 @@
-"""What the contents of a log come to, kept beside it, so that the log need not be read again.
+"""Snapshots of the state that results from a log, so that the log need not be read at a start.
 
-A snapshot is made at a clean stop and belongs to exactly one state of the log: it names the log
-end and the CRC of the last batch, and counts only while both are as they were. A snapshot of an
-older end would not do, as tombstones after it may have been compacted away. Whatever is stale,
-torn, damaged or of another version is passed over, and the log is read: a snapshot saves work, it
-never holds anything that the log does not.
+A snapshot is written at a clean stop and is valid for exactly one state of the log: it contains the
+log end offset and the CRC of the last batch. A snapshot of an older log end is useless, because
+later tombstones may have been compacted away. A stale, torn or damaged snapshot, or a snapshot of
+another version, is ignored and the log is read: a snapshot only saves work.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from storage.errors import StorageError
 if TYPE_CHECKING:
     from storage.partition_log import PartitionLog
 
-FILE_NAME = "state-image"  # no name of Kafka's, which leaves it alone
+FILE_NAME = "state-image"  # Kafka has no file of this name and ignores it
 _VERSION = 1
-# Version of this frame, version of the contents, CRC-32C of all that follows; log end offset, CRC
-# of the last batch, size of the contents.
+# _FRONT: version of this format, version of the contents, CRC-32C of the remaining bytes. _BODY:
+# log end offset, CRC of the last batch, size of the contents.
 _FRONT = struct.Struct(">hhI")
 _BODY = struct.Struct(">qIq")
 
 
 def save_state(log: PartitionLog, contents_version: int, contents: bytes) -> None:
-    """Keep `contents` as what the log comes to as of its end. StorageError when the disk fails."""
+    """Write `contents` as the state at the current log end. Raises StorageError."""
     last_crc = _last_crc(log)
     body = _BODY.pack(log.log_end_offset, last_crc, len(contents)) + contents
     front = _FRONT.pack(_VERSION, contents_version, crc32c(body))
@@ -42,7 +41,7 @@ def save_state(log: PartitionLog, contents_version: int, contents: bytes) -> Non
 
 
 def load_state(log: PartitionLog, contents_version: int) -> bytes | None:
-    """Return what `save_state` kept, if it is whole and still is what the log comes to."""
+    """Return the contents of `save_state`; None if missing, damaged or not at the log end."""
     disk, path = log.files.disk, _path(log)
     try:
         if not disk.exists(path):
@@ -69,7 +68,7 @@ def _path(log: PartitionLog) -> str:
 
 
 def _last_crc(log: PartitionLog) -> int:
-    """Return the CRC of the batch with the last offset; 0 when compaction has removed it."""
+    """Return the CRC of the last batch; 0 if the log is empty."""
     if log.log_end_offset <= log.log_start_offset:
         return 0
     return read_header(log.read(log.log_end_offset - 1, 1)).crc

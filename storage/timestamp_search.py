@@ -1,4 +1,4 @@
-"""From a timestamp to an offset: ListOffsets by time and by largest timestamp (KIP-79, KIP-734)."""
+"""Offset lookup by timestamp and by largest timestamp, for ListOffsets (KIP-79, KIP-734)."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def first_record_since(
     log_start_offset: int,
     config: LogConfig,
 ) -> TimestampedOffset | None:
-    """Return the first record at or after `timestamp`; None when all are older.
+    """Return the first record at or after `timestamp`; None if all records are older.
 
-    Raises ProtocolError when the records of a batch cannot be read, or a compressed batch has a
-    record of more than `max.decompressed.message.bytes`.
+    Raises ProtocolError if the records of a batch are unreadable, or if a compressed batch has a
+    record larger than `max.decompressed.message.bytes`.
     """
     for segment in segments:
         if segment.max_timestamp >= timestamp:
@@ -39,7 +39,7 @@ def first_record_since(
                 record = _record_since(segment, batch, timestamp, log_start_offset, config)
                 if record is not None:
                     return record
-                # Its late records lie below the log start, or compaction took them.
+                # The batch's late records are below the log start offset, or were compacted.
                 batch = segment.first_batch_since(timestamp, batch.last_offset + 1)
     return None
 
@@ -47,9 +47,9 @@ def first_record_since(
 def record_with_max_timestamp(
     segments: Sequence[Segment], log_start_offset: int, config: LogConfig
 ) -> TimestampedOffset | None:
-    """Return the first record with the largest timestamp of the log; None when it is empty.
+    """Return the first record with the largest timestamp of the log; None if the log is empty.
 
-    Raises ProtocolError as above.
+    Raises ProtocolError as `first_record_since` does.
     """
     latest = max(segments, key=lambda segment: segment.max_timestamp)
     timestamp = latest.max_timestamp
@@ -57,8 +57,8 @@ def record_with_max_timestamp(
         first = first_record_since([latest], timestamp, log_start_offset, config)
         if first is not None:
             return first
-    # Either no record has a timestamp (-1), or a negative offset delta puts the record below the
-    # log start offset: `first_record_since` skips such records.
+    # `first_record_since` returns no record without a timestamp (-1), and no record whose negative
+    # offset delta puts it below the log start offset.
     batch = latest.first_batch_since(timestamp, log_start_offset)
     if batch is None or batch.log_append_time or batch.magic < 2:
         return None
@@ -83,7 +83,7 @@ def _record_since(
 
 
 def _records(segment: Segment, batch: BatchHeader, config: LogConfig) -> Iterator[RawRecord]:
-    """Yield the records of a batch. Raises ProtocolError (`max.decompressed.message.bytes`)."""
+    """Yield the records of a batch. Raises ProtocolError as `first_record_since` does."""
     largest = config.max_decompressed_message_bytes
     is_limited = bool(batch.attributes & COMPRESSION_MASK)
     for record in batch_records(segment.read_batch(batch), batch, batch.position):
@@ -94,5 +94,5 @@ def _records(segment: Segment, batch: BatchHeader, config: LogConfig) -> Iterato
 
 
 def _body_bytes(size: int) -> int:
-    """Return the size of a record without the length that it begins with."""
+    """Return the size of a record without its length prefix."""
     return size - next((n for n in range(1, 5) if len(encode_varint(size - n)) == n), 5)

@@ -1,10 +1,10 @@
-"""`.txnindex`: the aborted transactions whose marker lies in a segment (Kafka's TransactionIndex).
+"""`.txnindex`: the aborted transactions with a marker in a segment (Kafka's TransactionIndex).
 
-Readers of committed records need to know which records below the last stable offset were aborted.
-An entry has 34 bytes: version, producer id, first and last offset of the transaction, the last
-stable offset that its end led to. Entries come in the order of the markers. A segment without
-aborted transactions has no file, so what is not synced cannot be missed at the next start: a flush
-syncs these files with the logs. `log_loader` rebuilds a damaged one from the batches.
+read_committed consumers need to know which records below the last stable offset were aborted. An
+entry has 34 bytes: version, producer id, first and last offset of the transaction, and the last
+stable offset after its end. Entries are in the order of the markers. A segment without aborted
+transactions has no file, so a start cannot detect a missing file; a flush therefore syncs these
+files with the logs. `log_loader` rebuilds a damaged file from the batches.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from storage.open_files import LazyFile, OpenFiles
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
 ENTRY = struct.Struct(">hqqqq")
 VERSION = 0
-# Entries that are read at a time: some 4 KiB.
+# Number of entries per read: about 4 KiB.
 _WINDOW_ENTRIES = 128
 
 
 class AbortedTxn(NamedTuple):
-    """An entry; `last_offset` is that of the marker (Kafka's AbortedTxn)."""
+    """An entry; `last_offset` is the offset of the marker (Kafka's AbortedTxn)."""
 
     producer_id: int
     first_offset: int
@@ -36,13 +36,13 @@ class AbortedTxn(NamedTuple):
 class TransactionIndex:
     """The aborted transactions that ended in one segment, ascending in `last_offset`.
 
-    A new entry is written at once if the disk lets it; if not it waits in memory for `save`.
+    A new entry is written immediately; if that fails, the entry stays in memory for `save`.
     """
 
     __slots__ = ("_file", "_pending", "_saved")
 
     def __init__(self, files: OpenFiles, path: str, size_bytes: int | None = None) -> None:
-        """`size_bytes`: of the file that is there; None without one."""
+        """Create an index; `size_bytes` is the size of an existing file, None without a file."""
         self._file = LazyFile(files, path)
         self._saved = (size_bytes or 0) // ENTRY.size
         self._pending: list[AbortedTxn] = []
@@ -52,16 +52,16 @@ class TransactionIndex:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the disk did not let an entry be written yet."""
+        """Whether an entry could not be written yet."""
         return bool(self._pending)
 
     @property
     def path(self) -> str:
-        """Where the file lies, or would lie once there is an entry."""
+        """The path of the file, which may not exist yet."""
         return self._file.path
 
     def entries(self, number: int = 0) -> Iterator[AbortedTxn]:
-        """Yield the entries from that number on; OSError when the file is shorter than it was."""
+        """Yield the entries from this number on. Raises OSError if the file is too short."""
         while number < self._saved:
             wanted = min(_WINDOW_ENTRIES, self._saved - number) * ENTRY.size
             data = self._file.pread(wanted, number * ENTRY.size)
@@ -73,7 +73,7 @@ class TransactionIndex:
         yield from self._pending[number - self._saved :]
 
     def ended_since(self, offset: int) -> Iterator[AbortedTxn]:
-        """Yield the transactions whose marker lies at or after `offset`."""
+        """Yield the transactions whose marker is at or after `offset`."""
         low, high = 0, self._saved
         while low < high:
             middle = (low + high) // 2
@@ -84,22 +84,22 @@ class TransactionIndex:
         return (entry for entry in self.entries(low) if entry.last_offset >= offset)
 
     def reaches(self, offset: int) -> bool:
-        """Whether the last entry has its end at or after `offset`."""
+        """Return whether the marker of the last entry is at or after `offset`."""
         return bool(len(self)) and next(self.entries(len(self) - 1)).last_offset >= offset
 
     def add(self, entry: AbortedTxn) -> None:
-        """Take in a transaction that was just aborted."""
+        """Add a transaction that was just aborted."""
         self._pending.append(entry)
-        # The marker is in the log and counts; `save` comes again when the segment rolls.
+        # A failure is no error: the marker is in the log, and `save` is repeated at the roll.
         with suppress(OSError):
             self.save()
 
     def save(self) -> None:
-        """Write what waits in memory; OSError when the disk fails."""
+        """Write the entries in memory. Raises OSError."""
         if not self._pending:
             return
         file = self._file.get(create=True)
-        # A write that failed earlier may have left part of an entry behind.
+        # An earlier failed write may have left part of an entry.
         if file.size() != self._saved * ENTRY.size:
             file.truncate(self._saved * ENTRY.size)
         file.append([encoded(self._pending)])
@@ -107,7 +107,7 @@ class TransactionIndex:
         self._pending.clear()
 
     def truncate_to(self, offset: int) -> None:
-        """Forget the transactions that ended at or after `offset`."""
+        """Remove the transactions that ended at or after `offset`."""
         self._pending = [entry for entry in self._pending if entry.last_offset < offset]
         if self._saved:
             gone = sum(1 for entry in self.ended_since(offset)) - len(self._pending)
@@ -117,7 +117,7 @@ class TransactionIndex:
                 self._saved = kept
 
     def replace(self, disk: Disk, entries: list[AbortedTxn]) -> None:
-        """Let the file hold just these; a crash leaves the old ones or the new."""
+        """Replace all entries; a crash leaves the old or the new entries."""
         contents = encoded(entries)
         self.close()
         self._pending.clear()
@@ -131,24 +131,24 @@ class TransactionIndex:
             write_atomically(disk, self.path, contents)
 
     def adopt(self, count: int) -> None:
-        """Take note that a file with this many entries lies there now."""
+        """Use an existing file with this number of entries, written by the cleaner."""
         self._saved = count
 
     def close(self) -> None:
-        """Let go of the descriptor."""
+        """Close the descriptor."""
         self._file.close()
 
 
 def encoded(entries: Iterable[AbortedTxn]) -> bytes:
-    """Return the bytes of a file with these entries."""
+    """Encode the contents of a file with these entries."""
     return b"".join([ENTRY.pack(VERSION, *entry) for entry in entries])
 
 
 def aborted_between(indexes: Iterable[TransactionIndex], start: int, end: int) -> list[AbortedTxn]:
-    """Return the aborted transactions that records between `start` and `end` (exclusive) can belong
-    to; `indexes` are those of the segment that holds `start` and of all after it.
+    """Return the aborted transactions that may contain records from `start` to `end` (exclusive).
 
-    After an entry that left the last stable offset at `end` or more none can follow (KIP-98).
+    `indexes` belong to the segment with `start` and all later segments. The search stops at an
+    entry whose last stable offset is at least `end`, since later entries do not apply (KIP-98).
     """
     transactions = []
     for index in indexes:
@@ -163,8 +163,11 @@ def aborted_between(indexes: Iterable[TransactionIndex], start: int, end: int) -
 
 
 def looks_whole(contents: bytes, base_offset: int) -> bool:
-    """Return whether this can be the index of the segment from `base_offset` on: whole entries of a
-    known version, each with its marker in the segment and after the one before."""
+    """Return whether the contents of an index file are plausible for the segment.
+
+    The file must have complete entries of a known version, with markers in the segment in ascending
+    order.
+    """
     if len(contents) % ENTRY.size:
         return False
     last = base_offset - 1

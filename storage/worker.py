@@ -1,7 +1,7 @@
-"""Work that blocks for long, such as an fsync, in a thread beside the loop that serves clients.
+"""Runs blocking work, such as an fsync, in a thread beside the event loop.
 
-`storage` itself knows no thread: the owner of the data directory may give it a worker (a
-`ThreadPoolExecutor` is one). Without one the work is done on the spot.
+`storage` creates no threads: the owner of the data directory can supply a worker, such as a
+`ThreadPoolExecutor`. Without a worker the work is done inline, on the calling thread.
 """
 
 from __future__ import annotations
@@ -12,44 +12,44 @@ from typing import Protocol
 
 
 class Pause(Enum):
-    """What a generator of small steps yields while it waits for work in a worker thread."""
+    """Yielded by a generator of small steps while it waits for work in a worker thread."""
 
     WAITING = "waiting"
 
 
 class Job(Protocol):
-    """Work that was handed over."""
+    """Work that was submitted to a worker."""
 
     def done(self) -> bool:
-        """Return whether it is finished."""
+        """Return whether the work is finished."""
 
     def result(self) -> object:
-        """Raise what the work has raised."""
+        """Raise the exception of the work, if any."""
 
 
 class Worker(Protocol):
-    """Does work, one after the other or at the same time."""
+    """Runs work, sequentially or concurrently."""
 
     def submit(self, work: Callable[[], None], /) -> Job:
-        """Begin the work."""
+        """Start the work."""
 
 
 class _Finished:
-    """A job that was done on the spot; errors went to the caller."""
+    """A job that was done inline; errors were raised to the caller."""
 
     def done(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def result(self) -> None:
-        """Nothing went wrong."""
+        """Do nothing: the work has succeeded."""
 
 
 class OnTheSpot:
-    """The worker for who has no thread."""
+    """Runs work inline, on the calling thread."""
 
     def submit(self, work: Callable[[], None], /) -> Job:
-        """Do the work now."""
+        """Do the work now. Raises the exception of the work."""
         work()
         return _Finished()
 
@@ -58,7 +58,7 @@ ON_THE_SPOT = OnTheSpot()
 
 
 def in_worker(worker: Worker, work: Callable[[], None]) -> Iterator[Pause]:
-    """Have the worker do the work; yields until it is done. Raises what it raises."""
+    """Submit the work; yield until it is done. Raises the exception of the work."""
     job = worker.submit(work)
     while not job.done():
         yield Pause.WAITING

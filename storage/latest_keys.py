@@ -102,7 +102,7 @@ class LatestKeys:
         return None if number is None else self._left[number]
 
     def has_tombstones(self, batch: BatchHeader) -> bool:
-        """Return whether a batch that was added has a tombstone that is the last of its key."""
+        """Return whether a batch that was added contains a tombstone."""
         return self._number_of[batch.base_offset] in self._with_tombstones
 
     def kept(

@@ -1,9 +1,9 @@
-"""Opening a partition's directory: finishing what a crash interrupted, and recovery.
+"""Opens a partition's directory: finishes interrupted operations and recovers the log.
 
-After a clean stop the files are taken as they are. After any other stop everything after the
-recovery point is read and checked, cut at the first bad batch, and what was cut is reported;
-indexes and producer state are rebuilt. An index that is missing, short or wrong costs one scan of
-its segment, whatever the stop was.
+After a clean stop the files are used unchanged. After any other stop, all batches after the
+recovery point are verified, the log is truncated at the first bad batch, and the truncation is
+reported. Indexes and producer state are rebuilt. A missing, short or damaged index is rebuilt from
+its segment after any stop.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LEFTOVER_SUFFIXES = (CLEANED_SUFFIX, ".deleted", ".tmp")
 
 
 class RecoveryReport(NamedTuple):
-    """What recovery had to cut: everything from `offset` on, and why."""
+    """A truncation by recovery: all batches from `offset` on, with the reason."""
 
     topic: str
     partition: int
@@ -42,7 +42,7 @@ class RecoveryReport(NamedTuple):
 
 
 class LoadedLog(NamedTuple):
-    """A partition as found on the disk; `segments` ascending, never empty."""
+    """A partition as loaded from disk; `segments` are ascending and never empty."""
 
     segments: list[Segment]
     next_offset: int
@@ -54,7 +54,7 @@ class LoadedLog(NamedTuple):
 
 
 class LogLoader:
-    """The opening of one partition; `clean` says whether the last stop was a clean one."""
+    """Opens one partition; `clean` tells whether the last stop was clean."""
 
     def __init__(
         self,
@@ -78,11 +78,11 @@ class LogLoader:
         self.clean = clean
         self.now_ms = now_ms
         self.reports: list[RecoveryReport] = []
-        # Base offset of each segment that was read in full -> whether it holds control batches.
+        # Base offset of each verified segment -> whether the segment has control batches.
         self._verified: dict[int, bool] = {}
 
     def load(self) -> LoadedLog:
-        """Return the log, repaired on the disk as far as it had to be."""
+        """Load the log, repairing its files if necessary."""
         disk = self.files.disk
         names = disk.listdir(self.directory) if disk.exists(self.directory) else []
         if finish_interrupted(disk, self.directory, names):
@@ -110,7 +110,7 @@ class LogLoader:
         return Segment(self.files, stem, base_offset, interval, self.now_ms)
 
     def _load_segments(self, names: list[str]) -> list[Segment]:
-        """Return the segments there are; their indexes are rebuilt when they look damaged."""
+        """Return the existing segments, after rebuilding indexes that look damaged."""
         bases = sorted(int(name[:20]) for name in names if is_log_name(name))
         segments: list[Segment] = []
         for number, base_offset in enumerate(bases):
@@ -119,7 +119,7 @@ class LogLoader:
                 self.files.disk, self.files, stem, base_offset, self.config.index_interval_bytes
             )
             segments.append(segment)
-            # What lies after the recovery point is checked (and indexed) again by `_repair`.
+            # `_repair` verifies and indexes all segments after the recovery point.
             is_last = number == len(bases) - 1
             will_be_verified = not self.clean and (
                 is_last or bases[number + 1] > self.recovery_point
@@ -129,13 +129,13 @@ class LogLoader:
         return segments or [self._segment(self.log_start_offset)]
 
     def _repair(self, segments: list[Segment]) -> int:
-        """Check what must be checked, cut what is bad; return the next offset."""
+        """Verify the log as far as necessary, truncate bad batches, and return the next offset."""
         if not self.clean:
             return self._recover(segments)
         try:
             return segments[-1].load_tail()
         except CorruptBatchError:
-            # The marker of a clean stop lied about this file.
+            # The file is damaged despite the clean stop.
             return self._verify(segments[-1], segments[-1].base_offset)[0]
 
     def _recover(self, segments: list[Segment]) -> int:
@@ -153,18 +153,22 @@ class LogLoader:
     def _verify(
         self, segment: Segment, next_offset: int, following: Sequence[Segment] = ()
     ) -> tuple[int, bool]:
-        """Check a segment, cut it at the first bad batch; return its next offset, and if all was
-        good. What follows a bad batch is not trusted to be what was acknowledged: it goes too."""
-        suspect: tuple[int, int] | None = None  # the last batch, when a gap is before it
+        """Verify a segment; return its next offset, and whether all batches are good.
+
+        A bad batch is removed with everything after it, including the `following` segments, because
+        later batches may not be the acknowledged ones.
+        """
+        suspect: tuple[int, int] | None = None  # the last batch, if a gap precedes it
         self._verified[segment.base_offset] = False
         for batch in segment.verify(next_offset):
             if isinstance(batch, Corruption):
                 position = batch.position
                 if batch.offsets_fall and suspect is not None:
-                    # No CRC covers the offset: the one after the gap is the wrong one.
+                    # No CRC covers the base offset; the batch after the gap has a wrong one.
                     position, next_offset = suspect
                 self._report(segment, next_offset, segment.size_bytes - position, batch.reason)
-                # From the end, the cut last: a crash in between finds the bad batch again.
+                # The last segment first and the truncation at the end, so that recovery after a
+                # crash in between finds the bad batch again.
                 for later in reversed(following):
                     self._report(later, next_offset, later.size_bytes, "follows a bad batch")
                     later.delete(self.files.disk)
@@ -182,7 +186,10 @@ class LogLoader:
     def _restart_at_log_start(
         self, segments: list[Segment], next_offset: int
     ) -> tuple[list[Segment], int]:
-        """The checkpointed log start lies beyond the log end: start again there, as Kafka does."""
+        """Replace the log by an empty one at the log start offset, as Kafka does.
+
+        This is for a checkpointed log start offset beyond the log end.
+        """
         for segment in segments:
             if segment.size_bytes:
                 self._report(
@@ -203,8 +210,10 @@ class LogLoader:
         )
 
     def _index_aborted(self, names: list[str], segments: list[Segment], next_offset: int) -> None:
-        """Rebuild the transaction indexes of the segments that were read in full, and of those
-        whose index has entries after their end."""
+        """Rebuild the transaction indexes of verified segments.
+
+        Indexes with entries after the end of their segment are also rebuilt.
+        """
         ends = [segment.base_offset for segment in segments[1:]] + [next_offset]
         for segment, end in zip(segments, ends, strict=True):
             if segment.transaction_index.reaches(end):
@@ -221,7 +230,10 @@ class LogLoader:
             segment.transaction_index.replace(self.files.disk, aborted_here)
 
     def _newest_snapshot(self, names: list[str], limit: int) -> tuple[ProducerState, int]:
-        """Return the newest good snapshot of `limit` or less and its offset; empty ones if none."""
+        """Return the newest valid producer snapshot up to `limit`, and its offset.
+
+        Without a snapshot the producer state is empty and the offset is 0.
+        """
         disk = self.files.disk
         for offset in reversed(snapshot_offsets(names)):
             path = snapshot_path(self.directory, offset)
@@ -234,7 +246,7 @@ class LogLoader:
     def _load_producers(
         self, names: list[str], segments: list[Segment], next_offset: int
     ) -> tuple[ProducerState, int]:
-        """Return the newest good snapshot with the batches after it replayed, and its offset."""
+        """Return the producer state at the log end, and the offset of the snapshot used (or -1)."""
         disk = self.files.disk
         producers: ProducerState | None = None
         snapshot_offset = -1
@@ -251,14 +263,14 @@ class LogLoader:
                     snapshot_offset = offset
         if producers is None:
             producers = ProducerState()
-            if self.clean and not offsets:  # no producer ever had an id (as Kafka infers)
+            if self.clean and not offsets:  # no snapshots: no producer ids, as Kafka infers
                 return producers, -1
         if snapshot_offset < next_offset:
             replay_producers(producers, segments, max(snapshot_offset, self.log_start_offset))
         return producers, snapshot_offset
 
     def _load_leader_epochs(self, segments: list[Segment], next_offset: int) -> LeaderEpochs:
-        """Return the checkpointed epochs below the log end, or those of the batches."""
+        """Return the leader epochs in the checkpoint up to the log end, or else in the batches."""
         entries = read_leader_epochs(self.files.disk, self.directory)
         if entries:
             return LeaderEpochs([entry for entry in entries if entry[1] <= next_offset])
@@ -270,7 +282,7 @@ class LogLoader:
 
 
 def replay_producers(producers: ProducerState, segments: list[Segment], offset: int) -> None:
-    """Take the batches from `offset` on into the producer state."""
+    """Apply the batches from `offset` on to the producer state."""
     for _ in replay(producers, segments, offset):
         pass
 
@@ -278,8 +290,10 @@ def replay_producers(producers: ProducerState, segments: list[Segment], offset: 
 def replay(
     producers: ProducerState, segments: list[Segment], offset: int
 ) -> Iterator[tuple[Segment, AbortedTxn]]:
-    """Take the batches from `offset` on into the producer state; yields each transaction that is
-    aborted, with the segment that holds its marker."""
+    """Apply the batches from `offset` on to the producer state.
+
+    Yields each aborted transaction with the segment of its marker.
+    """
     for number, segment in enumerate(segments):
         if number + 1 < len(segments) and segments[number + 1].base_offset <= offset:
             continue
@@ -292,7 +306,7 @@ def replay(
 
 
 def _marker_of(segment: Segment, batch: BatchHeader) -> EndMarker | None:
-    """Return what a control batch says. CorruptBatchError when it does not parse."""
+    """Return the marker in a control batch. Raises CorruptBatchError if malformed."""
     try:
         return end_marker_of(segment.read_batch(batch), batch, batch.position)
     except ProtocolError as error:
@@ -300,15 +314,15 @@ def _marker_of(segment: Segment, batch: BatchHeader) -> EndMarker | None:
 
 
 def is_log_name(name: str) -> bool:
-    """Return whether a file name is that of a segment's log."""
+    """Return whether a file name belongs to the log of a segment."""
     return len(name) == 24 and name.endswith(LOG_SUFFIX) and name[:20].isdigit()
 
 
 def finish_interrupted(disk: Disk, directory: str, names: list[str]) -> bool:
-    """Complete or undo what a crash interrupted; return whether anything changed.
+    """Complete or undo operations that a crash interrupted; return whether anything changed.
 
-    `.cleaned` is a compaction before its commit and goes; `.log.swap` is one after its commit and
-    takes the place of the segments it was made from; indexes without a log go.
+    `.cleaned` files of an uncommitted compaction and indexes without a log are deleted. A
+    `.log.swap` file of a committed compaction replaces its source segments.
     """
     changed = False
     for name in names:
@@ -330,7 +344,7 @@ def finish_interrupted(disk: Disk, directory: str, names: list[str]) -> bool:
 
 
 def _finish_swap(disk: Disk, directory: str, names: list[str], swap: str) -> None:
-    """Let a committed compaction take the place of its sources."""
+    """Replace the source segments of a committed compaction."""
     base_offset = int(swap[:20])
     path = f"{directory}/{swap}"
     last_offset = base_offset

@@ -1,11 +1,11 @@
-"""What a data directory keeps of security: users, ACLs, tokens and quotas, in two files of ours.
+"""Stores users, ACLs, tokens and quotas in two files of the data directory.
 
-Kafka keeps these in its metadata log. `security.json` has a JSON list per section,
-`security.changes` what was changed since, a line of JSON each. A change costs what it says,
-however many entries there are; but when the changes are longer than what they change, the next one
-replaces `security.json` by all there is, and removes them. After a crash in between they are done
-once more, which changes nothing. A last line that is cut off was never acknowledged. Both are
-readable by their owner alone: there are salted passwords in them.
+Kafka stores these in its metadata log. `security.json` has a JSON list per section;
+`security.changes` has one JSON line per change since. So the cost of a change does not depend on
+the number of entries. When the changes are larger than `security.json`, the next change rewrites
+`security.json` and removes the changes. After a crash in between, the changes are applied again,
+which has no effect. An incomplete last line was never acknowledged. Only the owner can read the
+files, because they contain salted passwords.
 """
 
 from __future__ import annotations
@@ -21,44 +21,44 @@ SECURITY_FILE = "security.json"
 CHANGES_FILE = "security.changes"
 _VERSION = 1
 _LEAST_BYTES = 64 * 1024
-"""Changes that are shorter are kept whatever they change."""
+"""Size of the changes below which `security.json` is not rewritten."""
 
 Identity = tuple[str, ...]
 
 
 class Kept(NamedTuple):
-    """An entry as it is kept: what it is known by, and its text."""
+    """A stored entry: the fields that identify it, and its JSON text."""
 
     identity: Identity
     text: str
 
 
 to_text = json.JSONEncoder(separators=(",", ":")).encode
-"""JSON as the files have it."""
+"""Encodes JSON in the form of the files."""
 
 _IDENTITY = {
     "scram_users": ("user", "mechanism"),
     "quotas": ("entity",),
     "delegation_tokens": ("token_id",),
 }
-"""The fields that an entry of a section is known by; in other sections by all of them."""
+"""The fields that identify an entry of a section; in other sections all fields."""
 
 
 class SecurityState:
-    """What the files say. Reading them changes nothing."""
+    """The contents of the two files. Loading does not change the files; raises StorageError."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self._directory = directory
         self._path = f"{directory}/{SECURITY_FILE}"
         self._changes_path = f"{directory}/{CHANGES_FILE}"
-        # The text of each entry by what it is known by.
+        # By section: the text of each entry by its identity.
         self._sections: dict[str, dict[Identity, str]] = {}
         self._whole_bytes = self._changes_bytes = 0
         self._is_torn = False
-        """Whether nothing may be added to the changes: their last line is not whole."""
+        """Whether the last line of the changes is incomplete, so that nothing may be appended."""
         self._is_named = False
-        """Whether the name of the changes would survive a power cut."""
+        """Whether the directory entry of the changes is safe from a power cut."""
         if disk.exists(self._path):
             self._load(self._path, self._load_whole)
         if disk.exists(self._changes_path):
@@ -91,7 +91,7 @@ class SecurityState:
             except ValueError:
                 if rest or number < len(lines):
                     raise
-                self._is_torn = True  # a power cut kept the end of the last write alone
+                self._is_torn = True  # a power cut lost the start of the last write
                 return
             name = change["section"]
             put, drop = _read(name, change["put"]), _read(name, change["drop"])
@@ -114,24 +114,26 @@ class SecurityState:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the last line of the changes was not read: cut off by a crash, or damaged."""
+        """Whether the last line of the changes was ignored, as incomplete or damaged."""
         return self._is_torn
 
     def __bool__(self) -> bool:
-        """Whether any section has an entry."""
+        """Return whether any section has an entry."""
         return any(self._sections.values())
 
     def section(self, name: str) -> list[Mapping[str, Any]]:
-        """The entries of a section, none if it was never written."""
+        """Return the entries of a section, none for an unknown section."""
         return [json.loads(text) for text in self._sections.get(name, {}).values()]
 
     def has(self, name: str) -> bool:
-        """Whether a section has an entry."""
+        """Return whether a section has an entry."""
         return bool(self._sections.get(name))
 
     def clear(self, name: str) -> None:
-        """Remove all entries of a section; on the disk when this returns. Raises StorageError,
-        and changes nothing then."""
+        """Remove all entries of a section durably.
+
+        If this raises StorageError, nothing is changed.
+        """
         self._write(name, (), (), replaces=True)
 
     def change(
@@ -141,16 +143,16 @@ class SecurityState:
         put: Iterable[Mapping[str, Any]] = (),
         drop: Iterable[Mapping[str, Any]] = (),
     ) -> None:
-        """Add entries to a section, or replace those known by the same, and remove others.
+        """Remove the entries in `drop`, then add or replace the entries in `put`, durably.
 
-        On the disk when this returns. Raises StorageError, and changes nothing then.
+        If this raises StorageError, nothing is changed.
         """
         self.change_kept(name, put=_kept(name, put), drop=_kept(name, drop))
 
     def change_kept(
         self, name: str, *, put: Sequence[Kept] = (), drop: Sequence[Kept] = ()
     ) -> None:
-        """As `change`, of entries that `kept` has made; that is most of the work of very many."""
+        """Like `change`, with entries encoded by `kept`, which is most of the work."""
         self._write(name, put, drop, replaces=False)
 
     def _write(
@@ -169,7 +171,7 @@ class SecurityState:
         self._apply(name, put, drop, replaces=replaces)
 
     def _append(self, line: bytes) -> None:
-        self._is_torn = True  # until it is whole
+        self._is_torn = True  # until the write is complete
         file = self._disk.open(self._changes_path, create=True, private=True)
         try:
             file.append([line])
@@ -183,7 +185,7 @@ class SecurityState:
         self._is_torn = False
 
     def _take_back(self) -> None:
-        """Cut a line off that was refused, as far as the disk allows that."""
+        """Remove a line whose write failed, if the disk allows that."""
         try:
             file = self._disk.open(self._changes_path)
             try:
@@ -192,10 +194,10 @@ class SecurityState:
             finally:
                 file.close()
         except OSError:
-            pass  # the next change writes all anew
+            pass  # the next change rewrites everything
 
     def _rewrite(self) -> None:
-        """Write all of it anew, without the changes."""
+        """Write all entries to `security.json` and remove the changes. Raises OSError."""
         sections = (
             f',"{name}":[{",".join(section.values())}]' for name, section in self._sections.items()
         )
@@ -211,7 +213,7 @@ class SecurityState:
 
 
 def _parsed(contents: bytes) -> Any:
-    """JSON whose texts can be sent: it may name half of a character. Raises ValueError."""
+    """Parse JSON. Raises ValueError, also for lone surrogates, which cannot be sent to clients."""
     parsed = json.loads(contents.decode())
     if b"\\ud" in contents.lower():
         json.dumps(parsed, ensure_ascii=False).encode()
@@ -219,7 +221,7 @@ def _parsed(contents: bytes) -> Any:
 
 
 def kept(name: str, entry: Mapping[str, Any]) -> Kept:
-    """An entry of a section, for `change_kept`."""
+    """Encode an entry of a section, for `change_kept`."""
     identity = tuple([str(entry.get(field)) for field in _IDENTITY.get(name, entry)])
     return Kept(identity, to_text(entry))
 
@@ -229,7 +231,7 @@ def _kept(name: str, entries: Iterable[Mapping[str, Any]]) -> list[Kept]:
 
 
 def _read(name: str, entries: Any) -> list[Kept]:
-    """The same of what a file has. Raises ValueError, TypeError."""
+    """Encode the entries of a section in a file. Raises ValueError, TypeError."""
     if not all(isinstance(entry, dict) for entry in entries):
         raise ValueError(f"section {name} is no list of objects")
     return _kept(name, entries)

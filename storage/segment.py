@@ -1,7 +1,7 @@
 """One segment: a `.log` file, its two sparse indexes and its aborted transactions (LogSegment).
 
-A segment only grows at its end. It knows where its batches lie; what may be appended and what a
-reader may see is the partition log's affair (`storage.partition_log`).
+A segment locates and appends batches. `storage.partition_log` decides which batches can be appended
+and which offsets readers can see.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
-# Header scans over whole segments read this much at a time.
+# The read size of header scans over whole segments.
 LONG_SCAN_WINDOW_BYTES = 1 << 18
 
 
@@ -35,7 +35,7 @@ def segment_stem(directory: str, base_offset: int) -> str:
 
 
 class Segment:
-    """A run of batches from `base_offset` on. Sizes in bytes, timestamps in ms, -1 is "none"."""
+    """Batches from `base_offset` on. Sizes in bytes, timestamps in ms (-1: none)."""
 
     __slots__ = (
         "_index_interval_bytes",
@@ -62,7 +62,10 @@ class Segment:
         created_ms: int,
         sizes: tuple[int, int | None, int | None, int | None] = (0, None, None, None),
     ) -> None:
-        """`sizes`: of the log, the offset, time and transaction index; None for a missing file."""
+        """Create a segment; `sizes` are those of its files, None for a missing file.
+
+        The order of `sizes` is: log, offset index, time index, transaction index.
+        """
         self.base_offset = base_offset
         self.stem = stem
         self.created_ms = created_ms
@@ -84,7 +87,7 @@ class Segment:
     def load(
         disk: Disk, files: OpenFiles, stem: str, base_offset: int, index_interval_bytes: int
     ) -> tuple[Segment, bool]:
-        """Return the segment whose log file is there, and whether its indexes look whole."""
+        """Return the segment of an existing log file, and whether its indexes look complete."""
         log_bytes = disk.size(stem + LOG_SUFFIX)
         index_bytes = _size_or_none(disk, stem + INDEX_SUFFIX)
         time_index_bytes = _size_or_none(disk, stem + TIME_INDEX_SUFFIX)
@@ -99,7 +102,10 @@ class Segment:
         return segment, are_whole
 
     def _indexes_look_whole(self, index_bytes: int | None, time_index_bytes: int | None) -> bool:
-        """Kafka's sanity checks: present, whole entries, and the last one inside the log."""
+        """Return whether both indexes exist with complete entries, the last one inside the log.
+
+        These are Kafka's sanity checks.
+        """
         if index_bytes is None or time_index_bytes is None:
             return False
         if index_bytes % OffsetIndex.entry.size or time_index_bytes % TimeIndex.entry.size:
@@ -110,7 +116,7 @@ class Segment:
         return self.max_timestamp_offset >= self.base_offset and self._index_reaches_the_end()
 
     def _index_reaches_the_end(self) -> bool:
-        """Entries come once per interval: a longer run without one means a lost tail."""
+        """Return whether no entries are missing at the end: each interval has an entry."""
         last = self.offset_index.last
         indexed = last[1] if last is not None else 0
         try:
@@ -130,15 +136,15 @@ class Segment:
     # --- writing ----------------------------------------------------------------------------------
 
     def create(self) -> None:
-        """Make the log file: its name keeps the log end when all before it is gone."""
+        """Create the log file. Its name preserves the log end if earlier segments are deleted."""
         self._log.get(create=True)
 
     def write(self, buffers: Sequence[Buffer]) -> None:
-        """Write batches at the end of the file; `appended` must follow for each of them."""
+        """Write batches at the end of the file. Call `appended` afterwards for each batch."""
         self._log.get(create=True).append(buffers)
 
     def appended(self, size_bytes: int, last_offset: int, max_timestamp: int) -> None:
-        """Account for a batch that was written at the end of the file."""
+        """Update size, timestamps and indexes for a batch written at the end of the file."""
         position = self.size_bytes
         self.size_bytes = position + size_bytes
         if max_timestamp > self.max_timestamp:
@@ -158,13 +164,13 @@ class Segment:
             self.time_index.add(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
 
     def cut(self, size_bytes: int) -> None:
-        """Drop everything from `size_bytes` (a batch boundary) on; rebuild the sparse indexes."""
+        """Truncate the log to `size_bytes` (a batch boundary) and rebuild the sparse indexes."""
         self._log.get().truncate(size_bytes)
         self.size_bytes = size_bytes
         self.rebuild_indexes()
 
     def undo_write(self, disk: Disk) -> None:
-        """Drop what a failed write may have left; no index knows of it."""
+        """Remove bytes that a failed write may have left, which are not indexed."""
         if disk.exists(self._log.path):
             self._log.get().truncate(self.size_bytes)
 
@@ -183,16 +189,17 @@ class Segment:
         self.max_timestamp_offset = self.base_offset
 
     def appended_at(self, header: BatchHeader) -> None:
-        """Index a batch that is in the file already."""
+        """Index a batch that is already in the file."""
         size_bytes = self.size_bytes
         self.size_bytes = header.position
         self.appended(header.size_bytes, header.last_offset, header.max_timestamp_ms)
         self.size_bytes = size_bytes
 
     def verify(self, next_offset: int) -> Iterator[BatchHeader | Corruption]:
-        """Check every byte and rebuild the indexes on the way; ends with the Corruption, if any.
+        """Verify every byte and rebuild the sparse indexes; yield batches, last any Corruption.
 
-        Not the transaction index: which transactions are open before the segment is not known here.
+        The transaction index is not rebuilt, because open transactions before the segment are
+        unknown here.
         """
         self._forget_indexes()
         for batch in verify_batches(self._log, 0, self.size_bytes, next_offset):
@@ -201,9 +208,9 @@ class Segment:
             yield batch
 
     def load_tail(self) -> int:
-        """Take in what lies after the last index entry; return the next offset.
+        """Scan batches after the last index entry and return the next offset.
 
-        CorruptBatchError when the file does not end on a batch boundary.
+        Raises CorruptBatchError if the file does not end at a batch boundary.
         """
         last = self.offset_index.last
         position = last[1] if last is not None else 0
@@ -220,8 +227,8 @@ class Segment:
         return next_offset
 
     def seal(self) -> None:
-        """Write the indexes out: nothing will be appended any more, or the log is being closed."""
-        # First: at the next start the presence of the other two shows that this one is complete.
+        """Write the indexes to disk, when the segment is rolled or the log is closed."""
+        # First, so that at the next start the other two indexes imply that this one is complete.
         self.transaction_index.save()
         if self.size_bytes:
             self._index_time()
@@ -229,7 +236,7 @@ class Segment:
             self.time_index.save()
 
     def close(self) -> None:
-        """Let go of the descriptors."""
+        """Close the descriptors."""
         self._log.close()
         self.offset_index.close()
         self.time_index.close()
@@ -238,17 +245,17 @@ class Segment:
     # --- reading ----------------------------------------------------------------------------------
 
     def indexes_are_full(self, segment_index_bytes: int) -> bool:
-        """Whether an index reached `segment.index.bytes`, which makes Kafka roll."""
+        """Return whether an index has reached `segment.index.bytes`, which makes Kafka roll."""
         return (len(self.offset_index) + 1) * OffsetIndex.entry.size > segment_index_bytes or (
             len(self.time_index) + 1
         ) * TimeIndex.entry.size > segment_index_bytes
 
     def read_batch(self, header: BatchHeader) -> bytes:
-        """Return the bytes of a batch; `origin` for reading from them is the header's position."""
+        """Return the bytes of a batch. Use the header's position as `origin` to read the bytes."""
         return self.read(header.position, header.size_bytes)
 
     def read(self, position: int, length: int) -> bytes:
-        """Return `length` bytes from `position` on. Raises OSError when there are fewer."""
+        """Return `length` bytes from `position` on. Raises OSError if the file has fewer."""
         data = self._log.pread(length, position)
         if len(data) != length:
             raise OSError(f"{self._log.path} ends before position {position + length}")
@@ -261,12 +268,12 @@ class Segment:
         return scan_headers(self._log, position, self.size_bytes, window_bytes)
 
     def indexed_position(self, offset: int) -> int:
-        """Return where an indexed batch lies that ends at or before `offset`; 0 for the first."""
+        """Return the position of the last indexed batch ending at or before `offset`, or 0."""
         number = self.offset_index.floor(offset - self.base_offset)
         return self.offset_index.at(number)[1] if number >= 0 else 0
 
     def position_of(self, offset: int) -> int:
-        """Return where the first batch that ends at or after `offset` begins; the size if none."""
+        """Return the position of the first batch ending at or after `offset`, or the size."""
         position = self.indexed_position(offset)
         for batch in self.batches(position, HEADER_WINDOW_BYTES):
             if batch.last_offset >= offset:
@@ -274,8 +281,10 @@ class Segment:
         return self.size_bytes
 
     def boundary_before(self, start: int, limit: int) -> tuple[int, int]:
-        """Return the last batch boundary between `start` (one itself) and `limit`, which lies
-        inside the segment, and the offset of the batch that begins there. Raises OSError."""
+        """Return the last batch boundary from `start` to `limit`, and the base offset there.
+
+        `start` must be a batch boundary, and `limit` must be inside the segment. Raises OSError.
+        """
         number = self.offset_index.floor_of_second(limit)
         position = start
         if number >= 0:
@@ -298,7 +307,7 @@ class Segment:
         return None
 
     def delete(self, disk: Disk) -> None:
-        """Remove the files, the log first: indexes without a log are swept at the next start."""
+        """Delete the files, the log first: the next start removes indexes without a log."""
         self.close()
         for suffix in SUFFIXES:
             if disk.exists(self.stem + suffix):

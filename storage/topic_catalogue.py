@@ -1,16 +1,15 @@
-"""The topics of a data directory: names, ids, partition counts, settings; in one file of ours.
+"""The catalogue of topics (names, ids, partition counts, configs) in the file `topics.json`.
 
-The configs of groups and of brokers are kept with them: all are small, rarely written, and not to
-be lost.
+The file also contains the configs of groups, brokers and client metrics subscriptions.
 
-Kafka keeps these in its metadata log, which a single broker has no use for. `topics.json` is a log
-too: its first line has the version, each other line is a JSON list of what one request changed,
-appended and synced before the request is answered. So a change costs the same however many topics
-there are, and a crash leaves all of a request's changes or none: a last line that is torn counts
-for nothing, and the next write cuts it off. When most of the file is dead it is compacted.
+Kafka has these in its metadata log. `topics.json` is a log, too: the first line has the version,
+every other line is a JSON list of the changes of one request, appended and synced before the
+response. So the cost of a change does not depend on the number of topics, and a crash leaves all
+changes of a request or none: an incomplete last line is ignored and removed by the next write. The
+file is compacted when most changes are obsolete.
 
-Deleting takes two changes: the topic is "deleting" until its directories are out of the way, so
-that a crash in the middle is finished at the next start.
+A deletion takes two changes: the topic is "deleting" until its directories are renamed, so that the
+next start can finish an interrupted deletion.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from storage.errors import StorageError
 CATALOGUE_FILE = "topics.json"
 _VERSION = 2
 _OLD_VERSION = 1
-"""One JSON object with all topics, which was replaced for every change."""
+"""The old format: one JSON object with all topics, rewritten for every change."""
 
 _COMPACTED_PER_STEP = 500
 _DEAD_CHANGES_KEPT = 1000
@@ -49,9 +48,9 @@ class PartitionLeadership(NamedTuple):
 
 
 class TopicRecord(NamedTuple):
-    """A topic; `topic_id` is 16 bytes, `configs` holds only what was set for it.
+    """A topic; `topic_id` has 16 bytes, `configs` only the topic's own configs.
 
-    `leadership` has an entry per partition, or none at all while there is one broker.
+    `leadership` has one entry per partition, or is empty if one broker has always led everything.
     """
 
     name: str
@@ -62,12 +61,11 @@ class TopicRecord(NamedTuple):
 
 
 class TopicCatalogue:
-    """What `topics.json` says. Reading it changes nothing, so a broker may be running on it.
+    """The contents of `topics.json`. Loading does not change the file, which may be in use.
 
-    `topics`, `deleting`, `group_configs` (group id -> the configs that a group has of its own) and
-    `broker_configs` (broker id, or "" for all brokers -> what was set at run time) and
-    `client_metrics` (name of a subscription -> its configs) are changed by the methods only. Those
-    that write raise StorageError, and nothing has changed then.
+    `topics`, `deleting`, `group_configs` (by group id), `broker_configs` (dynamic configs by broker
+    id, "" for all brokers) and `client_metrics` (by subscription name) must only be changed with
+    the methods. If a method raises StorageError, nothing has changed.
     """
 
     def __init__(self, disk: Disk, directory: str) -> None:
@@ -80,7 +78,7 @@ class TopicCatalogue:
         self.broker_configs: dict[str, dict[str, str]] = {}
         self._has_secrets = False
         self.next_producer_id = 0
-        self._size_bytes = 0  # of the whole lines; 0: there is no file of this version
+        self._size_bytes = 0  # of the complete lines; 0: no file of this version
         self._changes = 0  # in the file
         self._unwritten: list[str] = []
         if disk.exists(self._path):
@@ -97,7 +95,7 @@ class TopicCatalogue:
                 return
             if head["version"] != _VERSION or not lines:
                 raise ValueError(f"version {head['version']} is not {_VERSION}")
-            del lines[-1]  # what follows the last newline is torn
+            del lines[-1]  # empty, or an incomplete line
             self._size_bytes = len(first) + 1
             for number, line in enumerate(lines, start=1):
                 try:
@@ -105,7 +103,7 @@ class TopicCatalogue:
                 except ValueError:
                     if number < len(lines):
                         raise
-                    return  # a power cut kept the end of the last write and not its beginning
+                    return  # a power cut lost the start of the last write
                 for change in changes:
                     self._apply(change)
                 self._size_bytes += len(line) + 1
@@ -131,7 +129,7 @@ class TopicCatalogue:
         elif kind == "deleting":
             self.deleting[value] = self.topics.pop(value)
         elif kind == "deleted":
-            self.deleting.pop(value, None)  # compaction may have left it out
+            self.deleting.pop(value, None)  # compaction may have removed the topic
         elif kind == "next_producer_id":
             self.next_producer_id = int(value)
         elif kind == "group":
@@ -147,37 +145,37 @@ class TopicCatalogue:
     # --- changing ---------------------------------------------------------------------------------
 
     def put(self, records: Sequence[TopicRecord]) -> None:
-        """Add topics, or replace those of the same names."""
+        """Add topics, or replace topics with the same names."""
         self._write(map(_topic, records))
         for record in records:
             self.topics[record.name] = record
 
     def begin_deletion(self, names: Sequence[str]) -> None:
-        """Take topics away; they are `deleting` until `end_deletion`."""
+        """Move topics to `deleting`, until `end_deletion`."""
         self._write(_change("deleting", name) for name in names)
         for name in names:
             self.deleting[name] = self.topics.pop(name)
 
     def end_deletion(self, name: str) -> None:
-        """Forget a topic under deletion. Written with the next change: it may happen twice."""
+        """Remove a topic from `deleting`. Written with the next change, so may be repeated."""
         del self.deleting[name]
         self._unwritten.append(_change("deleted", name))
 
     def take_producer_ids(self, count: int) -> int:
-        """The first of `count` producer ids that were never taken before."""
+        """Reserve `count` unused producer ids and return the first one."""
         first = self.next_producer_id
         self._write([_change("next_producer_id", first + count)])
         self.next_producer_id = first + count
         return first
 
     def put_group_configs(self, configs: Mapping[str, Mapping[str, str]]) -> None:
-        """Replace the configs of groups, by group id; none are kept of a group that has none."""
+        """Replace the configs of groups, by group id. Empty configs remove the group."""
         self._write(_group(group_id, own) for group_id, own in configs.items())
         for group_id, own in configs.items():
             _replace(self.group_configs, group_id, own)
 
     def put_client_metrics(self, configs: Mapping[str, Mapping[str, str]]) -> None:
-        """Replace the configs of subscriptions, by name; without configs there is none."""
+        """Replace the configs of subscriptions, by name. Empty configs remove the subscription."""
         self._write(_subscription(name, own) for name, own in configs.items())
         for name, own in configs.items():
             _replace(self.client_metrics, name, own)
@@ -185,7 +183,7 @@ class TopicCatalogue:
     def put_broker_configs(self, configs: Mapping[str, Mapping[str, str]]) -> None:
         """Replace the configs of brokers, by id; "" stands for all brokers.
 
-        There may be passwords among them: from the first one on the file is private.
+        Configs may be passwords, so only the owner can read the file once it has such configs.
         """
         for own in configs.values():
             self._note_secrets(own)
@@ -197,7 +195,7 @@ class TopicCatalogue:
         self._has_secrets = self._has_secrets or any(one != _NO_SECRET for one in configs)
 
     def _write(self, changes: Iterable[str]) -> None:
-        """Append one line, which is on the disk when this returns."""
+        """Append one line and sync. Raises StorageError."""
         try:
             if not self._size_bytes:
                 for _ in self.compaction_steps():
@@ -218,7 +216,7 @@ class TopicCatalogue:
             file.sync()
             self._size_bytes += len(line)
         except OSError:
-            with suppress(OSError):  # the next write tries it again
+            with suppress(OSError):  # the next write truncates the file again
                 file.truncate(self._size_bytes)
             raise
         finally:
@@ -228,16 +226,16 @@ class TopicCatalogue:
 
     @property
     def is_mostly_dead(self) -> bool:
-        """Whether compaction would make the file less than half as long, or it is an old one."""
+        """Whether compaction would halve the file, or the file has the old format."""
         live = len(self.topics) + len(self.deleting) + len(self.group_configs)
         live += len(self.broker_configs) + len(self.client_metrics)
         is_old = live > 0 and not self._size_bytes
         return is_old or self._changes > 2 * live + _DEAD_CHANGES_KEPT
 
     def compaction_steps(self) -> Iterator[None]:
-        """Replace the file by one that says the same in the fewest lines. Raises OSError.
+        """Rewrite the file without obsolete changes, in steps. Raises OSError.
 
-        What is written between the steps goes to the old file, and is copied at the end.
+        Changes between the steps are written to the old file and copied at the end.
         """
         copied_bytes = self._size_bytes
         changes = self._changes
@@ -268,7 +266,7 @@ class TopicCatalogue:
         finally:
             file.close()
         self._disk.rename(temporary, self._path)
-        self._size_bytes = 0  # all is written again if the name cannot be synced
+        self._size_bytes = 0  # the file is rewritten if the directory cannot be synced
         self._disk.sync_directory(self._path.rpartition("/")[0])
         self._size_bytes = size_bytes
         self._changes += len(entries) + len(deleting) + 1 - changes
@@ -298,7 +296,7 @@ def _subscription(name: str, configs: Mapping[str, str]) -> str:
 
 
 def _replace(kept: dict[str, dict[str, str]], name: str, configs: Mapping[str, str]) -> None:
-    """Replace the configs of a resource, which goes when it has none."""
+    """Replace the configs of a resource; empty configs remove the resource."""
     kept.pop(name, None)
     if configs:
         kept[name] = dict(configs)
@@ -312,7 +310,7 @@ def _topic(record: TopicRecord) -> str:
         "configs": record.configs,
     }
     if record.leadership:
-        # A reassignment is seldom unfinished, and its two lists are written only then.
+        # The two lists of a reassignment are only written while the reassignment is unfinished.
         entry["leadership"] = [
             one if one.adding or one.removing else one[:3] for one in record.leadership
         ]

@@ -1,10 +1,10 @@
-"""The one table of topic settings (Kafka's TopicConfig, LogConfig and ServerTopicConfigSynonyms).
+"""The table of topic settings (Kafka's TopicConfig, LogConfig and ServerTopicConfigSynonyms).
 
-A row says all there is to know of a topic's config: type, default, limits, meaning, and the broker
-settings that give the default of topics which do not set it. `LogConfig`, the broker's own rows
-and their defaults, the checks of CreateTopics and AlterConfigs, DescribeConfigs and
-docs/settings.md are read from here. Names, defaults and limits are those of Kafka. It imports next
-to nothing: the container's healthcheck reads the broker's settings every few seconds.
+A row has the type, default, limits and meaning of a topic config, and the broker settings that
+determine its default. `LogConfig`, the broker's settings, the checks of CreateTopics and
+AlterConfigs, DescribeConfigs and docs/settings.md use this table. Names, defaults and limits are
+Kafka's. This module imports almost nothing, because the container's health check loads the settings
+every few seconds.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ HOUR_MS = 60 * 60 * 1000
 MINUTE_MS = 60 * 1000
 
 MAX_DECOMPRESSED_BYTES = 2**31 - 9
-"""The longest array that Java may allocate, which is no limit here."""
+"""The longest array in Java; not a practical limit here."""
 
 PRODUCER_ID_EXPIRATION_MS = DAY_MS
-"""Default of producer.id.expiration.ms, which logs read but topics cannot set."""
+"""Default of producer.id.expiration.ms, which applies to logs but is not a topic config."""
 
 
 class Source(NamedTuple):
-    """A broker setting that gives a topic config its default: name, type, factor to its unit."""
+    """A broker setting with the default of a topic config; `factor` converts the unit."""
 
     name: str
     kind: Kind
@@ -33,16 +33,16 @@ class Source(NamedTuple):
 
 
 class TopicSetting(NamedTuple):
-    """A topic's config, and the broker settings it falls back to: the first that is set counts.
+    """A topic config, and its broker settings in order of precedence.
 
-    The last source has the default of the row, those before it have none.
+    The last source has the default of the row; the other sources have no default.
     """
 
     setting: Setting
     sources: tuple[Source, ...] = ()
 
     def source_settings(self) -> tuple[Setting, ...]:
-        """The rows of the broker settings, with the limits of this one."""
+        """Return the definitions of the broker settings, with the limits of this config."""
         rows = []
         for index, source in enumerate(self.sources):
             meaning, default = self.setting.meaning, self.setting.default
@@ -187,7 +187,7 @@ _ROWS = (
 # fmt: on
 
 TOPIC_SETTINGS: dict[str, TopicSetting] = {row.setting.name: row for row in _ROWS}
-"""The table by the topic config's name, in the order of names, as Kafka describes them."""
+"""The table by topic config, in alphabetical order, as in Kafka's DescribeConfigs."""
 
 TOPIC_SETTINGS_WITHOUT_EFFECT = frozenset(
     {
@@ -210,19 +210,19 @@ TOPIC_SETTINGS_WITHOUT_EFFECT = frozenset(
         "unclean.leader.election.enable",
     }
 )
-"""Configs that are checked, kept and described, but that no log reads."""
+"""Configs that are checked, stored and described but have no effect."""
 
 _COMPACTED = {
     "cleanup.policy": "compact",
     "compression.type": "producer",
     "segment.bytes": "104857600",
 }
-# The share coordinator deletes records that it no longer needs (ShareCoordinatorService).
+# The share coordinator deletes records itself when they are not needed (ShareCoordinatorService).
 _SHARE_STATE = {**_COMPACTED, "cleanup.policy": "delete", "retention.ms": "-1"}
 INTERNAL_TOPIC_CONFIGS = {
     "__consumer_offsets": _COMPACTED,
     "__transaction_state": _COMPACTED,
     "__share_group_state": _SHARE_STATE,
 }
-"""Configs of Kafka's own topics (GroupCoordinator.groupMetadataTopicConfigs and those of the other
-coordinators); the directories of an adopted topic do not contain them."""
+"""Configs of Kafka's internal topics (GroupCoordinator.groupMetadataTopicConfigs and similar),
+used for adopted topics, whose directories do not contain configs."""

@@ -1,15 +1,15 @@
-"""Compaction: keeping the last record per key (Kafka's LogCleaner), in small steps.
+"""Compaction: keeps the last record per key (Kafka's LogCleaner), in small steps.
 
-Sealed segments only. A pass reads the keys of the dirty part (what no pass has seen yet), then
-rewrites the segments from the log start on without the records that a later one supersedes.
-Offsets stay. Batches that keep all their records are copied as they are. A tombstone gets a delete
-horizon at the first pass and goes at the first pass after it (KIP-534). Records of aborted
-transactions supersede nothing and go at once; a marker gets a horizon when nothing of its
-transaction is left. Batches of the old formats are copied whole and supersede nothing.
+Only sealed segments are compacted. A pass reads the keys of the dirty part, which no pass has read
+yet, then rewrites the segments from the log start on without superseded records. Offsets do not
+change. Batches that keep all their records are copied unchanged. A tombstone gets a delete horizon
+in its first pass and is removed in the first pass after the horizon (KIP-534). Records of aborted
+transactions supersede nothing and are removed at once; a marker gets a horizon when its transaction
+has no batches left. Batches of old formats are copied unchanged and supersede nothing.
 
-The swap: `.log.cleaned` is written and synced, renamed to `.log.swap` (the commit: a crash before
-leaves the old, a crash after is finished by `storage.log_loader`), the sources are removed, the
-swap file gets its final name. Its transaction index waits as `.txnindex.cleaned` meanwhile.
+To replace segments, `.log.cleaned` is written, synced and renamed to `.log.swap`. The rename is the
+commit: `storage.log_loader` finishes the replacement after a later crash. Then the sources are
+deleted and the swap file gets its final name. `.txnindex.cleaned` is the new transaction index.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from storage.segment import (
 from storage.transaction_index import TRANSACTION_INDEX_SUFFIX, encoded
 from storage.worker import Pause, in_worker
 
-# One pass remembers at most this many keys (some 60 MB); what follows waits for the next pass.
+# The limit of keys per pass (about 60 MB); the next pass continues with the following batches.
 KEYS_PER_PASS = 500_000
 # A step ends after this many bytes: a millisecond of work.
 STEP_BYTES = 1 << 15
 WRITE_BYTES = 1 << 20
-# What it costs to step over a batch, in bytes of work.
+# The cost of skipping a batch, in bytes of work.
 SKIPPED_BYTES = 1 << 9
 
 
 class CleaningResult(NamedTuple):
-    """What one pass did; `first_dirty_offset` is where the next one begins reading keys."""
+    """The result of a pass; the next pass reads keys from `first_dirty_offset` on."""
 
     topic: str
     partition: int
@@ -60,8 +60,10 @@ class CleaningResult(NamedTuple):
 
 
 def first_uncleanable_offset(log: PartitionLog, now_ms: int) -> int:
-    """Return where compaction must stop: the active segment, an open transaction, or
-    `min.compaction.lag.ms`."""
+    """Return the offset where compaction must stop.
+
+    The limit is the active segment, an open transaction, or `min.compaction.lag.ms`.
+    """
     end = min(log.active_segment.base_offset, log.last_stable_offset)
     lag_ms = log.config.min_compaction_lag_ms
     for segment in log.segments[:-1] if lag_ms else ():
@@ -71,7 +73,7 @@ def first_uncleanable_offset(log: PartitionLog, now_ms: int) -> int:
 
 
 def dirty_bytes(log: PartitionLog, first_dirty_offset: int, now_ms: int) -> tuple[int, int]:
-    """Return the bytes of sealed segments that no pass has seen, and of all that may be cleaned."""
+    """Return the bytes of dirty sealed segments, and of all segments that can be compacted."""
     end = first_uncleanable_offset(log, now_ms)
     dirty = clean = 0
     for segment in log.segments[:-1]:
@@ -85,7 +87,7 @@ def dirty_bytes(log: PartitionLog, first_dirty_offset: int, now_ms: int) -> tupl
 
 
 class Cleaning:
-    """One pass over one log; `run` is a generator whose every step is short."""
+    """One pass over one log; `run` is a generator with short steps."""
 
     def __init__(
         self,
@@ -102,15 +104,15 @@ class Cleaning:
         self._latest = LatestKeys()
         self._superseded: set[int] = set()
         self._work_bytes = 0
-        # Where compaction must stop, where this pass stops, and what it knows of transactions.
+        # The offsets where compaction and this pass must stop, and the state of transactions.
         self._limit = self._end = 0
         self._transactions = CleanedTransactions((), 0)
 
     def run(self) -> Generator[Pause | None, None, CleaningResult | None]:
-        """Do the pass; yields between steps, returns None when the log went away meanwhile.
+        """Do the pass, in steps; return None if the log was closed meanwhile.
 
-        StorageError when the disk fails; the log is as before then, or closed and to be opened
-        again when the failure came after the commit.
+        Raises StorageError when the disk fails. The log is then unchanged, or, after a failure
+        behind the commit, closed and must be opened again.
         """
         log = self._log
         bytes_before = log.size_bytes
@@ -139,7 +141,7 @@ class Cleaning:
         return CleaningResult(log.topic, log.partition, end, bytes_before, log.size_bytes)
 
     def _read_keys(self, end: int) -> Generator[Pause | None, None, int]:
-        """Remember the last offset of each key of the dirty part; return where that part ends."""
+        """Read the keys of the dirty part; return the offset where the part ends."""
         offset = self._first_dirty_offset
         sealed = self._log.segments[:-1]
         for number, segment in enumerate(sealed):
@@ -168,7 +170,7 @@ class Cleaning:
         self._latest.remember(records_section(data, batch, batch.position), batch)
 
     def _worked(self, size_bytes: int) -> bool:
-        """Return whether enough was done for one step."""
+        """Add work; return whether the step should end."""
         self._work_bytes += size_bytes
         if self._work_bytes < STEP_BYTES:
             return False
@@ -176,7 +178,7 @@ class Cleaning:
         return True
 
     def _group_size(self, first: int, end: int) -> int:
-        """Return how many segments from `first` on fit into one (Kafka's groupSegmentsBySize)."""
+        """Return how many segments from `first` on fit into one segment (groupSegmentsBySize)."""
         log = self._log
         base_offset = log.segments[first].base_offset
         size_bytes = 0
@@ -193,9 +195,9 @@ class Cleaning:
         return count
 
     def _clean_group(self, first: int, count: int) -> Generator[Pause | None, None, bool]:
-        """Rewrite `count` segments as one, and let it take their place; False when nothing does.
+        """Replace `count` segments by one rewritten segment; return False if nothing is left.
 
-        The first segment stays even when it is empty: its name is the log start.
+        The first segment of a log is kept even if empty, because its name is the log start.
         """
         log = self._log
         sources = log.segments[first : first + count]
@@ -220,7 +222,7 @@ class Cleaning:
                 return True
             if not target.size_bytes and first:
                 committed = True
-                for source in sources:  # the oldest first, so that no old value outlives a newer
+                for source in sources:  # oldest first, so that a crash leaves no outdated value
                     source.delete(self._disk)
                 log.replace_segments(first, count, [])
                 self._disk.unlink(cleaned_path)
@@ -256,7 +258,7 @@ class Cleaning:
                     self._disk.unlink(path)
 
     def _append(self, path: str, data: bytes) -> None:
-        """Write to a file and close it: while one is open, Windows deletes no topic."""
+        """Append to a file and close it, as Windows cannot delete a topic with an open file."""
         file = self._disk.open(path, create=True)
         try:
             file.append([data])
@@ -264,7 +266,7 @@ class Cleaning:
             file.close()
 
     def _sync(self, path: str) -> Iterator[Pause]:
-        """Sync a file in the worker; nothing is wrong when its topic is deleted meanwhile."""
+        """Sync a file in the worker. A missing file is no error if the topic was deleted."""
         try:
             yield from in_worker(self._log.files.worker, partial(self._disk.sync_file, path))
         except FileNotFoundError:
@@ -272,11 +274,11 @@ class Cleaning:
                 raise
 
     def _is_still(self, first: int, count: int, sources: list[Segment]) -> bool:
-        """Whether the log is as it was; the topic may be deleted, retention may be faster."""
+        """Return whether the log still has the source segments, despite deletion or retention."""
         return not self._log.closed and self._log.segments[first : first + count] == sources
 
     def _undo_commit(self, stem: str) -> None:
-        """Remove what would take the place of segments that are no longer there."""
+        """Delete the replacement of source segments that do not exist any more."""
         for name in (LOG_SUFFIX + SWAP_SUFFIX, TRANSACTION_INDEX_SUFFIX + CLEANED_SUFFIX):
             if self._disk.exists(stem + name):
                 self._disk.unlink(stem + name)
@@ -297,7 +299,7 @@ class Cleaning:
     def _copy(
         self, sources: list[Segment], target: Segment, path: str
     ) -> Generator[Pause | None, None, None]:
-        """Write what stays of the sources into the file `path`, and index it as the target."""
+        """Write the retained batches of the sources to the file `path`, and index the target."""
         waiting: list[bytes] = []
         waiting_bytes = 0
         for source in sources:
@@ -321,7 +323,7 @@ class Cleaning:
                     target.appended(len(data), batch.last_offset, max_timestamp_ms)
                 if waiting_bytes >= WRITE_BYTES:
                     self._append(path, b"".join(waiting))
-                    # Piece by piece: the one sync at the end is then short.
+                    # Syncing each piece keeps the final sync short.
                     yield from self._sync(path)
                     waiting.clear()
                     waiting_bytes = 0
@@ -331,13 +333,13 @@ class Cleaning:
             self._append(path, b"".join(waiting))
 
     def _retained(self, data: bytes, batch: BatchHeader, is_aborted: bool) -> bytes:
-        """Return what stays of a batch: all of it, a smaller one, or nothing."""
+        """Return the retained bytes of a batch: the batch, a smaller batch, or nothing."""
         if is_aborted or not batch.record_count:
             return self._retained_header(data, batch)
         _check_crc(data, batch)
         horizon_ms = batch.delete_horizon_ms
         drops_tombstones = horizon_ms is not None and self._now_ms >= horizon_ms
-        # The values before a tombstone that this pass has not read are still there.
+        # A tombstone beyond this pass's keys is kept, because older values still exist.
         drops_tombstones = drops_tombstones and batch.base_offset < self._end
         left = self._latest.records_left(batch)
         if left == batch.record_count and not self._latest.has_tombstones(batch):
@@ -354,7 +356,7 @@ class Cleaning:
         return self._retained_header(data, batch)
 
     def _retained_marker(self, data: bytes, batch: BatchHeader) -> bytes:
-        """Return what stays of a control batch: all of it, the same with a horizon, or less."""
+        """Return the retained bytes of a control batch, which may get a horizon or be emptied."""
         if not self._transactions.is_spent(batch, end_marker_of(data, batch, batch.position)):
             return data
         if batch.record_count and not batch.attributes & DELETE_HORIZON:
@@ -368,7 +370,7 @@ class Cleaning:
         return self._retained_header(data, batch)
 
     def _retained_header(self, data: bytes, batch: BatchHeader) -> bytes:
-        """Return what stays of a batch of which no record stays."""
+        """Return the retained bytes of a batch without retained records: a header or nothing."""
         if not self._keeps_header(batch):
             return b""
         if not batch.record_count:
@@ -377,13 +379,16 @@ class Cleaning:
         return retained_header(batch)
 
     def _can_be_skipped(self, batch: BatchHeader, is_aborted: bool) -> bool:
-        """Whether nothing of a batch stays and that is known already: it need not be opened."""
+        """Return whether a batch can be dropped without reading its records."""
         is_gone = is_aborted or self._latest.records_left(batch) == 0
         return is_gone and not self._keeps_header(batch)
 
     def _keeps_header(self, batch: BatchHeader) -> bool:
-        """Whether the batch carries a live producer's last sequence or, when it wrote nothing since
-        its last marker, its epoch; or the last offset of all that may be cleaned (as in Kafka)."""
+        """Return whether the header of a batch without records must be kept, as in Kafka.
+
+        The header is kept if it has an active producer's last sequence (or epoch, if the producer
+        wrote nothing after a marker), or the last offset that can be compacted.
+        """
         if batch.last_offset + 1 == self._limit:
             return True
         entry = self._log.producers.entries.get(batch.producer_id)
@@ -395,6 +400,6 @@ class Cleaning:
 
 
 def _check_crc(data: bytes, batch: BatchHeader) -> None:
-    """Refuse to give a damaged batch a CRC that is right again."""
+    """Raise CorruptBatchError for a wrong CRC, which rewriting the batch would conceal."""
     if not crc_is_valid(data, batch, batch.position):
         raise CorruptBatchError("a batch with a wrong CRC keeps its segment from being compacted")

@@ -1,13 +1,13 @@
-"""A disk in memory that breaks on command, for tests.
+"""A disk in memory with simulated failures, for tests.
 
-It counts every operation that changes something. `fail_at(n)` makes the n-th one raise OSError,
-`crash_at(n)` makes the process die there (`Crash`), with `torn=True` after half of the bytes were
-written. `power_cut()` then forgets whatever was not synced: contents without `sync`, names without
-`sync_directory`; `power_cut(random)` lets some of these contents reach the disk, in any order. What
-a plain kill -9 leaves is simply the disk as it is: `processes_died()`.
+All changing operations are counted. `fail_at(n)` makes the n-th operation raise OSError, and
+`crash_at(n)` simulates the death of the process there (`Crash`); with `torn=True` half of the bytes
+are written before. `power_cut()` then drops everything that was not synced: contents without
+`sync`, names without `sync_directory`. `power_cut(random)` keeps some unsynced contents, in any
+order. After kill -9 the disk is unchanged: `processes_died()`.
 
-As on Windows, a file that is open can neither be renamed, replaced nor removed, nor can a directory
-with such a file be renamed. What works on this disk works on systems that allow more.
+As on Windows, open files cannot be renamed, replaced or removed, nor can a directory with an open
+file be renamed.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from storage.disk import Buffer, File, Lock
 
 
 class Crash(BaseException):
-    """The simulated death of the process: no handler of ordinary errors may catch it."""
+    """The simulated death of the process; not an Exception, so that no error handler catches it."""
 
 
 class _Contents:
-    """A file's bytes: as the process sees them, and as they are on the platter.
+    """A file's bytes, as the process sees them (`data`) and as synced (`durable`).
 
     `unsynced` are the writes since the last sync, as (position, end).
     """
@@ -39,7 +39,7 @@ class _Contents:
         self.unsynced: list[tuple[int, int]] = []
 
     def sync(self) -> None:
-        """Put what was written since the last sync on the platter."""
+        """Make the writes since the last sync durable."""
         data = bytearray(self.durable)
         for position, end in self.unsynced:
             data += bytes(max(0, end - len(data)))
@@ -48,13 +48,13 @@ class _Contents:
         self.unsynced.clear()
 
     def forget_unsynced(self) -> None:
-        """Take what was written for synced, as Linux does when a sync has failed."""
+        """Treat unsynced writes as synced, as Linux does after a failed sync."""
         self.unsynced.clear()
 
     def reordered(self, random: Random) -> bytes:
-        """What a power cut may leave: what was synced, and any of the writes after it.
+        """Return possible contents after a power cut: synced data and some of the later writes.
 
-        A write that got lost before one that did not is a hole of zeros.
+        A lost write before a later one leaves zeros.
         """
         data = bytearray(self.durable)
         for position, end in self.unsynced:
@@ -66,7 +66,7 @@ class _Contents:
 
 
 class MemoryFile:
-    """An open file of the twin; see `storage.disk.File`."""
+    """An open file of a MemoryDisk; see `storage.disk.File`."""
 
     def __init__(self, disk: MemoryDisk, path: str, contents: _Contents) -> None:
         self._disk = disk
@@ -76,7 +76,7 @@ class MemoryFile:
         disk.open_files[self] = path
 
     def append(self, buffers: Sequence[Buffer]) -> None:
-        """Write all buffers at the end, or half of them when this write is to be torn."""
+        """Write all buffers at the end, or half of the bytes if a torn write is simulated."""
         assert not self._closed, self._path
         data = b"".join(buffers)
         written = self._disk.step("append", self._path, len(data))
@@ -118,19 +118,19 @@ class MemoryFile:
 
 
 class MemoryLock:
-    """The twin's lock."""
+    """The lock of a MemoryDisk."""
 
     def __init__(self, disk: MemoryDisk, path: str) -> None:
         self._disk = disk
         self._path = path
 
     def release(self) -> None:
-        """Let the next one have it."""
+        """Release the lock."""
         self._disk.locks.discard(self._path)
 
 
 class MemoryDisk:
-    """A file system in memory with faults; see the module's head."""
+    """A file system in memory with simulated failures; see the module docstring."""
 
     def __init__(self) -> None:
         self._files: dict[str, _Contents] = {}
@@ -150,11 +150,11 @@ class MemoryDisk:
     # --- faults -----------------------------------------------------------------------------------
 
     def fail_at(self, operation: int, *, torn: bool = False) -> None:
-        """Let the n-th changing operation from now on (0 is the next) raise OSError, once."""
+        """Make the n-th changing operation from now on (0 is the next) raise OSError, once."""
         self._arm("fail", operation, torn)
 
     def crash_at(self, operation: int, *, torn: bool = False) -> None:
-        """Let the process die at the n-th changing operation from now on, before it is done."""
+        """Simulate the death of the process before the n-th changing operation from now on."""
         self._arm("crash", operation, torn)
 
     def _arm(self, kind: str, operation: int, torn: bool) -> None:
@@ -168,21 +168,21 @@ class MemoryDisk:
         return self._fault_at >= len(self.operations)
 
     def disarm(self) -> None:
-        """Let nothing fail any more."""
+        """Cancel the armed failure."""
         self._fault_at = -1
 
     def processes_died(self) -> None:
-        """Forget the dead process's locks and descriptors; all it wrote is there (kill -9)."""
+        """Release the dead process's locks and descriptors; all its writes are kept (kill -9)."""
         self.locks.clear()
         self.open_files.clear()
         self._fault_at = -1
 
     def power_cut(self, random: Random | None = None) -> None:
-        """Forget everything that was not synced; with `random` only some of it, in any order."""
+        """Drop all unsynced changes; with `random` some unsynced writes are kept, in any order."""
         self.processes_died()
         self._directories = set(self._durable_directories)
-        # What lies in a directory whose own name was not synced cannot be reached any more. A data
-        # directory at the root counts as made before the process began.
+        # Files in a directory whose own name was not synced are lost. A data directory at the root
+        # is treated as created before the process started.
         self._durable_files = {
             path: contents
             for path, contents in self._durable_files.items()
@@ -196,7 +196,7 @@ class MemoryDisk:
             contents.unsynced.clear()
 
     def step(self, name: str, path: str, size_bytes: int = 0) -> int:
-        """Count one changing operation; return how many of its bytes get written."""
+        """Count a changing operation; return how many of its bytes are written."""
         number = len(self.operations)
         self.operations.append((name, path))
         if number != self._fault_at:
@@ -206,7 +206,7 @@ class MemoryDisk:
         return self._break()
 
     def raise_if_torn(self, written: int, wanted: int) -> None:
-        """Report the fault of a torn write after its half was written."""
+        """Raise the error of a torn write after half of the bytes were written."""
         if written != wanted:
             self._break()
 
@@ -236,7 +236,7 @@ class MemoryDisk:
         return bytes(self._existing(path).data)
 
     def exists(self, path: str) -> bool:
-        """Return whether a file or directory is there."""
+        """Return whether a file or directory exists."""
         return path in self._files or path in self._directories
 
     def size(self, path: str) -> int:
@@ -326,14 +326,14 @@ class MemoryDisk:
             self._durable_directories.discard(gone)
             for name in [n for n in self._durable_files if n.startswith(gone + "/")]:
                 contents = self._durable_files.pop(name)
-                # The directory was renamed: its durable files live on under the new name.
+                # The directory was renamed: its durable files have the new name.
                 for new_name, live in self._files.items():
                     if live is contents:
                         self._durable_files[new_name] = contents
         self._durable_directories |= now
 
     def space(self, path: str) -> tuple[int, int]:
-        """Return a gigabyte, less what is written."""
+        """Return a size of one gigabyte, and the free bytes."""
         used = sum(len(contents.data) for contents in self._files.values())
         return 1 << 30, (1 << 30) - used
 
@@ -345,7 +345,7 @@ class MemoryDisk:
         return MemoryLock(self, path)
 
     def _check_closed(self, path: str) -> None:
-        """Raise PermissionError for a file that is open, or a directory that holds such a file."""
+        """Raise PermissionError for an open file, or for a directory with an open file."""
         for name in self.open_files.values():
             if name == path or name.startswith(path + "/"):
                 raise PermissionError(errno.EACCES, "The file is open", name)

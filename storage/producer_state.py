@@ -1,9 +1,9 @@
-"""What a partition knows of its idempotent producers (Kafka's ProducerStateManager, KIP-98).
+"""The state of a partition's idempotent producers (Kafka's ProducerStateManager, KIP-98).
 
-Per producer id the last five batches, so that a retried batch is answered instead of stored twice
-and a gap is refused; the epoch, so that an older incarnation is fenced; and the first offset of an
-open transaction, which bounds the last stable offset. Rebuilt from batch headers, saved as
-`.snapshot` files in Kafka's format so that a start does not read the whole log.
+The state of a producer id has the last five batches, to detect retried batches and gaps, the epoch,
+to fence older producers, and the first offset of an open transaction, which bounds the last stable
+offset. The state can be rebuilt from batch headers; `.snapshot` files in Kafka's format avoid
+reading the whole log at a start.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SEQUENCE_MAX = 2**31 - 1
 EPOCH_MAX = 2**15 - 1
 SNAPSHOT_SUFFIX = ".snapshot"
 
-_SNAPSHOT_HEADER = struct.Struct(">hIi")  # version, CRC-32C of what follows it, count
+_SNAPSHOT_HEADER = struct.Struct(">hIi")  # version, CRC-32C of the following bytes, count
 # producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, first
 # offset of the open transaction
 _SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
@@ -54,11 +54,11 @@ class CachedBatch(NamedTuple):
 
     @property
     def first_offset(self) -> int:
-        """The offset that the producer was answered."""
+        """The base offset in the response to the producer."""
         return self.last_offset - self.offset_delta
 
 
-# Makes one of its fields by tuple's constructor: that of the class costs twice as much.
+# Creates a CachedBatch with tuple's constructor, which takes half the time of the class's.
 _cached: Callable[[tuple[int, int, int, int]], CachedBatch] = partial(tuple.__new__, CachedBatch)
 
 
@@ -76,8 +76,11 @@ class ProducerEntry:
 
 
 class PendingVerification(NamedTuple):
-    """A transaction that the coordinator is asked about before its first records are appended
-    (Kafka's VerificationStateEntry, KIP-890). `bumps_epochs`: it is of transactions v2."""
+    """A transaction that the coordinator must verify before its first records are appended.
+
+    `bumps_epochs` tells whether the producer uses transactions v2. Source: Kafka's
+    VerificationStateEntry (KIP-890).
+    """
 
     epoch: int
     lowest_sequence: int
@@ -92,15 +95,15 @@ class ProducerState:
         self.entries: dict[int, ProducerEntry] = {}
         # Open transactions: producer id -> first offset.
         self.transactions: dict[int, int] = {}
-        # By producer id. Not in snapshots: a request does not outlive the process.
+        # By producer id. Not in snapshots, because requests end with the process.
         self._verifications: dict[int, PendingVerification] = {}
 
     def check(self, header: BatchHeader) -> CachedBatch | None:
-        """Return the stored batch that a client's batch repeats, None when it is new and in order.
+        """Return the stored batch that a client's batch duplicates; None for a new batch in order.
 
-        A producer id that is not known here may begin with any sequence: its state may have expired
+        An unknown producer id may begin with any sequence, since its state may have expired
         (KIP-360). Raises InvalidProducerEpochError for an older epoch, OutOfOrderSequenceError for
-        a gap, InvalidTxnStateError for a plain batch while the producer's transaction is open.
+        a gap, and InvalidTxnStateError for a non-transactional batch in an open transaction.
         Source: UnifiedLog.analyzeAndValidateProducerState, ProducerAppendInfo.
         """
         entry = self.entries.get(header.producer_id)
@@ -112,7 +115,7 @@ class ProducerState:
             and (entry.transaction_start < 0 or header.attributes & TRANSACTIONAL)
             and not self._verifications
         ):
-            return None  # what nearly all batches are: the next one
+            return None  # the common case: the next batch in order
         return self._check(header, entry)
 
     def _check(self, header: BatchHeader, entry: ProducerEntry | None) -> CachedBatch | None:
@@ -128,7 +131,7 @@ class ProducerState:
         last_sequence = NO_SEQUENCE
         if epoch == entry.epoch and batches:
             last_sequence = batches[-1].last_sequence
-            # What is in sequence repeats nothing.
+            # A batch in sequence cannot be a duplicate.
             if sequence != last_sequence + 1:
                 offset_delta = header.last_offset_delta
                 final = add_to_sequence(sequence, offset_delta)
@@ -159,17 +162,20 @@ class ProducerState:
         return None
 
     def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether this incarnation has a transaction open here (Kafka's hasOngoingTransaction)."""
+        """Return whether this producer epoch has an open transaction here.
+
+        Source: Kafka's hasOngoingTransaction.
+        """
         entry = self.entries.get(producer_id)
         return entry is not None and entry.epoch == producer_epoch and entry.transaction_start >= 0
 
     def begin_verification(
         self, producer_id: int, epoch: int, sequence: int, *, bumps_epochs: bool, now_ms: int
     ) -> None:
-        """Take note that the coordinator is asked whether a batch may open a transaction here.
+        """Record that the coordinator is verifying a transaction whose first batch has `sequence`.
 
-        Until records of the transaction are appended, none with a higher sequence may come before
-        these, and in transactions v2 a producer without state here has to begin with 0.
+        Until records of the transaction are appended, batches with a higher sequence are rejected,
+        and in transactions v2 a producer without state must begin with sequence 0.
         """
         pending = self._verifications.get(producer_id)
         if pending is None:
@@ -181,8 +187,10 @@ class ProducerState:
         self._verifications[producer_id] = pending
 
     def _check_verified(self, producer_id: int, sequence: int, *, is_empty: bool) -> None:
-        """Raise OutOfOrderSequenceError for what cannot be the first batch of a transaction that
-        waits for its verification; `is_empty`: no batches of the producer are known."""
+        """Check the sequence of the first batch of a transaction that is being verified.
+
+        `is_empty` tells that no batches of the producer are known. Raises OutOfOrderSequenceError.
+        """
         pending = self._verifications.get(producer_id)
         if pending is None:
             return
@@ -198,12 +206,12 @@ class ProducerState:
             )
 
     def check_end(self, end: EndTransaction) -> None:
-        """Raise the error of a marker that may not be written: InvalidProducerEpochError if a later
-        incarnation of the producer wrote here, TransactionCoordinatorFencedError if a later
-        coordinator did.
+        """Check a transaction marker before it is written.
 
-        In transactions v2 the marker's epoch is above that of the records. It is equal when the
-        marker is written again, and after the last epoch (KIP-1228). Source: ProducerAppendInfo.
+        Raises InvalidProducerEpochError for an old producer epoch and
+        TransactionCoordinatorFencedError for an old coordinator epoch. In transactions v2 the
+        marker's epoch is above the epoch of the records; it is equal for a repeated marker, and
+        for the last epoch (KIP-1228). Source: ProducerAppendInfo.
         """
         entry = self.entries.get(end.producer_id)
         if entry is None:
@@ -223,10 +231,11 @@ class ProducerState:
     def append(
         self, header: BatchHeader, last_offset: int, marker: EndMarker | None
     ) -> AbortedTxn | None:
-        """Take in a batch of a producer that is in the log now, and ends there at `last_offset`.
+        """Update the state for a producer's batch in the log that ends at `last_offset`.
 
-        `marker` is what a control batch says. One that compaction has emptied says nothing (Kafka's
-        ProducerAppendInfo). Returns the transaction that the marker aborts.
+        `marker` is the marker in a control batch; None for a control batch emptied by compaction,
+        which is ignored (Kafka's ProducerAppendInfo). Returns the transaction that the marker
+        aborts, or None.
         """
         if marker is not None:
             return self._end_transaction(header, last_offset, marker)
@@ -262,7 +271,7 @@ class ProducerState:
         entry.last_timestamp = header.max_timestamp_ms
         self.transactions.pop(producer_id, None)
         pending = self._verifications.get(producer_id)
-        # In transactions v2 the next transaction may already wait, with the marker's epoch.
+        # In transactions v2 the next transaction may already be pending, with the marker's epoch.
         if pending is not None and not (pending.bumps_epochs and pending.epoch == epoch):
             del self._verifications[producer_id]
         if start < 0 or marker.commits:
@@ -272,7 +281,7 @@ class ProducerState:
         return AbortedTxn(producer_id, start, last_offset, end)
 
     def _begin_epoch(self, producer_id: int, epoch: int) -> ProducerEntry:
-        """Return the entry of a producer that is new, or whose batches are of an older epoch."""
+        """Begin a new producer epoch and return the producer's entry, without batches."""
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(epoch)
@@ -283,12 +292,11 @@ class ProducerState:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the oldest open transaction began; None without one."""
+        """The first offset of the oldest open transaction; None without open transactions."""
         return min(self.transactions.values()) if self.transactions else None
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget producers that wrote nothing for `producer.id.expiration.ms`, unless in the middle
-        of a transaction."""
+        """Remove producers that were idle for `expiration_ms` and have no open transaction."""
         gone = [
             producer_id
             for producer_id, entry in self.entries.items()
@@ -314,7 +322,7 @@ class ProducerState:
                     last.last_sequence if last else NO_SEQUENCE,
                     last.last_offset if last else -1,
                     last.offset_delta if last else 0,
-                    entry.last_timestamp,  # a marker's, if it came after the last batch
+                    entry.last_timestamp,  # of a marker, if later than the last batch
                     entry.coordinator_epoch,
                     entry.transaction_start,
                 )
@@ -324,7 +332,7 @@ class ProducerState:
 
     @staticmethod
     def decode(contents: bytes) -> ProducerState | None:
-        """Return the state in a `.snapshot` file; None when it is damaged or of another version."""
+        """Return the state in a `.snapshot` file; None if damaged or of another version."""
         if len(contents) < _SNAPSHOT_HEADER.size:
             return None
         version, crc, count = _SNAPSHOT_HEADER.unpack_from(contents)
@@ -356,12 +364,12 @@ def _fenced(producer_id: int, epoch: int, last_epoch: int) -> InvalidProducerEpo
 
 
 def snapshot_path(directory: str, offset: int) -> str:
-    """Return the path of the snapshot of everything below `offset`."""
+    """Return the path of the snapshot for all batches below `offset`."""
     return f"{directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
 
 
 def save_snapshot(disk: Disk, directory: str, offset: int, state: ProducerState) -> None:
-    """Write the snapshot of everything below `offset`; a torn one is recognised by its CRC."""
+    """Write the snapshot for all batches below `offset`. A CRC reveals an incomplete file."""
     path = snapshot_path(directory, offset)
     if disk.exists(path):
         disk.unlink(path)
@@ -375,7 +383,7 @@ def save_snapshot(disk: Disk, directory: str, offset: int, state: ProducerState)
 
 
 def snapshot_offsets(names: list[str]) -> list[int]:
-    """Return the offsets of the snapshots among a directory's names, ascending."""
+    """Return the offsets of the snapshots in a list of file names, ascending."""
     return sorted(
         int(name[: -len(SNAPSHOT_SUFFIX)])
         for name in names

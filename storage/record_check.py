@@ -1,7 +1,7 @@
-"""The records of a client's batch: what Kafka's LogValidator checks in them and makes of them.
+"""Validates, and if necessary rebuilds, the records of a client's batch (Kafka's LogValidator).
 
-A batch as clients write it takes the fast path of `protocol.record_walk`. Any other is read record
-by record with the errors of Kafka, and is rebuilt where Kafka rebuilds it.
+Typical batches of clients take the fast path of `protocol.record_walk`. Other batches are read
+record by record, with Kafka's errors, and are rebuilt in the same cases as in Kafka.
 """
 
 from __future__ import annotations
@@ -38,49 +38,49 @@ from storage.errors import (
 )
 from storage.log_config import LogConfig
 
-# Kafka names at most the first three bad records in the batch's message.
+# Kafka includes at most the first three bad records in the error message of a batch.
 RECORD_ERRORS_SHOWN = 3
 MOST_RECORD_ERRORS = 1_000
-"""The record errors that the response to a batch has at most."""
+"""Limit of record errors in the response to a batch."""
 BODY_HEADER_BYTES = HEADER_BYTES - CRC_START
-"""The size of the header fields that the CRC covers: the records follow them in the body."""
+"""The size of the header fields that the CRC covers, which precede the records in the body."""
 _KEPT_ATTRIBUTES = COMPRESSION_MASK | TRANSACTIONAL | CONTROL | DELETE_HORIZON
-"""What remains of the attributes when Kafka writes them anew, besides the timestamp type."""
+"""The attributes that Kafka preserves when rewriting a header, besides the timestamp type."""
 _INT64_SIGN = 1 << 63
 
 
-# The check of a batch above one of these limits takes place in a thread, not on the event loop.
+# Batches above one of these limits are checked in a thread, not on the event loop.
 MOST_RECORDS = 5_000
 MOST_BYTES = 4 << 20
 """Bytes of the decompressed records."""
 MOST_COMPRESSED_BYTES = 512 << 10
-"""Bytes of records that are compressed for another `compression.type`."""
+"""Bytes of records to recompress for another `compression.type`."""
 MOST_STEPS = 10_000
-"""Parts of the payload that are read one by one, and headers of records."""
+"""Parts of the payload that are read one by one, including record headers."""
 
 Section = bytes | mmap
 ByteSection = bytes | memoryview
 
 
 MOST_LENGTH_BYTES = 5
-"""The most bytes of the length of a record."""
+"""The largest size of a record's length prefix."""
 RECORDS_PER_LOOK = 10_000
-"""After so many records a check looks whether it is cancelled."""
+"""Number of records after which a check looks for cancellation."""
 
 
 class CancelledCheckError(Exception):
-    """Nobody waits for the check any more."""
+    """The check was cancelled."""
 
 
 class LongCheckError(Exception):
-    """The check takes too long for the event loop; run it in a thread."""
+    """The check is too long for the event loop and must run in a thread."""
 
 
 class Checked(NamedTuple):
-    """Records that may be stored.
+    """The result of a successful check.
 
-    `rebuilt` are the records in Kafka's encoding, with timestamps relative to the first one and
-    offsets from 0 on. None if the records are stored as the client encoded them.
+    `rebuilt` has the records in Kafka's encoding, with timestamps relative to the first record and
+    offsets from 0 on; None if the client's encoding is kept.
     """
 
     largest_ms: int
@@ -89,7 +89,7 @@ class Checked(NamedTuple):
 
 
 class RecordCheck:
-    """The check of one batch; `place` is TOPIC-PARTITION, `body` what the CRC covers."""
+    """The check of one batch; `place` is TOPIC-PARTITION, `body` the bytes that the CRC covers."""
 
     def __init__(
         self,
@@ -116,8 +116,8 @@ class RecordCheck:
     def run(self) -> tuple[BatchHeader, bytes]:
         """Return the header and the body to store.
 
-        Raises InvalidRecordError, InvalidTimestampError, UnreadableBatchError; LongCheckError
-        unless the check is one apart.
+        Raises InvalidRecordError, InvalidTimestampError, UnreadableBatchError, and without
+        `may_block` LongCheckError.
         """
         if self._header.record_count > MOST_RECORDS and not self._may_block:
             raise LongCheckError
@@ -162,21 +162,21 @@ class RecordCheck:
 
     @property
     def _largest(self) -> int:
-        """The most bytes of a record."""
+        """The size limit of a record in bytes."""
         limits = self._codec is not Compression.NONE
         return self._config.max_decompressed_message_bytes if limits else sys.maxsize
 
     def _most_bytes(self) -> int:
-        """Return the most bytes that the records can have if none is above the limit.
+        """Return the largest size of all records if no record exceeds the limit.
 
-        So a batch of one record that decompresses to a gigabyte is refused before it does.
+        A batch that would decompress to more, such as a record of a gigabyte, is rejected early.
         """
         return max(self._header.record_count, 0) * (self._largest + MOST_LENGTH_BYTES)
 
     # --- the fast path ----------------------------------------------------------------------------
 
     def _walk(self, section: Section, start: int, end: int) -> Checked | None:
-        """Return the result for records as clients write them; None to read them one by one."""
+        """Check typical records fast; return None if the records must be read one by one."""
         header, config = self._header, self._config
         base_ms = header.base_timestamp_ms
         if header.attributes & LOG_APPEND_TIME or base_ms < 0:
@@ -195,7 +195,7 @@ class RecordCheck:
         if least_ms < 0 or largest_ms >= _INT64_SIGN:
             return None
         if self._target is not self._codec and section[start + _time_position(section, start)]:
-            return None  # the first record does not have the base timestamp: all deltas change
+            return None  # all deltas change, as the first record lacks the base timestamp
         return Checked(largest_ms, base_ms)
 
     # --- any other batch --------------------------------------------------------------------------
@@ -258,7 +258,7 @@ class RecordCheck:
     def _time_error(
         self, record: ProducedRecord, timestamp_ms: int, is_partial: bool
     ) -> str | None:
-        """Return why a record may not have its timestamp, or its type of timestamp."""
+        """Return the error in a record's timestamp or timestamp type, or None."""
         now_ms = self._now_ms
         if not self._is_stamped and timestamp_ms != NO_TIMESTAMP:
             before_ms = self._config.message_timestamp_before_max_ms
@@ -285,7 +285,7 @@ class RecordCheck:
     # --- what is stored ---------------------------------------------------------------------------
 
     def _in_place(self, largest_ms: int) -> tuple[BatchHeader, bytes]:
-        """Return the batch as it came, but for timestamp type and largest timestamp."""
+        """Return the batch unchanged except for timestamp type and largest timestamp."""
         header = self._header
         stamp, max_ms = (LOG_APPEND_TIME, self._now_ms) if self._is_stamped else (0, largest_ms)
         if header.max_timestamp_ms == max_ms and header.attributes & LOG_APPEND_TIME == stamp:
@@ -298,7 +298,10 @@ class RecordCheck:
     def _recompressed(
         self, section: ByteSection | bytearray, checked: Checked
     ) -> tuple[BatchHeader, bytes]:
-        """Return a batch of these records in the topic's codec (MemoryRecordsBuilder)."""
+        """Return a batch of these records in the topic's codec (MemoryRecordsBuilder).
+
+        Raises MessageTooLargeError, and without `may_block` LongCheckError.
+        """
         header = self._header
         if not self._may_block and len(section) > MOST_COMPRESSED_BYTES:
             raise LongCheckError
@@ -326,7 +329,7 @@ def _target_codec(config: LogConfig, codec: Compression) -> Compression:
 
 
 def _time_position(section: Section, start: int) -> int:
-    """Return where the timestamp delta of the first record is, after its length and attributes."""
+    """Return the position of the first record's timestamp delta, relative to `start`."""
     position = start
     while section[position] > 127:
         position += 1
@@ -334,7 +337,7 @@ def _time_position(section: Section, start: int) -> int:
 
 
 def _part(section: Section, start: int, end: int) -> ByteSection:
-    """Return a part of a section; of a large one a view, because a copy would hold up the loop."""
+    """Return a part of a section; a view if large, as copying would block the event loop."""
     if isinstance(section, bytes) and end <= MOST_BYTES:
         return section[start:end]
     return memoryview(section)[start:end]
@@ -343,7 +346,7 @@ def _part(section: Section, start: int, end: int) -> ByteSection:
 def _add_record(
     rebuilt: bytearray, section: memoryview, record: ProducedRecord, delta_ms: int, index: int
 ) -> None:
-    """Encode a record anew, with these deltas. Raises UnreadableBatchError above 1 GiB."""
+    """Append a record to `rebuilt` with these deltas. Raises UnreadableBatchError above 1 GiB."""
     parts: list[bytes | memoryview] = [b"\x00", encode_varint(delta_ms), encode_varint(index)]
     for at, size in ((record.key_at, record.key_size), (record.value_at, record.value_size)):
         parts.append(encode_varint(max(size, -1)))
@@ -351,14 +354,14 @@ def _add_record(
     parts += header_parts(read_record_headers(section, record.headers_at))
     rebuilt += encode_varint(sum(map(len, parts)))
     for part in parts:
-        for start in range(0, len(part), PIECE_BYTES):  # a large copy would hold up the event loop
+        for start in range(0, len(part), PIECE_BYTES):  # a large copy would block the event loop
             rebuilt += part[start : start + PIECE_BYTES]
     if len(rebuilt) > MAX_DECOMPRESSED_BYTES:
         raise UnreadableBatchError(f"records of more than {MAX_DECOMPRESSED_BYTES} bytes")
 
 
 def _reject(errors: list[tuple[int, str]], count: int, is_time_wrong: bool) -> NoReturn:
-    """Raise the error of a batch with `count` wrong records, of which `errors` has the first."""
+    """Raise the error of a batch with `count` bad records; `errors` has the first of them."""
     if is_time_wrong:
         raise InvalidTimestampError(
             "One or more records have been rejected due to invalid timestamp", tuple(errors)
@@ -375,5 +378,5 @@ def _reject(errors: list[tuple[int, str]], count: int, is_time_wrong: bool) -> N
 
 
 def _as_int64(number: int) -> int:
-    """Return a number as Java's long, which wraps."""
+    """Return a number wrapped to 64 bits, like Java's long."""
     return (number + _INT64_SIGN) % (2 * _INT64_SIGN) - _INT64_SIGN

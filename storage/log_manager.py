@@ -1,8 +1,8 @@
-"""A data directory as Kafka lays it out: its topics, their partitions' logs, its checkpoints.
+"""A data directory in Kafka's layout: topics, partition logs and checkpoints.
 
-Partitions are opened when they are first asked for (after an unclean stop: all at once, to recover
-them), and get a directory with their first record, so a data directory with hundreds of topics
-opens as fast as an empty one. A directory that Kafka wrote is adopted.
+Logs are opened on first use (after an unclean stop all are opened and recovered), and a partition
+gets a directory with its first record, so a data directory with many topics opens fast. Data
+directories written by Kafka are adopted.
 """
 
 from __future__ import annotations
@@ -91,11 +91,11 @@ class LogManager:
         now_ms: int = 0,
         max_open_files: int = DEFAULT_MAX_OPEN_FILES,
     ) -> LogManager:
-        """Take the data directory `path`, made when it is missing.
+        """Lock and open the data directory `path`, creating it if missing.
 
-        DataDirectoryLockedError when another broker has it; StorageError when it belongs to another
-        node, or cannot be read. `cluster_id` is that of a new directory, random if None; one that
-        is there keeps its own, as with `kafka-storage.sh format --ignore-formatted`.
+        Raises DataDirectoryLockedError if another broker uses the directory, and StorageError if it
+        belongs to another node or is unreadable. A new directory gets `cluster_id`, random if None;
+        an existing one keeps its id, as with `kafka-storage.sh format --ignore-formatted`.
         """
         try:
             disk.mkdir(path)
@@ -140,11 +140,11 @@ class LogManager:
                 try:
                     self._open_log(topic, partition, clean=False, now_ms=now_ms)
                 except StorageError as error:
-                    # The others go on; this one is tried again when it is asked for.
+                    # The other logs are opened; this one is opened again on first use.
                     self.failures[name, partition] = error
 
     def _partition_directories(self) -> set[TopicPartition]:
-        """Return the partitions that have a directory; note the deleted ones to be removed."""
+        """Return the partitions with a directory; record deleted directories for removal."""
         found: set[TopicPartition] = set()
         for name in self.disk.listdir(self.path):
             topic, dash, number = name.rpartition("-")
@@ -161,7 +161,7 @@ class LogManager:
         return found
 
     def _adopt(self, directories: set[TopicPartition]) -> None:
-        """Take in topics that have directories but no entry: another broker wrote them."""
+        """Add topics that have directories but no catalogue entry, as written by Kafka."""
         known = self.catalogue.topics
         ids: dict[str, bytes] = {}
         counts: dict[str, int] = {}
@@ -182,33 +182,36 @@ class LogManager:
     # --- topics -----------------------------------------------------------------------------------
 
     def topics(self) -> dict[str, TopicRecord]:
-        """Return the topics by name; not to be changed."""
+        """Return the topics by name. The result must not be modified."""
         return self.catalogue.topics
 
     def create_topic(
         self, name: str, topic_id: bytes, partition_count: int, configs: dict[str, str]
     ) -> TopicRecord:
-        """Add a topic, as `create_topics` does."""
+        """Add one topic, like `create_topics`."""
         record = TopicRecord(name, topic_id, partition_count, dict(configs))
         self.create_topics([record])
         return record
 
     def create_topics(self, records: Sequence[TopicRecord]) -> None:
-        """Add topics with one write. TopicExistsError, TopicConfigError, StorageError: none is."""
+        """Add topics with one write; all or none.
+
+        Raises TopicExistsError, TopicConfigError, StorageError.
+        """
         for record in records:
             if record.name in self.catalogue.topics:
                 raise TopicExistsError(f"Topic '{record.name}' already exists.")
             self.defaults.overridden(record.configs)
             deleted = self.catalogue.deleting.get(record.name)
-            if deleted is not None:  # its deletion is under way, or the disk failed in it
+            if deleted is not None:  # deletion is in progress or failed
                 deque(self._finish_deletion(deleted), maxlen=0)
         self.catalogue.put(records)
 
     def change_topics(self, records: Sequence[TopicRecord]) -> Iterator[None]:
-        """Replace topics with one write: their partition counts, configs (valid ones), leadership.
+        """Replace topics with one write: partition counts, configs (must be valid), leadership.
 
-        The first step raises UnknownPartitionError for an unknown topic, StorageError when the disk
-        fails: nothing is changed then. The others give the open logs what their topic has by then.
+        The first step may raise UnknownPartitionError or StorageError; then nothing is changed.
+        Later steps apply the current configs to open logs.
         """
         before = [self._record(one.name) for one in records]
         self.catalogue.put(records)
@@ -219,19 +222,19 @@ class LogManager:
             yield
 
     def reconfigure(self) -> Iterator[None]:
-        """Give open logs the defaults that hold now, in steps."""
+        """Apply the current defaults to open logs, in steps."""
         for key in tuple(self._logs):
             self.reconfigure_log(*key)
             yield
 
     def reconfigure_log(self, name: str, partition: int) -> None:
-        """Give a log the defaults that hold now, if it is open."""
+        """Apply the current defaults to a log, if open."""
         record = self.catalogue.topics.get(name)
         if record is not None:
             self._reconfigure(record, (partition,))
 
     def _reconfigure(self, record: TopicRecord, partitions: Iterable[int]) -> None:
-        """Give open logs their configs, computed once for logs with the same defaults."""
+        """Update the configs of open logs, computed once for logs with the same defaults."""
         configs: dict[int, LogConfig] = {}
         for partition in partitions:
             log = self._logs.get((record.name, partition))
@@ -246,27 +249,27 @@ class LogManager:
         return defaults.overridden(record.configs, is_known=True)
 
     def delete_topics(self, names: Sequence[str]) -> None:
-        """Take topics away with one write; `finish_deletions` has to follow.
+        """Delete topics with one write; all or none. Call `finish_deletions` afterwards.
 
-        UnknownPartitionError for an unknown topic, StorageError: no topic is deleted then.
+        Raises UnknownPartitionError for an unknown topic, StorageError.
         """
         for name in names:
             self._record(name)
         self.catalogue.begin_deletion(names)
 
     def finish_deletions(self) -> Iterator[None]:
-        """Move the directories of all deleted topics out of the way; `maintenance` removes them.
+        """Rename the directories of all deleted topics; `maintenance` removes the directories.
 
-        StorageError when that fails; the next deletion, start or topic of the name tries it again.
+        Raises StorageError; the next deletion, start or topic with the same name tries again.
         """
         for one in list(self.catalogue.deleting.values()):
             yield from self._finish_deletion(one)
 
     def _finish_deletion(self, record: TopicRecord) -> Iterator[None]:
-        """Move a topic's directories out of the way, then forget it."""
+        """Rename a deleted topic's directories, then remove the topic from the catalogue."""
         for partition in range(record.partition_count):
             if self.catalogue.deleting.get(record.name) is not record:
-                return  # finished between the steps, because the name was wanted again
+                return  # finished between the steps by a new topic with the same name
             try:
                 self._abandon(record, partition)
             except OSError as error:
@@ -304,16 +307,16 @@ class LogManager:
         return record
 
     def next_producer_ids(self, count: int) -> int:
-        """The first of `count` producer ids never given out before. Raises StorageError."""
+        """Reserve `count` unused producer ids; return the first one. Raises StorageError."""
         return self.catalogue.take_producer_ids(count)
 
     # --- logs -------------------------------------------------------------------------------------
 
     def log(self, name: str, partition: int) -> PartitionLog:
-        """Return a partition's log, opened when it is not open yet.
+        """Return a partition's log, opened if necessary.
 
-        UnknownPartitionError when there is none, StorageError when the disk fails and when the logs
-        are closed.
+        Raises UnknownPartitionError for an unknown partition, and StorageError when the disk fails
+        or after `close`.
         """
         log = self._logs.get((name, partition))
         if log is not None and not log.closed:
@@ -323,7 +326,7 @@ class LogManager:
         record = self._record(name)
         if not 0 <= partition < record.partition_count:
             raise UnknownPartitionError(f"there is no partition {partition} of topic {name}")
-        was_open = log is not None  # and met a disk error in the middle of something
+        was_open = log is not None  # and was closed by a disk error, perhaps within a write
         if log is not None and log.sync_failed:
             copy_unsynced(log)
         log = self._open_log(record, partition, self.clean_start and not was_open, now_ms=0)
@@ -331,17 +334,17 @@ class LogManager:
         return log
 
     def partitions(self) -> Iterator[TopicPartition]:
-        """All partitions of the topics that there are now."""
+        """Yield all partitions of the current topics."""
         for record in tuple(self.catalogue.topics.values()):
             for partition in range(record.partition_count):
                 yield record.name, partition
 
     def is_on_disk(self, name: str, partition: int) -> bool:
-        """Whether a partition was ever written to."""
+        """Return whether a partition was ever written to."""
         return self.disk.exists(self._directory(name, partition))
 
     def open_logs(self, *, own: bool = False) -> list[PartitionLog]:
-        """The logs that are open now; `own`: of the broker's own topics alone."""
+        """Return the open logs; with `own` only the logs of internal topics."""
         logs = self._own_logs if own else self._logs
         return [log for log in logs.values() if not log.closed]
 
@@ -373,7 +376,7 @@ class LogManager:
         return log
 
     def _check_directory(self, record: TopicRecord, directory: str) -> None:
-        """Make sure that the directory is the topic's own; set aside that of another."""
+        """Rename the directory if it belongs to another topic; add a missing topic id."""
         if not self.disk.exists(directory):
             return
         topic_id = read_partition_metadata(self.disk, directory)
@@ -391,17 +394,17 @@ class LogManager:
     # --- maintenance ------------------------------------------------------------------------------
 
     def use(self, flusher: LogFlusher) -> None:
-        """Have threads do long work; who appends sees to `flush.messages` from now on."""
+        """Run long work in the flusher's threads; appenders then handle `flush.messages`."""
         self.flusher = flusher
         self.files.worker = flusher
         self.files.flushes_in_thread = True
 
     def use_threads(self, is_on: bool) -> None:
-        """Have threads do long work if there are any, or do it on the spot for a while."""
+        """Run long work in threads if available, or inline if not `is_on`."""
         self.files.worker = self.flusher if is_on and self.flusher is not None else ON_THE_SPOT
 
     def remove_deleted(self) -> Iterator[None]:
-        """Remove the files of deleted topics, one at a time."""
+        """Delete the files of deleted topics, one per step."""
         while self._doomed:
             directory = self._doomed[-1]
             if self.disk.exists(directory):
@@ -409,10 +412,10 @@ class LogManager:
                     self.disk.unlink(f"{directory}/{name}")
                     yield
                 self.disk.rmdir(directory)
-            self._doomed.remove(directory)  # others may have come after it
+            self._doomed.remove(directory)  # others may have been added meanwhile
 
     def volume(self) -> tuple[str, int, int]:
-        """The path of the data directory; size of its volume and what is free, bytes or -1."""
+        """Return the data directory, and the total and free bytes of its volume (-1: unknown)."""
         try:
             total_bytes, usable_bytes = self.disk.space(self.path)
         except OSError:
@@ -420,7 +423,7 @@ class LogManager:
         return self.path, total_bytes, usable_bytes
 
     def compaction_steps(self) -> Iterator[None]:
-        """Compact the catalogue of topics if that is worth it; StorageError when the disk fails."""
+        """Compact the topic catalogue if mostly obsolete. Raises StorageError."""
         try:
             if self.catalogue.is_mostly_dead:
                 yield from self.catalogue.compaction_steps()
@@ -428,9 +431,9 @@ class LogManager:
             raise StorageError(f"the topics of {self.path} cannot be compacted: {error}") from error
 
     def checkpoint_steps(self) -> Iterator[None]:
-        """Write recovery points, log starts, high watermarks and cleaner offsets that changed.
+        """Write changed recovery points, log start offsets, high watermarks and cleaner offsets.
 
-        StorageError when the disk fails; a checkpoint that is behind costs time, never data.
+        Raises StorageError. Outdated checkpoints slow down recovery but lose no data.
         """
         for key, log in tuple(self._logs.items()):
             yield
@@ -455,7 +458,7 @@ class LogManager:
             raise StorageError(f"checkpoints of {self.path} cannot be written: {error}") from error
 
     def checkpoint_log_starts(self, keys: Iterable[TopicPartition]) -> Iterator[None]:
-        """Write the log starts of these partitions. StorageError."""
+        """Write the log start offsets of these partitions. Raises StorageError."""
         for key in keys:
             self._note_log_start(key)
             yield
@@ -473,9 +476,9 @@ class LogManager:
             self._log_starts.pop(key, None)
 
     def close(self) -> None:
-        """Close all logs and leave the mark of a clean stop; StorageError when that fails.
+        """Close all logs and write the marker of a clean stop. Raises StorageError.
 
-        A partition that cannot be closed keeps the mark away, so that the next start recovers.
+        If a log cannot be closed, no marker is written, and the next start recovers all logs.
         """
         self._is_closed = True
         failure: StorageError | None = None

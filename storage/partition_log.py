@@ -1,7 +1,7 @@
 """One partition's log: appended at its end, read from any offset (Kafka's UnifiedLog, one replica).
 
-`append_check` checks a batch of a client; a batch of the broker is appended as it is. With
-a single replica the high watermark is the log end. Errors are StorageErrors with an error code.
+`append_check` checks batches of clients; batches of the broker are appended unchanged. With a
+single replica the high watermark is the log end. Errors are StorageErrors with an error code.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from storage.transaction_index import AbortedTxn, aborted_between
 
 
 class AppendResult(NamedTuple):
-    """Where a batch went; `log_append_time_ms` is -1 with CreateTime."""
+    """The result of an append; `log_append_time_ms` is -1 with CreateTime."""
 
     base_offset: int
     log_append_time_ms: int
@@ -56,7 +56,7 @@ class AppendResult(NamedTuple):
 
 
 class PartitionLog:
-    """The log of one partition; nothing of it is on the disk before the first append."""
+    """The log of one partition. Its directory is created with the first append."""
 
     __slots__ = (
         "_bases",
@@ -85,7 +85,7 @@ class PartitionLog:
     )
 
     def __init__(self, loader: LogLoader, topic_id: bytes) -> None:
-        """Open the log as `loader` finds (and repairs) it; StorageError when the disk fails."""
+        """Open the log with `loader`, which repairs the files. Raises StorageError."""
         self.files = loader.files
         self.directory = loader.directory
         self.topic = loader.topic
@@ -106,13 +106,13 @@ class PartitionLog:
         self.leader_epochs = loaded.leader_epochs
         self.producers = loaded.producers
         self.recovery_reports: list[RecoveryReport] = loaded.reports
-        # A clean stop synced everything.
+        # After a clean stop all batches are synced.
         end = self.log_end_offset
         self.recovery_point = end if loader.clean else min(loader.recovery_point, end)
         self._snapshot_offsets = [loaded.snapshot_offset] if loaded.snapshot_offset >= 0 else []
         self.names_are_synced = self.is_on_disk and loader.clean
         self._torn = False
-        # Where the last batch, and the end of the last read, lie: (offset, segment, position).
+        # Positions of the last batch and of the end of the last read: (offset, segment, position).
         self._tail: tuple[int, Segment | None, int] = (-1, None, 0)
         self._hint: tuple[int, Segment | None, int] = (-1, None, 0)
 
@@ -120,22 +120,22 @@ class PartitionLog:
 
     @property
     def high_watermark(self) -> int:
-        """The offset up to which consumers read; the log end, with a single replica."""
+        """The offset up to which consumers can read: the log end, with a single replica."""
         return self.log_end_offset
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset up to which read_committed consumers read: the oldest open transaction."""
+        """The limit of read_committed consumers: the oldest open transaction or the log end."""
         first = self.producers.first_unstable_offset
         return self.log_end_offset if first is None else max(first, self.log_start_offset)
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of all segments' logs."""
+        """The size of all segments."""
         return sum(segment.size_bytes for segment in self.segments)
 
     def bytes_below(self, offset: int) -> int:
-        """The bytes of the batches that end below `offset`. Raises StorageError."""
+        """Return the size of the batches that end below `offset`. Raises StorageError."""
         if offset >= self.log_end_offset:
             return self.size_bytes
         number = max(bisect_right(self._bases, offset) - 1, 0)
@@ -162,7 +162,7 @@ class PartitionLog:
         return self.append_checked(batch, now_ms)
 
     def append_checked(self, batch: tuple[BatchHeader, bytes], now_ms: int) -> AppendResult:
-        """Append a checked batch, unless its producer sent it before. Raises StorageError."""
+        """Append a checked batch, or return a duplicate's earlier result. Raises StorageError."""
         if self.closed:
             raise self._gone()
         header, body = batch
@@ -173,10 +173,10 @@ class PartitionLog:
         return self._append(header, body, None, now_ms)
 
     def append_own(self, batch: EncodedBatch, now_ms: int) -> AppendResult:
-        """Append a batch that the broker built itself, or a marker of a transaction.
+        """Append a batch or a transaction marker that the broker built, without parsing.
 
-        It is written as it was built, and nothing of it is parsed. Raises MessageTooLargeError as
-        for clients, since what is above `max.message.bytes` not every consumer could fetch.
+        Raises StorageError; MessageTooLargeError above `max.message.bytes`, as for clients, because
+        some consumers could not fetch a larger batch.
         """
         if self.closed:
             raise self._gone()
@@ -188,7 +188,7 @@ class PartitionLog:
     def _append(
         self, header: BatchHeader, body: bytes, marker: EndMarker | None, now_ms: int
     ) -> AppendResult:
-        """Give a batch its offsets and leader epoch, and write it."""
+        """Assign offsets and leader epoch to a batch, and write the batch."""
         length, max_timestamp_ms = header.length, header.max_timestamp_ms
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
@@ -203,8 +203,8 @@ class PartitionLog:
         if header.producer_id >= 0:
             aborted = self.producers.append(header, last_offset, marker)
             if aborted is not None:
-                # The name of a new index file is synced with the next segment's: until then
-                # recovery reads this segment.
+                # The directory entry of a new index file is synced with the next segment; until
+                # then recovery verifies this segment.
                 segment.transaction_index.add(aborted)
         if self.flush_is_due and not self.files.flushes_in_thread:
             self.flush()
@@ -214,7 +214,7 @@ class PartitionLog:
     def _segment_for(
         self, size_bytes: int, last_offset: int, max_timestamp: int, now_ms: int
     ) -> Segment:
-        """Return the segment to append to, a new one when the active one is full or old enough."""
+        """Return the segment to append to, after rolling a full or old active segment."""
         config = self.config
         if not self.is_on_disk:
             self._create()
@@ -241,7 +241,7 @@ class PartitionLog:
         return self.segments[-1]
 
     def _write(self, segment: Segment, buffers: list[Buffer]) -> None:
-        """Write or leave no trace: what a failed write left is cut before the next one."""
+        """Write to a segment. The next write removes bytes that a failed write left."""
         try:
             if self._torn:
                 segment.undo_write(self.files.disk)
@@ -252,7 +252,7 @@ class PartitionLog:
             raise self.failed("written", error) from error
 
     def _create(self) -> None:
-        """Make the directory: partitions that were never written to cost nothing."""
+        """Create the directory, at the first append. Raises StorageError."""
         disk = self.files.disk
         try:
             disk.mkdir(self.directory)
@@ -265,18 +265,20 @@ class PartitionLog:
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch that is stamped on what is appended."""
+        """The leader epoch of appended batches."""
         return self.leader_epochs.current
 
     def begin_leader_epoch(self, leader_epoch: int) -> None:
-        """Mark what is appended from now on with a later leader epoch."""
+        """Begin a later leader epoch for appended batches. Raises OSError."""
         self.leader_epochs.begin(leader_epoch, self.log_end_offset)
         if self.is_on_disk:
             self.leader_epochs.save(self.files.disk, self.directory, self.log_end_offset)
 
     def end_offset_of_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """Return the largest epoch not above `leader_epoch` and where it ends (KIP-101); -1, -1
-        when there is none."""
+        """Return the largest epoch not above `leader_epoch`, and the end offset of that epoch.
+
+        Returns (-1, -1) if the epoch is unknown (KIP-101).
+        """
         return self.leader_epochs.end_offset(leader_epoch, self.log_end_offset)
 
     # --- read -------------------------------------------------------------------------------------
@@ -289,11 +291,11 @@ class PartitionLog:
         at_least_one: bool = True,
         up_to: int | None = None,
     ) -> bytes:
-        """Return whole batches from `offset` on, all below `up_to` (the log end when None).
+        """Return whole batches from `offset` on, all below `up_to` (None: the log end).
 
-        The first one has the offset asked for, or follows the gap that compaction left there. At
-        most `max_bytes`, except that `at_least_one` lets the first batch through whatever its
-        size. One segment's worth at most. OffsetOutOfRangeError outside of log start to log end.
+        The first batch contains `offset` or is the next one after a gap from compaction. The result
+        has at most `max_bytes`, unless `at_least_one` and the first batch is larger, and comes from
+        one segment. Raises OffsetOutOfRangeError outside of log start to log end; StorageError.
         """
         if self.closed:
             raise self._gone()
@@ -337,7 +339,7 @@ class PartitionLog:
         return b""
 
     def aborted_transactions(self, start: int, end: int) -> list[AbortedTxn]:
-        """Return the aborted transactions that records below `end` from `start` on can be of.
+        """Return the aborted transactions that may contain records from `start` to `end`.
 
         Raises StorageError.
         """
@@ -347,14 +349,14 @@ class PartitionLog:
             return aborted_between(indexes, start, end)
 
     def _position_of(self, segment: Segment, offset: int) -> int:
-        """Return where the batch with `offset` lies; mostly where the last read or append ended."""
+        """Return the position of the batch with `offset`; often known from the last operation."""
         for known_offset, known_segment, position in (self._hint, self._tail):
             if known_offset == offset and known_segment is segment:
                 return position
         return segment.position_of(offset)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        """Return the first record at or after `timestamp` (ms); None when all are older.
+        """Return the first record at or after `timestamp` (ms); None if all records are older.
 
         Raises StorageError, InvalidRecordError.
         """
@@ -362,7 +364,7 @@ class PartitionLog:
             return first_record_since(self.segments, timestamp, self.log_start_offset, self.config)
 
     def max_timestamp(self) -> TimestampedOffset | None:
-        """Return the first record with the log's largest timestamp (KIP-734); None when empty.
+        """Return the first record with the log's largest timestamp (KIP-734); None if empty.
 
         Raises StorageError, InvalidRecordError.
         """
@@ -381,7 +383,7 @@ class PartitionLog:
     # --- life -------------------------------------------------------------------------------------
 
     def roll(self, now_ms: int) -> None:
-        """Seal the active segment unless it is empty, and begin another. Raises StorageError."""
+        """Seal the active segment unless empty, and begin a new one. Raises StorageError."""
         active = self.segments[-1]
         if not active.size_bytes:
             return
@@ -402,7 +404,7 @@ class PartitionLog:
         self.names_are_synced = False
 
     def save_producer_snapshot(self) -> None:
-        """Write the producer state as of the log end; of older snapshots only one stays."""
+        """Write a snapshot of the producer state; keep only one older snapshot."""
         if self.log_end_offset in self._snapshot_offsets:
             return
         save_snapshot(self.files.disk, self.directory, self.log_end_offset, self.producers)
@@ -414,11 +416,11 @@ class PartitionLog:
 
     @property
     def flush_is_due(self) -> bool:
-        """Whether `flush.messages` wants a sync before the last append is answered."""
+        """Whether `flush.messages` requires a sync before the response to the last append."""
         return self.log_end_offset - self.recovery_point >= self.config.flush_messages
 
     def flush(self) -> None:
-        """Sync everything appended so far: it survives a power cut. Raises StorageError."""
+        """Sync all appended batches, to be safe from a power cut. Raises StorageError."""
         flush = Flush(self)
         try:
             flush.run()
@@ -427,7 +429,7 @@ class PartitionLog:
         flush.done()
 
     def truncate_to(self, offset: int) -> None:
-        """Drop every batch that ends at or after `offset`; it becomes the log end."""
+        """Remove every batch that ends at or after `offset`, which becomes the log end."""
         if offset >= self.log_end_offset:
             return
         disk = self.files.disk
@@ -449,13 +451,13 @@ class PartitionLog:
         replay_producers(self.producers, self.segments, self.log_start_offset)
 
     def replace_segments(self, first: int, count: int, segments: list[Segment]) -> None:
-        """Let others take the place of `count` segments from number `first` on (compaction)."""
+        """Replace `count` segments from number `first` on by `segments` (compaction)."""
         self.segments[first : first + count] = segments
         self._bases[first : first + count] = [segment.base_offset for segment in segments]
         self._forget_positions()
 
     def drop_first_segments(self, count: int) -> None:
-        """Delete the oldest segments from the disk, oldest first (retention)."""
+        """Delete the `count` oldest segments from disk, oldest first (retention)."""
         for _ in range(count):
             self.segments[0].delete(self.files.disk)
             del self.segments[0], self._bases[0]
@@ -481,19 +483,19 @@ class PartitionLog:
         self.abandon()
 
     def abandon(self) -> None:
-        """Let go of the files as they are (the topic is being deleted, or the disk is gone)."""
+        """Close the files without writing (the topic is being deleted, or the disk failed)."""
         self.closed = True
         for segment in self.segments:
             segment.close()
 
     def give_up(self, error: OSError) -> StorageError:
-        """Abandon the log after a failed sync; the error to answer (see `flush.copy_unsynced`)."""
+        """Abandon the log after a failed sync; return the error (see `flush.copy_unsynced`)."""
         self.sync_failed = True
         self.abandon()
         return self.failed("synced", error)
 
     def failed(self, deed: str, error: OSError) -> StorageError:
-        """Return the error to answer when the disk failed."""
+        """Return the error for the response after a disk failure."""
         return StorageError(f"{self.topic}-{self.partition} cannot be {deed}: {advice(error)}")
 
     def _gone(self) -> LogOfflineError:

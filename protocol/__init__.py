@@ -1,8 +1,8 @@
-"""Bytes <-> objects: Kafka's messages, record batches and log records. Pure: no I/O, no clock.
+"""Encodes and decodes Kafka's messages, record batches and log records, without I/O or a clock.
 
-Every message is declared once (`protocol.schema`, `protocol.apis`); the declaration yields a
-construct Struct per version, and from that Struct a generator writes the fast codec.
+Every message is declared once (`protocol.schema`, `protocol.apis`). Each version of a declaration
+becomes a construct Struct, from which a generator writes the fast codec.
 """
 
 REFERENCE_VERSION = "4.4.0"
-"""The release of Apache Kafka whose versions, fields, answers and defaults are ours."""
+"""The Apache Kafka release that defines the supported versions, fields, responses and defaults."""

@@ -1,8 +1,8 @@
-"""What consumers put into JoinGroup metadata and SyncGroup assignments (class ConsumerProtocol).
+"""The metadata in JoinGroup and the assignments in SyncGroup of consumers (ConsumerProtocol).
 
-An int16 version, then the fields. A version newer than ours is read as our newest: later versions
-only append fields. The group coordinator looks inside only to answer describes and to see which
-topics a group reads; assignments are made by the clients.
+The bytes are an int16 version and the fields. A version newer than ours is decoded as our newest,
+because later versions only append fields. The group coordinator decodes these bytes only to
+describe groups and to find the topics of a group; clients compute the assignments.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class TopicPartition(Message):
 
 
 class ConsumerProtocolSubscription(Message, versions=(0, 3)):
-    """What a member wants to read and owns now.
+    """The topics that a member subscribes to, and the partitions that it owns.
 
     Version 1 adds the owned partitions (KIP-429), 2 the generation they are from (KIP-792), 3 the
     rack (KIP-881).
@@ -39,29 +39,29 @@ class ConsumerProtocolSubscription(Message, versions=(0, 3)):
 
 
 class ConsumerProtocolAssignment(Message, versions=(0, 3)):
-    """The partitions a member got; the same at all versions."""
+    """The partitions assigned to a member; all versions have the same fields."""
 
     assigned_partitions: list[TopicPartition] = field(ARRAY(TopicPartition))
     user_data: bytes | None = field(BYTES, nullable_since=0, default=None)
 
 
 def decode_subscription(data: bytes) -> ConsumerProtocolSubscription:
-    """A subscription; ProtocolError when the bytes do not parse."""
+    """Decode a subscription. Raises ProtocolError if the bytes are malformed."""
     return _decode(ConsumerProtocolSubscription, data)
 
 
 def decode_assignment(data: bytes) -> ConsumerProtocolAssignment:
-    """An assignment; ProtocolError when the bytes do not parse."""
+    """Decode an assignment. Raises ProtocolError if the bytes are malformed."""
     return _decode(ConsumerProtocolAssignment, data)
 
 
 def encode_subscription(subscription: ConsumerProtocolSubscription, version: int = 3) -> bytes:
-    """The bytes of a subscription, the version in front."""
+    """Encode a subscription, after its version."""
     return _INT16.pack(version) + encoder(ConsumerProtocolSubscription, version)(subscription)
 
 
 def encode_assignment(assignment: ConsumerProtocolAssignment, version: int = 3) -> bytes:
-    """The bytes of an assignment, the version in front."""
+    """Encode an assignment, after its version."""
     return _INT16.pack(version) + encoder(ConsumerProtocolAssignment, version)(assignment)
 
 
@@ -73,9 +73,10 @@ def _decode(message_type: type[M], data: bytes) -> M:
 
 
 def version_of(data: bytes) -> int:
-    """The version to read these bytes with, and to answer in: ours at most. ProtocolError if none.
+    """Return the version in these bytes, or our newest version if that is lower.
 
-    Subscriptions and assignments have the same versions.
+    Subscriptions and assignments have the same versions. Raises ProtocolError if the version is
+    missing or negative.
     """
     if len(data) < 2:
         raise ProtocolError("no version")

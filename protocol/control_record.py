@@ -1,7 +1,7 @@
 """Control records: the markers that end transactions (KIP-98; Kafka's ControlRecordType).
 
-A control batch has one record. Its key is a version and a type, int16 each; the value of a
-transaction's marker is a version and the epoch of the transaction coordinator that wrote it.
+A control batch has one record. Its key has a version and a type, int16 each. The value of a
+transaction marker has a version and the epoch of the transaction coordinator.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _ABORT, _COMMIT = 0, 1
 
 
 class EndMarker(NamedTuple):
-    """The end of a transaction (Kafka's EndTransactionMarker); the epoch is -1 if it is missing."""
+    """A transaction marker (Kafka's EndTransactionMarker); a missing coordinator epoch is -1."""
 
     commits: bool
     coordinator_epoch: int
 
 
 class EndTransaction(NamedTuple):
-    """What a marker is to end (Kafka's TxnMarkerEntry)."""
+    """The transaction to end with a marker (Kafka's TxnMarkerEntry)."""
 
     producer_id: int
     producer_epoch: int
@@ -34,7 +34,7 @@ class EndTransaction(NamedTuple):
 
 
 def end_marker(key: bytes | None, value: bytes | None) -> EndMarker | None:
-    """A control record's key and value; None when its type is not that of a transaction's end."""
+    """Decode a control record; return None for types other than commit and abort."""
     if key is None or len(key) < 4:
         return None
     kind = int.from_bytes(key[2:4], "big", signed=True)
@@ -46,9 +46,9 @@ def end_marker(key: bytes | None, value: bytes | None) -> EndMarker | None:
 
 
 def end_marker_of(buffer: BatchBuffer, header: BatchHeader, origin: int = 0) -> EndMarker | None:
-    """The marker in a control batch; None when compaction has emptied it, or it holds another type.
+    """Return the marker in a control batch; None for another type or a batch without records.
 
-    `origin` as in `protocol.batch_header`. Raises ProtocolError when its record does not parse.
+    `origin` is used as in `protocol.batch_header`. Raises ProtocolError for a malformed record.
     """
     for _, _, _, _, key, value, _ in batch_records(buffer, header, origin):
         return end_marker(key, value)

@@ -1,8 +1,8 @@
-"""How an error of the log looks to a client of a coordinator.
+"""Translates errors of a coordinator's log into errors for clients of the coordinator.
 
-A client knows nothing of a coordinator's topic, so the errors of its log are translated into errors
-that make a client look for the coordinator again, wait, or give up. Source:
-CoordinatorOperationExceptionHelper, TransactionStateManager.appendTransactionToLog.
+Clients do not know the coordinator's topic. The translated errors make a client find the
+coordinator again, wait, or fail. Source: CoordinatorOperationExceptionHelper,
+TransactionStateManager.appendTransactionToLog.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _CLIENT_ERROR = {
 }
 
 TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
-"""Errors of a batch that its parts need not share."""
+"""Errors of a batch that may not occur if the batch is split."""
 
 
 def client_error(append_error: ErrorCode) -> ErrorCode:
-    """The error a client sees when the append failed with `append_error`."""
+    """Return the error for a client when an append failed with `append_error`."""
     return _CLIENT_ERROR.get(append_error, append_error)

@@ -1,4 +1,4 @@
-"""CRC-32C (Castagnoli) of record batches, by the kept C package, imported on first use."""
+"""CRC-32C (Castagnoli) of record batches, with a C package that is imported on first use."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ _checksum: Callable[[bytes], int] | None = None
 
 
 def crc32c(data: bytes | bytearray | memoryview) -> int:
-    """The checksum as an unsigned 32-bit number."""
+    """Return the checksum as an unsigned 32-bit number."""
     checksum = _checksum or _load()
-    # The C function takes bytes only; a slice of anything else is copied, once.
+    # The C function accepts bytes only; other buffers are copied.
     return checksum(data if type(data) is bytes else bytes(data))
 
 
 def _load() -> Callable[[bytes], int]:
-    # Kept in the module: an import statement costs more than the checksum of a small batch.
+    # Cached, because an import statement costs more than the checksum of a small batch.
     global _checksum
     import google_crc32c
 

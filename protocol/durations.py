@@ -1,4 +1,4 @@
-"""Durations in text, as Java reads them: ISO 8601 from days to seconds, such as P2DT0.5S."""
+"""Parses durations as Java does: ISO 8601 from days to seconds, such as P2DT0.5S."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DURATION = re.compile(
 
 
 def read_duration_ms(text: str) -> int | None:
-    """The milliseconds of a duration, as Java's Duration.parse reads it; None for what is none."""
+    """Parse a duration like Java's Duration.parse; return milliseconds, or None if invalid."""
     match = _DURATION.fullmatch(text)
     if match is None or match[3] in ("T", "t") or text.upper().lstrip("+-") == "P":
         return None

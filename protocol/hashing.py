@@ -8,7 +8,7 @@ _SEED = 0x9747_B28C
 
 
 def java_hash(text: str) -> int:
-    """`String.hashCode` of Java, a signed 32-bit number; it counts UTF-16 units, not characters."""
+    """Return Java's String.hashCode, a signed 32-bit number over UTF-16 units."""
     value = 0
     if text.isascii():
         for unit in text.encode("ascii"):
@@ -40,12 +40,12 @@ def java_bucket(key: str | int, table_size: int) -> int:
 
 
 def partition_for(group: str, partition_count: int) -> int:
-    """The partition of `__consumer_offsets` that holds a group (Kafka's Utils.abs)."""
+    """Return the partition of `__consumer_offsets` for a group (Kafka's Utils.abs)."""
     return (abs(java_hash(group)) & 0x7FFF_FFFF) % partition_count
 
 
 def murmur2(data: bytes) -> int:
-    """Kafka's Utils.murmur2 as a signed 32-bit number."""
+    """Return Kafka's Utils.murmur2 as a signed 32-bit number."""
     length = len(data)
     value = (_SEED ^ length) & _MASK_32
     end = length & ~3
@@ -66,5 +66,5 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
-    """The partition that Kafka's default partitioner gives a record with this key."""
+    """Return the partition of a key by Kafka's default partitioner."""
     return (murmur2(key) & 0x7FFF_FFFF) % partition_count

@@ -1,8 +1,7 @@
-"""Headers of requests and responses: the declarations, and the fast path by hand.
+"""Headers of requests and responses: declarations, and hand-written fast codecs.
 
-Every request passes here before its API is known, so decoding a header needs neither construct
-nor the generator. Version 1 of the request header is plain, version 2 ends in tagged fields; the
-client id keeps its int16 length in both.
+Every request header is decoded here, without construct or the generator. Version 1 of the request
+header is plain, version 2 ends with tagged fields; the client id has an int16 length in both.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _RESPONSE_FLEXIBLE = Struct(">iix")
 
 
 class RequestHeader(Message, versions=(1, 2), flexible_since=2):
-    """What precedes every request body. A null client id is legal."""
+    """The header before every request body. The client id may be null."""
 
     api_key: int = field(INT16)
     api_version: int = field(INT16)
@@ -31,7 +30,7 @@ class RequestHeader(Message, versions=(1, 2), flexible_since=2):
 
 
 class ResponseHeader(Message, versions=(0, 1), flexible_since=1):
-    """What precedes every response body: the request's correlation id."""
+    """The header before every response body, with the request's correlation id."""
 
     correlation_id: int = field(INT32)
 
@@ -39,10 +38,11 @@ class ResponseHeader(Message, versions=(0, 1), flexible_since=1):
 def decode_request_header(
     buffer: bytes | bytearray | memoryview, position: int = 0
 ) -> tuple[RequestHeader, int]:
-    """Read the header at `position`; returns it and the position of the body.
+    """Decode the header at `position`; return the header and the position of the body.
 
-    The header's version follows from API key and version. For a key that is not served the
-    header is read as version 1: the caller refuses it by its key. ProtocolError when too short.
+    API key and version determine the header version. For an unknown API key the header is decoded
+    as version 1, and the caller rejects the request. Raises ProtocolError if the bytes are too
+    short.
     """
     try:
         api_key, api_version, correlation_id, length = _FIXED.unpack_from(buffer, position)
@@ -73,7 +73,7 @@ def decode_request_header(
 
 
 def response_prefix(correlation_id: int, flexible: bool, body_size: int) -> bytes:
-    """Frame length and response header, to be sent right before a body of `body_size` bytes.
+    """Return frame length and response header, to send before a body of `body_size` bytes.
 
     `flexible` means response header version 1 (see `ApiSpec.response_header_version`).
     """

@@ -1,7 +1,7 @@
 """Messages as JSON, in the form of Kafka's own JSON converters.
 
-camelCase names; bytes and records as base64, uuids as base64url without padding. A field that the
-version does not carry is absent, and so is a tagged field that has its default.
+Names are in camelCase, bytes and records in base64, uuids in base64url without padding. Fields that
+the version does not have and tagged fields with their default are left out.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def camel_case(name: str) -> str:
 
 
 def uuid_to_text(uuid: bytes) -> str:
-    """16 bytes as Kafka prints a uuid: 22 characters of base64url."""
+    """Return a uuid (16 bytes) as Kafka prints it: 22 characters of base64url."""
     return urlsafe_b64encode(uuid).decode().rstrip("=")
 
 
 def uuid_from_text(text: str) -> bytes:
-    """The 16 bytes of a uuid; ValueError when the text is none."""
+    """Return the 16 bytes of a printed uuid. Raises ValueError for an invalid text."""
     uuid = urlsafe_b64decode(text + "==")
     if len(uuid) != 16:
         raise ValueError(f"{text!r} is no uuid")
@@ -34,7 +34,7 @@ def uuid_from_text(text: str) -> bytes:
 
 
 def to_json(message: Message, version: int) -> dict[str, Any]:
-    """What `json.dumps` takes: the fields of `message` that `version` carries."""
+    """Return the fields of `message` in `version` as a dict for `json.dumps`."""
     out = {}
     for field in message.FIELDS:
         if not field.in_version(version):
@@ -46,7 +46,7 @@ def to_json(message: Message, version: int) -> dict[str, Any]:
 
 
 def from_json(message_type: type[M], data: dict[str, Any]) -> M:
-    """The message that `data` shows; absent fields get their defaults."""
+    """Return the message with the fields in `data`; absent fields get their defaults."""
     values = {}
     for field in message_type.FIELDS:
         name = camel_case(field.name)

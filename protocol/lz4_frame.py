@@ -1,7 +1,7 @@
-"""Reading lz4 frames as Kafka does (Lz4BlockInputStream), which is stricter than the lz4 library.
+"""Decodes lz4 frames as Kafka does (Lz4BlockInputStream), which is stricter than the lz4 library.
 
-Kafka takes frames of version 1 with independent blocks, checks the checksums of the header and of
-the blocks but not that of the content, and leaves out whatever follows the first frame.
+Kafka accepts frames of version 1 with independent blocks. It verifies the checksums of header and
+blocks but not of the content, and ignores bytes after the first frame.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def frame_pieces(data: bytes) -> Iterator[bytes]:
 
 
 def _read_descriptor(data: bytes) -> tuple[int, int, int]:
-    """Return the flags, the largest size of a block, and where the first block begins."""
+    """Return the flags, the largest size of a block, and the position of the first block."""
     if len(data) < 7 or not data.startswith(_MAGIC):
         raise ProtocolError("no lz4 frame")
     flags, sizes = data[4], data[5]

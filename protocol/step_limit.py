@@ -6,14 +6,14 @@ import sys
 
 
 class TooLargeError(Exception):
-    """A payload exceeds a limit that the caller set: on its bytes, or on its parts."""
+    """A payload exceeds the caller's limit of bytes or parts."""
 
 
 class StepLimit:
-    """Counts the parts of a batch that are read one by one; without `most` there is no limit.
+    """Limits the parts of a batch that are read one by one to `most`; no limit by default.
 
-    Parts are gzip members, snappy chunks, lz4 blocks, zstd frames and record headers: a payload of
-    a megabyte may have hundreds of thousands of them, which decompress to nothing.
+    Parts are gzip members, snappy chunks, lz4 blocks, zstd frames and record headers. A payload of
+    a megabyte may have hundreds of thousands of empty parts.
     """
 
     def __init__(self, most: int = sys.maxsize) -> None:

@@ -1,7 +1,7 @@
 """Keys and values of `__transaction_state`, as Kafka writes and reads them (KIP-98, KIP-890).
 
-A key starts with its record type as int16 (0 is all there is), a value with its version; a null
-value is a tombstone.
+A key starts with its record type as int16 (always 0), a value with its version; a null value is a
+tombstone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from protocol.errors import ProtocolError
 from protocol.schema import ARRAY, INT8, INT16, INT32, INT64, STRING, Message, field
 
 VALUE_VERSION = 1
-"""What Kafka writes since transactions have tagged fields there (`transaction.version` 1)."""
+"""The version that Kafka writes since values have tagged fields (`transaction.version` 1)."""
 
 _INT16 = Struct(">h")
 
@@ -25,7 +25,7 @@ class TransactionLogKey(Message, versions=(0, 0)):
 
 
 class PartitionsSchema(Message):
-    """Partitions of one topic that take part."""
+    """Partitions of one topic in a transaction."""
 
     topic: str = field(STRING)
     partition_ids: list[int] = field(ARRAY(INT32))
@@ -54,18 +54,18 @@ class TransactionLogValue(Message, versions=(0, 1), flexible_since=1):
 
 
 def encode_transaction_key(transactional_id: str) -> bytes:
-    """The bytes of a key, its record type in front."""
+    """Encode a key, after its record type."""
     key = TransactionLogKey(transactional_id=transactional_id)
     return _INT16.pack(0) + encoder(TransactionLogKey, 0)(key)
 
 
 def encode_transaction_value(value: TransactionLogValue) -> bytes:
-    """The bytes of a value, its version in front."""
+    """Encode a value, after its version."""
     return _INT16.pack(VALUE_VERSION) + encoder(TransactionLogValue, VALUE_VERSION)(value)
 
 
 def decode_transaction_key(data: bytes) -> TransactionLogKey:
-    """The key message of a record; ProtocolError when the bytes are none."""
+    """Decode a key. Raises ProtocolError if the bytes are malformed."""
     record_type = leading_int16(data)
     if record_type != 0:
         raise ProtocolError(f"a transaction key of type {record_type}")
@@ -74,7 +74,7 @@ def decode_transaction_key(data: bytes) -> TransactionLogKey:
 
 
 def decode_transaction_value(data: bytes) -> tuple[TransactionLogValue, int]:
-    """The value message and its version; ProtocolError when the bytes do not parse."""
+    """Decode a value; return the message and its version. Raises ProtocolError if malformed."""
     version = leading_int16(data)
     value, _ = decoder(TransactionLogValue, version)(data, 2)
     return value, version

@@ -1,7 +1,7 @@
-"""Records of one layout: those of a commit of many partitions, where only numbers differ.
+"""Fast parsing of records with the same layout, as in a commit of many partitions.
 
-Such records are of one size, with their lengths at the same places. Comparing these places of all
-records at once, by slices with a stride, is many times faster than parsing each record.
+Such records have the same size, with length fields at the same positions. Comparing each position
+in all records at once, with strided slices, is much faster than parsing each record.
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ from protocol.raw_records import raw_keys
 from protocol.varint import decode_varint
 
 LEAST_RECORDS = 16
-"""With fewer, parsing each costs as little."""
+"""For fewer records, parsing each record is as fast."""
 
 _ONE_BYTE = 1 << 6
 _TWO_BYTES = 1 << 13
 """Offset deltas below these take one and two bytes."""
 
 _LOW_BYTES = bytes([(delta << 1) & 0x7F | 0x80 for delta in range(_ONE_BYTE)])
-"""The first byte of two-byte deltas; it repeats."""
+"""The first bytes of two-byte deltas, which repeat with a period of 64."""
 
 
 def uniform_keys(section: bytes, count: int) -> list[bytes] | None:
-    """The keys of `count` records of one layout, of offset deltas from 0 on; else None.
+    """Return the keys of `count` records with one layout and offset deltas from 0 on, or None.
 
-    Each key comes once, and no record is a tombstone. For bytes whose CRC is known to be right.
+    The result is None if a key occurs twice or a record is a tombstone. The CRC of the bytes must
+    have been verified.
     """
     if not LEAST_RECORDS <= count <= _TWO_BYTES:
         return None
@@ -38,7 +39,7 @@ def uniform_keys(section: bytes, count: int) -> list[bytes] | None:
 
 
 def _add_run(section: bytes, start: int, delta: int, count: int, keys: list[bytes]) -> int:
-    """Add the keys of records whose deltas take equally many bytes; 0, or where they end."""
+    """Add the keys of records whose deltas have the same size; return the end position, or 0."""
     try:
         _, first_end, _, _, key, has_value = next(raw_keys(section[start:], 1))
     except ProtocolError:
@@ -67,7 +68,7 @@ def _add_run(section: bytes, start: int, delta: int, count: int, keys: list[byte
 
 
 def _are_deltas(section: bytes, place: int, end: int, stride: int, first: int, count: int) -> bool:
-    """Whether the offset deltas at `place` and every `stride` count up from `first`."""
+    """Return whether the offset deltas at `place` and every `stride` count up from `first`."""
     if first < _ONE_BYTE:
         return section[place:end:stride] == bytes(range(first * 2, (first + count) * 2, 2))
     low = (_LOW_BYTES * (count // _ONE_BYTE + 1))[:count]  # `first` is a multiple of 64

@@ -1,8 +1,9 @@
 """Variable-length integers: unsigned (lengths, tags) and zigzag (inside record batches).
 
-Seven bits per byte, lowest first. As in Kafka's ByteUtils a 32-bit number takes at most five
+Each byte has seven bits, lowest first. As in Kafka's ByteUtils, a 32-bit number has at most five
 bytes and a 64-bit number at most ten, and bits beyond the width are dropped. Decoders return
-(value, next position); they raise IndexError past the end and ProtocolError when too long.
+(value, next position). They raise IndexError at the end of the buffer, and ProtocolError for a
+number with too many bytes.
 """
 
 from __future__ import annotations
@@ -12,21 +13,21 @@ from protocol.errors import ProtocolError
 _MASK_32 = 0xFFFF_FFFF
 _MASK_64 = 0xFFFF_FFFF_FFFF_FFFF
 
-# Lengths below 128 are by far the most frequent: one ready-made byte each.
+# Lengths below 128 are the most frequent, so their bytes are precomputed.
 ONE_BYTE = tuple(bytes((value,)) for value in range(128))
 SMALL_VARINTS = ONE_BYTE[::2]
-"""0 to 63 as zigzag, for loops in which a call of `encode_varint` would be most of the cost."""
+"""Zigzag encodings of 0 to 63, for loops where a call of `encode_varint` is too slow."""
 
 
 MAX_TAGGED_FIELDS = 100
-"""More in one place are refused: no version of Kafka has so many, and skipping millions of them
-would take long. Kafka itself has no limit."""
+"""Limit of tagged fields in one place, to bound the time for skipping them. Kafka has no limit, but
+also no message with so many fields."""
 
 
 def decode_unsigned_varint(
     buffer: bytes | bytearray | memoryview, position: int
 ) -> tuple[int, int]:
-    """An unsigned 32-bit number of one to five bytes."""
+    """Decode an unsigned 32-bit number of one to five bytes."""
     byte = buffer[position]
     if byte < 128:
         return byte, position + 1
@@ -36,7 +37,7 @@ def decode_unsigned_varint(
 def unsigned_varint_tail(
     buffer: bytes | bytearray | memoryview, position: int, first: int
 ) -> tuple[int, int]:
-    """The rest of an unsigned varint whose first byte, 128 or more, has been read.
+    """Decode the rest of an unsigned varint after its first byte, which is 128 or more.
 
     Raises ProtocolError for more than five bytes.
     """
@@ -51,9 +52,9 @@ def unsigned_varint_tail(
 
 
 def skip_tagged_fields(buffer: bytes | bytearray | memoryview, position: int) -> int:
-    """Step over tagged fields none of which is known; returns the position after them.
+    """Skip unknown tagged fields; return the position after the fields.
 
-    Count, then tag, size and bytes of each (KIP-482), in any order. Raises ProtocolError.
+    The format is a count, then tag, size and bytes of each field (KIP-482). Raises ProtocolError.
     """
     count, position = decode_unsigned_varint(buffer, position)
     if count > MAX_TAGGED_FIELDS:
@@ -68,7 +69,7 @@ def skip_tagged_fields(buffer: bytes | bytearray | memoryview, position: int) ->
 
 
 def encode_unsigned_varint(value: int) -> bytes:
-    """`value` (0 to 2**32 - 1) in one to five bytes."""
+    """Encode `value` (0 to 2**32 - 1) in one to five bytes."""
     if value < 128:
         return ONE_BYTE[value]
     if value < 16384:
@@ -82,7 +83,7 @@ def encode_unsigned_varint(value: int) -> bytes:
 
 
 def decode_varint(buffer: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
-    """A signed 32-bit zigzag number of one to five bytes."""
+    """Decode a signed 32-bit zigzag number of one to five bytes."""
     byte = buffer[position]
     position += 1
     if byte > 127:
@@ -91,7 +92,7 @@ def decode_varint(buffer: bytes | bytearray | memoryview, position: int) -> tupl
 
 
 def decode_varlong(buffer: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
-    """A signed 64-bit zigzag number of one to ten bytes. Raises ProtocolError for more."""
+    """Decode a signed 64-bit zigzag number of one to ten bytes. Raises ProtocolError for more."""
     value = 0
     shift = 0
     while shift < 70:
@@ -106,6 +107,6 @@ def decode_varlong(buffer: bytes | bytearray | memoryview, position: int) -> tup
 
 
 def encode_varint(value: int) -> bytes:
-    """A signed number, 32 or 64 bits wide, as zigzag."""
+    """Encode a signed 32-bit or 64-bit number as zigzag."""
     zigzag = value << 1 if value >= 0 else (-value << 1) - 1
     return ONE_BYTE[zigzag] if zigzag < 128 else encode_unsigned_varint(zigzag)

@@ -194,10 +194,7 @@ class LogManager:
         return record
 
     def create_topics(self, records: Sequence[TopicRecord]) -> None:
-        """Add topics with one write; all or none.
-
-        Raises TopicExistsError, TopicConfigError, StorageError.
-        """
+        """Add all topics or none. Raises TopicExistsError, TopicConfigError, StorageError."""
         for record in records:
             if record.name in self.catalogue.topics:
                 raise TopicExistsError(f"Topic '{record.name}' already exists.")

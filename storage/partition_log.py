@@ -275,10 +275,7 @@ class PartitionLog:
             self.leader_epochs.save(self.files.disk, self.directory, self.log_end_offset)
 
     def end_offset_of_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """Return the largest epoch not above `leader_epoch`, and the end offset of that epoch.
-
-        Returns (-1, -1) if the epoch is unknown (KIP-101).
-        """
+        """Return the largest epoch up to `leader_epoch` and its end offset (KIP-101), or -1, -1."""
         return self.leader_epochs.end_offset(leader_epoch, self.log_end_offset)
 
     # --- read -------------------------------------------------------------------------------------

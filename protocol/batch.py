@@ -87,9 +87,9 @@ class Record:
 
 
 def iterate_records(buffer: BatchBuffer, header: BatchHeader, origin: int = 0) -> Iterator[Record]:
-    """The records of one batch of any format, decompressed.
+    """Yield the records of one batch of any format, decompressed.
 
-    `origin` as in `protocol.batch_header`. Raises ProtocolError when they do not parse.
+    `origin` is used as in `protocol.batch_header`. Raises ProtocolError for malformed records.
     """
     if header.magic < 2:
         # Imported here: few logs have such batches.
@@ -155,11 +155,11 @@ def _read_nullable_bytes(data: Data, position: int, end: int) -> tuple[Data | No
 
 
 class EncodedBatch(NamedTuple):
-    """A batch ready to be appended to a log, which gives it base offset and leader epoch.
+    """A batch ready to append to a log, which sets base offset and leader epoch.
 
-    `body` is what the CRC covers. `marker` is what the record of a control batch says. Batches with
-    the same object as `key_set` have the same keys, each once, and no tombstone. The header's
-    position is 0.
+    `body` has the bytes that the CRC covers. `marker` is the transaction marker in a control batch.
+    Batches with the same `key_set` object have the same keys, each once, and no tombstones. The
+    header's position is 0.
     """
 
     header: BatchHeader
@@ -168,7 +168,7 @@ class EncodedBatch(NamedTuple):
     key_set: object | None = None
 
     def to_bytes(self) -> bytes:
-        """The whole batch, with the base offset and leader epoch of its header."""
+        """Return the whole batch, with the base offset and leader epoch of its header."""
         header = self.header
         return (
             BEFORE_CRC.pack(header.base_offset, header.length, header.leader_epoch, 2, header.crc)
@@ -251,7 +251,7 @@ def batch_of_section(
     transactional: bool = False,
     key_set: object | None = None,
 ) -> EncodedBatch:
-    """One batch of records that are encoded, of one timestamp, with deltas from 0 on."""
+    """Build a batch of encoded records with one timestamp and offset deltas from 0 on."""
     header, body, *_ = _encoded(
         0,
         -1,
@@ -271,7 +271,7 @@ def batch_of_section(
 
 
 def end_transaction_batch(end: EndTransaction, timestamp_ms: int) -> EncodedBatch:
-    """The control batch with the marker of a transaction's end."""
+    """Build the control batch with a transaction marker."""
     key = (0).to_bytes(2, "big") + int(end.commits).to_bytes(2, "big")
     value = (0).to_bytes(2, "big") + end.coordinator_epoch.to_bytes(4, "big", signed=True)
     batch = build_batch(

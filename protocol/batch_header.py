@@ -1,12 +1,12 @@
 """The header of a record batch, and the walk from batch to batch (Kafka's DefaultRecordBatch).
 
-Format 2 (KIP-98) is read and written. Of the formats 0 and 1 from before Kafka 0.11 the entries,
-a message or a compressed wrapper of messages, are batches too, for old log files and the tools.
+Format 2 (KIP-98) is read and written. Entries of formats 0 and 1 from before Kafka 0.11 (a message
+or a compressed wrapper of messages) are also treated as batches, for old log files and tools.
 
-Every reader walks with `iterate_batches`: a buffer, a part of a file. It looks at the first 61
-bytes of each batch and never at its records, so only the headers need to be in the buffer.
-Functions take the header and the buffer that it was read from; `origin` is the position in the
-file at which the buffer begins, 0 when positions are counted in the buffer.
+All readers use `iterate_batches` to walk over a buffer, which may be a part of a file. The walk
+reads only the 61-byte header of each batch, so only headers must be in the buffer. Functions take a
+header and its buffer; `origin` is the position of the buffer in the file, 0 if positions are
+relative to the buffer.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from mmap import mmap
 
     BatchBuffer = bytes | bytearray | memoryview | mmap
-    """What batches are read from, in memory or mapped from a file."""
+    """A buffer with batches, in memory or mapped from a file."""
 
 _HEADER = Struct(">qiibIhiqqqhii")
 BEFORE_CRC = Struct(">qiibI")
-"""The part of the header that the log fills in, up to the CRC, which does not cover it."""
+"""The header up to the CRC, which the log writes and the CRC does not cover."""
 AFTER_CRC = Struct(">hiqqqhii")
 """The rest of the header, which the CRC covers: attributes to record count."""
 
 HEADER_BYTES = _HEADER.size
 LOG_OVERHEAD_BYTES = 12
-"""Base offset and length, which the length does not count."""
+"""The size of base offset and length, which is not included in the length."""
 
 # Where fields lie in a batch. For what reads a single field (a Produce request before it reaches
 # the log) or one field of many batches at once (the pipeline, with numpy).
 MAGIC_POSITION = 16
 CRC_START = 21
-"""The CRC covers everything from here, the attributes, on."""
+"""The CRC covers all bytes from this position (the attributes) on."""
 FLAGS_POSITION = 22
 """The low byte of the attributes, with all of the bits below."""
 BASE_TIMESTAMP_POSITION = 27
@@ -55,7 +55,7 @@ LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
-"""Bits of the attributes; the last one says that the base timestamp is a horizon (KIP-534)."""
+"""Bits of the attributes. DELETE_HORIZON: the base timestamp is a delete horizon (KIP-534)."""
 
 NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
@@ -96,7 +96,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """The whole batch in bytes."""
+        """The size of the whole batch."""
         return self.length + LOG_OVERHEAD_BYTES
 
     @property
@@ -106,7 +106,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record, also when compaction has removed it."""
+        """The offset of the last record, even if compaction has removed the record."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -121,7 +121,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def compression(self) -> Compression:
-        """The codec of the records. Raises ProtocolError for one that the format does not have."""
+        """The codec of the records. Raises ProtocolError for an unknown codec."""
         codec = self.attributes & COMPRESSION_MASK
         if codec > Compression.ZSTD or (codec == Compression.ZSTD and self.magic < 2):
             raise ProtocolError(f"unknown compression {codec} in a batch of magic {self.magic}")
@@ -129,7 +129,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def log_append_time(self) -> bool:
-        """Whether all records carry the time of the append, `max_timestamp_ms`."""
+        """Whether the timestamp of all records is the append time, `max_timestamp_ms`."""
         return bool(self.attributes & LOG_APPEND_TIME)
 
     @property
@@ -139,34 +139,34 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Whether the records are markers of transactions, not data."""
+        """Whether the records are control records, such as transaction markers."""
         return bool(self.attributes & CONTROL)
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When the cleaner may drop this batch's tombstones (KIP-534); None when not yet set."""
+        """The time from which tombstones can be removed (KIP-534); None if not set."""
         return self.base_timestamp_ms if self.attributes & DELETE_HORIZON else None
 
 
 def add_to_sequence(sequence: int, increment: int) -> int:
-    """Sequence numbers are int32 and wrap to 0 (Kafka's DefaultRecordBatch.incrementSequence).
+    """Return a sequence number plus `increment`, wrapping from int32 to 0.
 
-    Batches without a sequence, as transactional commits of offsets have none, stay without.
+    NO_SEQUENCE stays unchanged. Source: Kafka's DefaultRecordBatch.incrementSequence.
     """
     return sequence if sequence == NO_SEQUENCE else (sequence + increment) & 0x7FFF_FFFF
 
 
 HeaderFields = tuple[int, ...]
-"""What a BatchHeader has, in its order."""
+"""The fields of a BatchHeader, in order."""
 
-# Makes a header of its fields by tuple's constructor: that of the class costs twice as much.
+# Creates a header with tuple's constructor, which takes half the time of the class's.
 _named: Callable[[HeaderFields], BatchHeader] = partial(tuple.__new__, BatchHeader)
 
 
 def unpack_header(buffer: BatchBuffer, at: int = 0) -> BatchHeader:
-    """The 61 bytes at `at` as a header of format 2, whatever they are; nothing is checked.
+    """Unpack the 61 bytes at `at` as a header of format 2, without checks.
 
-    For a caller with errors of its own for each field, which looks at `magic` first.
+    Callers must check `magic` first, and then the other fields.
     """
     fields: HeaderFields = _HEADER.unpack_from(buffer, at)
     fields += (at,)
@@ -174,9 +174,9 @@ def unpack_header(buffer: BatchBuffer, at: int = 0) -> BatchHeader:
 
 
 def read_header(buffer: BatchBuffer, position: int = 0) -> BatchHeader:
-    """The header of the batch at `position`, which has to be there as a whole.
+    """Return the header of the batch at `position`, which must be complete.
 
-    Raises ProtocolError for a cut batch, and where `iterate_batches` does.
+    Raises ProtocolError for an incomplete batch, and as `iterate_batches` does.
     """
     for header in iterate_batches(buffer, position):
         return header
@@ -186,11 +186,11 @@ def read_header(buffer: BatchBuffer, position: int = 0) -> BatchHeader:
 def iterate_batches(
     buffer: BatchBuffer, position: int = 0, *, origin: int = 0, end: int | None = None
 ) -> Iterator[BatchHeader]:
-    """The batches from `position` on, of any format.
+    """Yield the headers of batches of any format from `position` on.
 
-    Ends where a batch reaches beyond `end` (of the file; None is the end of the buffer) or where
-    the buffer ends inside a header, as Kafka's clients do with the cut batch that ends a fetch.
-    Raises ProtocolError at bytes that cannot be a batch. CRCs are not checked.
+    The walk ends at a batch that exceeds `end` (a file position; None: the end of the buffer) and
+    at an incomplete header, like Kafka's clients at the end of fetched data. Raises ProtocolError
+    for bytes that cannot be a batch. CRCs are not verified.
     """
     return map(_named, iterate_header_fields(buffer, position, origin=origin, end=end))
 
@@ -198,10 +198,9 @@ def iterate_batches(
 def iterate_header_fields(
     buffer: BatchBuffer, position: int = 0, *, origin: int = 0, end: int | None = None
 ) -> Iterator[HeaderFields]:
-    """The walk of `iterate_batches` as plain tuples, for the loading of the offsets log.
+    """Like `iterate_batches`, but yield plain tuples, for loading the offsets log.
 
-    Its batches may hold one record each, and a tuple that is taken apart at once saves a quarter
-    of what such a batch costs.
+    Tuples save a quarter of the time for batches with one record, which are common there.
     """
     limit = len(buffer) if end is None else end - origin
     size = min(len(buffer), limit)
@@ -225,7 +224,7 @@ def iterate_header_fields(
 
 
 def _other_header(buffer: BatchBuffer, at: int, size: int, origin: int) -> BatchHeader | None:
-    """The header of an entry of format 0 or 1; None when it is cut, as one of format 2 is here."""
+    """Return the header of an entry of format 0 or 1; None if incomplete, as for format 2."""
     left = size - at
     if left <= MAGIC_POSITION:
         return None
@@ -261,7 +260,7 @@ def _other_header(buffer: BatchBuffer, at: int, size: int, origin: int) -> Batch
 
 
 def crc_mismatch(buffer: BatchBuffer, header: BatchHeader, origin: int = 0) -> str | None:
-    """How the CRC differs from the bytes that it covers; None when it is right."""
+    """Return a description of a CRC mismatch; None if the CRC matches."""
     at = header.position - origin
     end = at + header.length + LOG_OVERHEAD_BYTES
     if header.magic == 2:
@@ -272,5 +271,5 @@ def crc_mismatch(buffer: BatchBuffer, header: BatchHeader, origin: int = 0) -> s
 
 
 def crc_is_valid(buffer: BatchBuffer, header: BatchHeader, origin: int = 0) -> bool:
-    """Whether the batch is as it was written; base offset and leader epoch do not count."""
+    """Return whether the CRC matches. The base offset and leader epoch are not covered by it."""
     return crc_mismatch(buffer, header, origin) is None

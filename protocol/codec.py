@@ -1,4 +1,4 @@
-"""The wire path: a decoder and an encoder per message and version, compiled when first asked for.
+"""Decoders and encoders per message and version, compiled on first use.
 
     decode = decoder(JoinGroupRequest, 9)
     request, position = decode(frame, body_position)
@@ -22,22 +22,22 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Decoder(Protocol[M_co]):
-    """Reads one message at `position`; bytes after it are left alone.
+    """Decodes one message at `position`, ignoring bytes after the message.
 
-    Returns the message and the position after it; ProtocolError when the bytes do not parse.
-    Records in the message are memoryviews of `buffer`.
+    Raises ProtocolError if the bytes are malformed. Records in the message are memoryviews of
+    `buffer`.
     """
 
     def __call__(self, buffer: Buffer, position: int = 0) -> tuple[M_co, int]:
-        """The message and the position after it."""
+        """Return the message and the position after the message."""
         ...
 
 
 class Encoder(Protocol[M_contra]):
-    """The bytes of one message. Fields that the version does not carry are left out."""
+    """Encodes one message, without the fields that the version does not have."""
 
     def __call__(self, message: M_contra) -> bytes:
-        """The bytes of `message`."""
+        """Return the bytes of `message`."""
         ...
 
 
@@ -47,7 +47,7 @@ class StepDecoder(Protocol[M_co]):
     def __call__(
         self, buffer: Buffer, position: int = 0
     ) -> Generator[None, None, tuple[M_co, int]]:
-        """Steps that return the message and the position after it."""
+        """Return steps whose result is the message and the position after the message."""
         ...
 
 
@@ -55,15 +55,15 @@ class StepEncoder(Protocol[M_contra]):
     """An encoder for large messages: a generator that yields between steps of its work."""
 
     def __call__(self, message: M_contra) -> Generator[None, None, bytes | bytearray]:
-        """Steps that return the bytes of `message`."""
+        """Return steps whose result is the bytes of `message`."""
         ...
 
 
 class PartsEncoder(Protocol[M_contra]):
-    """An encoder that copies no records: the bytes of one message in parts, many of them small."""
+    """An encoder that does not copy records: it returns the bytes of a message in parts."""
 
     def __call__(self, message: M_contra) -> list[bytes]:
-        """The parts, to be sent one after the other."""
+        """Return the parts, to be sent in order."""
         ...
 
 
@@ -71,7 +71,7 @@ class StepPartsEncoder(Protocol[M_contra]):
     """A `PartsEncoder` for large messages."""
 
     def __call__(self, message: M_contra) -> Generator[None, None, list[bytes]]:
-        """Steps that return the parts."""
+        """Return steps whose result is the parts."""
         ...
 
 
@@ -79,37 +79,37 @@ _functions: dict[tuple[type[Message], int, str], Any] = {}
 
 
 def decoder(message_type: type[M], version: int) -> Decoder[M]:
-    """The decoder of a message at a version; ProtocolError when the version does not exist."""
+    """Return the decoder of a message version. Raises ProtocolError for an unknown version."""
     decode: Decoder[M] = _function(message_type, version, "decoder")
     return decode
 
 
 def encoder(message_type: type[M], version: int) -> Encoder[M]:
-    """The encoder of a message at a version; ProtocolError when the version does not exist."""
+    """Return the encoder of a message version. Raises ProtocolError for an unknown version."""
     encode: Encoder[M] = _function(message_type, version, "encoder")
     return encode
 
 
 def step_decoder(message_type: type[M], version: int) -> StepDecoder[M]:
-    """`decoder`, in steps."""
+    """Like `decoder`, in steps."""
     decode: StepDecoder[M] = _function(message_type, version, "step decoder")
     return decode
 
 
 def step_encoder(message_type: type[M], version: int) -> StepEncoder[M]:
-    """`encoder`, in steps."""
+    """Like `encoder`, in steps."""
     encode: StepEncoder[M] = _function(message_type, version, "step encoder")
     return encode
 
 
 def parts_encoder(message_type: type[M], version: int) -> PartsEncoder[M]:
-    """`encoder`, for a message with records."""
+    """Like `encoder`, for a message with records, returning parts."""
     encode: PartsEncoder[M] = _function(message_type, version, "parts encoder")
     return encode
 
 
 def step_parts_encoder(message_type: type[M], version: int) -> StepPartsEncoder[M]:
-    """`parts_encoder`, in steps."""
+    """Like `parts_encoder`, in steps."""
     encode: StepPartsEncoder[M] = _function(message_type, version, "step parts encoder")
     return encode
 
@@ -131,9 +131,9 @@ def _function(message_type: type[Message], version: int, kind: str) -> Any:
 
 
 def leading_int16(data: bytes) -> int:
-    """The record type that a key of an internal topic starts with, or the version of a value.
+    """Return the record type of an internal topic's key, or the version of a value.
 
-    ProtocolError when the bytes end before.
+    Raises ProtocolError if the bytes are too short.
     """
     if len(data) < 2:
         raise ProtocolError(f"{len(data)} bytes where a record type or version is due")

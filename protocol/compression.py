@@ -1,8 +1,8 @@
-"""The compressions of record batches: gzip by zlib, snappy, lz4 and zstd by cramjam.
+"""Compression of record batches: gzip with zlib; snappy, lz4 and zstd with cramjam.
 
-The frames are those of Kafka's Java clients: snappy in xerial's chunks (raw snappy is read too),
-lz4 frames of independent blocks, because Kafka's reader takes no other. gzip and snappy bound
-their size before it is allocated; lz4 cannot grow more than 255-fold.
+Frames are in the formats of Kafka's Java clients: snappy in xerial's chunks (raw snappy is also
+read), lz4 with independent blocks, the only kind that Kafka reads. The decompressed size of gzip
+and snappy is checked before allocation; lz4 expands at most 255-fold.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Kafka's error codes (class Errors) and the exception for bytes that do not parse.
+"""Kafka's error codes (class Errors) and the exception for malformed bytes.
 
-An error that a client can cause is a value of `ErrorCode`, never an exception. The texts go over
-the wire in error_message fields, so they are Kafka's to the letter; they live in
-`protocol.error_messages` and are imported when the first one is needed.
+Errors in responses are values of `ErrorCode`, not exceptions. Their texts are sent in error_message
+fields, so they equal Kafka's; `protocol.error_messages` has the texts and is imported on first use.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from enum import IntEnum
 
 
 class ProtocolError(Exception):
-    """Bytes that are no message, or a version that does not exist. Ends the connection."""
+    """Malformed bytes, or an unknown version."""
 
 
 class ErrorCode(IntEnum):

@@ -1,9 +1,9 @@
-"""The records of the formats 0 and 1, from before Kafka 0.11: read only, for old logs and tools.
+"""Decodes records of formats 0 and 1, from before Kafka 0.11, for old logs and tools.
 
-An entry is offset, size, CRC-32 of the rest, magic, attributes, in format 1 a timestamp, key and
-value; `protocol.batch_header` reads up to the timestamp. The value of a compressed entry is itself
-a list of entries: format 0 keeps absolute offsets there, format 1 offsets relative to the first
-one, and the entry around them has the offset of the last one.
+An entry has offset, size, CRC-32 of the rest, magic, attributes, in format 1 a timestamp, key and
+value; `protocol.batch_header` reads the fields up to the timestamp. The value of a compressed entry
+is a list of entries, with absolute offsets in format 0 and relative offsets in format 1. The outer
+entry has the offset of the last inner one.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def legacy_records(
     decompressor: Decompressor = decompress,
     most_entries: int = _NO_LIMIT,
 ) -> Iterator[LegacyRecord]:
-    """The record of an entry of format 0 or 1, or the records in its compressed value.
+    """Yield the record of an entry of format 0 or 1, or the records in its compressed value.
 
-    `origin` as in `protocol.batch_header`. Raises ProtocolError when they do not parse, and
+    `origin` is used as in `protocol.batch_header`. Raises ProtocolError for malformed records, and
     TooLargeError, before the first record, for more than `most_entries` in a compressed value.
     """
     at = header.position - origin
@@ -71,7 +71,7 @@ def legacy_records(
 
 
 def _key_and_value(entry: BatchBuffer, magic: int) -> tuple[bytes | None, bytes | None]:
-    """Key and value, each after its int32 length."""
+    """Return key and value, each stored after its int32 length. Raises ProtocolError."""
     fields: list[bytes | None] = []
     position = _KEY_POSITION[magic]
     for _ in range(2):
@@ -90,7 +90,7 @@ def _key_and_value(entry: BatchBuffer, magic: int) -> tuple[bytes | None, bytes 
 
 
 def _repair_lz4_header(frame: bytes) -> bytes:
-    """Old clients took the frame's header checksum over its magic too; put in the right one."""
+    """Correct the header checksum of an lz4 frame, in which old clients included the magic."""
     if len(frame) < 7 or not frame.startswith(_LZ4_MAGIC):
         raise ProtocolError("no lz4 frame")
     position = 6 + (8 if frame[4] & 0x08 else 0)

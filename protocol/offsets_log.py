@@ -1,9 +1,9 @@
 """Keys and values of `__consumer_offsets`, as Kafka writes and reads them.
 
 A key starts with its record type as int16, a value with its version; a null value is a tombstone.
-Here are the classic groups; the records of other kinds of groups are in modules of their own, which
-are imported when their first record comes. Types that are not known come back as `UnknownKey`, so
-that a log with them can still be read.
+This module has the records of classic groups. Records of other groups are in separate modules,
+which are imported with their first record. Keys of unknown types are decoded as `UnknownKey`, so
+that a log with such keys can be read.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ _types_of_keys: dict[type[Message], int] = {
 
 
 def decode_key(data: bytes) -> Message | UnknownKey:
-    """The key message of a record; ProtocolError when the bytes do not parse."""
+    """Decode the key of a record. Raises ProtocolError if the bytes are malformed."""
     record_type = leading_int16(data)
     types = record_types(record_type)
     if types is None:
@@ -141,9 +141,9 @@ def decode_key(data: bytes) -> Message | UnknownKey:
 
 
 def decode_value(key: Message | UnknownKey, data: bytes | None) -> Message | None:
-    """The value that belongs to `key`, None for a tombstone and for an UnknownKey.
+    """Decode the value of `key`; return None for a tombstone and for an UnknownKey.
 
-    ProtocolError when the bytes do not parse or the version is not known.
+    Raises ProtocolError if the bytes are malformed or the version is unknown.
     """
     if data is None or isinstance(key, UnknownKey):
         return None
@@ -159,7 +159,7 @@ _value_encoders: dict[tuple[type[Message], int], tuple[bytes, _Encode]] = {}
 
 
 def encode_key(key: Message) -> bytes:
-    """The bytes of a key message, its record type in front."""
+    """Encode a key, after its record type."""
     entry = _key_encoders.get(type(key))
     if entry is None:
         entry = _INT16.pack(type_of_key(key)), encoder(type(key), 0)
@@ -169,7 +169,7 @@ def encode_key(key: Message) -> bytes:
 
 
 def encode_value(value: Message, version: int) -> bytes:
-    """The bytes of a value message at `version`, the version in front."""
+    """Encode a value in `version`, after the version."""
     entry = _value_encoders.get((type(value), version))
     if entry is None:
         entry = _INT16.pack(version), encoder(type(value), version)
@@ -179,15 +179,15 @@ def encode_value(value: Message, version: int) -> bytes:
 
 
 def group_of(key: Message) -> str:
-    """The id of the group that a record belongs to."""
-    # Every key has one of the two.
+    """Return the id of the group that a record belongs to."""
+    # Every key has one of the two fields.
     name = "group" if type(key) in _CLASSIC_KEYS else "group_id"
     group_id: str = getattr(key, name)
     return group_id
 
 
 def record_types(record_type: int) -> tuple[type[Message], type[Message]] | None:
-    """The messages of key and value of a record type; None for one that is not known."""
+    """Return the message classes of key and value of a record type; None if unknown."""
     if record_type in _MODULES and record_type not in _RECORD_TYPES:
         _load(_MODULES[record_type])
     return _RECORD_TYPES.get(record_type)
@@ -201,7 +201,7 @@ def _load(module: str) -> None:
 
 
 def type_of_key(key: Message) -> int:
-    """The record type of a key message."""
+    """Return the record type of a key message."""
     if type(key) not in _types_of_keys:
         _load(type(key).__module__)
     return _types_of_keys[type(key)]

@@ -1,9 +1,8 @@
-"""The records of a batch as plain tuples: where each record is, its key and its value.
+"""Decodes the records of a batch into plain tuples with position, key and value.
 
-The one reader of records: decoding them (`protocol.batch`), loading a log of millions of commits.
-It makes a tuple per record, as objects would double the time, and reads varints of one and two
-bytes, nearly all there are, in place. Compaction (`storage.cleaner`), which looks at each record
-more than once, reads the keys alone with `raw_keys`, which costs half.
+`protocol.batch` and the loading of logs with millions of commits use this reader. Tuples take half
+the time of objects, and varints of one and two bytes, the most frequent ones, are decoded inline.
+Compaction (`storage.cleaner`) reads only keys with `raw_keys`, in half the time.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ RawRecord = tuple[int, int, int, int, bytes | None, bytes | None, int]
 
 
 def records_section(buffer: BatchBuffer, header: BatchHeader, origin: int = 0) -> bytes:
-    """The records of a batch of format 2, decompressed.
+    """Return the decompressed records of a batch of format 2.
 
-    `origin` as in `protocol.batch_header`. Raises ProtocolError when they do not decompress.
+    `origin` is used as in `protocol.batch_header`. Raises ProtocolError for damaged data.
     """
     at = header.position - origin
     section = buffer[at + HEADER_BYTES : at + header.length + LOG_OVERHEAD_BYTES]
@@ -120,9 +119,9 @@ def raw_records(
 
 
 def raw_keys(section: bytes, count: int) -> Iterator[RawKey]:
-    """The keys of `count` records; what follows a key is not looked at.
+    """Yield the keys of `count` records, without decoding the bytes after each key.
 
-    Raises ProtocolError when they do not parse. For bytes whose CRC is known to be right.
+    The CRC of the bytes must have been verified. Raises ProtocolError for malformed records.
     """
     size = len(section)
     position = 0

@@ -1,7 +1,7 @@
-"""The APIs that are served: key, versions, header versions. What is in `SPECS` is advertised.
+"""The supported APIs with keys, versions and header versions. ApiVersions advertises `SPECS`.
 
-A static table: the declarations in `protocol.apis` are imported only when an API is first used,
-because a broker that starts must not pay for messages that no client has asked for yet.
+The table is static: the declarations in `protocol.apis` are imported when an API is first used, to
+keep the start of the broker fast.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ApiSpec:
         return self.stem.upper()
 
     def supports(self, version: int) -> bool:
-        """Whether `version` is served."""
+        """Return whether `version` is supported."""
         return self.min_version <= version <= self.max_version
 
     def request_header_version(self, version: int) -> int:

@@ -104,11 +104,11 @@ class Field:
         self.tag = tag
 
     def in_version(self, version: int) -> bool:
-        """Whether the field is on the wire at this version."""
+        """Return whether this version has the field."""
         return self.since <= version and (self.until is None or version <= self.until)
 
     def nullable_in(self, version: int) -> bool:
-        """Whether null may be written for the field at this version."""
+        """Return whether the field can be null in this version."""
         return self.nullable_since is not None and self.nullable_since <= version
 
     @property
@@ -212,18 +212,18 @@ class Message(metaclass=MessageMeta):
 
     @classmethod
     def at(cls, version: int) -> MessageStruct:
-        """The construct Struct of this message at `version`; ProtocolError when there is none."""
+        """Return the construct Struct of `version`. Raises ProtocolError for an unknown version."""
         from protocol.constructs import struct_at
 
         return struct_at(cls, version)
 
     @classmethod
     def is_flexible(cls, version: int) -> bool:
-        """Whether `version` uses compact lengths and tagged fields (KIP-482)."""
+        """Return whether `version` uses compact lengths and tagged fields (KIP-482)."""
         return cls.FLEXIBLE_SINCE is not None and version >= cls.FLEXIBLE_SINCE
 
     def copy(self) -> Self:
-        """A shallow copy, which can be changed: nested lists and messages are shared."""
+        """Return a mutable shallow copy; nested lists and messages are shared with the original."""
         message_type = type(self)
         if self.encodings is not None:
             message_type = cast("type[Self]", message_type.__bases__[0])
@@ -326,7 +326,7 @@ DISPOSED_PER_STEP = 500
 
 
 def dispose(message: Message) -> Iterator[None]:
-    """Empty the lists of a large message that nothing needs any more, in steps.
+    """Empty the lists of a large message that is no longer needed, in steps.
 
     Freed at once, millions of objects would take longer than a turn of the loop may. A message that
     requests share (`frozen`) is left alone; one that was decoded in part may lack fields.
@@ -347,7 +347,7 @@ def dispose(message: Message) -> Iterator[None]:
 
 
 def is_frozen(message: Message) -> bool:
-    """Whether `message` was made by `frozen`."""
+    """Return whether `message` was created by `frozen`."""
     return declared_type(message) is not type(message)
 
 

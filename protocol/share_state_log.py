@@ -1,8 +1,8 @@
 """Keys and values of `__share_group_state`, as Kafka writes and reads them (KIP-932).
 
 A key starts with its record type as int16, a value with its version; a null value is a tombstone.
-The state of a share partition is its last snapshot and the updates that follow, in order: that is
-why the topic is not compacted, and why both keys name the share partition.
+The state of a share partition is its last snapshot with the later updates applied in order, so the
+topic cannot be compacted. Both keys contain the share partition.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ShareSnapshotKey(Message, versions=(0, 0)):
 
 
 class StateBatch(Message):
-    """Offsets in one state. The delivery state is 0 Available, 2 Acknowledged, 4 Archived."""
+    """A range of offsets with one state: 0 Available, 2 Acknowledged or 4 Archived."""
 
     first_offset: int = field(INT64)
     last_offset: int = field(INT64)
@@ -36,10 +36,10 @@ class StateBatch(Message):
 
 
 class ShareSnapshotValue(Message, versions=(0, 0), flexible_since=0):
-    """All of a share partition; timestamps in ms.
+    """A snapshot of the state of a share partition; timestamps in ms.
 
-    `delivery_complete_count` is since 4.3 of the offsets from the start offset on (KIP-1226), -1
-    if it is not known.
+    `delivery_complete_count`, since 4.3, counts offsets from the start offset on whose delivery is
+    complete (KIP-1226); -1 if unknown.
     """
 
     snapshot_epoch: int = field(INT32)
@@ -53,7 +53,7 @@ class ShareSnapshotValue(Message, versions=(0, 0), flexible_since=0):
 
 
 class ShareUpdateKey(Message, versions=(0, 0)):
-    """Key type 1: what has changed in a share partition since its snapshot."""
+    """Key type 1: changes of a share partition since its snapshot."""
 
     group_id: str = field(STRING)
     topic_id: bytes = field(UUID)
@@ -61,7 +61,7 @@ class ShareUpdateKey(Message, versions=(0, 0)):
 
 
 class ShareUpdateValue(Message, versions=(0, 0), flexible_since=0):
-    """The changes, on the snapshot of that epoch; a start offset of -1 leaves it where it is."""
+    """An update to the snapshot with the same epoch; start offset -1 keeps the current one."""
 
     snapshot_epoch: int = field(INT32)
     leader_epoch: int = field(INT32)
@@ -80,13 +80,13 @@ RECORD_TYPES: dict[int, tuple[type[ShareStateKey], type[ShareStateValue]]] = {
 
 
 def encode_share_state_key(key: ShareStateKey) -> bytes:
-    """The bytes of a key, its record type in front."""
+    """Encode a key, after its record type."""
     record_type = 0 if isinstance(key, ShareSnapshotKey) else 1
     return _INT16.pack(record_type) + encoder(type(key), 0)(key)
 
 
 def encode_share_state_value(value: ShareStateValue) -> bytes:
-    """The bytes of a value, its version in front."""
+    """Encode a value, after its version."""
     return _INT16.pack(VALUE_VERSION) + encoder(type(value), VALUE_VERSION)(value)
 
 

@@ -1,6 +1,6 @@
 """Records of __consumer_offsets that the consumer groups of KIP-848 write: key types 3-8 and 16.
 
-Apart from `protocol.offsets_log`, which imports this when it meets the first such record.
+`protocol.offsets_log` imports this module with the first such record.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ClassicMemberMetadata(Message):
 
 
 class ConsumerGroupMemberMetadataValue(Message, versions=(0, 0), flexible_since=0):
-    """What the member said about itself."""
+    """The metadata that a member has sent."""
 
     instance_id: str | None = field(STRING, nullable_since=0)
     rack_id: str | None = field(STRING, nullable_since=0)
@@ -81,7 +81,7 @@ class ConsumerGroupMemberMetadataValue(Message, versions=(0, 0), flexible_since=
     subscribed_topic_regex: str | None = field(STRING, nullable_since=0)
     rebalance_timeout_ms: int = field(INT32, default=-1)
     server_assignor: str | None = field(STRING, nullable_since=0)
-    # Kafka's default is no null but an empty one, so "none" is written out.
+    # Kafka's default is an empty message, not null, so null is written explicitly.
     classic_member_metadata: ClassicMemberMetadata | None = field(
         ClassicMemberMetadata, nullable_since=0, tag=0
     )
@@ -115,7 +115,7 @@ class TopicPartition(Message):
 
 
 class ConsumerGroupTargetAssignmentMemberValue(Message, versions=(0, 0), flexible_since=0):
-    """The partitions the member shall own."""
+    """The target assignment of a member."""
 
     topic_partitions: list[TopicPartition] = field(ARRAY(TopicPartition))
 
@@ -137,7 +137,7 @@ class TopicPartitions(Message):
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Message, versions=(0, 0), flexible_since=0):
-    """What the member owns now, and what it has to give up."""
+    """The partitions that a member owns, and the partitions that it must revoke."""
 
     member_epoch: int = field(INT32)
     previous_member_epoch: int = field(INT32)
@@ -154,7 +154,7 @@ class ConsumerGroupRegularExpressionKey(Message, versions=(0, 0)):
 
 
 class ConsumerGroupRegularExpressionValue(Message, versions=(0, 0), flexible_since=0):
-    """The topics it matched, and when."""
+    """The topics that matched the regular expression, and the time of matching."""
 
     topics: list[str] = field(ARRAY(STRING))
     version: int = field(INT64)

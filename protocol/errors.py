@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class ProtocolError(Exception):
-    """Malformed bytes, or an unknown version."""
+    """Malformed bytes or an unknown version; in a request, the broker closes the connection."""
 
 
 class ErrorCode(IntEnum):

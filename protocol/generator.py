@@ -20,7 +20,7 @@ UUID_LETTER = "16s"
 
 
 def fixed_letter(element: construct.Construct) -> str | None:
-    """The struct letter of a fixed-width construct, None for any other."""
+    """Return the struct letter of a fixed-width construct; None for other constructs."""
     if isinstance(element, construct.FormatField):
         return str(element.fmtstr[-1])
     if element is construct.Flag:
@@ -31,7 +31,7 @@ def fixed_letter(element: construct.Construct) -> str | None:
 
 
 def letter_size(letter: str) -> int:
-    """Bytes that one value of this struct letter takes."""
+    """Return the size in bytes of a value with this struct letter."""
     return Struct(">" + letter).size
 
 
@@ -93,7 +93,7 @@ class Writer:
         self._numbers: dict[str, int] = {}
 
     def line(self, text: str) -> None:
-        """One line at the current depth."""
+        """Add a line at the current depth."""
         self.lines.append("    " * self.depth + text)
 
     def steps_begin(self) -> list[str]:
@@ -110,24 +110,24 @@ class Writer:
             self.line("    yield")
 
     def new_name(self, stem: str) -> str:
-        """A local name not used so far."""
+        """Return an unused local name."""
         number = self._numbers.get(stem, 0) + 1
         self._numbers[stem] = number
         return f"{stem}_{number}"
 
     def refer(self, name: str, value: Any) -> str:
-        """A global name of the generated module for `value`."""
+        """Return a global name of the generated module for `value`."""
         known = self.scope.setdefault(name, value)
         if known is value:
             return name
         return self.refer(name + "_", value)
 
     def refer_type(self, message_type: type[Message]) -> str:
-        """The name of a message class."""
+        """Return the name of a message class in the generated module."""
         return self.refer(message_type.__name__, message_type)
 
     def literal(self, value: Any) -> str:
-        """A constant as source."""
+        """Return a constant as source."""
         if value is None or isinstance(value, bool | int | str):
             return repr(value)
         if value == bytes(16):
@@ -135,7 +135,7 @@ class Writer:
         return repr(value)
 
     def packer(self, letters: list[str], method: str) -> str:
-        """The name of a bound method of the struct.Struct for these letters."""
+        """Return the name of a bound method of the struct.Struct for these letters."""
         text = "".join(letters)
         name = f"{method}_{text.replace('?', 'b_')}"
         known = self.scope.get(name)
@@ -145,7 +145,7 @@ class Writer:
 
 
 def compile_function(source: str, scope: dict[str, Any], title: str) -> Callable[..., Any]:
-    """The one function that `source` defines."""
+    """Compile and return the function that `source` defines."""
     exec(compile(source, f"<generated {title}>", "exec"), scope)
     function: Callable[..., Any] = scope["generated"]
     return function

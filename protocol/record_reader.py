@@ -1,8 +1,8 @@
-"""Reading the records of a produced batch as Kafka's broker does, with its errors and leniencies.
+"""Decodes the records of a produced batch as strictly, and as leniently, as Kafka's broker.
 
-Kafka reads a compressed batch that it stores as it came by another way than all others: it skips
-over keys and values and never looks at the length of a record (DefaultRecord.readPartiallyFrom).
-`protocol.record_walk` is the fast path for what clients write.
+Kafka reads a compressed batch that it stores unchanged differently from other batches: it skips
+keys and values and ignores the length of a record (DefaultRecord.readPartiallyFrom).
+`protocol.record_walk` is the fast path for typical batches of clients.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Section = bytes | memoryview
 
 
 class UnreadableError(ProtocolError):
-    """Kafka's broker fails with an exception that has no error code of its own here."""
+    """Malformed bytes for which Kafka's broker fails with an exception without an error code."""
 
 
 class ProducedRecord(NamedTuple):
@@ -37,7 +37,7 @@ class ProducedRecord(NamedTuple):
 def read_records(
     section: Section, count: int, steps: StepLimit, largest: int = sys.maxsize
 ) -> Iterator[ProducedRecord]:
-    """Yield the records, each within the length that it claims (DefaultRecord.readFrom).
+    """Yield the records, verifying the length of each (DefaultRecord.readFrom).
 
     Raises UnreadableError for a length of more than five bytes, else ProtocolError, also for a
     length above `largest`; TooLargeError for more headers than `steps`.
@@ -66,7 +66,7 @@ def read_records(
 def read_partially(
     section: Section, count: int, steps: StepLimit, largest: int = sys.maxsize
 ) -> Iterator[ProducedRecord]:
-    """Yield the records by their fields, whatever length up to `largest` they claim.
+    """Yield the records by their fields, ignoring their lengths except for the limit `largest`.
 
     Raises ProtocolError; TooLargeError for more headers than `steps`.
     """
@@ -113,7 +113,7 @@ def _read(
 
 
 def _after(position: int, length: int, size: int) -> int:
-    """Return where bytes end; a negative length is null."""
+    """Return the end position of bytes with this length; a negative length means null."""
     if length <= 0:
         return position
     if length > size - position:

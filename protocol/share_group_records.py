@@ -1,7 +1,7 @@
 """Records of `__consumer_offsets` that share groups write (KIP-932): key types 10-15.
 
-Apart from `protocol.offsets_log`, which imports this when it meets the first such record. Where a
-group has read is in another topic: `protocol.share_state_log`.
+`protocol.offsets_log` imports this module with the first such record. The delivery state of records
+is in another topic: `protocol.share_state_log`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class ShareGroupMemberMetadataKey(Message, versions=(0, 0)):
 
 
 class ShareGroupMemberMetadataValue(Message, versions=(0, 0), flexible_since=0):
-    """What the member said about itself."""
+    """The metadata that a member has sent."""
 
     rack_id: str | None = field(STRING, nullable_since=0)
     client_id: str = field(STRING)
@@ -66,7 +66,7 @@ class ShareTopicPartitions(Message):
 
 
 class ShareGroupTargetAssignmentMemberValue(Message, versions=(0, 0), flexible_since=0):
-    """The partitions the member shall read from."""
+    """The target assignment of a member."""
 
     topic_partitions: list[ShareTopicPartitions] = field(ARRAY(ShareTopicPartitions))
 
@@ -79,7 +79,7 @@ class ShareGroupCurrentMemberAssignmentKey(Message, versions=(0, 0)):
 
 
 class ShareGroupCurrentMemberAssignmentValue(Message, versions=(0, 0), flexible_since=0):
-    """What the member reads from now. `state` is a number of Kafka's MemberState."""
+    """The current assignment of a member. `state` is a number of Kafka's MemberState."""
 
     member_epoch: int = field(INT32)
     previous_member_epoch: int = field(INT32)
@@ -109,7 +109,7 @@ class TopicInfo(Message):
 
 
 class ShareGroupStatePartitionMetadataValue(Message, versions=(0, 0), flexible_since=0):
-    """Whose state the share coordinator has, is asked to begin, or is asked to delete."""
+    """The share partitions whose state is initialized, being initialized or being deleted."""
 
     initializing_topics: list[TopicPartitionsInfo] = field(ARRAY(TopicPartitionsInfo))
     initialized_topics: list[TopicPartitionsInfo] = field(ARRAY(TopicPartitionsInfo))

@@ -1,6 +1,6 @@
 """Records of `__consumer_offsets` that streams groups write (KIP-1071): key types 17 and 19-23.
 
-Apart from `protocol.offsets_log`, which imports this when it meets the first such record.
+`protocol.offsets_log` imports this module with the first such record.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class StreamsGroupMemberMetadataKey(Message, versions=(0, 0)):
 
 
 class Endpoint(Message):
-    """Where a client answers interactive queries."""
+    """The address at which a client answers interactive queries."""
 
     host: str = field(STRING)
     port: int = field(UINT16)
 
 
 class StreamsGroupMemberMetadataValue(Message, versions=(0, 0), flexible_since=0):
-    """What the member said about itself; the timeout is in ms."""
+    """The metadata that a member has sent; the timeout is in ms."""
 
     instance_id: str | None = field(STRING, nullable_since=0)
     rack_id: str | None = field(STRING, nullable_since=0)
@@ -94,7 +94,7 @@ class TargetTaskIds(Message):
 
 
 class StreamsGroupTargetAssignmentMemberValue(Message, versions=(0, 0), flexible_since=0):
-    """The tasks the member shall have."""
+    """The target assignment of a member."""
 
     active_tasks: list[TargetTaskIds] = field(ARRAY(TargetTaskIds))
     standby_tasks: list[TargetTaskIds] = field(ARRAY(TargetTaskIds))
@@ -121,7 +121,7 @@ class CurrentTaskIds(Message):
 
 
 class StreamsGroupCurrentMemberAssignmentValue(Message, versions=(0, 0), flexible_since=0):
-    """The tasks the member has now, and those it has to give up."""
+    """The tasks that a member has, and the tasks that it must revoke."""
 
     member_epoch: int = field(INT32)
     previous_member_epoch: int = field(INT32)
@@ -170,7 +170,7 @@ class RecordedSubtopology(Message):
 
 
 class StreamsGroupTopologyValue(Message, versions=(0, 0), flexible_since=0):
-    """What the application reads and writes, as its first member said."""
+    """The topology of the application, as the first member sent it."""
 
     epoch: int = field(INT32)
     subtopologies: list[RecordedSubtopology] = field(ARRAY(RecordedSubtopology))

@@ -154,7 +154,7 @@ class GroupMember:
                 self._fail(error)
                 return
             time.sleep(_PAUSE_S)
-        except ProtocolError as error:  # of another member's subscription, or of its assignment
+        except ProtocolError as error:  # a malformed subscription or assignment
             message = f"group {self._settings.group_id} cannot be read: {error}"
             self._fail(ClientError(ErrorCode.UNKNOWN_SERVER_ERROR, message))
 

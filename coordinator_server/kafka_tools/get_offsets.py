@@ -36,7 +36,7 @@ TIMES = {
     "latest-tiered": -5,
     "earliest-pending-upload": -6,
 }
-# The first version of ListOffsets that knows each of them (KIP-734, 405, 1005, 1023).
+# By special timestamp: the first version of ListOffsets that has it (KIP-734, 405, 1005, 1023).
 _MIN_VERSIONS = {-3: 7, -4: 8, -5: 9, -6: 11}
 _TERSE = "org.apache.kafka.tools.TerseException"
 _UNKNOWN_OFFSET = -1

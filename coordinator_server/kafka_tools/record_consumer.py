@@ -144,7 +144,10 @@ class RecordConsumer:
             self.client.close()
 
     def _poll(self, wait_s: float) -> None:
-        """Get on: join, look up positions, fetch; takes `wait_s` at most where it can."""
+        """Join the group, look up positions or fetch: the next step that is due.
+
+        Waits for `wait_s` seconds at most; a join may take longer.
+        """
         if self._assigned is None and not self._is_member(wait_s):
             return
         self._find_positions()
@@ -159,7 +162,7 @@ class RecordConsumer:
         self._ready = pieces
 
     def _is_member(self, wait_s: float) -> bool:
-        """Whether it has its partitions of a generation; joins, and commits, as is due."""
+        """Join or commit when due; return whether partitions are assigned."""
         self._refresh_topics()
         if self._membership is None:
             if self._counts is None:

@@ -96,9 +96,9 @@ def plan_for(
 
 
 def topic_scope(client: Client, texts: list[str]) -> list[Partition]:
-    """Return the partitions of arguments like TOPIC or TOPIC:0,1. Raises UsageError, ClientError.
+    """Return the partitions of arguments like TOPIC or TOPIC:0,1.
 
-    The ClientError is that of a topic.
+    Raises UsageError for a malformed argument, ClientError for a topic that cannot be described.
     """
     partitions, topics = parse_partitions(texts)
     if topics:

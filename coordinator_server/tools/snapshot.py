@@ -182,15 +182,16 @@ class DirectorySnapshot:
                 for path in copy.iterdir():
                     path.unlink()
                 copy.rmdir()
-        # Those of before the first log: what was deleted meanwhile may be there again, but nothing
-        # that was not deleted is hidden.
+        # Use the log start offsets read before the first log was copied: records deleted since then
+        # may reappear in the copy, but no other record is hidden.
         kept = {key: log_starts[key] for key in log_starts if key in set(directories.values())}
         write_offsets(self.disk, str(self.target / LOG_START_FILE), kept)
 
     def _copy_security(self) -> None:
-        """Users, ACLs, tokens and quotas.
+        """Copy the files of users, ACLs, tokens and quotas.
 
-        The changes belong to the whole that is there before and after they are read.
+        Read both files again until `security.json` is the same before and after: only then do the
+        changes in the other file belong to that version.
         """
         whole = self.source / SECURITY_FILE
         files: dict[str, bytes] = {}

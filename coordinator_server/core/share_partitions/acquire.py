@@ -233,7 +233,7 @@ class _Acquisition:
             delivered = run.delivery_count
             is_last_time = isolates and delivered == limit - 1
             if is_last_time and acquired:
-                break  # acquired alone, next time
+                break  # the next fetch acquires this run alone
             if delivered >= throttle_limit and throttled_max < 0:
                 throttled_max = max(1, len(batch) >> (delivered - throttle_limit + 1))
             first = max(run.first, base)

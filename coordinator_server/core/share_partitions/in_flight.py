@@ -186,7 +186,7 @@ class InFlightBatch:
         return self.runs[self._index(first) : self._index(last) + 1]
 
     def cover(self, first: int, last: int, cuts: Sequence[int] = ()) -> list[Run]:
-        """Return runs of exactly the offsets in the range, split at its bounds and at `cuts`."""
+        """Return runs that cover exactly the range; split runs at its ends and at `cuts`."""
         runs = self.runs
         first, last = max(first, self.first_offset), min(last, self.last_offset)
         low, high = self._index(first), self._index(last)

@@ -46,7 +46,7 @@ class Jwks:
             name = f"{setting.removesuffix('url')}refresh.ms"
             raise ConfigError(f"{name}: {refresh_ms} is no time between two fetches")
         parts = urlsplit(url)
-        # User info and query must not be logged.
+        # Do not log the user info and the query of the URL: they may hold secrets.
         self._shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         if parts.scheme == "file":
             self._path = url2pathname(parts.path)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from tests.oracle import kafka_process
 from tests.support import ROOT
 
-TEST_SLICES = 10
+TEST_SLICES = 16
 """Into how many slices the tests marked `nightly` are divided, each of two to four minutes."""
 
 FUZZ_SECONDS = 120

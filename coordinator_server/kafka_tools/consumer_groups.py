@@ -27,6 +27,7 @@ from coordinator_server.kafka_tools.group_commands import (
     delete_group_offsets,
     export_plans,
     parse_list,
+    print_deletions,
     print_plans,
     selected_partitions,
 )
@@ -276,23 +277,16 @@ def _describe(client: Client, options: Options) -> None:
 
 def _delete(client: Client, options: Options) -> None:
     deleted: list[str] = []
-    failed: dict[str, ClientError] = {}
+    failed: dict[str, str] = {}
     for name in dict.fromkeys(_groups(client, options)):
         try:
             delete_group(client, name)
         except ClientError as error:
-            failed[name] = error
+            failed[name] = f"{java_class(error)}: {error}"
         else:
             deleted.append(name)
     names = ", ".join(f"'{name}'" for name in deleted)
-    if not failed:
-        print(f"Deletion of requested consumer groups ({names}) was successful.")
-        return
-    print("\nError: Deletion of some consumer groups failed:")
-    for name, reason in failed.items():
-        print(f"* Group '{name}' could not be deleted due to: {java_class(reason)}: {reason}")
-    if deleted:
-        print(f"\nThese consumer groups were deleted successfully: {names}")
+    print_deletions("consumer", names, failed)
 
 
 def _reset(client: Client, options: Options) -> None:

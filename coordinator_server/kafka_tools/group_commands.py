@@ -108,6 +108,21 @@ def print_plans(plans: Mapping[str, Plan]) -> None:
     print()
 
 
+def print_deletions(kind: str, listed: str, failed: Mapping[str, str], *, end: str = "") -> None:
+    """Print which groups of a kind were deleted, `listed` in quotes, and why others were not.
+
+    `end` follows the names after a failure.
+    """
+    if not failed:
+        print(f"Deletion of requested {kind} groups ({listed}) was successful.")
+        return
+    print(f"\nError: Deletion of some {kind} groups failed:")
+    for name, reason in failed.items():
+        print(f"* Group '{name}' could not be deleted due to: {reason}")
+    if listed.strip("'"):
+        print(f"\nThese {kind} groups were deleted successfully: {listed}{end}")
+
+
 def selected_partitions(
     client: Client, texts: Sequence[str], results: dict[Partition, ClientError | None]
 ) -> list[Partition]:

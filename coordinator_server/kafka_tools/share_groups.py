@@ -30,6 +30,7 @@ from coordinator_server.kafka_tools.group_commands import (
     export_plans,
     names,
     parse_list,
+    print_deletions,
     print_plans,
     print_states,
 )
@@ -250,14 +251,7 @@ def _delete(client: Client, options: Options) -> None:
                 continue
         failed[name] = f"{java_class(error)}: {error}"
     listed = ", ".join(f"'{name}'" for name in deleted)
-    if not failed:
-        print(f"Deletion of requested share groups ({listed}) was successful.")
-        return
-    print("\nError: Deletion of some share groups failed:")
-    for name, reason in failed.items():
-        print(f"* Group '{name}' could not be deleted due to: {reason}")
-    if deleted:
-        print(f"\nThese share groups were deleted successfully: {listed}")
+    print_deletions("share", listed, failed)
 
 
 def _reset(client: Client, options: Options) -> None:

@@ -24,6 +24,7 @@ from coordinator_server.kafka_tools.group_commands import (
     delete_group_offsets,
     export_plans,
     parse_list,
+    print_deletions,
     print_states,
     selected_partitions,
 )
@@ -312,14 +313,7 @@ def _delete(client: Client, options: Options) -> None:
         if refusal is not None:
             errors[name] = refusal
     listed = "', '".join(deleted)
-    if not failed:
-        print(f"Deletion of requested streams groups ('{listed}') was successful.")
-    else:
-        print("\nError: Deletion of some streams groups failed:")
-        for name, reason in failed.items():
-            print(f"* Group '{name}' could not be deleted due to: {reason}")
-        if deleted:
-            print(f"\nThese streams groups were deleted successfully: '{listed}'.")
+    print_deletions("streams", f"'{listed}'", failed, end=".")
     if internal and deleted:
         _print_internal(errors, [name for name in deleted if name in internal])
 

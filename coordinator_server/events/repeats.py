@@ -20,7 +20,7 @@ _VOLUME_FULL = tuple(f"[Errno {number}]" for number in (errno.ENOSPC, errno.EDQU
 
 
 class _Period:
-    """Counts of written and left-out events of one kind since `start_s`."""
+    """Numbers of logged and of suppressed events of one kind since `start_s`."""
 
     __slots__ = ("left_out", "start_s", "written")
 

@@ -18,7 +18,7 @@ from coordinator_server.kafka_tools.frame import (
     NotHereError,
     ToolError,
     parse_integer,
-    print_stack_trace,
+    print_thrown_by_main,
 )
 from protocol import REFERENCE_VERSION
 
@@ -210,7 +210,7 @@ def _ended(name: str, work: Callable[[], int]) -> int:
     except (NotHereError, UnsupportedSettingError) as error:
         print(f"{name}: {error}", file=sys.stderr)
     except FAILURES as error:
-        print_stack_trace(error, 'Exception in thread "main" ')
+        return print_thrown_by_main(error)
     return 1
 
 

@@ -34,7 +34,7 @@ from coordinator_server.kafka_tools.frame import (
     ToolSpec,
     client_label,
     connect_to,
-    print_stack_trace,
+    print_thrown_by_main,
     print_with_usage,
 )
 from coordinator_server.kafka_tools.log_offsets import EARLIEST, LATEST
@@ -367,8 +367,7 @@ def _failed(error: Failure) -> int:
     """Print what Java's tool does: unknown options with the usage, the rest as an exception."""
     if isinstance(error, OptionsError) and "ConversionException" not in error.java_class:
         return print_with_usage(error, OPTIONS)
-    print_stack_trace(error, 'Exception in thread "main" ')
-    return 1
+    return print_thrown_by_main(error)
 
 
 TOOL = ToolSpec(

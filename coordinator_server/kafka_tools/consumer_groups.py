@@ -14,13 +14,14 @@ from coordinator_server.kafka_tools.frame import (
     COMMAND_CONFIG,
     EXECUTION,
     FAILURES,
-    Failure,
     ToolSpec,
     java_class,
     print_stack_trace,
+    print_thrown_by_main,
     raise_wrapped,
 )
 from coordinator_server.kafka_tools.group_commands import (
+    RESET_OPTIONS,
     TIMEOUT,
     check_available,
     connect_for_groups,
@@ -110,23 +111,7 @@ OPTIONS = (
     TIMEOUT,
     Option("dry-run", "Show the new offsets, change nothing: what happens without --execute."),
     Option("execute", "Commit the new offsets."),
-    Option("export", "Print the new offsets as CSV, for --from-file."),
-    Option("to-earliest", "To the beginning of each log."),
-    Option("to-latest", "To the end of each log."),
-    Option("to-current", "To where the group is, or to the end where it never was."),
-    Option("to-offset", "To an offset.", argument="offset", kind="long"),
-    Option("shift-by", "On, or back, by a number.", argument="number-of-offsets", kind="long"),
-    Option(
-        "to-datetime",
-        "To the first record since YYYY-MM-DDThh:mm:ss.sss, in UTC without a zone.",
-        argument="datetime",
-    ),
-    Option(
-        "by-duration",
-        "To the first record of the time since, in the form PnDTnHnMnS.",
-        argument="duration",
-    ),
-    Option("from-file", "To the offsets of a CSV file.", argument="path to CSV file"),
+    *RESET_OPTIONS,
     Option(
         "validate-regex",
         "Say whether a regular expression is one of RE2, as subscriptions of KIP-848 are.",
@@ -168,12 +153,6 @@ def _act(client: Client, options: Options) -> None:
         _reset(client, options)
     else:
         _delete_offsets(client, options)
-
-
-def _failed(error: Failure) -> int:
-    """Print what Java does for an exception that nothing catches: wrong options."""
-    print_stack_trace(error, 'Exception in thread "main" ')
-    return 1
 
 
 def _check_arguments(options: Options) -> None:
@@ -340,5 +319,5 @@ TOOL = ToolSpec(
     OPTIONS,
     run,
     "This tool helps to list, describe, delete and manage the offsets of consumer groups.",
-    _failed,
+    print_thrown_by_main,
 )

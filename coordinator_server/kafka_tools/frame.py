@@ -92,6 +92,12 @@ def print_uncaught(error: Failure) -> int:
     return 1
 
 
+def print_thrown_by_main(error: Failure) -> int:
+    """Print an error that Java's `main` does not catch; return the exit code."""
+    print_stack_trace(error, 'Exception in thread "main" ')
+    return 1
+
+
 def print_stack_trace(error: Failure, prefix: str = "", stream: TextIO | None = None) -> None:
     """Print an exception and its causes as Throwable.printStackTrace does, without the frames.
 

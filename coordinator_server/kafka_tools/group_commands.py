@@ -22,6 +22,26 @@ TIMEOUT = Option(
     kind="long",
     default="30000",
 )
+RESET_OPTIONS = (
+    Option("export", "Print the new offsets as CSV, for --from-file."),
+    Option("to-earliest", "To the beginning of each log."),
+    Option("to-latest", "To the end of each log."),
+    Option("to-current", "To where the group is, or to the end where it never was."),
+    Option("to-offset", "To an offset.", argument="offset", kind="long"),
+    Option("shift-by", "On, or back, by a number.", argument="number-of-offsets", kind="long"),
+    Option(
+        "to-datetime",
+        "To the first record since YYYY-MM-DDThh:mm:ss.sss, in UTC without a zone.",
+        argument="datetime",
+    ),
+    Option(
+        "by-duration",
+        "To the first record of the time since, in the form PnDTnHnMnS.",
+        argument="duration",
+    ),
+    Option("from-file", "To the offsets of a CSV file.", argument="path to CSV file"),
+)
+"""The options of --reset-offsets that say where to; share groups lack two of them."""
 
 
 def connect_for_groups(options: Options) -> Client:

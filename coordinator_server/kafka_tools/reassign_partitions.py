@@ -12,12 +12,12 @@ from coordinator_server.kafka_tools.frame import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
     FAILURES,
-    Failure,
     NotHereError,
     ToolError,
     ToolSpec,
     connect,
     print_stack_trace,
+    print_thrown_by_main,
 )
 from coordinator_server.kafka_tools.options import Option, Options, UsageError
 from coordinator_server.kafka_tools.reassignments import TerseError
@@ -155,16 +155,10 @@ _ACTIONS: dict[str, Callable[[Client, Options], None]] = {
 }
 
 
-def _failed(error: Failure) -> int:
-    """Print an error of the arguments as Java does; returns the exit code."""
-    print_stack_trace(error, 'Exception in thread "main" ')
-    return 1
-
-
 TOOL = ToolSpec(
     "kafka-reassign-partitions",
     OPTIONS,
     run,
     "This tool helps to move topic partitions between replicas.",
-    failed=_failed,
+    failed=print_thrown_by_main,
 )

@@ -14,15 +14,16 @@ from coordinator_server.kafka_tools.frame import (
     COMMAND_CONFIG,
     EXECUTION,
     FAILURES,
-    Failure,
     ToolError,
     ToolSpec,
     java_class,
     print_stack_trace,
+    print_thrown_by_main,
     raise_wrapped,
 )
 from coordinator_server.kafka_tools.group_commands import (
     LEAST_WIDTH,
+    RESET_OPTIONS,
     TIMEOUT,
     check_available,
     check_exclusive,
@@ -90,17 +91,7 @@ OPTIONS = (
     Option("verbose", "Describe more columns."),
     Option("dry-run", "Show the new offsets, change nothing."),
     Option("execute", "Move the start offsets."),
-    Option("export", "Print the new offsets as CSV, for --from-file."),
-    Option("to-earliest", "To the beginning of each log."),
-    Option("to-latest", "To the end of each log."),
-    Option("to-current", "To where the group is, or to the end where it never was."),
-    Option("to-offset", "To an offset.", argument="offset", kind="long"),
-    Option(
-        "to-datetime",
-        "To the first record since YYYY-MM-DDThh:mm:ss.sss, in UTC without a zone.",
-        argument="datetime",
-    ),
-    Option("from-file", "To the offsets of a CSV file.", argument="path to CSV file"),
+    *(option for option in RESET_OPTIONS if option.name in ("export", *WAYS)),
 )
 
 
@@ -330,16 +321,10 @@ def _print_top_error(error: ClientError) -> None:
         print(f"\nError: Encounter some unknown error: {java_class(error)}: {error}")
 
 
-def _failed(error: Failure) -> int:
-    """Print an exception that nothing in Kafka's tool catches, and return the exit code."""
-    print_stack_trace(error, 'Exception in thread "main" ')
-    return 1
-
-
 TOOL = ToolSpec(
     "kafka-share-groups",
     OPTIONS,
     run,
     "This tool helps to list, describe, delete and manage the offsets of share groups.",
-    _failed,
+    print_thrown_by_main,
 )

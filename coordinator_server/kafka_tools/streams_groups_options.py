@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coordinator_server.kafka_tools.frame import BOOTSTRAP_SERVER, COMMAND_CONFIG
 from coordinator_server.kafka_tools.group_commands import (
+    RESET_OPTIONS,
     TIMEOUT,
     check_available,
     check_exclusive,
@@ -60,23 +61,7 @@ OPTIONS = (
     Option("verbose", "Describe more columns."),
     Option("dry-run", "Show the new offsets, change nothing."),
     Option("execute", "Commit the new offsets."),
-    Option("export", "Print the new offsets as CSV, for --from-file."),
-    Option("to-earliest", "To the beginning of each log."),
-    Option("to-latest", "To the end of each log."),
-    Option("to-current", "To where the group is, or to the end where it never was."),
-    Option("to-offset", "To an offset.", argument="offset", kind="long"),
-    Option("shift-by", "On, or back, by a number.", argument="number-of-offsets", kind="long"),
-    Option(
-        "to-datetime",
-        "To the first record since YYYY-MM-DDThh:mm:ss.sss, in UTC without a zone.",
-        argument="datetime",
-    ),
-    Option(
-        "by-duration",
-        "To the first record of the time since, in the form PnDTnHnMnS.",
-        argument="duration",
-    ),
-    Option("from-file", "To the offsets of a CSV file.", argument="path to CSV file"),
+    *RESET_OPTIONS,
 )
 
 

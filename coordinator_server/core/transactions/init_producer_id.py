@@ -41,9 +41,9 @@ def init_producer_id(
 ) -> TransactionDecision:
     """Give the transactional id to the requesting producer.
 
-    An open transaction of the predecessor is aborted first, and the client is told to retry
-    (CONCURRENT_TRANSACTIONS). `new_producer_id` is called when the epochs are exhausted; its
-    exceptions are not caught.
+    An open transaction of the predecessor is aborted first, and the response is
+    CONCURRENT_TRANSACTIONS, so that the client retries. `new_producer_id` is called when the
+    epochs are exhausted; its exceptions are not caught.
     """
     if metadata.state.is_ending:  # checked before the producer, as in Kafka
         return refused(ErrorCode.CONCURRENT_TRANSACTIONS)

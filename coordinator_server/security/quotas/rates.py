@@ -168,7 +168,8 @@ def rounded(value: float) -> int:
 def as_int(value: int) -> int:
     """Return a throttle time as in Kafka's responses: the lower 32 bits of a long.
 
-    With a limit of 0, any usage is infinitely too much; the result is that nobody is throttled.
+    With a limit of 0 the throttle time is the largest long. Its lower 32 bits are -1, so the client
+    is not throttled.
     """
     return (value + _INT_MAX + 1) % _INT_MODULUS - _INT_MAX - 1
 

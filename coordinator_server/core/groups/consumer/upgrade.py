@@ -52,8 +52,9 @@ def convert(
 ) -> Computation[tuple[ConsumerGroup, list[CoordinatorRecord]]]:
     """Return the consumer group that replaces a classic group with members, and its records.
 
-    As in Kafka, all parked JoinGroup and SyncGroup requests are told to rejoin, even if the upgrade
-    fails later. Raises RefusedError if the group cannot be upgraded.
+    As in Kafka, all parked JoinGroup and SyncGroup requests are answered with an error that makes
+    their members rejoin, even if the upgrade fails later. Raises RefusedError if the group cannot
+    be upgraded.
     """
     _check(group)
     _ask_to_rejoin(group, effects)

@@ -352,7 +352,11 @@ def _replace_broker(
     error = _broker_error(broker, name)
     if error is not None:
         return error
-    configs = {one.name: one.value for one in given if one.value is not None}
+    configs = {}
+    for one in given:
+        if one.value is not None:
+            configs[one.name] = one.value
+        yield
     before = broker.dynamic_configs.own(name)
     return (yield from _planned_broker(broker, name, configs, before, MIN_IN_SYNC in configs))
 

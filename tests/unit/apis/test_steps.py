@@ -195,6 +195,17 @@ def test_too_many_changes_of_configs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(not topic.configs for topic in broker.topics.all_topics())
 
 
+def test_a_changed_value_is_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request with one change is within a limit of one, whether the config was set before."""
+    monkeypatch.setattr("coordinator_server.apis.config_writes.MAX_RECORDS_PER_REQUEST", 1)
+    broker = FakeBroker()
+    topic = broker.topics.create("a", 1, {})
+    for value in ("7", "8"):
+        request = IncrementalAlterConfigsRequest(resources=[setting("a", "retention.ms", value)])
+        broker.ask(incremental_alter_configs.handle, request, 1)
+        assert topic.configs == {"retention.ms": value}
+
+
 def test_one_request_writes_the_catalogue_once() -> None:
     """However many topics it creates or deletes."""
     broker = FakeBroker()

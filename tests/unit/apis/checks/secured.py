@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from functools import partial
 from typing import Any
@@ -61,8 +62,9 @@ class Secured:
         self._nodes = Nodes(None, 1, **secured)
 
     async def start(self) -> Secured:
-        """Start the broker."""
+        """Start the broker, which as a server excludes what is there from garbage collections."""
         await self._nodes.start()
+        gc.freeze()
         self.cluster = self._nodes.cluster
         self.broker = self.cluster.brokers[1]
         find_handler = partial(handler_of, authorizer=self.cluster.security.authorizer)
@@ -71,6 +73,7 @@ class Secured:
 
     async def stop(self) -> None:
         """Stop it."""
+        gc.unfreeze()
         await self.cluster.stop()
 
     def topics(self, *names: str) -> None:

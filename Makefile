@@ -17,23 +17,22 @@ PYTEST := $(BIN)/python -m pytest -o faulthandler_exit_on_timeout=true
 # Tests start hundreds of processes; without byte code on disk each would compile all of it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-all nightly test-lowest test-pythons pipeline compose-test lint lock coverage print-covered sim fuzz-kafka mutations bench bench-keep profile \
+.PHONY: run test nightly test-lowest test-pythons pipeline compose-test lint lock coverage print-covered sim fuzz-kafka mutations bench bench-keep profile \
 	prose settings reference audit clean
 
 run: .venv/.installed
 	@exec $(BIN)/coordinator-server serve --listener $(LISTENER) --data-dir $(DATA_DIR)
 
 # What a contributor runs. One test or file: .venv/bin/pytest tests/...; see CONTRIBUTING.md.
-MARKERS ?= not slow
+# Tests that measure time or CPU run last, one by one. Pytest's exit status 5 means that a run had no test.
+MARKERS ?= not nightly
 test: .venv/.installed-dev
-	$(PYTEST) -n $(WORKERS) -m "$(MARKERS)" $(PYTEST_ARGUMENTS)
+	@status=0; set -x; \
+	$(PYTEST) -n $(WORKERS) -m "$(MARKERS) and not alone" $(PYTEST_ARGUMENTS) || status=$$?; \
+	$(PYTEST) -m "$(MARKERS) and alone" $(PYTEST_ARGUMENTS) || [ $$? = 5 ] || status=1; \
+	exit $$status
 
-# `make test`, and with it slow oracles, containers, a Spark cluster.
-test-all: .venv/.installed-dev
-	tests/compose/engine-up.sh
-	$(MAKE) test MARKERS="not nightly"
-
-# What takes too long for every run of CI. SLICES=NAME runs one slice of it; see tests/nightly.py.
+# What takes too long for every change. SLICES=NAME runs one slice of it; see tests/nightly.py.
 nightly: .venv/.installed-dev
 	tests/compose/engine-up.sh
 	$(BIN)/python -m tests.nightly $(SLICES)
@@ -41,7 +40,7 @@ nightly: .venv/.installed-dev
 # The lower bounds in pyproject.toml hold: both packages of the core, each client, the tables of Spark.
 # Without what uses no library: the group core, and the rules about our text and our imports.
 test-lowest: .venv-lowest/.installed
-	.venv-lowest/bin/python -m pytest -q -n $(WORKERS) -m "not slow" -p no:cacheprovider \
+	.venv-lowest/bin/python -m pytest -q -n $(WORKERS) -m "not nightly and not alone" -p no:cacheprovider \
 		--ignore=tests/unit/core/groups \
 		--ignore=tests/unit/test_tidy.py --ignore=tests/unit/test_import_circles.py \
 		tests/unit tests/codec tests/e2e/test_migration.py tests/testing/test_plugin.py \

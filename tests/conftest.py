@@ -1,7 +1,7 @@
-"""How a run goes: which tests run side by side, which alone, which once more, what it says last.
+"""How tests are run: which share a worker, which run first, which may run twice, the last lines.
 
-`make test` has several pytest-xdist workers, as most of a test with real clients is waiting. A
-plain `pytest tests/...` runs one test after the other.
+`make test` uses several pytest-xdist workers, as a test with real clients mostly waits. Tests
+marked `alone` measure time or CPU: `make test` runs them afterwards, one by one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import zlib
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import hypothesis
@@ -17,9 +17,8 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.left_out import LINES
-from tests.turns import Turns
 
-ALONE, NIGHTLY, REAL_TIME, SLOW = "alone", "nightly", "real_time", "slow"
+NIGHTLY, REAL_TIME = "nightly", "real_time"
 ORACLE = "tests/oracle/"
 TOGETHER = (ORACLE, "tests/pipeline/", "tests/compose/")
 """Folders whose tests one worker runs: one Spark session serves all, a small machine bears few
@@ -34,8 +33,6 @@ ORDER = (TOGETHER, ("tests/conformance/", "tests/e2e/"), APART)
 # How long an example takes says how busy the machine is.
 hypothesis.settings.register_profile("tests", deadline=None)
 hypothesis.settings.load_profile("tests")
-
-_TURNS = pytest.StashKey[Turns]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -60,8 +57,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker(REAL_TIME) is not None:
             item.add_marker(pytest.mark.flaky(reruns=1))
-        if item.get_closest_marker(NIGHTLY) is not None:
-            item.add_marker(SLOW)
     _keep_slice(config, items)
     if _is_worker(config):
         items.sort(key=_rank)
@@ -70,25 +65,32 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _keep_slice(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect the nightly tests that belong to another slice.
 
-    Neighbours in a file go to different slices: they tend to take equally long.
+    Neighbours in a file go to different slices, because they tend to take equally long. Files of
+    TOGETHER stay whole, because their tests share a Kafka, a Spark session or images.
     """
     number, count = config.getoption("slice")
     nightly = [item for item in items if item.get_closest_marker(NIGHTLY) is not None]
-    nightly.sort(key=lambda item: item.nodeid)
-    away = set(nightly) - set(nightly[number - 1 :: count])
+    parts = sorted({_part(item) for item in nightly})
+    kept = set(parts[number - 1 :: count])
+    away = {item for item in nightly if _part(item) not in kept}
     config.hook.pytest_deselected(items=list(away))
     items[:] = [item for item in items if item not in away]
 
 
+def _part(item: pytest.Item) -> str:
+    """Return the smallest piece of a slice that a test belongs to: its file, or the test itself."""
+    return item.nodeid.partition("::")[0] if item.nodeid.startswith(TOGETHER) else item.nodeid
+
+
 def _rank(item: pytest.Item) -> int:
-    """Where in ORDER a test stands."""
+    """Return where in ORDER a test stands."""
     for rank, folders in enumerate(ORDER):
         if item.nodeid.startswith(folders):
             return rank
     return len(ORDER)
 
 
-# --- side by side, and alone ----------------------------------------------------------------------
+# --- side by side ---------------------------------------------------------------------------------
 
 
 def _is_worker(config: pytest.Config) -> bool:
@@ -124,41 +126,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
     return Scheduler(config, log)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Take part in the turns."""
-    if _is_worker(config):
-        assert config.inipath is not None
-        config.stash[_TURNS] = Turns(config.rootpath, config.inipath)
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(
-    item: pytest.Item, nextitem: pytest.Item | None
-) -> Generator[None, object, object]:
-    """Run a test when it is its turn."""
-    turns = item.config.stash.get(_TURNS, None)
-    if turns is None:
-        return (yield)
-    turns.begin(alone=_is_alone(item))
-    try:
-        return (yield)
-    finally:
-        turns.end(next_is_alone=nextitem is not None and _is_alone(nextitem))
-
-
-def _is_alone(item: pytest.Item) -> bool:
-    return item.get_closest_marker(ALONE) is not None
-
-
 # --- the last lines -------------------------------------------------------------------------------
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    """Note how many slow tests `make test` leaves out."""
-    slow = [item for item in items if item.get_closest_marker(SLOW) is not None]
-    if slow and slow[0].config.option.markexpr == f"not {SLOW}":
-        lines = slow[0].config.stash.setdefault(LINES, [])
-        lines.append(f"{len(slow)} slow tests left out: make test-all and make nightly run them")
+    """Note how many nightly tests `make test` leaves out."""
+    left = [item for item in items if item.get_closest_marker(NIGHTLY) is not None]
+    markers = items[0].config.option.markexpr if items else ""
+    if left and markers.startswith(f"not {NIGHTLY}") and not markers.endswith("and alone"):
+        lines = items[0].config.stash.setdefault(LINES, [])
+        lines.append(f"{len(left)} nightly tests left out: make nightly runs them")
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,8 +1,8 @@
 """Checks too long for each run of CI: `make nightly` runs all, each `.ci/run` one slice.
 
 A slice is the unit tests on another Python, the lowest versions of the dependencies, random
-sequences beside a Kafka, or a share of the tests marked `nightly` (the simulation at length, most
-deliberate bugs, long fuzzing).
+sequences beside a Kafka, or a share of the tests marked `nightly`: comparisons with a running
+Kafka, containers, a Spark cluster, long simulations, most deliberate bugs, long fuzzing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from tests.oracle import kafka_process
 from tests.support import ROOT
 
-TEST_SLICES = 16
+TEST_SLICES = 24
 """Into how many slices the tests marked `nightly` are divided, each of two to four minutes."""
 
 FUZZ_SECONDS = 120

@@ -48,7 +48,7 @@ for version; do
     tests/clients/test_{kafka_python,confluent_kafka,aiokafka}.py
   )
   # Without the rules about our text and imports, whose tools are not installed.
-  "$bin/python" -m pytest -q -p no:cacheprovider -n "${WORKERS:-4}" -m "not slow" \
+  "$bin/python" -m pytest -q -p no:cacheprovider -n "${WORKERS:-4}" -m "not nightly and not alone" \
     --ignore=tests/unit/test_tidy.py --ignore=tests/unit/test_import_circles.py \
     "${tests[@]}"
   tested+=("$("$bin/python" -c 'import sys; print(sys.version.split()[0])')")

@@ -24,7 +24,7 @@ from protocol.apis.describe_topic_partitions import (
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
 
     from coordinator_server.broker import Broker
     from coordinator_server.net.call import Call
@@ -118,7 +118,7 @@ def _order(name: str) -> bytes:
 
 
 def _described(
-    broker: Broker, topic: Topic, partitions: list[Partition], lacking: frozenset[int]
+    broker: Broker, topic: Topic, partitions: list[Partition], lacking: Mapping[int, ErrorCode]
 ) -> Generator[None, None, DescribeTopicPartitionsResponseTopic]:
     running = broker.topics.leadership.running
     listed = []

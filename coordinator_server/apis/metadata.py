@@ -26,13 +26,16 @@ from protocol.schema import ZERO_UUID
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Generator, Sequence
+    from collections.abc import Container, Generator, Mapping, Sequence
 
     from coordinator_server.broker import Broker
     from coordinator_server.net.call import Call
     from coordinator_server.net.endpoint import BrokerEndpoint
     from coordinator_server.steps import Steps
     from coordinator_server.topics.topic import Partition, Topic
+
+_KNOWS_LISTENERS = 6
+"""The first version that says LISTENER_NOT_FOUND; earlier ones say LEADER_NOT_AVAILABLE."""
 
 
 def handle(broker: Broker, call: Call, request: MetadataRequest) -> Steps:
@@ -44,7 +47,7 @@ def handle(broker: Broker, call: Call, request: MetadataRequest) -> Steps:
             call.reply((yield from _refusal(asked, error)))
             return
     endpoints = broker.endpoints(call.connection)
-    lacking = without_listener(broker, endpoints)
+    lacking = without_listener(broker, endpoints, call.api_version)
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
@@ -73,7 +76,7 @@ def _asked(
     asked: list[MetadataRequestTopic],
     known: list[MetadataResponseTopic],
     operations: int,
-    lacking: frozenset[int],
+    lacking: Mapping[int, ErrorCode],
 ) -> Steps:
     """Append the requested topics, looked up by id or by name; unknown topics come last.
 
@@ -133,7 +136,7 @@ def _asked(
 
 
 def _known(
-    broker: Broker, topic: Topic, operations: int, lacking: frozenset[int]
+    broker: Broker, topic: Topic, operations: int, lacking: Mapping[int, ErrorCode]
 ) -> Generator[None, None, MetadataResponseTopic]:
     running = broker.topics.leadership.running
     described = MetadataResponseTopic(
@@ -148,16 +151,23 @@ def _known(
     return described
 
 
-def without_listener(broker: Broker, endpoints: Sequence[BrokerEndpoint]) -> frozenset[int]:
-    """Return the running brokers that lack the client's listener, i.e. have no endpoint."""
+def without_listener(
+    broker: Broker, endpoints: Sequence[BrokerEndpoint], version: int = _KNOWS_LISTENERS
+) -> Mapping[int, ErrorCode]:
+    """Return the running brokers that lack the client's listener, i.e. have no endpoint.
+
+    The values are the error of partitions that such a broker leads, by the version of Metadata.
+    """
     running = broker.topics.leadership.running
     if len(endpoints) >= len(running):
-        return frozenset()
-    return frozenset(running).difference(one.node_id for one in endpoints)
+        return {}
+    is_new = version >= _KNOWS_LISTENERS
+    error = ErrorCode.LISTENER_NOT_FOUND if is_new else ErrorCode.LEADER_NOT_AVAILABLE
+    return dict.fromkeys(frozenset(running).difference(one.node_id for one in endpoints), error)
 
 
 def described_partition(
-    partition: Partition, running: Container[int], lacking: frozenset[int]
+    partition: Partition, running: Container[int], lacking: Mapping[int, ErrorCode]
 ) -> MetadataResponsePartition:
     """Return one partition with its leader and replicas; `running` replicas are in sync.
 
@@ -175,7 +185,7 @@ def described_partition(
     if partition.leader_id == NOBODY:
         described.error_code = ErrorCode.LEADER_NOT_AVAILABLE
     elif partition.leader_id in lacking:
-        described.error_code, described.leader_id = ErrorCode.LISTENER_NOT_FOUND, NOBODY
+        described.error_code, described.leader_id = lacking[partition.leader_id], NOBODY
     try:
         described.leader_epoch = partition.leader_epoch
     except StorageError:

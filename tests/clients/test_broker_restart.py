@@ -64,6 +64,7 @@ def test_a_group_goes_on_after_kill_9(
         assert places[record.partition, record.offset] == record.value
 
 
+@pytest.mark.nightly
 @CLIENTS
 @pytest.mark.real_time
 def test_a_group_recovers_from_kill_9_amid_a_rebalance(

@@ -81,8 +81,8 @@ def test_reopening_the_only_consumer_of_a_group_takes_no_interval(
     ("library", "assignor"),
     [
         ("confluent-kafka", "range"),
-        pytest.param("kafka-python", "cooperative-sticky", marks=pytest.mark.slow),
-        pytest.param("aiokafka", "range", marks=pytest.mark.slow),
+        pytest.param("kafka-python", "cooperative-sticky", marks=pytest.mark.nightly),
+        pytest.param("aiokafka", "range", marks=pytest.mark.nightly),
     ],
 )
 @pytest.mark.real_time
@@ -169,7 +169,7 @@ def test_an_upgrade_from_an_assignor_with_data_of_its_own_is_refused(
     assert [member.moves() for member in members] == moves, group.story()
 
 
-@pytest.mark.parametrize("assignor", ["uniform", pytest.param("range", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("assignor", ["uniform", pytest.param("range", marks=pytest.mark.nightly)])
 @pytest.mark.real_time
 def test_what_a_killed_member_had_goes_to_the_others(
     bootstrap: str, name: str, start_group: StartGroup, assignor: str
@@ -198,7 +198,7 @@ def test_what_a_killed_member_had_goes_to_the_others(
     assert len(values) - len(told) <= group.settings.max_poll_records
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.real_time
 def test_a_pattern_is_resolved_by_the_broker(
     bootstrap: str, name: str, start_group: StartGroup
@@ -244,7 +244,7 @@ def test_a_static_member_is_away_for_a_while(
     assert members["two"].moves() == moves, group.story()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.real_time
 def test_a_mixed_group_goes_on_after_kill_9_of_the_broker(
     start_broker: Callable[..., Broker], name: str, start_group: StartGroup

@@ -11,8 +11,8 @@ from tests.clients.worker import CONFLUENT_KAFKA_CONSUMER
 
 _CLASSIC = [
     ("kafka-python", "range"),
-    ("kafka-python", "cooperative-sticky"),
-    ("confluent-kafka", "range"),
+    pytest.param("kafka-python", "cooperative-sticky", marks=pytest.mark.nightly),
+    pytest.param("confluent-kafka", "range", marks=pytest.mark.nightly),
     ("confluent-kafka", "cooperative-sticky"),
     ("aiokafka", "range"),
 ]

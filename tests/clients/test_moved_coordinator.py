@@ -110,6 +110,7 @@ def test_a_group_follows_its_coordinator(
     group.wait_until_processed(values)
 
 
+@pytest.mark.nightly
 @CLIENTS
 @pytest.mark.real_time
 def test_a_group_goes_on_when_its_coordinator_is_stopped_and_started(
@@ -131,6 +132,7 @@ def test_a_group_goes_on_when_its_coordinator_is_stopped_and_started(
     check_no_rebalance(group, moves)
 
 
+@pytest.mark.nightly
 @CLIENTS
 @pytest.mark.real_time
 def test_readers_and_writers_follow_a_leader(
@@ -219,6 +221,7 @@ def placed(admin: Any) -> dict[int, tuple[int, int, list[int]]]:
     }
 
 
+@pytest.mark.nightly
 @pytest.mark.real_time
 def test_a_group_waits_for_a_coordinator_without_a_stand_in(
     cluster: Cluster, name: str, start_group: StartGroup

@@ -15,7 +15,7 @@ from tests.clients.copies import kafkajs, sarama
 from tests.clients.support import create_topic
 from tests.support import Broker
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 TOPIC = "odd"
 SECONDS = 120

@@ -25,7 +25,7 @@ from tests.support import Broker, wait_for
 from tests.tls_broker import serving
 from tests.tls_conversations import Papers
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 Command = tuple[list[str], dict[str, str]]
 

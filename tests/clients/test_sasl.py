@@ -89,7 +89,7 @@ class _AioTokens(AioTokenProvider):  # type: ignore[misc]  # its base has no typ
         return _token()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("program", [franz_go, kafkajs])
 def test_other_languages(
@@ -104,7 +104,7 @@ def test_other_languages(
     _copies(broker, command, {**environment, "SASL": f"{mechanism}:alice:{password}"}, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_franz_go_with_a_delegation_token(broker: Serve, mechanism: str, tmp_path: Path) -> None:
     """It copies a record, and authenticates again while it does so."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pytest
 from construct import ConstructError
 
 from protocol import consumer_protocol, headers, offsets_log, share_state_log
@@ -51,6 +53,16 @@ def all_cases() -> list[Case]:
         (one, version)
         for one in all_message_types()
         for version in range(one.VERSIONS[0], one.VERSIONS[1] + 1)
+    ]
+
+
+def cases_by_run() -> list[Any]:
+    """Return all cases as parameters; those below a message's newest version run nightly."""
+    return [
+        pytest.param(
+            (kind, version), marks=[] if version == kind.VERSIONS[1] else [pytest.mark.nightly]
+        )
+        for kind, version in all_cases()
     ]
 
 

@@ -13,8 +13,8 @@ from protocol.headers import decode_request_header
 from tests.codec.support import (
     VECTORS,
     Case,
-    all_cases,
     case_name,
+    cases_by_run,
     construct_verdict,
     generated_verdict,
     message_vectors,
@@ -66,7 +66,7 @@ def test_changed_bytes_are_judged_alike() -> None:
     assert accepted > 100
 
 
-@pytest.mark.parametrize("case", all_cases(), ids=case_name)
+@pytest.mark.parametrize("case", cases_by_run(), ids=case_name)
 def test_random_bytes_are_judged_alike(case: Case) -> None:
     """Random bytes are refused by both codecs or read alike by both, at every version."""
     source = random.Random(case_name(case))

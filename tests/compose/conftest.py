@@ -1,7 +1,7 @@
 """The compose tests need Docker: without it they are left out, as one line says. In CI they fail.
 
-They are slow, so `make test` leaves them to `make test-all` and `make compose-test`, which bring an
-engine up where there is none.
+They are nightly tests: `make nightly` and `make compose-test` run them and start a Docker engine if
+none runs.
 """
 
 from __future__ import annotations

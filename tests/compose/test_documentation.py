@@ -18,7 +18,7 @@ from tests.compose.support import (
 )
 from tests.support import ROOT, free_ports
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 PAGE = (ROOT / "docs" / "docker.md").read_text()
 COMMANDS = re.findall(r"^ {4}(docker (?:run|exec) .*)$", PAGE, re.MULTILINE)

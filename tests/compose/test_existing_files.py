@@ -9,7 +9,7 @@ import pytest
 
 from tests.compose.support import CLIENTS_IMAGE, Project, docker, running
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 ROUND_TRIP = """
 import sys, kafka

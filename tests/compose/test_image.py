@@ -23,7 +23,7 @@ MOST_BYTES_BEYOND_BASE = 120_000_000
 # Of these `cryptography` and what it needs take 18 MB.
 MOST_BYTES_TODAY = 55_000_000
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("images")]
+pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("images")]
 
 
 @contextlib.contextmanager

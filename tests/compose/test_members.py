@@ -21,7 +21,7 @@ from tests.compose.support import (
 )
 from tests.support import wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 PARTITIONS = 6
 SERVICES = ("member-1", "member-2", "member-3")

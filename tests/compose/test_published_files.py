@@ -44,7 +44,7 @@ request = urllib.request.Request(sys.argv[1], sys.argv[2].encode(), headers)
 urllib.request.urlopen(request).read()
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("images")]
+pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("images")]
 
 
 def file(name: str) -> list[str]:

@@ -23,7 +23,7 @@ for broker in admin.describe_cluster()["brokers"]:
     print(broker["host"], broker["port"])
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("images")]
+pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("images")]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from tests.compose.support import CLIENTS_IMAGE, Container, Project, docker, running
 from tests.support import ROOT, wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("images")]
+pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("images")]
 
 SECURITY = "/var/lib/kafka/security"
 WRONG = """

@@ -36,7 +36,7 @@ IMAGE = "coordinator-server:8.0.0"
 JARS = ROOT / ".testcontainers-2.0.5"
 POM = Path(__file__).with_name("testcontainers.pom.xml")
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("tagged")]
+pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("tagged")]
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ def test_the_answers_are_those_of_kafka(tmp_path: Path) -> None:
     compare(tmp_path, [cell for cell in cells_of(CASES) if is_outer(cell)])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.real_time
 def test_the_answers_at_all_versions_are_those_of_kafka(tmp_path: Path) -> None:
     """Likewise, of every version."""

@@ -40,6 +40,7 @@ def run_copied(example: str, directory: Path, python: str | Path) -> None:
     assert " passed" in done.stdout, done.stdout
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_passes_its_tests_wherever_it_lies(example: str, tmp_path: Path) -> None:
     """With this checkout installed, as `make test` has it."""

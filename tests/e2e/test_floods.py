@@ -47,7 +47,7 @@ def waits(broker: SecuredBroker, seconds: float) -> list[Wait]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.alone
 @pytest.mark.real_time
 @pytest.mark.parametrize("name", FLOODS)

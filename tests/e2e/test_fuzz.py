@@ -19,7 +19,7 @@ from tests.support import API_VERSIONS_REQUEST, Broker, Serve
 
 FRAMES = int(os.environ.get("FUZZ_FRAMES", "1000000"))
 FRAMES_AT_ONCE = 250_000
-SOME_FRAMES = 100_000
+SOME_FRAMES = 50_000
 SEED = int(os.environ.get("FUZZ_SEED", "3"))
 NOTICEABLE_SECONDS = 2.0
 MOST_RESIDENT_MB = 200

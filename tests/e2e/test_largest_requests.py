@@ -67,7 +67,10 @@ def check(part: int, count: int, topics: int, *, oldest: bool) -> None:
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("part", range(PARTS + 1))
+@pytest.mark.parametrize(
+    "part",
+    [pytest.param(part, marks=[] if part == 3 else [pytest.mark.nightly]) for part in range(5)],
+)
 @pytest.mark.parametrize(
     ("count", "topics", "oldest"),
     [(20_000, 5_000, False), pytest.param(60_000, 50_000, True, marks=pytest.mark.nightly)],

@@ -59,6 +59,7 @@ async def largest_sizes(broker: Broker, data: Path) -> list[int]:
     return largest
 
 
+@pytest.mark.nightly
 @pytest.mark.alone
 @pytest.mark.real_time
 def test_the_offsets_log_stays_small_under_commits(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ LIMIT_S = 5.0
 
 @pytest.mark.alone
 @pytest.mark.real_time
-@pytest.mark.parametrize("groups", [100, pytest.param(GROUPS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("groups", [100, pytest.param(GROUPS, marks=pytest.mark.nightly)])
 def test_members_are_back_in_their_groups_soon_after_a_kill(groups: int) -> None:
     """Connections are accepted in bulk, and the groups stand as they were: nobody joins again."""
     result = measure(groups, GROUP_SIZE, BUSY)

@@ -14,7 +14,7 @@ QUICKLY: list[Way] = [("MUTUAL", None), ("SASLTLS", "SCRAM-SHA-256")]
 """The tools begin five processes for each way; the doctor, in this one, goes by all of them."""
 
 TOOLS_WAYS = [
-    pytest.param(way, marks=() if way in QUICKLY else pytest.mark.slow, id=name_of(way))
+    pytest.param(way, marks=() if way in QUICKLY else pytest.mark.nightly, id=name_of(way))
     for way in WAYS
 ]
 
@@ -46,7 +46,7 @@ def test_tools_work_by_every_way_in(broker: SecuredBroker, way: Way) -> None:
     secured_clients.play_tools(broker, way)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("pause_s", PAUSES_SECONDS)
 def test_a_session_is_renewed(broker: SecuredBroker, pause_s: float) -> None:
     """KIP-368: by the first request after most of its time, and after all of it as well."""

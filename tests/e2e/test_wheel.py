@@ -142,7 +142,7 @@ def with_clients(environment: Path) -> Path:
     return python
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_passes_its_tests_with_the_wheel(
     with_clients: Path, example: str, tmp_path: Path

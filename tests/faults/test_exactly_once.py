@@ -9,7 +9,7 @@ import pytest
 from tests.faults.exactly_once import Fire
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.real_time
 @pytest.mark.parametrize("brokers", [pytest.param(1, marks=pytest.mark.nightly), 3])
 def test_every_record_comes_out_once(tmp_path: Path, brokers: int) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
 from coordinator_server.core.groups.modern.assignor_spec import Assignment, GroupSpec, Partitions
 from tests.oracle.kafka_process import SECONDS, java
 from tests.unit.core.groups.consumer.assignors.evolving import Case, assigned, evolving
@@ -16,6 +18,7 @@ from tests.unit.core.groups.consumer.assignors.evolving import Case, assigned, e
 PROGRAM = Path(__file__).with_name("Assign.java")
 
 
+@pytest.mark.nightly
 def test_range_and_uniform_assign_as_kafkas_do() -> None:
     """Where the order of Kafka's hash tables matters and is not ours, the balance is the same and
     as much stays where it was; else all is the same."""
@@ -26,6 +29,7 @@ def test_range_and_uniform_assign_as_kafkas_do() -> None:
     assert not compare(cases)
 
 
+@pytest.mark.nightly
 def test_simple_assigns_as_kafkas_does() -> None:
     """The same of small share groups, where our order is that of Kafka's tables. Of large ones each
     member has as many partitions, but for one, and in all cases together as many stay."""

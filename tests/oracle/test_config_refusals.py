@@ -23,7 +23,7 @@ from tests.oracle.both import Addresses, ours, theirs
 from tests.oracle.quota_cases import Names, Operations, Request, alter, describe
 from tests.support import wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 LISTENERS = {"USERS": "SASL_PLAINTEXT"}
 SETTINGS = {

@@ -39,7 +39,7 @@ from tests.oracle.group_logs import (
 from tests.oracle.kafka_process import dump_log_segments
 from tests.support import Broker
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 SETTINGS = {
     "offsets.topic.num.partitions": "1",

@@ -100,7 +100,7 @@ def plain(outcome: Outcome, *, is_list: bool) -> Outcome:
     return outcome._replace(out=text, err=_FRAMES.sub("", outcome.err))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_groups_of_the_consumer_protocol_are_shown_as_kafkas_tool_shows_them(
     tmp_path: Path,
 ) -> None:

@@ -49,7 +49,7 @@ from tests.faults.client import Client
 from tests.oracle.kafka_process import Kafka
 from tests.support import Broker, address_of
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 SETTINGS = {
     "offsets.topic.num.partitions": "1",

@@ -31,7 +31,7 @@ from tests.oracle.kafka_process import Kafka, java
 from tests.oracle.test_share_consumer import SETTINGS, Member
 from tests.support import Broker, wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 GROUP, TOPIC = "queue", "jobs"
 _SHARE_SETTINGS = {

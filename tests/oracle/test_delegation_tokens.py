@@ -11,7 +11,7 @@ from tests.oracle import token_cases
 from tests.oracle.token_brokers import AUTHORIZED, KEY, Brokers, Ours, Settings, Theirs
 from tests.oracle.token_cases import SCENARIOS, Asked, asked
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 Pair = tuple[Brokers, Brokers]
 

@@ -86,7 +86,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
         kafka.end()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_answers_are_kafkas(theirs: list[dict[str, Any]], tmp_path: Path) -> None:
     """Every field of every answer, the order included."""
     with Broker(LIMIT, data_dir=tmp_path / "ours") as broker:

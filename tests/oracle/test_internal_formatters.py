@@ -33,7 +33,7 @@ READ = tuple(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_formatters_print_the_same(tmp_path: Path) -> None:
     """Records of all kinds, tombstones, other topics' records."""
     with Broker({**SETTINGS, **INTERNAL}) as broker, OfficialTools() as official:

@@ -17,7 +17,7 @@ from coordinator_server.credentials.jaas import JaasError, LoginModule, parse_ja
 from tests.oracle.kafka_process import SECONDS, java
 from tests.unit.credentials.test_jaas import BAD, BAD_FILES, GOOD, GOOD_FILES
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 PIECES = (
     *("a", "b.C", "required", "OPTIONAL", "x", "=", ";", " ", " ", "\n", '"', "'", "\\", "/", "//"),

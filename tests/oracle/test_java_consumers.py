@@ -13,7 +13,7 @@ from tests.clients.worker import Settings
 from tests.oracle.kafka_process import java
 from tests.support import Broker
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 PROGRAM = Path(__file__).with_name("GroupMember.java")
 TOPIC, PARTITIONS = "t", 6

@@ -10,7 +10,7 @@ import pytest
 from tests.oracle.kafka_process import SECONDS, java
 from tests.support import Serve
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 
 @pytest.mark.parametrize("protocol", ["SASL_SSL", "SSL"])

@@ -10,7 +10,7 @@ import pytest
 from tests.oracle.kafka_process import SECONDS, java
 from tests.support import Serve
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 STORE, KEY = "of the store", "of the key!"
 COUNT = 20

@@ -13,7 +13,7 @@ from tests.clients.test_read_committed import read_with_confluent_kafka
 from tests.oracle.kafka_process import java
 from tests.support import Broker, wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 PROGRAM = Path(__file__).with_name("TransactionalCopy.java")
 COUNT = 600

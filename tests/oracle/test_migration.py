@@ -19,7 +19,7 @@ OF_KAFKA = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_groups_have_goes_to_kafka_and_back(tmp_path: Path) -> None:
     """Offsets of a streams group, start offsets of a share group and configs of groups are the same
     in Kafka and in a broker of ours that takes them from there; in Kafka the streams group goes on

@@ -155,7 +155,7 @@ def test_throttle_times_are_kafkas(apache: str) -> None:
     assert max(theirs["produce"]) > 0 < max(theirs["fetch"])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_kafkas_own_tool_prints_the_same(apache: str, tmp_path: Path) -> None:
     """Of kafka-configs, about us and about Kafka; what it says of credentials is left out."""
     lines = [
@@ -180,7 +180,7 @@ def test_kafkas_own_tool_prints_the_same(apache: str, tmp_path: Path) -> None:
     assert not differing, differences(differing)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_answers_are_kafkas(apache: str) -> None:
     """Every field of every answer, bad requests and good ones."""
     theirs = answers(apache)

@@ -15,7 +15,7 @@ from tests.reference.__main__ import recorded
 from tests.reference.definitions import declarations, differences, read_definitions
 from tests.support import Broker
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 
 def test_messages() -> None:

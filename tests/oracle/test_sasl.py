@@ -36,7 +36,7 @@ from tests.oracle.sasl_tokens import Signer, unsecured_conversations
 from tests.oracle.token_conversations import token_conversations
 from tests.support import Serve, address_of, free_port, wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 LISTENERS = ("USERS", "AGAIN", "UNSECURED", "UNASKED", "SIGNED")
 PLAIN = (

@@ -11,7 +11,7 @@ import pytest
 from tests.oracle.kafka_process import SECONDS, java
 from tests.support import Serve
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER"
 SECURITY = "org.apache.kafka.common.security"

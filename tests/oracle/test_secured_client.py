@@ -10,7 +10,7 @@ from tests import secured_clients
 from tests.oracle.secured_kafka import SecuredKafka
 from tests.secured_clients import PAUSES_SECONDS, WAYS, Way, name_of
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 
 @pytest.fixture(scope="module")

@@ -210,7 +210,7 @@ def real(tmp_path: Path) -> Iterator[Kafka]:
         broker.end()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.real_time
 def test_kafka_boots_on_our_offsets_log(written: tuple[Path, Groups], real: Kafka) -> None:
     """A Kafka that finds our `__consumer_offsets` in its directory, logs alone without index or

@@ -20,7 +20,7 @@ from tests.clients.support import create_topic, set_group_configs
 from tests.oracle.kafka_process import java
 from tests.support import Broker, wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 PROGRAM = Path(__file__).with_name("ShareMember.java")
 SETTINGS = {

@@ -55,7 +55,7 @@ from tests.oracle.share_script import (
 )
 from tests.support import Broker
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 ALL = [(0, END - 1, 1)]
 STATE = "__share_group_state-0"

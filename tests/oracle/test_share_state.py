@@ -43,7 +43,7 @@ from tests.unit.coordinator.share_state_broker import (
     write_request,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 SETTINGS = {
     "share.coordinator.state.topic.num.partitions": "1",

@@ -21,7 +21,7 @@ from tests.clients.test_read_committed import read_with_confluent_kafka
 from tests.oracle.kafka_process import java
 from tests.support import Broker, wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 PROGRAM = Path(__file__).with_name("WordCount.java")
 WORDS = ("one", "two", "three", "four", "five")

@@ -46,7 +46,7 @@ from tests.oracle.streams_script import (
 )
 from tests.support import Broker
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 SETTINGS = {
     "offsets.topic.num.partitions": "1",

@@ -12,7 +12,7 @@ from tests.clients.support import create_topic, subscribe_to_metrics
 from tests.oracle.kafka_process import java
 from tests.support import Broker, wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 TOPIC = "t"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"

@@ -17,7 +17,7 @@ from tests.support import wait_for
 from tests.tls_broker import TlsBroker, serving
 from tests.tls_conversations import CASES, LISTENERS, OUTCOMES, RENEGOTIATION, Papers, renegotiate
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 COMMON, UNIT, MAIL = (
     NameOID.COMMON_NAME,

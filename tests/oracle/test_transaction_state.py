@@ -32,7 +32,7 @@ from tests.faults.client import Client
 from tests.oracle.kafka_process import Kafka, dump_log_segments
 from tests.support import Broker, address_of, wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 SETTINGS = {
     "transaction.state.log.num.partitions": "1",

@@ -28,7 +28,7 @@ from tests.clients.test_read_committed import READERS, Records, read_with_conflu
 from tests.oracle.kafka_process import Kafka, dump_log_segments
 from tests.support import Broker
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 SETTINGS = {
     "transaction.state.log.num.partitions": "1",

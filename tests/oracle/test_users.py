@@ -12,7 +12,7 @@ from tests.oracle.kafka_process import Kafka
 from tests.scripts.player import OfficialTools
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_users_of_a_kafka(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

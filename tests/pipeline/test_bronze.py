@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from pipeline import schema
@@ -65,6 +66,7 @@ def test_the_segments_of_a_real_kafka_give_the_offsets_that_kafka_told(
     assert held == wanted
 
 
+@pytest.mark.nightly
 def test_damage_is_counted_and_shown_and_the_run_goes_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ def test_the_admin_client_takes_them(connector: SparkSession, tmp_path: Path) ->
         BrokerSource(connector, "127.0.0.1:1", client_config=str(tmp_path / "nowhere"))
 
 
+@pytest.mark.nightly
 def test_the_readers_take_them(
     connector: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

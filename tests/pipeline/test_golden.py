@@ -84,6 +84,7 @@ def test_from_segment_files(from_files: tuple[Path, Store]) -> None:
     assert_golden(from_files[1], NOW)
 
 
+@pytest.mark.nightly
 def test_from_bronze_of_an_earlier_run_for_a_past_instant(
     spark: SparkSession,
     from_files: tuple[Path, Store],
@@ -103,6 +104,7 @@ def test_from_bronze_of_an_earlier_run_for_a_past_instant(
     assert_golden(store, THEN)
 
 
+@pytest.mark.nightly
 def test_of_some_groups_only(
     spark: SparkSession, from_files: tuple[Path, Store], tmp_path: Path
 ) -> None:
@@ -118,6 +120,7 @@ def test_of_some_groups_only(
         assert differences(plain_rows(read_table(store, table), table), wanted) == []
 
 
+@pytest.mark.nightly
 def test_the_segments_of_a_real_kafka(spark: SparkSession, tmp_path: Path) -> None:
     """Offsets, members and instances of every group are what Kafka's own tools said of them."""
     store = Store(spark, str(tmp_path))

@@ -72,7 +72,7 @@ def test_without_any_java_one_line_says_what_to_install(
         java.use_java({"PATH": f"{old}/bin"})
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_spark_runs_on_the_java_of_the_extra(tmp_path: Path) -> None:
     """A machine without Java: the whole session runs on the runtime that PyPI brought."""
     tools = tmp_path / "bin"

@@ -18,7 +18,7 @@ _EXAMPLE = ROOT / "examples" / "offset_pipeline"
 _SECONDS = 900
 
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 
 class Demo(NamedTuple):

@@ -217,7 +217,7 @@ def live(secured: Secured) -> Producer:
     return producer
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.real_time
 @pytest.mark.parametrize("broker", [pytest.param("theirs", marks=pytest.mark.nightly), "ours"])
 def test_the_rights_are_enough_and_what_is_missing_is_said(

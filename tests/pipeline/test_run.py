@@ -61,6 +61,7 @@ def test_the_memory_for_a_large_group_is_told_first(
     assert said[1].startswith("tables: making them")
 
 
+@pytest.mark.nightly
 def test_coverage_says_what_a_run_saw(spark: SparkSession, tmp_path: Path) -> None:
     """From files: the cluster, the input, what was damaged; from its bronze: the same again."""
     log = tmp_path / "log"

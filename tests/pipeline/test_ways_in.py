@@ -141,6 +141,7 @@ def stream_what_is_there(source: Source, store: Store) -> None:
     raise AssertionError(TOO_BUSY)
 
 
+@pytest.mark.nightly
 @pytest.mark.real_time
 def test_files_that_grow_while_a_stream_stops_and_starts(
     spark: SparkSession, story: Story, wanted: Bronze, tmp_path: Path
@@ -229,7 +230,8 @@ def create_topics(broker: Kafka, story: Story) -> None:
     )
 
 
-@pytest.mark.parametrize("broker", ["ours", pytest.param("theirs", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("broker", ["ours", "theirs"])
 @pytest.mark.real_time
 def test_a_broker_on_the_files_gives_what_the_files_give(
     broker: str,

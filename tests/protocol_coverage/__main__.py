@@ -24,7 +24,7 @@ def record() -> int:
             "API_USES": str(uses),
             "PYTHONPATH": os.pathsep.join((str(ROOT), str(OBSERVED))),
         }
-        command = (sys.executable, "-m", "pytest", "-q", "-n", "4", "-m", "slow or not slow")
+        command = (sys.executable, "-m", "pytest", "-q", "-n", "4", "-m", "not alone")
         code = subprocess.run((*command, *SUITES), cwd=ROOT, env=environment).returncode
         with uses.open() as lines:
             write_seen(lines)

@@ -47,7 +47,7 @@ def test_other_kinds_hold(kind: str, first: int) -> None:
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_every_order_of_events_is_right(name: str) -> None:
-    """No order of one event more than `make test` tries breaks a rule."""
+    """No order of one event more than `make test` tries breaks a rule, in any of the worlds."""
     assert explore(name, DEPTH).states > 100
 
 

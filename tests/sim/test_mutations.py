@@ -22,6 +22,7 @@ def test_a_fragment_that_is_gone_is_an_error() -> None:
         broken("a a", Bug("odd", "join", "a", "b"))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("bug", QUICK, ids=lambda bug: bug.name)
 def test_the_simulation_sees(bug: Bug) -> None:
     """A bug in the coordinator ends in a violation within a few seeds."""

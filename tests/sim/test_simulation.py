@@ -14,7 +14,7 @@ KEPT = [
 ]
 
 
-@pytest.mark.parametrize("first", range(0, 120, 10))
+@pytest.mark.parametrize("first", range(0, 30, 10))
 def test_what_must_hold_holds(first: int) -> None:
     """Whatever clients and faults do: no violation in any step, and rest in the end."""
     for seed in range(first, first + 10):

@@ -14,7 +14,7 @@ def follow(name: str, path: str) -> SmallWorld:
     return world
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", ["one alone", "two from nothing"])
 def test_every_order_of_events_is_right(name: str) -> None:
     """No order of a few joins, syncs, heartbeats, leaves, commits and faults breaks a rule."""
     explored = explore(name, DEFAULT_DEPTH)

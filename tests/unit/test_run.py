@@ -1,4 +1,4 @@
-"""tests/conftest.py: what is run once more, what runs alone, and what the last lines say."""
+"""tests/conftest.py: what is run once more, which slice runs, and what the last lines say."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ INI = """
 [pytest]
 addopts = -p tests.conftest --import-mode=importlib --strict-markers --max-suite-reruns=5
 markers =
-    slow: .
     nightly: .
     real_time: .
-    alone: .
 """
 HEAD = """
 import pathlib
@@ -50,12 +48,6 @@ def settled():
 def test_setup(settled):
     pass
 """
-SLOW = """
-@pytest.mark.slow
-@pytest.mark.parametrize("number", range(3))
-def test_slow(number):
-    pass
-"""
 NIGHTLY = """
 @pytest.mark.nightly
 @pytest.mark.parametrize("number", range(7))
@@ -63,26 +55,6 @@ def test_nightly(number):
     pass
 """
 GOOD = "def test_good():\n    pass\n"
-ALONE = """
-import os, time
-
-@pytest.mark.parametrize("number", range(12))
-@pytest.mark.parametrize("which", ["some", pytest.param("alone", marks=pytest.mark.alone)])
-def test_turns(which, number):
-    others = HERE / "running"
-    others.mkdir(exist_ok=True)
-    own = others / f"{which}-{number}-{pathlib.Path(__file__).stem}"
-    own.touch()
-    # Long enough for another worker to begin, if it may.
-    for _ in range(20):
-        beside = set(others.iterdir()) - {own}
-        if which == "alone":
-            assert not beside
-        elif beside:
-            (HERE / "beside.mark").touch()
-        os.sched_yield()
-    own.unlink()
-"""
 
 
 def run(directory: Path, tests: dict[str, str], *arguments: str) -> tuple[int, str]:
@@ -152,11 +124,11 @@ def test_what_ends_its_worker_fails_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["one by one", "in workers"])
-def test_slow_tests_that_are_left_out_are_counted(tmp_path: Path, workers: list[str]) -> None:
-    """`make test` leaves slow and nightly tests out, and says how many and what runs them."""
-    status, output = run(tmp_path, {"a": SLOW + NIGHTLY + GOOD}, "-m", "not slow", *workers)
+def test_nightly_tests_that_are_left_out_are_counted(tmp_path: Path, workers: list[str]) -> None:
+    """`make test` omits nightly tests, and prints how many and which command runs them."""
+    status, output = run(tmp_path, {"a": NIGHTLY + GOOD}, "-m", "not nightly", *workers)
     assert status == 0
-    assert "10 slow tests left out: make test-all and make nightly run them\n" in output
+    assert "7 nightly tests left out: make nightly runs them\n" in output
     assert re.search(r"=+ 1 passed", output)
 
 
@@ -168,7 +140,7 @@ def test_the_slices_of_the_nightly_tests_are_all_of_them(
     tests: list[str] = []
     for number in (1, 2, 3):
         arguments = ["-v", "-m", "nightly", f"--slice={number}/3", *workers]
-        status, output = run(tmp_path, {"a": SLOW + NIGHTLY + GOOD}, *arguments)
+        status, output = run(tmp_path, {"a": NIGHTLY + GOOD}, *arguments)
         assert status == 0
         passed = [line for line in output.splitlines() if "PASSED" in line]
         assert len(passed) in (2, 3)
@@ -192,10 +164,3 @@ def test_every_slice_gets_its_turn() -> None:
     turns = Counter(nightly.select_slice(commit, names) for commit in commits)
     assert set(turns) == set(names)
     assert min(turns.values()) > 50
-
-
-def test_nothing_runs_beside_a_test_that_is_alone(tmp_path: Path) -> None:
-    """Whichever worker has it; other tests do run side by side."""
-    status, output = run(tmp_path, dict.fromkeys("abcd", ALONE), "-n", "4")
-    assert status == 0, output
-    assert (tmp_path / "beside.mark").exists()

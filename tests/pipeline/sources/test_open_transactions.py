@@ -65,6 +65,7 @@ def log_dir(folder: Path, batches: Sequence[bytes], states: Sequence[Record]) ->
     return str(folder)
 
 
+@pytest.mark.nightly
 def test_the_coordinators_memory_names_the_transaction(spark: SparkSession, tmp_path: Path) -> None:
     """The last record of its producer id counts, whatever other ids did."""
     batches = [plain(commits(0, 2)), transactional(commits(2, 3), 7)]
@@ -124,6 +125,7 @@ def test_a_damaged_memory_gives_what_is_left_of_it(tmp_path: Path) -> None:
     assert holders_of(str(tmp_path), set()) == {}
 
 
+@pytest.mark.nightly
 def test_a_broker_and_its_files_agree(connector: SparkSession, tmp_path: Path) -> None:
     """Name and begin of a transaction that is open, from our broker and from its data directory."""
     with Broker({"num.partitions": "1"}, data_dir=tmp_path / "data") as broker:

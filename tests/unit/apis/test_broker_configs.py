@@ -307,6 +307,10 @@ async def test_a_broker_without_the_listener_of_a_client_is_left_out() -> None:
         (ErrorCode.LISTENER_NOT_FOUND, -1),
     ]
     assert 2 in shown.partitions[1].offline_replicas
+    call = FakeCall(5, "test", call.connection)
+    call.serve(metadata.handle, nodes.cluster.brokers[1], MetadataRequest(topics=None))
+    (shown,) = [one for one in call.replies[0].topics if one.name == "t"]
+    assert shown.partitions[1].error_code == ErrorCode.LEADER_NOT_AVAILABLE
     described = FakeCall(2, "test", call.connection)
     described.serve(describe_cluster.handle, nodes.cluster.brokers[1], DescribeClusterRequest())
     assert [one.broker_id for one in described.replies[0].brokers] == [1]

@@ -1,4 +1,4 @@
-"""Certificates of tests, made when they are needed: a CA, keys, and files that brokers read."""
+"""Make certificates for tests on demand: a CA, keys, and the key store files that brokers read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DAY = datetime.timedelta(days=1)
 
 
 def name(common_name: str, organization: str = "Tests") -> x509.Name:
-    """A subject of two parts."""
+    """Return a subject with a common name and an organization."""
     return x509.Name(
         [
             x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization),
@@ -40,34 +40,34 @@ def name(common_name: str, organization: str = "Tests") -> x509.Name:
 
 @dataclass
 class Identity:
-    """A private key and its certificates, its own first."""
+    """A private key and its certificate chain, leaf first."""
 
     key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
     chain: Sequence[x509.Certificate]
 
     @property
     def certificate(self) -> x509.Certificate:
-        """Its own certificate."""
+        """Return the leaf certificate."""
         return self.chain[0]
 
     def key_pem(self, password: str | None = None) -> bytes:
-        """The key, PKCS#8."""
+        """Return the key as PKCS#8 PEM."""
         encryption = (
             NoEncryption() if password is None else BestAvailableEncryption(password.encode())
         )
         return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
 
     def chain_pem(self) -> bytes:
-        """The certificates."""
+        """Return the certificate chain as PEM."""
         return b"".join(one.public_bytes(Encoding.PEM) for one in self.chain)
 
     def write(self, path: Path, password: str | None = None) -> Path:
-        """A key store of type PEM; returns the path."""
+        """Write a PEM key store and return its path."""
         path.write_bytes(self.key_pem(password) + self.chain_pem())
         return path
 
     def write_pkcs12(self, path: Path, password: str) -> Path:
-        """A key store of type PKCS12; returns the path."""
+        """Write a PKCS12 key store and return its path."""
         encryption = BestAvailableEncryption(password.encode())
         certificate, *others = self.chain
         path.write_bytes(
@@ -76,7 +76,7 @@ class Identity:
         return path
 
     def write_jks(self, path: Path, password: str, key_password: str | None = None) -> Path:
-        """A key store of type JKS; returns the path."""
+        """Write a JKS key store and return its path."""
         key = self.key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
         hidden = _hidden(key, key_password or password)
         chain = b"".join(_jks_certificate(one) for one in self.chain)
@@ -87,14 +87,14 @@ class Identity:
 
 
 def jks(entries: Sequence[bytes], password: str) -> bytes:
-    """A file of type JKS."""
+    """Return a key store or trust store in JKS format."""
     content = pack(">III", 0xFEEDFEED, 2, len(entries)) + b"".join(entries)
     digest = hashlib.sha1(password.encode("utf-16-be") + b"Mighty Aphrodite" + content)
     return content + digest.digest()
 
 
 def jks_trusted(certificate: x509.Certificate) -> bytes:
-    """An entry of a trust store of type JKS."""
+    """Return a trust store entry in JKS format."""
     return pack(">IH1sQ", 2, 1, b"t", 0) + _jks_certificate(certificate)
 
 
@@ -104,7 +104,7 @@ def _jks_certificate(certificate: x509.Certificate) -> bytes:
 
 
 def _hidden(key: bytes, password: str) -> bytes:
-    """A key as Java's KeyProtector hides it, in an EncryptedPrivateKeyInfo."""
+    """Return the key encrypted as by Java's KeyProtector, in an EncryptedPrivateKeyInfo."""
     secret = password.encode("utf-16-be")
     salt = last = os.urandom(20)
     stream = b""
@@ -118,7 +118,7 @@ def _hidden(key: bytes, password: str) -> bytes:
 
 
 def _long(tag: int, content: bytes) -> bytes:
-    """An element in DER, its length in two bytes."""
+    """Return a DER element with a two-byte length."""
     return pack(">BBH", tag, 0x82, len(content)) + content
 
 
@@ -129,11 +129,11 @@ OLD_CERTIFICATES = {
     "rsa768": ("sha256", "rsa:768"),
     "p224": ("sha256", "ec:secp224r1"),
 }
-"""By name: the digest that signs a certificate and the key of the certificate."""
+"""Weak certificates by name: the signature digest and the key type of each."""
 
 
 class OldAuthority:
-    """An authority for old certificates, made by `openssl`, which signs with any digest."""
+    """A certificate authority that runs `openssl`, which still signs with weak digests."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -142,11 +142,11 @@ class OldAuthority:
         )
 
     def pem(self) -> bytes:
-        """Return the authority's certificate."""
+        """Return the authority's certificate as PEM."""
         return (self._directory / "old.crt").read_bytes()
 
     def issue(self, name_: str) -> Path:
-        """Write a key store of type PEM for one of OLD_CERTIFICATES and return the path."""
+        """Write a PEM key store for an entry of OLD_CERTIFICATES and return its path."""
         digest, key = OLD_CERTIFICATES[name_]
         request, extensions = f"{name_}.csr", self._directory / "extensions"
         extensions.write_text("subjectAltName=DNS:localhost,IP:127.0.0.1")
@@ -160,7 +160,7 @@ class OldAuthority:
         return store
 
     def _key(self, name_: str, key: str) -> tuple[str, ...]:
-        """Make a key, and return the options of `openssl req` that name the key."""
+        """Generate a key and return the `openssl req` options that select it."""
         algorithm, size = key.split(":")
         option = "rsa_keygen_bits" if algorithm == "rsa" else "ec_paramgen_curve"
         options = ("-algorithm", algorithm, "-pkeyopt", f"{option}:{size}")
@@ -173,7 +173,7 @@ class OldAuthority:
 
 
 class Authority:
-    """A certificate authority that signs itself."""
+    """A self-signed certificate authority."""
 
     def __init__(self, common_name: str = "CA") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -181,16 +181,16 @@ class Authority:
         self.certificate = self._sign(self._name, self._key.public_key(), is_authority=True)
 
     def pem(self) -> bytes:
-        """Its certificate."""
+        """Return the authority's certificate as PEM."""
         return self.certificate.public_bytes(Encoding.PEM)
 
     def write(self, path: Path) -> Path:
-        """A trust store of type PEM; returns the path."""
+        """Write a PEM trust store and return its path."""
         path.write_bytes(self.pem())
         return path
 
     def alone(self) -> Identity:
-        """A key with a certificate that nobody but itself has signed."""
+        """Return a key with a self-signed certificate, which no authority has signed."""
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = self._sign(self._name, key.public_key(), issuer=(self._name, key))
         return Identity(key, [certificate])
@@ -204,7 +204,7 @@ class Authority:
         is_rsa: bool = False,
         usages: Sequence[x509.ObjectIdentifier] = (),
     ) -> Identity:
-        """A key with a certificate; with negative days it has expired."""
+        """Issue a key with a certificate; with negative `days` the certificate has expired."""
         key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey = (
             rsa.generate_private_key(65537, 2048)
             if is_rsa
@@ -237,7 +237,7 @@ class Authority:
             .not_valid_before(now - 10 * _DAY)
             .not_valid_after(now + days * _DAY)
             .add_extension(x509.BasicConstraints(is_authority, None), critical=True)
-            # Python 3.13 and newer verify strictly (RFC 5280).
+            # Python 3.13 and newer reject certificates without these key identifiers (RFC 5280).
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
             .add_extension(
                 x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()),

@@ -1,10 +1,10 @@
-"""Floods of clients that a broker should bear without others noticing.
+"""Floods of clients that a broker must bear without slowing down its other clients.
 
-Each comes from a process of its own, so that whoever measures is not held up by it:
+Each flood runs in a separate process, so it does not slow down the process that measures:
 
     with flood("handshakes", secured) as done:
         ...
-        done.value      # how many handshakes there were
+        done.value      # the number of handshakes so far
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Address = tuple[str, int]
 
 
 class Target(NamedTuple):
-    """What a flood has to know of a broker."""
+    """The broker's addresses and the credentials that a flood needs."""
 
     addresses: dict[str, Address]
     truststore: Path
@@ -47,7 +47,7 @@ class Target(NamedTuple):
     password: str
 
     def context(self) -> ssl.SSLContext:
-        """That of a client with a certificate."""
+        """Return the TLS context of a client with a certificate."""
         made = ssl.create_default_context(cafile=self.truststore)
         made.load_cert_chain(self.keystore)
         return made
@@ -57,7 +57,7 @@ Count = Callable[[], None]
 
 
 async def handshakes(target: Target, count: Count) -> None:
-    """Full handshakes of TLS with certificates on both sides, CLIENTS at a time."""
+    """Complete full mutual TLS handshakes, CLIENTS at a time."""
     context = target.context()
 
     async def client() -> None:
@@ -69,7 +69,7 @@ async def handshakes(target: Target, count: Count) -> None:
 
 
 async def logins(target: Target, count: Count, passwords: tuple[str, ...]) -> None:
-    """Logins by SCRAM, CLIENTS at a time."""
+    """Log in with SCRAM, CLIENTS at a time."""
     choice = itertools.cycle(passwords)
 
     async def client() -> None:
@@ -82,9 +82,9 @@ async def logins(target: Target, count: Count, passwords: tuple[str, ...]) -> No
 
 
 async def stalled(target: Target, count: Count) -> None:
-    """STALLED connections that begin a handshake of TLS or of SASL and do not go on.
+    """Hold STALLED connections that begin a TLS or SASL handshake and never finish it.
 
-    They stay; some at a time are given up, and others come instead.
+    Each connection is closed after one to three seconds and replaced by a new one.
     """
     outgoing = ssl.MemoryBIO()
     session = target.context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="127.0.0.1")
@@ -118,12 +118,12 @@ FLOODS: dict[str, Callable[[Target, Count], Awaitable[None]]] = {
     "wrong passwords": lambda target, count: logins(target, count, ("wrong",)),
     "stalled": stalled,
 }
-"""By name."""
+"""Floods by name."""
 
 
 @contextmanager
 def flood(name: str, secured: Secured) -> Iterator[Synchronized[int]]:
-    """One of FLOODS comes; the number says how many of it there were so far."""
+    """Run a flood from FLOODS in another process; yield a counter of its completed operations."""
     target = Target(dict(secured.addresses), secured.truststore, secured.keystore, secured.password)
     context = multiprocessing.get_context("spawn")
     done = context.Value(c_int64)
@@ -139,7 +139,7 @@ def flood(name: str, secured: Secured) -> Iterator[Synchronized[int]]:
 
 def _run(name: str, target: Target, done: Synchronized[int]) -> None:
     def count() -> None:
-        done.value += 1  # nobody else writes it
+        done.value += 1  # only this process writes the counter
 
     async def run() -> None:
         await FLOODS[name](target, count)

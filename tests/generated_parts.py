@@ -1,4 +1,4 @@
-"""Parts of documents that are printed from code, between marks in comments."""
+"""Replace the generated parts of documents, which stand between marks in comments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 
 def with_part(page: str, name: str, text: str) -> str:
-    """Return the page with `text` between its marks "begin: NAME" and "end: NAME"."""
+    """Return the page with `text` between the marks "begin: NAME" and "end: NAME"."""
     pattern = re.compile(rf"(<!-- begin: {name}[^\n]*-->\n).*?(?=<!-- end: {name} -->)", re.S)
     assert pattern.search(page), f"no part {name}"
     return pattern.sub(lambda found: found[1] + text, page)

@@ -1,4 +1,4 @@
-"""What a broker tells about its groups, in one shape for all: that of `expected.json`."""
+"""Describe a broker's groups in the format of `expected.json`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Groups = dict[str, dict[str, Any]]
 
 
 def groups_of(bootstrap: str) -> Groups:
-    """Group -> type, protocol type, number of members, instance ids, committed offsets."""
+    """Return type, protocol type, member count, instance ids and committed offsets by group."""
     admin = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
         found: Groups = {}

@@ -1,4 +1,4 @@
-"""A start of kafka-python consumers that no busy machine upsets."""
+"""Start kafka-python consumers reliably even on a busy machine."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from tests.support import wait_for
 
 
 def know_topics(consumer: Any) -> None:
-    """Wait until a consumer knows the topics that it subscribes to; then its first poll may come.
+    """Wait until a consumer has metadata for the topics that it subscribes to.
 
-    kafka-python 3.0.12 joins without waiting for metadata. A leader that has none assigns nothing,
-    rejoins when it has some, and if the poll ends in the middle of that second join it never looks
-    at the answer: it keeps no partitions and sends no heartbeats (`join_group_async` asks
-    `need_rejoin`, which the change of metadata alone made true).
+    Call this before the first poll. kafka-python 3.0.12 joins without waiting for metadata. A
+    leader without metadata assigns nothing and rejoins when the metadata arrives. If a poll ends in
+    the middle of that second join, the consumer never reads the response: it keeps no partitions
+    and sends no heartbeats (`join_group_async` checks `need_rejoin`, which only the change of
+    metadata had set).
     """
     topics = sorted(consumer.subscription() or ())
     wait_for(lambda: all(map(consumer.partitions_for_topic, topics)), f"partitions of {topics}")

@@ -1,6 +1,6 @@
-"""Leaving tests out that cannot run where they are.
+"""Leave out tests that cannot run on this machine.
 
-It does not go unnoticed: each reason is a line at the end of the run (`tests/conftest.py`).
+Every reason is printed at the end of the run (`tests/conftest.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LINES = pytest.StashKey[list[str]]()
 def leave_out(
     config: pytest.Config, items: list[pytest.Item], away: Collection[pytest.Item], line: str
 ) -> None:
-    """Take `away` out of `items`, the collected tests, and note the line that says why."""
+    """Remove `away` from `items`, the collected tests, and record the reason in `line`."""
     config.stash.setdefault(LINES, []).append(line)
     config.hook.pytest_deselected(items=list(away))
     items[:] = [item for item in items if item not in away]

@@ -1,4 +1,4 @@
-"""Entries of the message formats 0 and 1, which the product reads and never writes."""
+"""Entries of message formats 0 and 1, which the product reads and never writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ENTRY_MS = 1_500_000_000_000
 def legacy_entry(
     magic: int, offset: int, value: bytes, *, key: bytes | None = None, attributes: int = 0
 ) -> bytes:
-    """A message, or the wrapper of a compressed list of messages (Kafka's LegacyRecord)."""
+    """Return a message, or the wrapper of a compressed message set (Kafka's LegacyRecord)."""
     body = struct.pack(">bb", magic, attributes)
     if magic == 1:
         body += struct.pack(">q", ENTRY_MS)

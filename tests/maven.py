@@ -1,4 +1,4 @@
-"""Java libraries of a test, brought by Maven into a directory of the checkout, once."""
+"""Fetch Java libraries for tests with Maven, once per checkout."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 
 @contextmanager
 def one_at_a_time(file: Path = Path(__file__)) -> Iterator[None]:
-    """Have other processes that take the same file wait: Maven's own directory allows one."""
+    """Hold an exclusive lock on `file`: Maven's own directory allows one process at a time."""
     with file.open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def fetch(pom: Path, directory: Path, *properties: str) -> Path:
-    """The directory with the jars that a pom names, and those that they need."""
+    """Return the directory with the jars named in a pom and their dependencies."""
     complete = directory / ".complete"
     with one_at_a_time():
         if complete.exists():

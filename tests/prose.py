@@ -1,4 +1,4 @@
-"""Prints random docstrings, comments and sentences of the docs, for a reader who marks the unclear.
+"""Print random docstrings, comments and sentences of the docs, for a reader to mark unclear texts.
 
 `make prose SEED=n` prints the same 60 texts for the same seed and the same tree: 20 docstrings, 20
 comments, and 20 sentences of the docs. A text that a reader has to read twice is rewritten.
@@ -23,11 +23,11 @@ PACKAGES = ("coordinator_server", "protocol", "storage", "pipeline", "benchmarks
 EACH = 20
 """How many texts of each kind are printed."""
 LEAST_WORDS = 4
-"""Shorter comments and sentences say too little to be unclear."""
+"""Shorter comments and sentences are left out."""
 
 
 class Text(NamedTuple):
-    """A text and where it stands: a path below the root, and a line."""
+    """A text and its location: a path below the root, and a line."""
 
     path: str
     line: int
@@ -43,7 +43,7 @@ def docstrings(path: Path, source: str) -> Iterator[Text]:
 
 
 def comments(path: Path, source: str) -> Iterator[Text]:
-    """Yield the comments of a module; lines that follow each other are one comment."""
+    """Yield the comments of a module; adjacent comment lines count as one comment."""
     last: Text | None = None
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type is not tokenize.COMMENT:
@@ -60,7 +60,7 @@ def comments(path: Path, source: str) -> Iterator[Text]:
 
 
 def sentences(path: Path, source: str) -> Iterator[Text]:
-    """Yield the sentences of a page, without its code, tables and headings."""
+    """Yield the sentences of a page, without code, tables and headings."""
     source = re.sub(r"```.*?```", lambda block: "\n" * block[0].count("\n"), source, flags=re.S)
     line = 1
     for paragraph in re.split(r"(\n\s*\n)", source):
@@ -91,7 +91,7 @@ def collect() -> dict[str, list[Text]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the texts that a seed draws."""
+    """Print the texts drawn with the given seed."""
     parser = argparse.ArgumentParser(prog="python -m tests.prose", description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--under", default="", help="only texts of paths that begin so")

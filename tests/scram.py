@@ -1,4 +1,4 @@
-"""SCRAM of a client that logs in very often: what a password costs is computed once."""
+"""A SCRAM client that logs in very often: the salted password is computed only once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 
 
 class ServerFirst(NamedTuple):
-    """The server's first message."""
+    """The server's first message of a SCRAM exchange."""
 
     text: str
     nonce: str
@@ -20,7 +20,7 @@ class ServerFirst(NamedTuple):
 
     @classmethod
     def found_in(cls, answer: bytes) -> Self | None:
-        """The one that an answer holds; None without."""
+        """Parse the server's first message in a response; return None if the response has none."""
         match = re.search(rb"r=([!-+\--~]+),s=([A-Za-z0-9+/=]+),i=([0-9]+)", answer)
         if match is None:
             return None
@@ -35,7 +35,7 @@ def _salted(algorithm: str, password: str, salt: bytes, iterations: int) -> byte
 
 
 def final_message(algorithm: str, password: str, bare: str, first: ServerFirst) -> bytes:
-    """The client's final message; `bare` is its first without the header."""
+    """Return the client's final message; `bare` is its first one without the header."""
     salted = _salted(algorithm, password, first.salt, first.iterations)
     without_proof = f"c=biws,r={first.nonce}"
     signed = f"{bare},{first.text},{without_proof}".encode()

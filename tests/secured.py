@@ -1,7 +1,7 @@
-"""Who has a listener for each security protocol, and what clients need for each of them.
+"""Listeners for each security protocol, and the client properties for each of them.
 
-`SecuredKafka` of tests/oracle is a Kafka, `SecuredBroker` is ours: the same settings, certificates
-and user.
+`SecuredKafka` in tests/oracle runs Apache Kafka, `SecuredBroker` runs our broker. Both use the same
+settings, certificates and user.
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ _UNSECURED = (
 
 
 class Secured:
-    """The certificates in a directory, the settings of a broker, and the user that it knows.
+    """A broker with a listener per security protocol: certificates, settings, and one user.
 
-    `looks_like` is what doctor says of it, `addresses` are those of the listeners, and
-    `plain_server` is one in plain text.
+    `looks_like` is the broker's name in the output of doctor.
     """
 
     looks_like = "looks like Kafka 4.2 or newer"
@@ -52,21 +51,21 @@ class Secured:
 
     @property
     def addresses(self) -> dict[str, tuple[str, int]]:
-        """Host and port of each of LISTENERS."""
+        """Return host and port of each listener in LISTENERS."""
         raise NotImplementedError
 
     @property
     def plain_server(self) -> str:
-        """HOST:PORT of a listener without security."""
+        """Return HOST:PORT of the listener without security."""
         raise NotImplementedError
 
     def server(self, listener: str) -> str:
-        """HOST:PORT of a listener."""
+        """Return HOST:PORT of a listener."""
         host, port = self.addresses[listener]
         return f"{host}:{port}"
 
     def properties(self, listener: str, mechanism: str | None = None) -> dict[str, str]:
-        """What a client needs for a listener."""
+        """Return the client properties for a listener."""
         found = {"security.protocol": LISTENERS[listener]}
         if LISTENERS[listener].endswith("SSL"):
             found["ssl.truststore.location"] = str(self.truststore)
@@ -80,7 +79,7 @@ class Secured:
         return found
 
     def write(self, name: str, properties: dict[str, str]) -> Path:
-        """A properties file."""
+        """Write a properties file and return its path."""
         path = self._directory / f"{name}.properties"
         path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
         return path
@@ -126,14 +125,14 @@ class Secured:
                 settings[f"{prefix}.scram-sha-256.sasl.jaas.config"] = scram
                 settings[f"{prefix}.scram-sha-512.sasl.jaas.config"] = scram
                 settings[f"{prefix}.oauthbearer.sasl.jaas.config"] = self._jaas("OAUTHBEARER")
-                # Kafka's own choice without it; ours has to be asked for it.
+                # Kafka enables it by default; our broker needs the setting.
                 settings[f"{prefix}.oauthbearer.sasl.server.callback.handler.class"] = _UNSECURED
         settings["listener.name.mutual.ssl.client.auth"] = "required"
         return settings
 
 
 class SecuredBroker(Secured):
-    """A broker of ours; `serve` is the process."""
+    """Our broker with all secured listeners; `serve` is its process."""
 
     def __init__(
         self,
@@ -159,19 +158,19 @@ class SecuredBroker(Secured):
 
     @property
     def addresses(self) -> dict[str, tuple[str, int]]:
-        """Host and port of each of LISTENERS."""
+        """Return host and port of each listener in LISTENERS."""
         return self._addresses
 
     @property
     def plain_server(self) -> str:
-        """HOST:PORT of a listener without security."""
+        """Return HOST:PORT of the listener without security."""
         return self.server("PLAINTEXT")
 
     def start(self) -> None:
-        """Start it, with the user's SCRAM credentials."""
+        """Start the broker with the user's SCRAM credentials."""
         self.serve.__enter__()
         self._make_users()
 
     def end(self) -> None:
-        """Whatever state it is in, it ends now."""
+        """End the broker now, whatever state it is in."""
         self.serve.__exit__()

@@ -1,7 +1,7 @@
-"""Our tools and `doctor` with TLS and SASL: what they do by every way in, whosever broker it is.
+"""Run our tools and `doctor` over each security protocol, against any broker.
 
-tests/e2e/test_secured_client.py plays it to a broker of ours, tests/oracle/test_secured_client.py
-to a Kafka.
+tests/e2e/test_secured_client.py runs them against our broker, tests/oracle/test_secured_client.py
+against Apache Kafka.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.secured import SASL_MECHANISMS, SESSION_MS, Secured
 from tests.support import ROOT
 
 Way = tuple[str, str | None]
-"""A listener, and the mechanism of SASL."""
+"""A listener and a SASL mechanism."""
 
 WAYS: list[Way] = [
     ("TLS", None),
@@ -31,12 +31,12 @@ PAUSES_SECONDS = [SESSION_MS / 1000 * 0.9, SESSION_MS / 1000 * 1.3]
 
 
 def name_of(way: Way) -> str:
-    """A way in words."""
+    """Return a readable name for a listener and mechanism."""
     return f"{way[0]}-{way[1]}"
 
 
 def tool(secured: Secured, command: str, way: Way, *arguments: str, lines: str = "") -> str:
-    """What a tool prints that is to succeed."""
+    """Return the output of a tool; the test fails if the tool does."""
     listener, mechanism = way
     config = secured.write(name_of(way), secured.properties(listener, mechanism))
     done = subprocess.run(
@@ -50,7 +50,7 @@ def tool(secured: Secured, command: str, way: Way, *arguments: str, lines: str =
 
 
 def play_tools(secured: Secured, way: Way) -> None:
-    """Topics, records, groups and settings."""
+    """Manage topics, records, groups and settings with the tools."""
     topic = f"t-{name_of(way)}"
     tool(secured, "topics", way, "--create", "--topic", topic)
     tool(secured, "produce", way, "--topic", topic, lines="one\ntwo\n")
@@ -64,7 +64,7 @@ def play_tools(secured: Secured, way: Way) -> None:
 
 
 def play_doctor(secured: Secured, way: Way, capsys: pytest.CaptureFixture[str]) -> None:
-    """All is well, and nothing is left of its group."""
+    """Check that doctor finds no fault and leaves no trace of its group."""
     listener, mechanism = way
     config = secured.write("doctor", secured.properties(listener, mechanism))
     arguments = [secured.server(listener), "--command-config", str(config), "--timeout", "20"]
@@ -76,7 +76,7 @@ def play_doctor(secured: Secured, way: Way, capsys: pytest.CaptureFixture[str]) 
 
 
 def play_session(secured: Secured, pause_s: float) -> None:
-    """KIP-368: renewed by the first request after most of its time, and after all of it too."""
+    """Check that the client reauthenticates (KIP-368) both before and after its session expires."""
     settings = read_settings(secured.properties("SASL", "SCRAM-SHA-256"))
     connection = ClientConnection(Address(*secured.addresses["SASL"]), settings)
     for _ in range(2):
@@ -91,7 +91,7 @@ def diagnosis(
     listener: str,
     properties: dict[str, str],
 ) -> tuple[str, str]:
-    """The step that fails, and why with what to change."""
+    """Return the step at which doctor fails, and the reason with the suggested changes."""
     config = secured.write("doctor", properties)
     arguments = [secured.server(listener), "--command-config", str(config), "--json"]
     assert main(arguments) == 1
@@ -102,7 +102,7 @@ def diagnosis(
 
 
 def play_refusals(secured: Secured, capsys: pytest.CaptureFixture[str]) -> None:
-    """What doctor says of each mistake of a client, at each listener."""
+    """Check doctor's diagnosis of each client mistake at each listener."""
     tls = secured.properties("TLS")
     sasl = secured.properties("SASL", "PLAIN")
     wrong_user = {**sasl, "sasl.jaas.config": 'M required username="alice" password="no";'}

@@ -1,10 +1,10 @@
-"""What tests of the real process share: brokers, raw connections, waiting for a condition.
+"""Shared parts of tests of the real process: brokers, raw connections, waiting for a condition.
 
     with Broker({"num.partitions": 6}) as broker:
         broker.bootstrap_servers   # "127.0.0.1:PORT"
 
-The broker is that of `coordinator_server.testing`. Every wait here is for a condition, with a limit
-that is only there to end a broken test.
+The broker is that of `coordinator_server.testing`. Every wait here is for a condition; its time
+limit only serves to end a broken test.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from coordinator_server.testing.process import COMMAND, BrokerProcess
 ROOT = Path(__file__).parents[1]
 STOP_SECONDS = 60.0
 AUTHORIZED = {"authorizer.class.name": AUTHORIZER_CLASS, "super.users": "User:ANONYMOUS"}
-"""Settings of a broker with ACLs on which a client without authentication may do everything."""
+"""Settings of a broker with ACLs where an unauthenticated client may do everything."""
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 def wait_for(
     condition: Callable[[], T], what: str, seconds: float = 60.0, step_seconds: float = 0.01
 ) -> T:
-    """The first truthy value of `condition`; fails with `what` when it does not come in time."""
+    """Return the first truthy value of `condition`; fail with `what` after the time limit."""
     end = time.monotonic() + seconds
     while True:
         value = condition()
@@ -48,59 +48,59 @@ def wait_for(
 
 
 class _Observed:
-    """What our tests look at in a broker from outside, however it was started."""
+    """External observations of a broker, however it was started."""
 
     @property
     def pid(self) -> int:
-        """The process id."""
+        """Return the process id."""
         raise NotImplementedError
 
     @property
     def log(self) -> str:
-        """What the broker wrote to standard error so far."""
+        """Return the broker's standard error so far."""
         raise NotImplementedError
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT, as clients want it."""
+        """Return HOST:PORT, as clients expect it."""
         raise NotImplementedError
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port of the first broker."""
+        """Return host and port of the first broker."""
         return address_of(self.bootstrap_servers)
 
     def connect(self, timeout_seconds: float = 30.0) -> Wire:
-        """A new raw connection."""
+        """Open a raw connection."""
         return connect(self.bootstrap_servers, timeout_seconds)
 
     def log_lines(self, *words: str) -> list[str]:
-        """Log lines that hold all of the words."""
+        """Return the log lines that contain all of the words."""
         return [line for line in self.log.splitlines() if all(word in line for word in words)]
 
     def cpu_seconds(self) -> float:
-        """CPU time that the process has used."""
+        """Return the CPU time that the process has used."""
         return cpu_seconds(self.pid)
 
     def resident_mb(self) -> float:
-        """Resident memory in MiB."""
+        """Return the resident memory in MiB."""
         return resident_mb(self.pid)
 
 
 class Broker(testing.Broker, _Observed):
-    """The broker that users have in their tests; in ours it also has to stop cleanly."""
+    """The broker of `coordinator_server.testing`, which here must also stop cleanly."""
 
     def stop(self) -> None:
-        """As users do, and see that it was a clean stop."""
+        """Stop the broker and check that it stopped cleanly."""
         was_running = self.is_running
         super().stop()
         assert not was_running or self.exit_code == 0, self.log
 
 
 class Serve(_Observed):
-    """`serve` with these very arguments, for tests of the command line itself.
+    """A `serve` process with exactly these arguments, for tests of the command line.
 
-    `command` is another way to start it, `environment` what is added to the variables.
+    `command` replaces the command that starts the process, `environment` is added to the variables.
     """
 
     def __init__(
@@ -124,16 +124,16 @@ class Serve(_Observed):
         self._process.kill()
 
     def launch(self) -> None:
-        """Start the process and wait for nothing."""
+        """Start the process without waiting."""
         self._process.launch(self._arguments)
 
     def run(self) -> int:
-        """Start what will not serve, wait until it has ended, and return its exit code."""
+        """Start a process that is expected to fail, and return its exit code."""
         self.launch()
         return self.wait()
 
     def wait(self) -> int:
-        """Wait until the process has ended; its exit code."""
+        """Wait until the process has ended and return its exit code."""
         return self._process.wait(STOP_SECONDS)
 
     def signal(self, number: int) -> None:
@@ -141,38 +141,38 @@ class Serve(_Observed):
         os.kill(self.pid, number)
 
     def stop(self) -> int:
-        """SIGTERM, then wait; returns the exit code."""
+        """Send SIGTERM, wait, and return the exit code."""
         self.signal(signal.SIGTERM)
         return self.wait()
 
     @property
     def pid(self) -> int:
-        """The process id."""
+        """Return the process id."""
         return self._process.pid
 
     @property
     def log(self) -> str:
-        """What the process wrote to standard error so far."""
+        """Return the standard error of the process so far."""
         return self._process.log()
 
     @property
     def output(self) -> str:
-        """What the process wrote to standard output so far."""
+        """Return the standard output of the process so far."""
         return self._process.output
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT of the listening line."""
+        """Return HOST:PORT from the process's "listening" line."""
         return self._bootstrap_servers
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time of a process so far, all its threads (clock_getcpuclockid of its id)."""
+    """Return the CPU time of all threads of a process so far (clock_getcpuclockid)."""
     return time.clock_gettime((~pid << 3) | 2)
 
 
 def resident_mb(pid: int) -> float:
-    """Resident memory of a process in MiB."""
+    """Return the resident memory of a process in MiB."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
@@ -180,12 +180,14 @@ def resident_mb(pid: int) -> float:
 
 
 PORTS = range(10_240, 32_768)
-"""Systems give none of these to who asks for any: not to the outgoing connections of other tests
-either, while the process for which a port was chosen is still starting."""
+"""Ports outside every system's ephemeral range.
+
+So an outgoing connection of another test cannot take a port before its process has started.
+"""
 
 
 def free_port() -> int:
-    """A port of the loopback interface that is free at this moment, and likely to stay so."""
+    """Return a port of the loopback interface that is free now and likely to stay free."""
     while True:
         port = random.choice(PORTS)
         try:
@@ -196,7 +198,7 @@ def free_port() -> int:
 
 
 def free_ports(count: int) -> int:
-    """Return the first of so many ports in a row that are free, as `free_port` finds one."""
+    """Return the first port of a free range of `count` ports."""
     while True:
         first = free_port()
         with ExitStack() as taken, suppress(OSError):
@@ -206,18 +208,18 @@ def free_ports(count: int) -> int:
 
 
 def address_of(bootstrap_servers: str) -> tuple[str, int]:
-    """Host and port of the first of some HOST:PORT with commas between."""
+    """Return host and port of the first entry of a comma-separated list of HOST:PORT."""
     host, _, port = bootstrap_servers.partition(",")[0].rpartition(":")
     return host.strip("[]"), int(port)
 
 
 def connect(bootstrap_servers: str, timeout_seconds: float = 30.0) -> Wire:
-    """A new raw connection to the first of these."""
+    """Open a raw connection to the first of the bootstrap servers."""
     return Wire(socket.create_connection(address_of(bootstrap_servers), timeout_seconds))
 
 
 class Wire:
-    """A raw connection: frames out, frames in."""
+    """A raw connection that sends and receives frames."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.socket = connection
@@ -234,23 +236,23 @@ class Wire:
         self.socket.close()
 
     def send(self, *frames: bytes) -> None:
-        """Send whole frames, lengths included."""
+        """Send whole frames, which include their lengths."""
         self.socket.sendall(b"".join(frames))
 
     def receive(self) -> bytes | None:
-        """The next frame without its length; None if the broker closed the connection."""
+        """Return the next frame without its length; None if the broker closed the connection."""
         prefix = self._exactly(4)
         return None if prefix is None else self._exactly(struct.unpack(">i", prefix)[0])
 
     def ask(self, request: bytes) -> bytes:
-        """Send one request frame and return its answer; fails if the connection was closed."""
+        """Send one request frame and return the response; fail if the connection was closed."""
         self.send(request)
         answer = self.receive()
         assert answer is not None, "closed"
         return answer
 
     def is_closed(self) -> bool:
-        """Wait until the broker closes; False if it answers instead."""
+        """Wait for the end of the connection; return False if the broker sends data."""
         try:
             return self.receive() is None
         except ConnectionError:
@@ -270,9 +272,9 @@ class Wire:
 
 
 def send_until_refused(wires: Sequence[Wire], request: bytes) -> int:
-    """Repeat a request and read nothing until no more is taken; returns the bytes sent."""
+    """Repeat a request without reading until the broker accepts no more; return the bytes sent."""
     block = request * 1000
-    # A part of the block may be taken: what is sent next goes on from there.
+    # A send may accept part of the block; the next send continues there.
     reached = {wire.socket: 0 for wire in wires}
     sent = 0
     while writable := select.select([], list(reached), [], 1.0)[1]:
@@ -287,7 +289,7 @@ def send_until_refused(wires: Sequence[Wire], request: bytes) -> int:
 
 
 def frame(payload: bytes) -> bytes:
-    """A frame: the length, then the payload."""
+    """Return a frame: the length, then the payload."""
     return struct.pack(">i", len(payload)) + payload
 
 
@@ -299,10 +301,10 @@ def request(
     correlation_id: int = 5,
     flexible: bool = False,
 ) -> bytes:
-    """A request frame with the client id "test"."""
+    """Return a request frame with the client id "test"."""
     header = struct.pack(">hhih", api_key, version, correlation_id, 4) + b"test"
     return frame(header + (b"\x00" if flexible else b"") + body)
 
 
 API_VERSIONS_REQUEST = request(18, 0)
-"""A healthy request that any broker answers."""
+"""A valid request that every broker answers."""

@@ -1,4 +1,4 @@
-"""A broker of ours with the listeners of the TLS conversations."""
+"""Our broker with the listeners of the TLS conversations."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.tls_conversations import LISTENERS, Papers, over_tls
 
 
 class TlsBroker:
-    """A broker with the listeners of the conversations, and where they are.
+    """A broker with the listeners of the TLS conversations.
 
-    `command` is another way to start it.
+    `command` replaces the command that starts the broker.
     """
 
     def __init__(
@@ -35,17 +35,17 @@ class TlsBroker:
         )
 
     def pairs(self) -> list[tuple[str, tuple[str, int]]]:
-        """Name and address of each listener."""
+        """Return name and address of each listener."""
         return list(self.addresses.items())
 
     def ask(self, listener: str = "NONE", client: str | None = None) -> str:
-        """What a client sees that shakes hands and asks something."""
+        """Return the outcome of one client's handshake and request."""
         return over_tls(self.addresses[listener], self.papers.client_context(client))
 
 
 @contextmanager
 def serving(papers: Papers, **settings: str) -> Iterator[TlsBroker]:
-    """A broker with further settings, `_` for `.`."""
+    """Run a broker with additional settings, given with `_` for `.`."""
     given = {name.replace("_", "."): value for name, value in settings.items()}
     broker = TlsBroker(papers, given)
     with broker.serve:

@@ -1,8 +1,8 @@
-"""What clients see who shake hands with a TLS listener in good and bad ways, as one word each.
+"""TLS handshakes with a broker, valid and invalid; the outcome of each is a short text.
 
-The same conversations are led with our broker (tests/e2e/test_tls.py) and with Kafka
-(tests/oracle/test_tls.py). A word is "answered", the reason that OpenSSL gives for an alert,
-"alert N" where the client did not speak TLS, or "closed".
+The same conversations run against our broker (tests/e2e/test_tls.py) and against Kafka
+(tests/oracle/test_tls.py). An outcome is "answered", OpenSSL's reason for an alert, "alert N" if
+the client did not speak TLS, or "closed".
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tests.certificates import OLD_CERTIFICATES, Authority, Identity, OldAuthori
 API_VERSIONS = bytes.fromhex("00000010 0012 0000 00000007 0006") + b"wordy!"
 SECONDS = 20.0
 LISTENERS = {"REQUIRED": "SSL", "REQUESTED": "SSL", "NONE": "SSL", "PLAIN": "PLAINTEXT"}
-"""Name and security protocol of the listeners: one for each ssl.client.auth."""
+"""Name and security protocol of the listeners; one listener for each ssl.client.auth."""
 
 
 @dataclass
 class Papers:
-    """The certificates of the conversations, in a directory."""
+    """A directory with the certificates of the conversations."""
 
     directory: Path
     authority: Authority = field(default_factory=Authority)
@@ -57,14 +57,14 @@ class Papers:
             identity.write(self.directory / f"{name_}.pem")
 
     def add(self, name_: str, subject: x509.Name | None = None) -> Identity:
-        """One more client that the authority knows."""
+        """Issue a certificate for one more client."""
         identity = self.authority.issue(subject or name(name_))
         identity.write(self.directory / f"{name_}.pem")
         self.identities[name_] = identity
         return identity
 
     def settings(self) -> dict[str, str]:
-        """Settings of the TLS of a broker that has all LISTENERS."""
+        """Return the TLS settings of a broker with all LISTENERS."""
         return {
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(self.directory / "broker.pem"),
@@ -75,7 +75,7 @@ class Papers:
         }
 
     def client_context(self, name_: str | None = None) -> ssl.SSLContext:
-        """The context of a client."""
+        """Return the TLS context of a client."""
         context = ssl.create_default_context(cafile=self.directory / "ca.pem")
         if name_ in OLD_CERTIFICATES:
             context.set_ciphers("DEFAULT:@SECLEVEL=0")
@@ -89,7 +89,7 @@ Conversation = Callable[[Papers, Addresses], str]
 
 
 def over_tls(address: tuple[str, int], context: ssl.SSLContext) -> str:
-    """Shake hands and ask for ApiVersions."""
+    """Shake hands, send ApiVersions, and return the outcome."""
     with socket.create_connection(address, timeout=SECONDS) as raw:
         try:
             with context.wrap_socket(raw, server_hostname="localhost") as wire:
@@ -102,7 +102,7 @@ def over_tls(address: tuple[str, int], context: ssl.SSLContext) -> str:
 
 
 def in_plain(address: tuple[str, int], data: bytes) -> str:
-    """Send bytes, and say what comes back."""
+    """Send bytes without TLS and return the outcome."""
     with socket.create_connection(address, timeout=SECONDS) as wire:
         try:
             wire.sendall(data)
@@ -122,7 +122,7 @@ def _with(
 ) -> Conversation:
     def converse(papers: Papers, addresses: Addresses) -> str:
         context = papers.client_context(identity)
-        with warnings.catch_warnings():  # TLS 1.0 and 1.1 are deprecated: that is why we try them
+        with warnings.catch_warnings():  # TLS 1.0 and 1.1 are deprecated, and tested on purpose
             warnings.simplefilter("ignore", DeprecationWarning)
             context.minimum_version = context.maximum_version = version
         if ciphers is not None:
@@ -137,7 +137,7 @@ def _plain(listener: str, data: bytes) -> Conversation:
 
 
 def client_hello(papers: Papers) -> bytes:
-    """The first bytes of a client."""
+    """Return a client's first bytes."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     session = papers.client_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
     with suppress(ssl.SSLWantReadError):
@@ -146,7 +146,7 @@ def client_hello(papers: Papers) -> bytes:
 
 
 def renegotiate(address: tuple[str, int]) -> str:
-    """What `openssl s_client` says when it begins a second handshake of TLS 1.2."""
+    """Return the outcome of a TLS 1.2 renegotiation with `openssl s_client`."""
     command = ["openssl", "s_client", "-connect", f"{address[0]}:{address[1]}", "-tls1_2"]
     with subprocess.Popen(
         [*command, "-legacy_renegotiation"],
@@ -196,7 +196,7 @@ CASES = _cases()
 
 
 class Outcome(NamedTuple):
-    """How a conversation ends with Kafka, and with us."""
+    """The outcome of a conversation with Kafka, and with our broker."""
 
     kafka: str
     ours: str
@@ -217,7 +217,8 @@ def _outcomes() -> dict[str, Outcome]:
     return outcomes
 
 
-# Both refuse the same; OpenSSL says more exactly why. Java has one alert for all certificates.
+# Both brokers refuse these; OpenSSL's reasons are more exact, Java has one alert for all
+# certificates.
 _REFUSED = {
     "expired": Outcome("SSLV3_ALERT_CERTIFICATE_UNKNOWN", "SSLV3_ALERT_CERTIFICATE_EXPIRED"),
     "unknown": Outcome("SSLV3_ALERT_CERTIFICATE_UNKNOWN", "TLSV1_ALERT_UNKNOWN_CA"),
@@ -227,13 +228,13 @@ _WITHOUT_CERTIFICATE = {
     "1.2": Outcome("SSLV3_ALERT_BAD_CERTIFICATE", "SSLV3_ALERT_HANDSHAKE_FAILURE"),
     "1.3": Outcome("SSLV3_ALERT_BAD_CERTIFICATE", "TLSV13_ALERT_CERTIFICATE_REQUIRED"),
 }
-# Ours closes the connection after the handshake: OpenSSL has accepted these certificates.
+# OpenSSL has accepted these certificates, so our broker closes the connection after the handshake.
 _OTHERS = {
     "REQUIRED md5 1.2": Outcome("SSLV3_ALERT_CERTIFICATE_UNKNOWN", "closed"),
     "REQUIRED md5 1.3": Outcome("SSLV3_ALERT_BAD_CERTIFICATE", "closed"),
     "REQUIRED rsa768 1.2": Outcome("SSLV3_ALERT_CERTIFICATE_UNKNOWN", "closed"),
     "REQUIRED rsa768 1.3": Outcome("SSLV3_ALERT_CERTIFICATE_UNKNOWN", "closed"),
-    # OpenSSL refuses this curve.
+    # OpenSSL does not support this curve.
     "REQUIRED p224 1.2": Outcome("SSLV3_ALERT_HANDSHAKE_FAILURE", "SSLV3_ALERT_ILLEGAL_PARAMETER"),
     "REQUIRED p224 1.3": _WITHOUT_CERTIFICATE["1.3"],
     "only 1.1": Outcome("TLSV1_ALERT_PROTOCOL_VERSION", "TLSV1_ALERT_PROTOCOL_VERSION"),

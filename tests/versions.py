@@ -1,4 +1,4 @@
-"""Which version of an API a test sends when the version is not its subject."""
+"""The API versions that tests send when the version is not what they test."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ _LAST_WITH_NAMES = {"OffsetCommit": 9, "OffsetFetch": 9}
 
 
 def newest_with_names(spec: ApiSpec) -> int:
-    """The newest version, but of OffsetCommit and OffsetFetch the last one that names topics."""
+    """Return the newest version; for OffsetCommit and OffsetFetch the last one with topic names."""
     return _LAST_WITH_NAMES.get(spec.name, spec.max_version)

@@ -1,9 +1,11 @@
-"""Our command line with only what Windows has: `python -P tests/windows.py serve ...` on POSIX.
+"""Run our command line with only the features of Windows, on POSIX.
 
-Modules, calls and signals that Windows lacks are taken away, and its own `msvcrt` is added. The
-loop watches no descriptors and takes no signal handlers, as the Proactor loop. A file that is open
-can be neither renamed nor removed, and a directory cannot be opened. What this cannot show is how
-Windows itself behaves.
+    python -P tests/windows.py serve ...
+
+Modules, calls and signals that Windows lacks are removed, and a stand-in for `msvcrt` is added. The
+event loop watches no descriptors and accepts no signal handlers, like the Proactor loop. A file
+that is open can be neither renamed nor removed, and a directory cannot be opened. These tests
+cannot show how Windows itself behaves.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 LOADED_BEFORE = (concurrent.futures.thread, shutil, subprocess, tempfile)
-"""What looks at the system when it is imported, and has to see this one."""
+"""Modules that inspect the system when they are imported, so they are loaded before the changes."""
 
 MODULES = ("fcntl", "grp", "pwd", "pty", "resource", "termios", "tty", "uvloop")
 CALLS = (
@@ -34,15 +36,15 @@ CALLS = (
 )
 SIGNALS = ("SIGCHLD", "SIGCONT", "SIGHUP", "SIGKILL", "SIGPIPE", "SIGSTOP", "SIGUSR1", "SIGUSR2")
 BREAK = signal.SIGUSR1
-"""Stands for Ctrl-Break."""
+"""The signal that stands for Ctrl-Break."""
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """A loop that offers what Windows' Proactor loop does."""
+    """An event loop with only the features of Windows' Proactor loop."""
 
 
 def not_there(*_: Any) -> None:
-    """What the loop of Windows says."""
+    """Raise NotImplementedError, like the Proactor loop."""
     raise NotImplementedError
 
 
@@ -51,7 +53,7 @@ for call in ("add_reader", "add_writer", "add_signal_handler"):
 
 
 def lock(descriptor: int, mode: int, size_bytes: int) -> None:
-    """Lock the first byte of a file, as `msvcrt.locking` does."""
+    """Lock the first byte of a file like `msvcrt.locking`."""
     assert (mode, size_bytes) == (msvcrt.LK_NBLCK, 1)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -63,7 +65,7 @@ msvcrt = SimpleNamespace(LK_NBLCK=2, locking=lock)
 
 
 def refusing(call: Callable[..., Any]) -> Callable[..., Any]:
-    """A call on names, refused for files that this process has open and their directories."""
+    """Wrap a call on paths: it refuses files open in this process, and their directories."""
 
     def checked(*paths: Any, **more: Any) -> Any:
         for path in paths if not more else ():
@@ -80,7 +82,7 @@ def refusing(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def no_directories(call: Callable[..., int]) -> Callable[..., int]:
-    """`os.open`, refused for directories."""
+    """Return `os.open` without support for directories."""
 
     def checked(path: Any, *arguments: Any, **more: Any) -> int:
         if not more and os.path.isdir(path):
@@ -91,7 +93,7 @@ def no_directories(call: Callable[..., int]) -> Callable[..., int]:
 
 
 def become_windows() -> None:
-    """Take away what Windows lacks."""
+    """Remove what Windows lacks."""
     for name in MODULES:
         sys.modules[name] = None  # type: ignore[assignment]  # an import of it fails
     for name in CALLS:

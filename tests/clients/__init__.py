@@ -1,1 +1,1 @@
-"""Real kafka-python, aiokafka and confluent-kafka against a broker process, over real sockets."""
+"""Real kafka-python, aiokafka and confluent-kafka with a broker process, over real sockets."""

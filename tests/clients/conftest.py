@@ -1,8 +1,8 @@
-"""Fixtures of the client tests: a broker, names that nobody else uses, groups of processes.
+"""Fixtures of the client tests: a broker, unique names, groups of processes.
 
-With COORDINATOR_TEST_BOOTSTRAP=HOST:PORT all tests but those that kill the broker run against
-that broker instead: the way to see that Apache Kafka itself passes them. It has to run with
-the settings in `SETTINGS`.
+With COORDINATOR_TEST_BOOTSTRAP=HOST:PORT all tests except those that need `start_broker` use that
+broker instead, which shows whether Apache Kafka itself passes them. That broker must have the
+settings in `SETTINGS`.
 """
 
 import os
@@ -28,14 +28,18 @@ SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "250",
     "group.consumer.assignment.interval.ms": "100",
-    # Tests write records of years ago; retention comes around after five minutes of a run.
+    # Tests write records with old timestamps; a retention check would delete them after five
+    # minutes.
     "log.retention.ms": "-1",
 }
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what needs a broker of its own when the broker is not ours, and what needs
-    languages that this machine lacks; in CI the latter fail instead."""
+    """Leave out the tests that cannot run here.
+
+    These are tests with `start_broker` when the broker is external, and tests in other languages
+    when their tools are missing (in CI they fail instead).
+    """
     foreign = [item for item in items if item.path.name == OTHER_LANGUAGES]
     reason = copies.missing() if foreign and not os.environ.get("CI") else None
     if reason is not None:
@@ -49,14 +53,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def check_log(broker: Broker) -> None:
-    """Whatever clients did, the broker has found nothing wrong with itself."""
+    """Check that the broker logged no error, whatever its clients did."""
     wrong = [*broker.log_lines("[error"), *broker.log_lines("Traceback")]
     assert not wrong, f"{wrong[0]}\n{broker.log[-4000:]}"
 
 
 @pytest.fixture(scope="session")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Address of a broker that all tests share."""
+    """The address of a broker that all tests share."""
     if EXTERNAL is not None:
         yield EXTERNAL
         return
@@ -68,7 +72,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def start_broker(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
-    """Start a broker of the test's own."""
+    """A function that starts a broker for one test."""
     with ExitStack() as stack:
 
         def start(**settings: str) -> Broker:
@@ -83,13 +87,13 @@ def start_broker(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
 
 @pytest.fixture
 def name() -> str:
-    """A name for a topic or a group that no other test uses."""
+    """A topic or group name that no other test uses."""
     return f"t-{uuid.uuid4().hex[:12]}"
 
 
 @pytest.fixture
 def start_group(tmp_path: Path, name: str) -> Iterator[Callable[..., Group]]:
-    """Make a group of processes that consume the topic `name`; all end with the test."""
+    """A function that starts groups of processes that consume the topic `name`."""
     groups: list[Group] = []
 
     def start(
@@ -104,7 +108,8 @@ def start_group(tmp_path: Path, name: str) -> Iterator[Callable[..., Group]]:
             client, bootstrap, f"{name}-{len(groups)}", [name], assignor, session_timeout_ms
         )
         if changes_protocol or client == CONFLUENT_KAFKA_CONSUMER:
-            # The broker says how long a session is, not the member.
+            # For the consumer protocol the session timeout is a group config, not the member's
+            # choice.
             session = {"consumer.session.timeout.ms": str(session_timeout_ms)}
             set_group_configs(bootstrap, asked.group, session)
         groups.append(Group(tmp_path, asked))

@@ -1,7 +1,7 @@
-"""Pipelines in other languages: how their programs are built and what they need to run.
+"""Pipelines in other languages: building their programs, and the tools that they need.
 
-Go fetches franz-go, sarama and kafka-go (each `go.sum` pins them), npm fetches kafkajs into the
-checkout, each once.
+Go downloads franz-go, sarama and kafka-go (each `go.sum` pins them); npm downloads kafkajs into the
+checkout. Each is downloaded once.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tests.support import ROOT
 
 HERE = Path(__file__).parent
 LEAST_GO = (1, 21)
-"""The first version that fetches the one which `go.mod` asks for."""
+"""The first Go version that downloads the toolchain requested in `go.mod`."""
 LEAST_NODE = 18
 KAFKAJS = "2.2.4"
 
 
 def missing() -> str | None:
-    """What the programs need and this machine lacks; None when they can run."""
+    """Return the tools that this machine lacks, or None if the programs can run."""
     if _version(("go", "version"), r"go(\d+)\.(\d+)") < LEAST_GO:
         return f"no Go {'.'.join(map(str, LEAST_GO))} or newer"
     if _version(("node", "--version"), r"v(\d+)") < (LEAST_NODE,):
@@ -55,13 +55,13 @@ def _go_program(folder: str, directory: Path) -> tuple[list[str], dict[str, str]
 
 
 def kafkajs(directory: Path, script: str = "kafkajs_copy.js") -> tuple[list[str], dict[str, str]]:
-    """The command of a program with kafkajs, and its environment.
+    """Return the command of a program with kafkajs, and its environment.
 
-    `directory` is not needed: the library lies in the checkout, where git ignores it.
+    `directory` is not used: the library is in the checkout, where git ignores it.
     """
     library = ROOT / f".kafkajs-{KAFKAJS}"
     complete = library / ".complete"
-    with one_at_a_time():  # two npm processes would leave the folder half empty
+    with one_at_a_time():  # two npm processes would leave the folder incomplete
         if not complete.exists():
             install = ("npm", "install", "--no-audit", "--no-fund", "--prefix", str(library))
             _run((*install, f"kafkajs@{KAFKAJS}"), directory)

@@ -1,8 +1,8 @@
-"""What the client tests share: waiting on conditions, members in processes, a feed of records.
+"""Shared parts of the client tests: waiting on conditions, members in processes, a feed of records.
 
-A member is a subprocess that runs `tests.clients.worker`; it is read through the file that its
-stdout goes to, so a stopped or killed member never blocks the test. A feed is a kafka-python
-producer in a thread that remembers what the broker acknowledged.
+A member is a subprocess that runs `tests.clients.worker` and writes its stdout to a file; because
+the test reads that file, a stopped or killed member never blocks the test. A feed is a kafka-python
+producer in a thread that remembers the acknowledged records.
 """
 
 import itertools
@@ -50,12 +50,12 @@ def create_topic(
 
 
 def set_group_configs(bootstrap: str, group: str, configs: Mapping[str, str]) -> None:
-    """Set configs of a group, which need not be there."""
+    """Set configs of a group, which need not exist."""
     set_configs(bootstrap, 32, group, configs)
 
 
 def subscribe_to_metrics(bootstrap: str, name: str, **configs: str) -> None:
-    """Set configs of a subscription to client metrics, `_` for `.` in their names."""
+    """Set configs of a client metrics subscription, given with `_` for `.`."""
     named = {one.replace("_", "."): value for one, value in configs.items()}
     set_configs(bootstrap, 16, name, named)
 
@@ -72,14 +72,14 @@ def set_configs(bootstrap: str, resource_type: int, name: str, configs: Mapping[
 
 
 class ConsumerEvents:
-    """What a worker (`tests.clients.worker`) says of itself, wherever it runs."""
+    """The events that a worker (`tests.clients.worker`) reports, wherever it runs."""
 
     def events(self, *kinds: str) -> list[dict[str, Any]]:
-        """All events so far, or those of some kinds."""
+        """Return all events so far, or those of the given kinds."""
         raise NotImplementedError
 
     def owned(self) -> set[Partition]:
-        """The partitions that the consumer believes it owns."""
+        """Return the partitions that the consumer believes it owns."""
         owned: set[Partition] = set()
         for move in self.events("assigned", "revoked", "lost"):
             partitions = {(topic, partition) for topic, partition in move["partitions"]}
@@ -87,18 +87,18 @@ class ConsumerEvents:
         return owned
 
     def processed(self) -> list[Entry]:
-        """Records whose commit was acknowledged to this member."""
+        """Return the records whose commit was acknowledged to this member."""
         return [tuple(record) for event in self.events("processed") for record in event["records"]]
 
 
 def share_all(members: Sequence[ConsumerEvents], partitions: Iterable[Partition]) -> bool:
-    """Whether the members own all partitions, each exactly one owner, none idle."""
+    """Return whether each partition has exactly one owner and every member owns a partition."""
     owned = [member.owned() for member in members]
     return all(owned) and sum(map(Counter, owned), Counter[Partition]()) == Counter(partitions)
 
 
 class Member(ConsumerEvents):
-    """One consumer process of a group."""
+    """A consumer process of a group."""
 
     def __init__(self, settings: Settings, output: Path) -> None:
         self.settings = settings
@@ -109,12 +109,12 @@ class Member(ConsumerEvents):
             self.process = subprocess.Popen(self.command(), cwd=ROOT, stdout=stdout, stderr=stderr)
 
     def command(self) -> list[str]:
-        """How the process is started."""
+        """Return the command that starts the process."""
         settings = json.dumps(asdict(self.settings))
         return [sys.executable, "-m", "tests.clients.worker", settings]
 
     def events(self, *kinds: str) -> list[dict[str, Any]]:
-        """All events so far, or those of some kinds."""
+        """Return all events so far, or those of the given kinds."""
         with self.output.open("rb") as file:
             file.seek(self._read_bytes)
             fresh = file.read()
@@ -124,30 +124,30 @@ class Member(ConsumerEvents):
         return [event for event in self._events if not kinds or event["event"] in kinds]
 
     def moves(self) -> list[dict[str, Any]]:
-        """Partitions that came or went, in order; empty moves count too."""
+        """Return the assignment events in order, including empty ones."""
         return self.events("assigned", "revoked", "lost")
 
     def generation(self) -> int:
-        """Generation of the last event (kafka-python only: the others do not tell)."""
+        """Return the generation of the last event; only kafka-python reports generations."""
         return int(self.events("assigned", "processed")[-1]["generation"])
 
     def send_signal(self, number: signal.Signals) -> None:
-        """SIGSTOP, SIGCONT or SIGKILL for this process alone."""
+        """Send SIGSTOP, SIGCONT or SIGKILL to this process alone."""
         self.process.send_signal(number)
 
     def close(self) -> None:
-        """Let the consumer close in good order, and wait for it."""
+        """Let the consumer close cleanly, and wait until it has."""
         self.process.send_signal(signal.SIGTERM)
         assert self.process.wait(60) == 0, self.story()
 
     def end(self) -> None:
-        """Whatever state the process is in, it ends now."""
+        """End the process now, whatever state it is in."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait(10)
 
     def story(self) -> str:
-        """What to read when a test fails: the last events and the last lines of stderr."""
+        """Return the last events and the last lines of stderr, for the message of a failed test."""
         lines = []
         for event in self.events():
             told = {name: value for name, value in event.items() if name != "records"}
@@ -160,7 +160,7 @@ class Member(ConsumerEvents):
 
 
 class Group:
-    """The members of one consumer group, gone and present."""
+    """The members of one consumer group, including ended ones."""
 
     def __init__(self, directory: Path, settings: Settings) -> None:
         self.directory = directory
@@ -170,7 +170,7 @@ class Group:
         """Of libraries that the worker does not know."""
 
     def start(self, instance: str | None = None, client: str | None = None) -> Member:
-        """Start one more member, static if it has an instance id."""
+        """Start one more member; with an instance id it is static."""
         settings = replace(self.settings, instance=instance, client=client or self.settings.client)
         number = len(self.members)
         kind = self.member_classes.get(settings.client.partition("/")[0], Member)
@@ -184,11 +184,11 @@ class Group:
             member.end()
 
     def story(self) -> str:
-        """What to read when a test fails."""
+        """Return the stories of the members, for the message of a failed test."""
         return "\n".join(member.story() for member in self.members)
 
     def wait_until(self, condition: Callable[[], T], what: str, seconds: float = 60.0) -> T:
-        """Wait, and tell the group's story when it takes too long; no member may have died."""
+        """Wait for a condition. On a timeout, or if a member dies, fail with the group's story."""
 
         def check() -> T:
             for member in self.members:
@@ -204,7 +204,7 @@ class Group:
     def wait_until_shared(
         self, members: list[Member], partitions: Iterable[Partition], seconds: float = 60.0
     ) -> None:
-        """Wait until the members own all partitions, each exactly one owner, none idle."""
+        """Wait until each partition has exactly one owner and every member owns a partition."""
         wanted = list(partitions)
         self.wait_until(
             lambda: share_all(members, wanted),
@@ -213,11 +213,11 @@ class Group:
         )
 
     def processed(self) -> list[Entry]:
-        """All records that any member processed."""
+        """Return all records that any member processed."""
         return [record for member in self.members for record in member.processed()]
 
     def wait_until_processed(self, values: Iterable[str], seconds: float = 60.0) -> None:
-        """Wait for all these values; then each of them must have been processed once, no others."""
+        """Wait for all these values, and check that each was processed exactly once."""
         wanted = Counter(values)
         self.wait_until(
             lambda: len(self.processed()) >= len(wanted), f"{len(wanted)} processed", seconds
@@ -230,7 +230,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Acknowledged:
-    """One record that the broker acknowledged."""
+    """A record that the broker acknowledged."""
 
     partition: int
     offset: int
@@ -238,9 +238,9 @@ class Acknowledged:
 
 
 class Feed:
-    """Sends `count` numbered records round robin, from a thread, at some pace.
+    """Sends `count` numbered records round robin from a thread, at a limited rate.
 
-    With None it sends until `finish` is called.
+    If `count` is None, records are sent until `finish` is called.
     """
 
     def __init__(
@@ -292,12 +292,12 @@ class Feed:
         self.acknowledged.append(Acknowledged(metadata.partition, metadata.offset, value))
 
     def finish(self) -> list[str]:
-        """Send no more, and `join`."""
+        """Stop sending, then `join`."""
         self._is_over.set()
         return self.join()
 
     def join(self) -> list[str]:
-        """Wait until all is sent and acknowledged; returns the values."""
+        """Wait until all records are sent and acknowledged, and return their values."""
         self._thread.join(60)
         assert not self._thread.is_alive(), f"{len(self.acknowledged)} acknowledged in a minute"
         assert not self.failed, f"{len(self.failed)} failed, the first: {self.failed[0]!r}"
@@ -306,6 +306,6 @@ class Feed:
 
 
 def feed(bootstrap: str, topic: str, partitions: int, count: int, prefix: str = "") -> list[str]:
-    """Send records as fast as it goes and wait for their acknowledgement; returns the values."""
+    """Send records at full speed, wait for their acknowledgement, and return the values."""
     with Feed(bootstrap, topic, partitions, count, prefix=prefix) as sending:
         return sending.join()

@@ -19,14 +19,14 @@ Open = Callable[..., Awaitable[Any]]
 
 @pytest.fixture
 async def clients() -> AsyncIterator[AsyncExitStack]:
-    """Closes what a test opened."""
+    """A stack that closes the clients that a test opened."""
     async with AsyncExitStack() as stack:
         yield stack
 
 
 @pytest.fixture
 def produce(bootstrap: str, clients: AsyncExitStack) -> Open:
-    """Open a producer."""
+    """A function that opens a producer."""
 
     async def start(**configs: object) -> Any:
         producer = aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, **configs)
@@ -37,7 +37,7 @@ def produce(bootstrap: str, clients: AsyncExitStack) -> Open:
 
 @pytest.fixture
 def consume(bootstrap: str, clients: AsyncExitStack) -> Open:
-    """Open a consumer that starts at the beginning and notices changes quickly."""
+    """A function that opens a consumer with offset reset earliest and a short metadata age."""
 
     async def start(*topics: str, pattern: str | None = None, **configs: object) -> Any:
         quick = {
@@ -57,7 +57,7 @@ def consume(bootstrap: str, clients: AsyncExitStack) -> Open:
 
 
 async def take(consumer: Any, count: int) -> list[Any]:
-    """Exactly that many records; there must be no others."""
+    """Return exactly `count` records; fail if there are more."""
     records: list[Any] = []
     async with asyncio.timeout(60):
         while len(records) < count:
@@ -80,7 +80,7 @@ async def until(condition: Callable[[], object], what: str) -> None:
 
 
 def values(records: list[Any]) -> list[bytes]:
-    """The values of records."""
+    """Return the values of records."""
     return [record.value for record in records]
 
 
@@ -101,7 +101,7 @@ def values(records: list[Any]) -> list[bytes]:
 async def test_records_arrive_as_they_were_sent(
     bootstrap: str, name: str, produce: Open, consume: Open, configs: dict[str, object]
 ) -> None:
-    """Keys, values, headers, timestamps and order are kept, with all codecs and acks."""
+    """Keys, values, headers, timestamps and order are kept with every codec and acks setting."""
     create_topic(bootstrap, name)
     producer = await produce(**configs)
     for number in range(50):
@@ -122,7 +122,7 @@ async def test_records_arrive_as_they_were_sent(
 
 
 async def test_positions_and_times(bootstrap: str, name: str, produce: Open, consume: Open) -> None:
-    """seek, beginning/end offsets, position and offsets_for_times agree with what was sent."""
+    """seek, beginning and end offsets, position and offsets_for_times match the sent records."""
     create_topic(bootstrap, name, 2)
     first, second = aiokafka.TopicPartition(name, 0), aiokafka.TopicPartition(name, 1)
     producer = await produce()
@@ -150,7 +150,7 @@ async def test_positions_and_times(bootstrap: str, name: str, produce: Open, con
 async def test_a_topic_appears_when_it_is_produced_to(
     name: str, produce: Open, consume: Open
 ) -> None:
-    """The first message to an unknown topic makes the topic and is not lost."""
+    """The first message to an unknown topic creates the topic and is not lost."""
     sent = await (await produce()).send_and_wait(name, b"first")
     assert (sent.partition, sent.offset) == (0, 0)
     assert values(await take(await consume(name), 1)) == [b"first"]
@@ -159,7 +159,7 @@ async def test_a_topic_appears_when_it_is_produced_to(
 async def test_a_pattern_takes_in_new_topics(
     bootstrap: str, name: str, produce: Open, consume: Open
 ) -> None:
-    """A pattern subscription owns all topics that match, also one that is created later."""
+    """A pattern subscription owns all matching topics, including one that is created later."""
     create_topic(bootstrap, f"{name}-a")
     consumer = await consume(pattern=f"^{name}-.*", group_id=name, metadata_max_age_ms=300)
     producer = await produce()
@@ -202,7 +202,7 @@ async def test_two_groups_read_one_topic(name: str, produce: Open, consume: Open
 
 
 async def test_auto_commit_on_stop(name: str, produce: Open, consume: Open) -> None:
-    """A consumer with auto commit leaves its position behind when it stops."""
+    """A consumer with auto commit commits its position when it stops."""
     producer = await produce()
     await producer.send_and_wait(name, b"a")
     consumer = await consume(name, group_id=name, enable_auto_commit=True)
@@ -215,7 +215,7 @@ async def test_auto_commit_on_stop(name: str, produce: Open, consume: Open) -> N
 async def test_where_a_consumer_without_offsets_starts(
     name: str, produce: Open, consume: Open
 ) -> None:
-    """latest sees only what comes, earliest everything, none refuses to guess."""
+    """latest reads only later records, earliest reads all, and none raises an error."""
     producer = await produce()
     await producer.send_and_wait(name, b"old")
     place = aiokafka.TopicPartition(name, 0)
@@ -232,7 +232,7 @@ async def test_where_a_consumer_without_offsets_starts(
 
 
 async def test_big_messages(bootstrap: str, name: str, produce: Open, consume: Open) -> None:
-    """Records just below max.message.bytes arrive; a bigger one is refused by the broker."""
+    """Records just below max.message.bytes arrive; the broker refuses a larger one."""
     create_topic(bootstrap, name)
     producer = await produce(max_request_size=4_000_000)
     payloads = [bytes([number]) * 1_000_000 for number in range(3)]
@@ -245,7 +245,7 @@ async def test_big_messages(bootstrap: str, name: str, produce: Open, consume: O
 
 
 async def test_many_tasks_send_in_order(name: str, produce: Open, consume: Open) -> None:
-    """An idempotent producer shared by twenty tasks keeps the order of each."""
+    """An idempotent producer shared by twenty tasks keeps the order of each task's records."""
     producer = await produce(enable_idempotence=True, max_batch_size=300)
 
     async def send(task: int) -> None:
@@ -263,7 +263,7 @@ async def test_many_tasks_send_in_order(name: str, produce: Open, consume: Open)
 async def test_a_waiting_fetch_is_answered_when_records_come(
     bootstrap: str, name: str, produce: Open, consume: Open
 ) -> None:
-    """A consumer that waits up to 20 seconds for data gets a new record at once."""
+    """A consumer whose fetch waits up to 20 seconds gets a new record at once."""
     create_topic(bootstrap, name)
     consumer = await consume(name, fetch_max_wait_ms=20_000)
     waiting = asyncio.create_task(consumer.getone())
@@ -277,7 +277,7 @@ async def test_a_waiting_fetch_is_answered_when_records_come(
 
 @pytest.mark.real_time
 async def test_two_members_share_a_topic(bootstrap: str, name: str, consume: Open) -> None:
-    """Two members own half of the partitions each; when one stops the other owns all."""
+    """Two members own half of the partitions each; when one stops, the other owns all."""
     create_topic(bootstrap, name, 4)
     one = await consume(name, group_id=name)
     two = await consume(name, group_id=name)
@@ -288,7 +288,7 @@ async def test_two_members_share_a_topic(bootstrap: str, name: str, consume: Ope
 
 
 async def test_the_admin_client(bootstrap: str, name: str, consume: Open) -> None:
-    """Topics are created, described, grown and deleted; groups and their offsets are shown."""
+    """The admin client manages topics and shows groups with their offsets."""
     admin = aiokafka.admin.AIOKafkaAdminClient(bootstrap_servers=bootstrap)
     await admin.start()
     try:
@@ -324,7 +324,7 @@ async def test_the_admin_client(bootstrap: str, name: str, consume: Open) -> Non
         offsets = await admin.list_consumer_group_offsets(name)
         assert offsets == {place: aiokafka.structs.OffsetAndMetadata(0, "here")}
 
-        await consumer.stop()  # its next look at the metadata would create the topic again
+        await consumer.stop()  # its next metadata request would create the topic again
         deleted = await admin.delete_topics([name])
         assert list(deleted.topic_error_codes) == [(name, 0)]
         assert name not in await admin.list_topics()

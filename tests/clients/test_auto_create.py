@@ -1,4 +1,4 @@
-"""What clients meet when auto.create.topics.enable=false: no topic appears by itself."""
+"""With auto.create.topics.enable=false clients do not create topics by using them."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,13 +16,13 @@ StartBroker = Callable[..., Broker]
 
 @pytest.fixture
 def strict(start_broker: StartBroker) -> str:
-    """Address of a broker that does not make topics by itself."""
+    """The address of a broker that does not create topics automatically."""
     return start_broker(auto_create_topics_enable="false").bootstrap_servers
 
 
 @pytest.mark.real_time
 def test_kafka_python_subscribes_before_the_topic_exists(strict: str, name: str) -> None:
-    """The producer gives up on an unknown topic; a waiting member gets its first message later."""
+    """The producer gives up on an unknown topic; a waiting member gets the first message later."""
     with (
         kafka.KafkaProducer(bootstrap_servers=strict, max_block_ms=500) as producer,
         kafka.KafkaConsumer(
@@ -41,14 +41,14 @@ def test_kafka_python_subscribes_before_the_topic_exists(strict: str, name: str)
         assert consumer.assignment() == set()
         create_topic(strict, name)
         producer.send(name, b"first").get(timeout=30)
-        # A poll that sees the join to its end, see know_topics.
+        # This poll does not end in the middle of a join; see know_topics.
         [[record]] = consumer.poll(timeout_ms=30_000).values()
         assert record.value == b"first"
 
 
 @pytest.mark.real_time
 def test_confluent_kafka_subscribes_before_the_topic_exists(strict: str, name: str) -> None:
-    """The consumer reports an unknown topic, and gets its first message once it is created."""
+    """The consumer reports an unknown topic, and reads the topic once it is created."""
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": strict,
@@ -73,7 +73,7 @@ def test_confluent_kafka_subscribes_before_the_topic_exists(strict: str, name: s
 
 @pytest.mark.real_time
 async def test_aiokafka_subscribes_before_the_topic_exists(strict: str, name: str) -> None:
-    """start() waits for its topic; once it is created the first message arrives."""
+    """start() waits for the topic; once the topic is created, the first message arrives."""
     consumer = aiokafka.AIOKafkaConsumer(
         name,
         bootstrap_servers=strict,

@@ -1,4 +1,4 @@
-"""The broker ends in the middle of everything and is started again on the same data directory."""
+"""The broker ends during consumption or a rebalance and restarts on the same data directory."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ StartBroker = Callable[..., Broker]
 
 
 def committed_offsets(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
-    """What the broker says that the group has committed."""
+    """Return the group's committed offsets."""
     admin = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
 
     def loaded() -> dict[Any, Any]:
@@ -36,7 +36,7 @@ def committed_offsets(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
 def test_a_group_goes_on_after_kill_9(
     start_broker: StartBroker, name: str, start_group: StartGroup, client: str, assignor: str
 ) -> None:
-    """After kill -9 the members go on without a rebalance, and nothing acknowledged is missing."""
+    """After kill -9 the members do not rebalance, and no acknowledged record is missing."""
     broker = start_broker()
     create_topic(broker.bootstrap_servers, name, 6)
     partitions = [(name, number) for number in range(6)]
@@ -54,7 +54,7 @@ def test_a_group_goes_on_after_kill_9(
         assert all(committed[partition] >= offset for partition, offset in acknowledged.items())
         group.wait_until(lambda: len(group.processed()) > before + 1_000, "records afterwards")
         assert [member.moves() for member in members] == moves, group.story()
-        # A rebalance makes every member start from what is committed.
+        # A rebalance makes every member start from its committed offsets.
         members.append(group.start())
         group.wait_until_shared(members, partitions)
         values = sending.finish()
@@ -70,7 +70,7 @@ def test_a_group_goes_on_after_kill_9(
 def test_a_group_recovers_from_kill_9_amid_a_rebalance(
     start_broker: StartBroker, name: str, start_group: StartGroup, client: str, assignor: str
 ) -> None:
-    """The broker dies while members join: afterwards they share all partitions and lose nothing."""
+    """If the broker dies while members join, they then share all partitions and lose nothing."""
     broker = start_broker()
     create_topic(broker.bootstrap_servers, name, 6)
     partitions = [(name, number) for number in range(6)]
@@ -81,7 +81,7 @@ def test_a_group_recovers_from_kill_9_amid_a_rebalance(
     group.wait_until_processed(values)
     rebalances, moves = len(broker.log_lines("group.rebalancing")), members[0].moves()
     members.append(group.start())
-    # A consumer group has no one moment of it: it goes on from the first partition that moves.
+    # The consumer protocol has no single rebalance phase, so wait for the first partition to move.
     wait_for(
         lambda: (
             len(broker.log_lines("group.rebalancing")) > rebalances or members[0].moves() != moves
@@ -100,7 +100,7 @@ def test_a_group_recovers_from_kill_9_amid_a_rebalance(
 def test_a_group_goes_on_after_clean_restarts(
     start_broker: StartBroker, name: str, start_group: StartGroup, times: int
 ) -> None:
-    """SIGTERM ends the broker with status 0; each new start finds the group where it was."""
+    """SIGTERM ends the broker with status 0; each restart finds the group with its offsets."""
     broker = start_broker()
     create_topic(broker.bootstrap_servers, name, 2)
     group = start_group(

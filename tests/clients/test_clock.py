@@ -1,7 +1,7 @@
-"""Real consumers and a virtual clock: five minutes pass in one call.
+"""Real consumers with a virtual clock: one call advances five minutes.
 
-What a client does when its session has expired by the broker's clock is compared with what the same
-client does when its session really expired, as its process was stopped for longer than that.
+A client whose session expires by the virtual clock must react like one whose session really expires
+because its process was stopped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CLIENTS = ("kafka-python", "confluent-kafka", "aiokafka")
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Broker]:
-    """The broker whose clock is advanced."""
+    """A broker whose clock is advanced."""
     with Broker({"group.min.session.timeout.ms": 100}) as broker:
         yield broker
         assert "Traceback" not in broker.log
@@ -31,13 +31,13 @@ def shared() -> Iterator[Broker]:
 
 @pytest.fixture
 def broker(shared: Broker) -> Broker:
-    """The broker without anything of another test."""
+    """The shared broker, reset before each test."""
     shared.reset()
     return shared
 
 
 def moves_from(members: list[Member], start: list[int]) -> list[list[str]]:
-    """What each member was told until it had partitions again: `lost`, `revoked`, `assigned`."""
+    """Return each member's events up to its next assignment: `lost`, `revoked`, `assigned`."""
     told = []
     for member, first in zip(members, start, strict=True):
         kinds = [event["event"] for event in member.moves()[first:]]
@@ -46,7 +46,7 @@ def moves_from(members: list[Member], start: list[int]) -> list[list[str]]:
 
 
 class Readers:
-    """Two members that share a topic and have read everything that was in it."""
+    """Two members that share a topic and have read all its records."""
 
     def __init__(self, broker: Broker, group: Group) -> None:
         self.broker = broker
@@ -61,11 +61,11 @@ class Readers:
         self.told = [len(member.moves()) for member in self.members]
 
     def share(self) -> None:
-        """Wait until both have their part."""
+        """Wait until both members have partitions."""
         self.group.wait_until_shared(self.members, self.partitions)
 
     def recover(self) -> list[list[str]]:
-        """Wait until both are members again and read on; what they were told on the way."""
+        """Wait until both members have rejoined and read new records; return their events."""
         self.group.wait_until(
             lambda: all(
                 any(event["event"] == "assigned" for event in member.moves()[first:])
@@ -85,7 +85,7 @@ class Readers:
 def test_a_session_of_five_minutes_expires_in_one_call(
     broker: Broker, start_group: Callable[..., Group], client: str
 ) -> None:
-    """Both members expire, join again and read on, told the same as after a real expiry."""
+    """Both members expire, rejoin and continue with the same events as after a real expiry."""
     readers = Readers(
         broker,
         start_group(broker.bootstrap_servers, client, "range", FIVE_MINUTES * 1000),
@@ -117,7 +117,7 @@ def test_a_session_of_five_minutes_expires_in_one_call(
 def test_a_member_that_does_not_join_is_left_behind_at_the_rebalance_timeout(
     broker: Broker, start_group: Callable[..., Group]
 ) -> None:
-    """The group waits max_poll_interval_ms, five minutes, for a stopped member: one call."""
+    """The group waits five minutes (max_poll_interval_ms) for a stopped member, then removes it."""
     readers = Readers(
         broker, start_group(broker.bootstrap_servers, "kafka-python", "range", 1_800_000)
     )
@@ -142,7 +142,7 @@ def test_a_member_that_does_not_join_is_left_behind_at_the_rebalance_timeout(
 def test_members_of_a_new_group_are_gathered_while_time_stands(
     start_group: Callable[..., Group], name: str
 ) -> None:
-    """The initial delay of 3 s does not end; then all three members join in one generation."""
+    """With a frozen clock the initial delay lasts until all members of a new group have joined."""
     with Broker(group_initial_rebalance_delay_ms=3_000) as broker:
         broker.clock.freeze()
         broker.create_topic(name, PARTITIONS)
@@ -150,9 +150,9 @@ def test_members_of_a_new_group_are_gathered_while_time_stands(
         members = [group.start() for _ in range(3)]
         group_id = group.settings.group
         broker.wait_for_group(group_id, state="PreparingRebalance", members=3, timeout=60)
-        broker.clock.advance(6)  # newcomers within the delay are given another one
-        # A kafka-python that loses its way in the rebalance of its leader's second thoughts finds
-        # back when its session ends, so time goes on.
+        broker.clock.advance(6)  # each newcomer restarts the initial delay
+        # kafka-python may get stuck in a rebalance and recover only when its session ends, so the
+        # clock must continue.
         broker.clock.resume()
         group.wait_until_shared(members, [(name, index) for index in range(PARTITIONS)])
         first = [line for line in broker.log.splitlines() if "generation=1 " in line]
@@ -163,7 +163,7 @@ def test_members_of_a_new_group_are_gathered_while_time_stands(
 def test_offsets_expire_after_a_week(
     broker: Broker, start_group: Callable[..., Group], client: str
 ) -> None:
-    """Not while the group has members, whatever time goes by; a week after the last one left."""
+    """Offsets stay while the group has members, and expire a week after the last member left."""
     readers = Readers(broker, start_group(broker.bootstrap_servers, client, "range", 10_000))
     group = readers.group.settings.group
     for member in readers.members:

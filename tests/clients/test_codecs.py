@@ -13,7 +13,7 @@ PAYLOADS = [f"payload {number} ".encode() * 50 for number in range(300)]
 
 
 async def read_with_aiokafka(bootstrap: str, topic: str) -> list[bytes]:
-    """The values of the topic's only partition."""
+    """Return the values of the topic's only partition."""
     async with aiokafka.AIOKafkaConsumer(
         topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest"
     ) as consumer:
@@ -21,7 +21,7 @@ async def read_with_aiokafka(bootstrap: str, topic: str) -> list[bytes]:
 
 
 def read_with_confluent_kafka(bootstrap: str, topic: str) -> list[bytes]:
-    """The values of the topic's only partition."""
+    """Return the values of the topic's only partition."""
     consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "nobody"})
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, confluent_kafka.OFFSET_BEGINNING)])
     values: list[bytes] = []
@@ -67,7 +67,7 @@ async def test_what_aiokafka_compresses_others_read(bootstrap: str, name: str, c
 
 
 async def test_what_kafka_python_compresses_others_read(bootstrap: str, name: str) -> None:
-    """gzip, the codec that kafka-python has without extras, is read by everyone."""
+    """gzip, the only codec of kafka-python without extras, is read by every library."""
     create_topic(bootstrap, name)
     with kafka.KafkaProducer(
         bootstrap_servers=bootstrap, compression_type="gzip", linger_ms=50

@@ -18,10 +18,11 @@ Open = Callable[..., Any]
 
 @pytest.fixture
 def produce(bootstrap: str) -> Open:
-    """Open a producer; settings with `_` for `.`."""
+    """A function that opens a producer with settings given with `_` for `.`."""
 
     def start(**settings: object) -> Any:
-        # There is no `close`: a producer that an exception holds outlives the broker, and says so.
+        # A producer has no `close`: one that an exception references outlives the broker and logs
+        # errors.
         return confluent_kafka.Producer({**configuration(bootstrap, settings), "log_level": 0})
 
     return start
@@ -29,7 +30,7 @@ def produce(bootstrap: str) -> Open:
 
 @pytest.fixture
 def consume(bootstrap: str) -> Iterator[Open]:
-    """Open a consumer that starts at the beginning and notices changes quickly."""
+    """A function that opens a consumer with offset reset earliest and a short metadata age."""
     with ExitStack() as stack:
 
         def start(*topics: str, **settings: object) -> Any:
@@ -51,13 +52,13 @@ def consume(bootstrap: str) -> Iterator[Open]:
 
 
 def configuration(bootstrap: str, settings: dict[str, object]) -> dict[str, object]:
-    """Settings as librdkafka wants them."""
+    """Return the settings in librdkafka's form."""
     dotted = {name.replace("_", "."): value for name, value in settings.items()}
     return {"bootstrap.servers": bootstrap, **dotted}
 
 
 def send_all(producer: Any, topic: str, *payloads: bytes, **options: object) -> list[Any]:
-    """Send values and wait for all acknowledgements; returns the delivered messages."""
+    """Send values, wait for all acknowledgements, and return the delivered messages."""
     delivered: list[Any] = []
 
     def on_delivery(error: Any, message: Any) -> None:
@@ -72,7 +73,7 @@ def send_all(producer: Any, topic: str, *payloads: bytes, **options: object) -> 
 
 
 def take(consumer: Any, count: int) -> list[Any]:
-    """Exactly that many messages; there must be no others."""
+    """Return exactly `count` messages; fail if there are more."""
     messages: list[Any] = []
 
     def poll() -> bool:
@@ -89,12 +90,12 @@ def take(consumer: Any, count: int) -> list[Any]:
 
 
 def values(messages: list[Any]) -> list[bytes]:
-    """The values of messages."""
+    """Return the values of messages."""
     return [message.value() for message in messages]
 
 
 def owned(consumer: Any) -> set[tuple[str, int]]:
-    """What the consumer is assigned, after a poll that lets rebalances go on."""
+    """Poll, so that rebalances progress, and return the assignment."""
     consumer.poll(0.05)
     return {(place.topic, place.partition) for place in consumer.assignment()}
 
@@ -116,7 +117,7 @@ def owned(consumer: Any) -> set[tuple[str, int]]:
 def test_records_arrive_as_they_were_sent(
     bootstrap: str, name: str, produce: Open, consume: Open, settings: dict[str, object]
 ) -> None:
-    """Keys, values, headers, timestamps and order are kept, with all codecs and acks."""
+    """Keys, values, headers, timestamps and order are kept with every codec and acks setting."""
     create_topic(bootstrap, name)
     producer = produce(**settings)
     for number in range(50):
@@ -140,7 +141,7 @@ def test_records_arrive_as_they_were_sent(
 
 
 def test_positions_and_times(bootstrap: str, name: str, produce: Open, consume: Open) -> None:
-    """Watermarks, offsets_for_times, seek and position agree with what was sent."""
+    """Watermarks, offsets_for_times, seek and position match the sent records."""
     create_topic(bootstrap, name, 2)
     producer = produce()
     for number in range(10):
@@ -162,7 +163,7 @@ def test_positions_and_times(bootstrap: str, name: str, produce: Open, consume: 
 
 
 def test_a_topic_appears_when_it_is_produced_to(name: str, produce: Open, consume: Open) -> None:
-    """The first message to an unknown topic makes the topic and is not lost."""
+    """The first message to an unknown topic creates the topic and is not lost."""
     [sent] = send_all(produce(), name, b"first")
     assert (sent.partition(), sent.offset()) == (0, 0)
     assert values(take(consume(name), 1)) == [b"first"]
@@ -171,7 +172,7 @@ def test_a_topic_appears_when_it_is_produced_to(name: str, produce: Open, consum
 def test_a_subscriber_sees_a_topic_that_comes_later(
     name: str, produce: Open, consume: Open
 ) -> None:
-    """A member that subscribed to an unknown topic gets its first message once it exists."""
+    """A member that subscribed to an unknown topic gets the first message once the topic exists."""
     consumer = consume(name, group_id=name)
     unknown = wait_for(lambda: consumer.poll(0.5), "an error")
     assert unknown.error().code() == KafkaError.UNKNOWN_TOPIC_OR_PART
@@ -182,7 +183,7 @@ def test_a_subscriber_sees_a_topic_that_comes_later(
 def test_a_pattern_takes_in_new_topics(
     bootstrap: str, name: str, produce: Open, consume: Open
 ) -> None:
-    """A pattern subscription owns all topics that match, also one that is created later."""
+    """A pattern subscription owns all matching topics, including one that is created later."""
     create_topic(bootstrap, f"{name}-a")
     consumer = consume(f"^{name}-.*", group_id=name)
     producer = produce()
@@ -224,7 +225,7 @@ def test_two_groups_read_one_topic(name: str, produce: Open, consume: Open) -> N
 
 
 def test_auto_commit_on_close(name: str, produce: Open, consume: Open) -> None:
-    """A consumer with auto commit leaves its position behind when it closes."""
+    """A consumer with auto commit commits its position when it closes."""
     producer = produce()
     send_all(producer, name, b"a", b"b")
     consumer = consume(name, group_id=name, enable_auto_commit=True)
@@ -235,7 +236,7 @@ def test_auto_commit_on_close(name: str, produce: Open, consume: Open) -> None:
 
 
 def test_where_a_consumer_without_offsets_starts(name: str, produce: Open, consume: Open) -> None:
-    """latest sees only what comes, earliest everything, error refuses to guess."""
+    """latest reads only later records, earliest reads all, and error raises an error."""
     producer = produce()
     send_all(producer, name, b"old")
     latest = consume(name, group_id=f"{name}-latest", auto_offset_reset="latest")
@@ -250,7 +251,7 @@ def test_where_a_consumer_without_offsets_starts(name: str, produce: Open, consu
 
 
 def test_big_messages(bootstrap: str, name: str, produce: Open, consume: Open) -> None:
-    """Records just below max.message.bytes arrive; a bigger one is refused by the broker."""
+    """Records just below max.message.bytes arrive; the broker refuses a larger one."""
     create_topic(bootstrap, name)
     producer = produce(message_max_bytes=4_000_000, batch_num_messages=1)
     payloads = [bytes([number]) * 1_000_000 for number in range(3)]
@@ -264,7 +265,7 @@ def test_big_messages(bootstrap: str, name: str, produce: Open, consume: Open) -
 def test_an_idempotent_producer_with_many_requests_in_flight(
     bootstrap: str, name: str, produce: Open, consume: Open
 ) -> None:
-    """5 000 records in tiny batches, five requests in flight: none missing, in order."""
+    """5 000 records in tiny batches with five requests in flight arrive completely and in order."""
     create_topic(bootstrap, name)
     producer = produce(enable_idempotence=True, batch_num_messages=20, linger_ms=0)
     sent = [str(number).encode() for number in range(5_000)]
@@ -276,7 +277,7 @@ def test_an_idempotent_producer_with_many_requests_in_flight(
 def test_a_waiting_fetch_is_answered_when_records_come(
     bootstrap: str, name: str, produce: Open, consume: Open
 ) -> None:
-    """A consumer that waits up to 20 seconds for data gets a new record at once."""
+    """A consumer whose fetch waits up to 20 seconds gets a new record at once."""
     create_topic(bootstrap, name)
     consumer = consume(fetch_wait_max_ms=20_000)
     consumer.assign([TopicPartition(name, 0)])
@@ -304,7 +305,7 @@ def test_many_partitions(bootstrap: str, name: str, produce: Open, consume: Open
 def test_a_second_consumer_with_the_same_instance_fences_the_first(
     bootstrap: str, name: str, consume: Open
 ) -> None:
-    """With group.instance.id taken over, the old consumer ends with a fatal error."""
+    """When another consumer takes over its group.instance.id, the old one gets a fatal error."""
     create_topic(bootstrap, name)
     old = consume(name, group_id=name, group_instance_id="me")
     wait_for(lambda: owned(old), "an assignment")
@@ -319,7 +320,7 @@ def test_a_second_consumer_with_the_same_instance_fences_the_first(
 
 
 def test_unsubscribing_gives_partitions_away(bootstrap: str, name: str, consume: Open) -> None:
-    """A member that unsubscribes leaves the group and the other one owns everything."""
+    """A member that unsubscribes leaves the group, and the other member owns everything."""
     create_topic(bootstrap, name, 2)
     one, two = consume(name, group_id=name), consume(name, group_id=name)
     wait_for(lambda: (len(owned(one)), len(owned(two))) == (1, 1), "one each")
@@ -331,7 +332,7 @@ def test_unsubscribing_gives_partitions_away(bootstrap: str, name: str, consume:
 def test_a_pattern_leaves_the_broker_s_own_topic_out(
     start_broker: Callable[..., Any], name: str, protocol: str
 ) -> None:
-    """`^.*` gives user topics and Kafka's internal topics; `__group_events` is read by its name."""
+    """`^.*` matches user topics and Kafka's internal topics; `__group_events` must be named."""
     bootstrap = start_broker().bootstrap_servers
     create_topic(bootstrap, name)
     quick = {

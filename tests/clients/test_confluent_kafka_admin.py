@@ -54,20 +54,20 @@ def member(bootstrap: str, name: str) -> Iterator[Any]:
 
 
 def one(futures: dict[Any, Any]) -> Any:
-    """The result of the only future of an admin call."""
+    """Return the result of the only future of an admin call."""
     [future] = futures.values()
     return future.result(20)
 
 
 def code(futures: dict[Any, Any]) -> int:
-    """The error code that the only future of an admin call ends with."""
+    """Return the error code of the only future of an admin call."""
     with pytest.raises(KafkaException) as failed:
         one(futures)
     return int(failed.value.args[0].code())
 
 
 def test_topics_are_created_described_and_deleted(admin: Any, name: str) -> None:
-    """A topic lives from create_topics to delete_topics; errors have their codes."""
+    """Topics are created, described and deleted; errors have their codes."""
     new = NewTopic(name, 3, 1, config={"retention.ms": "1000000"})
     one(admin.create_topics([new], validate_only=True))
     assert name not in admin.list_topics(timeout=30).topics
@@ -87,7 +87,7 @@ def test_topics_are_created_described_and_deleted(admin: Any, name: str) -> None
 
 
 def test_configs_are_described(admin: Any, bootstrap: str, name: str) -> None:
-    """describe_configs tells a topic's own settings from defaults; a broker's are readable too."""
+    """describe_configs tells a topic's own settings from defaults, and reads broker settings."""
     one(admin.create_topics([NewTopic(name, 1, 1, config={"retention.ms": "1000000"})]))
     configs = one(admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)]))
     assert (configs["retention.ms"].value, configs["retention.ms"].is_default) == ("1000000", False)
@@ -101,7 +101,7 @@ def test_configs_are_described(admin: Any, bootstrap: str, name: str) -> None:
 
 
 def test_the_cluster_is_described(admin: Any, bootstrap: str) -> None:
-    """describe_cluster names one broker at the address that the client knows."""
+    """describe_cluster returns one broker at the address that the client uses."""
     cluster = admin.describe_cluster().result(20)
     [node] = cluster.nodes
     assert f"{node.host}:{node.port}" == bootstrap
@@ -110,7 +110,7 @@ def test_the_cluster_is_described(admin: Any, bootstrap: str) -> None:
 
 
 def test_a_group_is_listed_and_described(admin: Any, name: str, member: Any) -> None:
-    """The group shows state, assignor, and each member's client, host and assignment."""
+    """The group has state, assignor, and each member's client, host and assignment."""
     listing = admin.list_consumer_groups(states={ConsumerGroupState.STABLE}).result(20)
     assert not listing.errors
     [listed] = [group for group in listing.valid if group.group_id == name]
@@ -150,7 +150,7 @@ def test_group_offsets_are_altered_and_listed(admin: Any, bootstrap: str, name: 
 
 
 def test_offsets_of_a_live_group_are_protected(admin: Any, name: str, member: Any) -> None:
-    """With members in the group a foreign commit is refused with UNKNOWN_MEMBER_ID."""
+    """While the group has members, a commit from outside is refused with UNKNOWN_MEMBER_ID."""
     wanted = ConsumerGroupTopicPartitions(name, [TopicPartition(name, 0, 3)])
     answer = one(admin.alter_consumer_group_offsets([wanted]))
     assert [place.error.code() for place in answer.topic_partitions] == [
@@ -159,7 +159,7 @@ def test_offsets_of_a_live_group_are_protected(admin: Any, name: str, member: An
 
 
 def test_partition_offsets_are_listed(admin: Any, bootstrap: str, name: str) -> None:
-    """list_offsets finds the ends, the largest timestamp and an offset by time."""
+    """list_offsets returns both ends, the largest timestamp, and an offset by time."""
     create_topic(bootstrap, name)
     producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap})
     for timestamp_ms in (1_000, 9_000, 5_000):
@@ -177,10 +177,11 @@ def test_partition_offsets_are_listed(admin: Any, bootstrap: str, name: str) -> 
 
 
 def test_a_member_is_told_that_its_topic_was_deleted(admin: Any, bootstrap: str, name: str) -> None:
-    """After delete_topics the consumer gets an error, and owns nothing of the topic any more.
+    """After delete_topics the consumer gets an error and owns no partition of the topic.
 
-    It learns so from Metadata: by default only every five minutes, and half a minute late, as
-    librdkafka takes a topic that is new to it for one that has not got around yet.
+    The consumer finds out from Metadata. By default it asks only every five minutes, and reports
+    the error half a minute later, because librdkafka assumes that a new topic may not have
+    propagated yet.
     """
     create_topic(bootstrap, name, 2)
     producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap})

@@ -1,4 +1,4 @@
-"""Consumer groups (KIP-848) of librdkafka, alone and among members of the classic protocol."""
+"""librdkafka in consumer groups (KIP-848), alone and together with classic members."""
 
 import signal
 import time
@@ -22,30 +22,30 @@ from tests.support import Broker
 
 PARTITIONS = 6
 FIRST_HEARTBEAT_SECONDS = 3
-"""A consumer that is assigned within this time has not waited for its second heartbeat."""
+"""A consumer that is assigned within this time did not wait for its second heartbeat."""
 
 
 def partitions_of(topic: str) -> list[tuple[str, int]]:
-    """All partitions of a topic of these tests."""
+    """Return all partitions of a topic of these tests."""
     return [(topic, number) for number in range(PARTITIONS)]
 
 
 def type_of(group: Group) -> str:
-    """The type of the group, as ListGroups tells it."""
+    """Return the group's type from ListGroups."""
     with closing(Client(group.settings.bootstrap)) as client:
         listed = client.ask(ListGroupsRequest(), min_version=5).groups
     return next(str(one.group_type) for one in listed if one.group_id == group.settings.group)
 
 
 def described(group: Group) -> Any:
-    """What ConsumerGroupDescribe says of the group."""
+    """Return the group from ConsumerGroupDescribe."""
     request = ConsumerGroupDescribeRequest(group_ids=[group.settings.group])
     with closing(Client(group.settings.bootstrap)) as client:
         return client.ask(request, client.coordinator(group.settings.group)).groups[0]
 
 
 def progress(group: Group, count: int) -> None:
-    """Wait until the group has processed so many records more."""
+    """Wait until the group has processed `count` more records."""
     before = len(group.processed())
     group.wait_until(lambda: len(group.processed()) >= before + count, f"{count} records more")
 
@@ -54,10 +54,10 @@ def progress(group: Group, count: int) -> None:
 def test_reopening_the_only_consumer_of_a_group_takes_no_interval(
     bootstrap: str, name: str
 ) -> None:
-    """A consumer that follows the only consumer of a group is assigned in its first heartbeat.
+    """A consumer that succeeds a group's only consumer is assigned in its first heartbeat.
 
-    librdkafka sends the next heartbeat 5 s later, so that an assignment that waits for
-    `group.consumer.assignment.interval.ms` takes 5 s.
+    librdkafka sends the next heartbeat 5 s later, so an assignment that waited for
+    `group.consumer.assignment.interval.ms` would take 5 s.
     """
     create_topic(bootstrap, name, PARTITIONS)
     settings = {
@@ -89,7 +89,7 @@ def test_reopening_the_only_consumer_of_a_group_takes_no_interval(
 def test_a_group_is_upgraded_and_downgraded_while_records_flow(
     bootstrap: str, name: str, start_group: StartGroup, library: str, assignor: str
 ) -> None:
-    """Member by member to the consumer protocol and back again: every record is processed once."""
+    """A group changes to the consumer protocol and back, and every record is processed once."""
     create_topic(bootstrap, name, PARTITIONS)
     group = start_group(bootstrap, library, assignor, changes_protocol=True)
     old = [group.start() for _ in range(2)]
@@ -106,7 +106,7 @@ def test_a_group_is_upgraded_and_downgraded_while_records_flow(
 
 
 def replaced(group: Group, members: list[Member], client: str, topic: str) -> list[Member]:
-    """Put a member of another client in the place of each, one after the other."""
+    """Replace each member by a member of another client, one after the other."""
     members = list(members)
     for _ in range(len(members)):
         members.append(start(group, client))
@@ -119,7 +119,7 @@ def replaced(group: Group, members: list[Member], client: str, topic: str) -> li
 
 
 def start(group: Group, client: str, instance: str | None = None) -> Member:
-    """One more member; the assignors of a member of the consumer protocol are the broker's."""
+    """Start a member; with the consumer protocol the broker's assignors are used."""
     before = group.settings
     if client == CONFLUENT_KAFKA_CONSUMER:
         group.settings = replace(before, assignor="uniform")
@@ -133,7 +133,7 @@ def start(group: Group, client: str, instance: str | None = None) -> Member:
 def test_members_of_every_library_share_a_consumer_group(
     bootstrap: str, name: str, start_group: StartGroup
 ) -> None:
-    """Two members of the consumer protocol, one classic member of each library, one killed."""
+    """Consumer-protocol members and classic members of each library share the records."""
     create_topic(bootstrap, name, PARTITIONS)
     group = start_group(bootstrap, "kafka-python", "range", 2_500, changes_protocol=True)
     members = [start(group, CONFLUENT_KAFKA_CONSUMER) for _ in range(2)]
@@ -154,7 +154,7 @@ def test_members_of_every_library_share_a_consumer_group(
 def test_an_upgrade_from_an_assignor_with_data_of_its_own_is_refused(
     bootstrap: str, name: str, start_group: StartGroup
 ) -> None:
-    """librdkafka's cooperative-sticky puts data into assignments, which would be lost."""
+    """An upgrade from cooperative-sticky is refused, because its user data would be lost."""
     create_topic(bootstrap, name, PARTITIONS)
     group = start_group(bootstrap, "confluent-kafka", "cooperative-sticky", changes_protocol=True)
     members = [group.start() for _ in range(2)]
@@ -174,7 +174,7 @@ def test_an_upgrade_from_an_assignor_with_data_of_its_own_is_refused(
 def test_what_a_killed_member_had_goes_to_the_others(
     bootstrap: str, name: str, start_group: StartGroup, assignor: str
 ) -> None:
-    """After kill -9 and its session timeout the others go on from what it had committed."""
+    """After kill -9 and a session timeout, the others continue from the member's commits."""
     create_topic(bootstrap, name, PARTITIONS)
     group = start_group(bootstrap, CONFLUENT_KAFKA_CONSUMER, assignor, session_timeout_ms=2_000)
     members = [group.start() for _ in range(3)]
@@ -192,7 +192,7 @@ def test_what_a_killed_member_had_goes_to_the_others(
     group.wait_until(
         lambda: committed_offsets(bootstrap, group.settings.group) == ends, "all are committed"
     )
-    # It may not have lived to say what it had committed last.
+    # The member may have died before it reported its last commit.
     told = [record[3] for record in group.processed()]
     assert len(told) == len(set(told))
     assert len(values) - len(told) <= group.settings.max_poll_records
@@ -203,9 +203,9 @@ def test_what_a_killed_member_had_goes_to_the_others(
 def test_a_pattern_is_resolved_by_the_broker(
     bootstrap: str, name: str, start_group: StartGroup
 ) -> None:
-    """Topics that match a regular expression are consumed, those that come later as well.
+    """All topics that match a regular expression are consumed, including later ones.
 
-    A broker takes ten seconds until it looks for topics again.
+    A broker looks for new topics every ten seconds.
     """
     create_topic(bootstrap, f"{name}-a", 2)
     create_topic(bootstrap, f"{name}.other", 2)
@@ -228,7 +228,7 @@ def test_a_pattern_is_resolved_by_the_broker(
 def test_a_static_member_is_away_for_a_while(
     bootstrap: str, name: str, start_group: StartGroup
 ) -> None:
-    """It comes back to its partitions, and nothing moves."""
+    """A static member that leaves for a while gets its partitions back, and nothing moves."""
     create_topic(bootstrap, name, PARTITIONS)
     group = start_group(bootstrap, CONFLUENT_KAFKA_CONSUMER, "uniform", session_timeout_ms=20_000)
     members = {instance: group.start(instance) for instance in ("one", "two")}
@@ -249,7 +249,7 @@ def test_a_static_member_is_away_for_a_while(
 def test_a_mixed_group_goes_on_after_kill_9_of_the_broker(
     start_broker: Callable[..., Broker], name: str, start_group: StartGroup
 ) -> None:
-    """Half classic, half not, in the middle of the upgrade: all go on, and the rest is upgraded."""
+    """After kill -9 in the middle of an upgrade, the members continue and the upgrade completes."""
     broker = start_broker()
     create_topic(broker.bootstrap_servers, name, PARTITIONS)
     group = start_group(

@@ -1,4 +1,4 @@
-"""A group of consumers in processes of their own: shared work, members that come, go and stop."""
+"""A group of consumers in separate processes: members join, leave, stop and continue."""
 
 import signal
 import time
@@ -28,7 +28,7 @@ StartGroup = Callable[..., Group]
 def test_all_records_arrive_once_while_members_come_and_go(
     bootstrap: str, name: str, start_group: StartGroup, client: str, assignor: str
 ) -> None:
-    """10 000 records reach three members exactly once though a fourth joins and one closes."""
+    """10 000 records reach a group exactly once while a member joins and another one closes."""
     create_topic(bootstrap, name, 6)
     partitions = [(name, number) for number in range(6)]
     group = start_group(bootstrap, client, assignor)
@@ -52,7 +52,7 @@ def test_all_records_arrive_once_while_members_come_and_go(
 def test_a_stopped_member_loses_its_partitions_and_rejoins(
     bootstrap: str, name: str, start_group: StartGroup, client: str, assignor: str
 ) -> None:
-    """After SIGSTOP and its session timeout the others own its partitions; SIGCONT: it rejoins."""
+    """A stopped member loses its partitions at its session timeout and rejoins after SIGCONT."""
     create_topic(bootstrap, name, 6)
     partitions = [(name, number) for number in range(6)]
     group = start_group(bootstrap, client, assignor, session_timeout_ms=2_500)
@@ -67,7 +67,7 @@ def test_a_stopped_member_loses_its_partitions_and_rejoins(
     try:
         values += feed(bootstrap, name, 6, 600, "during-")
         group.wait_until_shared(others, partitions)
-        # The last heartbeat may have been sent an interval before the stop.
+        # The last heartbeat may have been sent one interval before the stop.
         assert time.monotonic() - stopped_at > 2.0
         group.wait_until_processed(values)
     finally:
@@ -83,7 +83,7 @@ def test_a_stopped_member_loses_its_partitions_and_rejoins(
 def test_three_client_libraries_share_one_group(
     bootstrap: str, name: str, start_group: StartGroup
 ) -> None:
-    """Members written with different libraries agree on range and share the work."""
+    """Members of different libraries agree on the range assignor and share the work."""
     create_topic(bootstrap, name, 6)
     partitions = [(name, number) for number in range(6)]
     group = start_group(bootstrap, "kafka-python", "range")
@@ -91,7 +91,7 @@ def test_three_client_libraries_share_one_group(
     group.wait_until_shared(members, partitions)
     values = feed(bootstrap, name, 6, 600, "all-")
     group.wait_until_processed(values)
-    # Whoever leads, the others take over.
+    # When a leader leaves, a member of another library becomes leader.
     for _ in range(2):
         members.pop(0).close()
         group.wait_until_shared(members, partitions)

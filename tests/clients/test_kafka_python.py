@@ -26,14 +26,14 @@ POLL_MS = 500
 
 @pytest.fixture
 def clients(bootstrap: str) -> Iterator[ExitStack]:
-    """Closes what a test opened."""
+    """A stack that closes the clients that a test opened."""
     with ExitStack() as stack:
         yield stack
 
 
 @pytest.fixture
 def produce(bootstrap: str, clients: ExitStack) -> Open:
-    """Open a producer."""
+    """A function that opens a producer."""
 
     def start(**configs: object) -> Any:
         return clients.enter_context(kafka.KafkaProducer(bootstrap_servers=bootstrap, **configs))
@@ -43,7 +43,7 @@ def produce(bootstrap: str, clients: ExitStack) -> Open:
 
 @pytest.fixture
 def consume(bootstrap: str, clients: ExitStack) -> Open:
-    """Open a consumer that starts at the beginning and notices changes quickly."""
+    """A function that opens a consumer with offset reset earliest and a short metadata age."""
 
     def start(*topics: str, **configs: object) -> Any:
         quick = {
@@ -59,13 +59,13 @@ def consume(bootstrap: str, clients: ExitStack) -> Open:
 
 
 def join(consumer: Any) -> None:
-    """Poll until the group gives the consumer partitions."""
+    """Poll until the consumer has an assignment."""
     know_topics(consumer)
     wait_for(lambda: consumer.poll(POLL_MS) or consumer.assignment(), "an assignment")
 
 
 def take(consumer: Any, count: int) -> list[Any]:
-    """Poll until that many records came; a look at what else is there shows no others."""
+    """Poll until `count` records have arrived, and check that no more follow."""
     know_topics(consumer)
     records: list[Any] = []
 
@@ -82,7 +82,7 @@ def take(consumer: Any, count: int) -> list[Any]:
 
 
 def values(records: list[Any]) -> list[bytes]:
-    """The values of records."""
+    """Return the values of records."""
     return [record.value for record in records]
 
 
@@ -107,7 +107,7 @@ def send_all(producer: Any, topic: str, *payloads: bytes, **options: object) -> 
 def test_records_arrive_as_they_were_sent(
     bootstrap: str, name: str, produce: Open, consume: Open, configs: dict[str, object]
 ) -> None:
-    """Keys, values, headers, timestamps and order are kept, at every level of acknowledgement."""
+    """Keys, values, headers, timestamps and order are kept at every level of acknowledgement."""
     create_topic(bootstrap, name)
     producer = produce(**configs)
     for number in range(50):
@@ -132,7 +132,7 @@ def test_records_arrive_as_they_were_sent(
 
 
 def test_acknowledgements_name_the_place(bootstrap: str, name: str, produce: Open) -> None:
-    """The producer is told topic, partition, offset and timestamp of what it sent."""
+    """The producer gets topic, partition, offset and timestamp of the sent record."""
     create_topic(bootstrap, name, 2)
     sent = send_all(produce(), name, b"a", b"b", partition=1, timestamp_ms=5_000)
     places = [(one.topic, one.partition, one.offset, one.timestamp) for one in sent]
@@ -142,7 +142,7 @@ def test_acknowledgements_name_the_place(bootstrap: str, name: str, produce: Ope
 def test_log_append_time_is_the_brokers(
     bootstrap: str, name: str, produce: Open, consume: Open
 ) -> None:
-    """With message.timestamp.type=LogAppendTime records carry the broker's clock."""
+    """With message.timestamp.type=LogAppendTime records have the broker's timestamp."""
     create_topic(bootstrap, name, 1, {"message.timestamp.type": "LogAppendTime"})
     before_ms = time.time() * 1000 - 2_000
     [sent] = send_all(produce(), name, b"a", timestamp_ms=5_000)
@@ -153,7 +153,7 @@ def test_log_append_time_is_the_brokers(
 
 
 def test_positions_and_times(bootstrap: str, name: str, produce: Open, consume: Open) -> None:
-    """seek, beginning/end offsets, position and offsets_for_times agree with what was sent."""
+    """seek, beginning and end offsets, position and offsets_for_times match the sent records."""
     create_topic(bootstrap, name, 2)
     first, second = kafka.TopicPartition(name, 0), kafka.TopicPartition(name, 1)
     producer = produce()
@@ -181,7 +181,7 @@ def test_positions_and_times(bootstrap: str, name: str, produce: Open, consume: 
 
 
 def test_a_paused_partition_waits(bootstrap: str, name: str, produce: Open, consume: Open) -> None:
-    """A paused partition gives nothing while others go on; resumed it gives everything."""
+    """A paused partition returns no records while others do, and all of them once resumed."""
     create_topic(bootstrap, name, 2)
     consumer = consume()
     quiet, loud = kafka.TopicPartition(name, 0), kafka.TopicPartition(name, 1)
@@ -196,16 +196,16 @@ def test_a_paused_partition_waits(bootstrap: str, name: str, produce: Open, cons
 
 
 def test_a_topic_appears_when_it_is_produced_to(name: str, produce: Open, consume: Open) -> None:
-    """The first message to an unknown topic makes the topic and is not lost."""
+    """The first message to an unknown topic creates the topic and is not lost."""
     sent = send_all(produce(), name, b"first")
     assert (sent[0].partition, sent[0].offset) == (0, 0)
     assert values(take(consume(name), 1)) == [b"first"]
 
 
 def test_a_topic_appears_when_it_is_subscribed_to(name: str, produce: Open, consume: Open) -> None:
-    """A group member that subscribes to an unknown topic makes it, and gets its first message."""
+    """A member that subscribes to an unknown topic creates it and reads its first message."""
     consumer = consume(name, group_id=name, metadata_max_age_ms=300)
-    # A poll that sees the second join to its end, see know_topics.
+    # This poll does not end in the middle of a second join; see know_topics.
     wait_for(lambda: consumer.poll(3_000) or consumer.assignment(), "an assignment")
     send_all(produce(), name, b"first")
     assert values(take(consumer, 1)) == [b"first"]
@@ -214,7 +214,7 @@ def test_a_topic_appears_when_it_is_subscribed_to(name: str, produce: Open, cons
 def test_a_pattern_takes_in_new_topics(
     bootstrap: str, name: str, produce: Open, consume: Open
 ) -> None:
-    """A pattern subscription owns all topics that match, also one that is created later."""
+    """A pattern subscription owns all matching topics, including one that is created later."""
     create_topic(bootstrap, f"{name}-a")
     create_topic(bootstrap, f"other-{name}")
     consumer = consume(group_id=name, metadata_max_age_ms=300)
@@ -258,7 +258,7 @@ def test_two_groups_read_one_topic(name: str, produce: Open, consume: Open) -> N
 
 
 def test_auto_commit_on_close(name: str, produce: Open, consume: Open) -> None:
-    """A consumer with auto commit leaves its position behind when it closes."""
+    """A consumer with auto commit commits its position when it closes."""
     producer = produce()
     send_all(producer, name, b"a", b"b")
     consumer = consume(name, group_id=name, enable_auto_commit=True)
@@ -269,7 +269,7 @@ def test_auto_commit_on_close(name: str, produce: Open, consume: Open) -> None:
 
 
 def test_where_a_consumer_without_offsets_starts(name: str, produce: Open, consume: Open) -> None:
-    """latest sees only what comes, earliest everything, none refuses to guess."""
+    """latest reads only later records, earliest reads all, and none raises an error."""
     producer = produce()
     send_all(producer, name, b"old")
     place = kafka.TopicPartition(name, 0)
@@ -283,26 +283,26 @@ def test_where_a_consumer_without_offsets_starts(name: str, produce: Open, consu
     refusing.assign([place])
     with pytest.raises(NoOffsetForPartitionError):
         refusing.poll(timeout_ms=10_000)
-    # Beyond the end: out of range, so the policy decides.
+    # The position is out of range, so the reset policy applies.
     latest.seek(place, 1_000)
     wait_for(lambda: latest.poll(POLL_MS) or latest.position(place) == 2, "a reset to the end")
 
 
 def test_big_messages(bootstrap: str, name: str, produce: Open, consume: Open) -> None:
-    """Records just below max.message.bytes arrive; a bigger one is refused by the broker."""
+    """Records just below max.message.bytes arrive; the broker refuses a larger one."""
     create_topic(bootstrap, name)
     producer = produce(max_request_size=4_000_000, batch_size=0)
     payloads = [bytes([number]) * 1_000_000 for number in range(5)]
     send_all(producer, name, *payloads)
     with pytest.raises(MessageSizeTooLargeError):
         producer.send(name, b"x" * 1_100_000).get(timeout=30)
-    # The limit of a partition is smaller than a record: one comes nevertheless.
+    # A fetch returns at least one record, even if that exceeds the limit of a partition.
     consumer = consume(name, max_partition_fetch_bytes=1_000)
     assert values(take(consumer, 5)) == payloads
 
 
 def test_topic_limit_on_message_size(bootstrap: str, name: str, produce: Open) -> None:
-    """The topic's own max.message.bytes comes before the broker's default."""
+    """The topic's own max.message.bytes takes precedence over the broker's default."""
     create_topic(bootstrap, name, 1, {"max.message.bytes": "2000"})
     producer = produce()
     assert len(send_all(producer, name, b"x" * 1_500)) == 1
@@ -334,7 +334,7 @@ def test_many_partitions(bootstrap: str, name: str, produce: Open, consume: Open
 def test_an_idempotent_producer_keeps_order_in_flight(
     bootstrap: str, name: str, produce: Open, consume: Open
 ) -> None:
-    """Five small requests in flight per connection from four threads: each one's order is kept."""
+    """With five requests in flight per connection, each of four threads keeps its order."""
     create_topic(bootstrap, name)
     producer = produce(enable_idempotence=True, batch_size=200)
 
@@ -358,7 +358,7 @@ def test_an_idempotent_producer_keeps_order_in_flight(
 def test_a_waiting_fetch_is_answered_when_records_come(
     bootstrap: str, name: str, produce: Open, consume: Open
 ) -> None:
-    """A consumer that waits up to 20 seconds for data gets a new record at once."""
+    """A consumer whose fetch waits up to 20 seconds gets a new record at once."""
     create_topic(bootstrap, name)
     consumer = consume(fetch_max_wait_ms=20_000)
     consumer.assign([kafka.TopicPartition(name, 0)])
@@ -371,13 +371,13 @@ def test_a_waiting_fetch_is_answered_when_records_come(
 
 
 def take_first(consumer: Any) -> list[Any]:
-    """What the first poll that is not empty gives."""
+    """Return the records of the first poll that is not empty."""
     batches = wait_for(lambda: consumer.poll(timeout_ms=1_000), "a record")
     return [record for batch in batches.values() for record in batch]
 
 
 def test_iteration_ends_when_nothing_comes(name: str, produce: Open, consume: Open) -> None:
-    """`for record in consumer` gives all records and ends after consumer_timeout_ms."""
+    """`for record in consumer` returns all records and ends after consumer_timeout_ms."""
     send_all(produce(), name, *(str(number).encode() for number in range(100)))
     consumer = consume(name, group_id=name, consumer_timeout_ms=1_000)
     assert [record.value for record in consumer] == [str(number).encode() for number in range(100)]
@@ -386,7 +386,7 @@ def test_iteration_ends_when_nothing_comes(name: str, produce: Open, consume: Op
 def test_topics_are_listed_without_internal_ones(
     bootstrap: str, name: str, produce: Open, consume: Open
 ) -> None:
-    """topics() shows user topics; the offsets topic can be read by who asks for it."""
+    """topics() returns only user topics; the offsets topic can still be read by name."""
     create_topic(bootstrap, name)
     consumer = consume(name, group_id=name)
     join(consumer)
@@ -411,7 +411,7 @@ def test_topics_are_listed_without_internal_ones(
 def test_a_member_that_does_not_poll_loses_its_place(
     bootstrap: str, name: str, consume: Open
 ) -> None:
-    """A member beyond max_poll_interval_ms leaves; its late commit is refused."""
+    """A member that exceeds max_poll_interval_ms leaves, and its late commit is refused."""
     create_topic(bootstrap, name)
     slow = consume(name, group_id=name, max_poll_interval_ms=1_000, session_timeout_ms=6_000)
     join(slow)
@@ -425,7 +425,7 @@ def test_a_member_that_does_not_poll_loses_its_place(
 def test_a_second_consumer_with_the_same_instance_fences_the_first(
     bootstrap: str, name: str, consume: Open
 ) -> None:
-    """With group_instance_id taken over, the old member cannot commit."""
+    """When another consumer takes over its group_instance_id, the old member cannot commit."""
     create_topic(bootstrap, name)
     old = consume(name, group_id=name, group_instance_id="me")
     join(old)

@@ -49,7 +49,7 @@ def member(bootstrap: str, name: str) -> Iterator[Any]:
 
 
 def test_topics_are_created_described_and_deleted(admin: Any, name: str) -> None:
-    """A topic lives from create_topics to delete_topics, with the same id all along."""
+    """Topics are created, described with an unchanging id, and deleted."""
     created = admin.create_topics(
         {name: {"num_partitions": 3, "replication_factor": 1}}, wait_for_metadata=True
     )
@@ -72,14 +72,14 @@ def test_topics_are_created_described_and_deleted(admin: Any, name: str) -> None
 
 
 def index(partition: dict[str, Any]) -> int:
-    """The number of a described partition."""
+    """Return the index of a described partition."""
     return int(partition["partition_index"])
 
 
 def test_a_topic_made_again_is_empty_and_has_a_new_id(
     admin: Any, bootstrap: str, name: str
 ) -> None:
-    """delete and create with the same name gives a new topic, not the old records."""
+    """A topic that is deleted and created again has a new id and none of the old records."""
     create_topic(bootstrap, name)
     [before] = admin.describe_topics([name])
     feed(bootstrap, name, 1, 10)
@@ -94,7 +94,7 @@ def test_a_topic_made_again_is_empty_and_has_a_new_id(
 
 
 def test_creation_that_cannot_be(admin: Any, name: str) -> None:
-    """Taken and invalid names, too many replicas and bad numbers are refused, each by its error."""
+    """Existing and invalid names, too many replicas and bad numbers have their own errors."""
     one: dict[str, int] = {"num_partitions": 1, "replication_factor": 1}
     admin.create_topics({name: one}, validate_only=True)
     assert name not in admin.list_topics()
@@ -110,13 +110,13 @@ def test_creation_that_cannot_be(admin: Any, name: str) -> None:
 
 
 def test_defaults_of_creation(admin: Any, name: str) -> None:
-    """A topic created by name alone has the broker's number of partitions and replicas."""
+    """A topic created by name alone has the broker's default partitions and replicas."""
     [topic] = admin.create_topics([name])["topics"]
     assert (topic["num_partitions"], topic["replication_factor"]) == (1, 1)
 
 
 def test_partitions_grow_and_never_shrink(admin: Any, bootstrap: str, name: str) -> None:
-    """create_partitions adds partitions that work at once; fewer or equal is an error."""
+    """create_partitions adds partitions that work at once, and refuses lower numbers."""
     create_topic(bootstrap, name, 2)
     admin.create_partitions({name: 4}, validate_only=True)
     assert len(admin.describe_topics([name])[0]["partitions"]) == 2
@@ -131,7 +131,7 @@ def test_partitions_grow_and_never_shrink(admin: Any, bootstrap: str, name: str)
 
 @pytest.mark.real_time
 def test_a_group_takes_in_new_partitions(admin: Any, bootstrap: str, name: str) -> None:
-    """A member that refreshes its metadata owns partitions that were added later."""
+    """A member that refreshes its metadata gets the partitions that were added later."""
     create_topic(bootstrap, name)
     with kafka.KafkaConsumer(
         name, bootstrap_servers=bootstrap, group_id=name, metadata_max_age_ms=300
@@ -139,7 +139,7 @@ def test_a_group_takes_in_new_partitions(admin: Any, bootstrap: str, name: str) 
         know_topics(consumer)
         wait_for(lambda: consumer.poll(500) or consumer.assignment(), "an assignment")
         admin.create_partitions({name: 3})
-        # A poll that sees the join to its end, see know_topics.
+        # This poll does not end in the middle of a join; see know_topics.
         wait_for(lambda: consumer.poll(3_000) or len(consumer.assignment()) == 3, "all three")
 
 
@@ -147,7 +147,7 @@ DEFAULT = "DEFAULT_CONFIG"
 
 
 def test_configs_are_described(admin: Any, bootstrap: str, name: str) -> None:
-    """describe_configs tells a topic's own settings from defaults; a broker's are readable too."""
+    """describe_configs tells a topic's own settings from defaults, and reads broker settings."""
     create_topic(bootstrap, name, 1, {"retention.ms": "3600000", "cleanup.policy": "compact"})
     asked = [ConfigResource("TOPIC", name)]
     changed = admin.describe_configs(asked)["topic"][name]
@@ -169,7 +169,7 @@ def test_configs_are_described(admin: Any, bootstrap: str, name: str) -> None:
 
 
 def test_the_cluster_is_described(admin: Any, bootstrap: str) -> None:
-    """describe_cluster names one broker at the address that the client knows."""
+    """describe_cluster returns one broker at the address that the client uses."""
     cluster = admin.describe_cluster()
     [broker] = cluster["brokers"]
     assert f"{broker['host']}:{broker['port']}" == bootstrap
@@ -178,7 +178,7 @@ def test_the_cluster_is_described(admin: Any, bootstrap: str) -> None:
 
 
 def test_a_group_is_listed_and_described(admin: Any, name: str, member: Any) -> None:
-    """The group shows state, protocol, and each member's host, subscription and assignment."""
+    """The group has state, protocol, and each member's host, subscription and assignment."""
     stable = admin.list_groups(states_filter=["Stable"], types_filter=["classic"])
     [listed] = [group for group in stable if group["group_id"] == name]
     assert listed["protocol_type"] == "consumer"
@@ -198,14 +198,14 @@ def test_a_group_is_listed_and_described(admin: Any, name: str, member: Any) -> 
 
 
 def test_an_unknown_group_is_described_as_dead(admin: Any, name: str) -> None:
-    """describe_groups of a group that does not exist says Dead, with GROUP_ID_NOT_FOUND."""
+    """describe_groups returns Dead and GROUP_ID_NOT_FOUND for a group that does not exist."""
     group = admin.describe_groups([name])[name]
     assert (group["group_state"], group["members"]) == ("Dead", [])
     assert "69" in group["error"]
 
 
 def test_groups_are_deleted_only_when_empty(admin: Any, name: str, member: Any) -> None:
-    """delete_groups refuses a group with members, deletes an empty one, and knows unknown ones."""
+    """delete_groups refuses a group with members and an unknown group, and deletes an empty one."""
     assert admin.delete_groups([name]) == {name: "NonEmptyGroupError"}
     member.close()
     assert admin.describe_groups([name])[name]["group_state"] == "Empty"
@@ -215,7 +215,7 @@ def test_groups_are_deleted_only_when_empty(admin: Any, name: str, member: Any) 
 
 
 def test_offsets_of_an_empty_group_are_altered(admin: Any, bootstrap: str, name: str) -> None:
-    """alter, reset, list and delete of offsets work on a group that has no members."""
+    """Offsets of a group without members can be altered, reset, listed and deleted."""
     create_topic(bootstrap, name, 2)
     feed(bootstrap, name, 2, 20)
     one, two = kafka.TopicPartition(name, 0), kafka.TopicPartition(name, 1)
@@ -236,7 +236,7 @@ def test_offsets_of_an_empty_group_are_altered(admin: Any, bootstrap: str, name:
 
 
 def test_offsets_of_a_live_group_are_protected(admin: Any, name: str, member: Any) -> None:
-    """With members, foreign commits and deletes of subscribed topics are refused."""
+    """Foreign commits and deletes of subscribed topics are refused while members are there."""
     place = kafka.TopicPartition(name, 0)
     member.commit({place: kafka.OffsetAndMetadata(5)})
     altered = admin.alter_group_offsets(name, {place: kafka.OffsetAndMetadata(0)})
@@ -246,7 +246,7 @@ def test_offsets_of_a_live_group_are_protected(admin: Any, name: str, member: An
 
 
 def test_an_admin_removes_members(admin: Any, bootstrap: str, name: str) -> None:
-    """remove_group_members throws out a static member by its instance id, at once."""
+    """remove_group_members removes a static member by its instance id at once."""
     create_topic(bootstrap, name)
     with kafka.KafkaConsumer(
         name, bootstrap_servers=bootstrap, group_id=name, group_instance_id="stays-long"
@@ -264,7 +264,7 @@ def test_an_admin_removes_members(admin: Any, bootstrap: str, name: str) -> None
 
 
 def test_partition_offsets_are_listed(admin: Any, bootstrap: str, name: str) -> None:
-    """list_partition_offsets finds the ends, the largest timestamp and an offset by time."""
+    """list_partition_offsets returns both ends, the largest timestamp, and an offset by time."""
     create_topic(bootstrap, name)
     with kafka.KafkaProducer(bootstrap_servers=bootstrap) as producer:
         for timestamp_ms in (1_000, 9_000, 5_000):
@@ -277,7 +277,7 @@ def test_partition_offsets_are_listed(admin: Any, bootstrap: str, name: str) -> 
 
 
 def test_the_quorum_and_features_are_described(admin: Any, name: str) -> None:
-    """One voter leads the quorum; a feature stays at its level, another level is refused."""
+    """The quorum has one voter; a feature keeps its level, and other levels are refused."""
     quorum = admin.describe_metadata_quorum()
     (partition,) = quorum["topics"][0]["partitions"]
     assert [one["replica_id"] for one in partition["current_voters"]] == [partition["leader_id"]]
@@ -289,7 +289,7 @@ def test_the_quorum_and_features_are_described(admin: Any, name: str) -> None:
 
 
 def test_replicas_stay_where_they_are(admin: Any, name: str) -> None:
-    """The one broker has every replica: nothing moves, and nobody else can be elected."""
+    """The only broker has every replica, so no replica moves and no other leader can be elected."""
     admin.create_topics({name: {"num_partitions": 1, "replication_factor": 1}})
     place = kafka.TopicPartition(name, 0)
     (described,) = admin.describe_topics([name])

@@ -1,6 +1,6 @@
-"""Three brokers in one process: groups go on when their coordinator, or a leader, moves or stops.
+"""Three brokers in one process: groups continue when a coordinator or leader moves or stops.
 
-The cluster is told what to do by its control server (docs/cluster.md).
+The tests control the cluster through its control server (docs/cluster.md).
 """
 
 from collections.abc import Callable, Iterator
@@ -31,19 +31,19 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """Addresses of all brokers, as one that is stopped may be the first."""
+        """Return the addresses of all brokers, because the first one may be stopped."""
         return self.broker.bootstrap_servers
 
     def ask(self, method: str, path: str) -> dict[str, Any]:
-        """The answer of the control server."""
+        """Return the response of the control server."""
         return self.broker.control.call(method, path)
 
     def coordinate(self, group: str, node_id: int) -> None:
-        """Have a broker coordinate the group."""
+        """Move the group's coordinator to a broker."""
         self.ask("POST", f"/groups/{group}/move?to={node_id}")
 
     def create(self, topic: str, replication_factor: int) -> None:
-        """Create the topic, its partitions spread over the brokers."""
+        """Create a topic with partitions spread over the brokers."""
         admin = kafka.KafkaAdminClient(bootstrap_servers=self.bootstrap)
         try:
             spec = {"num_partitions": PARTITIONS, "replication_factor": replication_factor}
@@ -56,7 +56,7 @@ class Cluster:
 
 @pytest.fixture
 def cluster(start_broker: Callable[..., Broker], tmp_path: Path) -> Iterator[Cluster]:
-    """Three brokers on one data directory. (`start_broker`: this needs a broker of ours.)"""
+    """Three brokers on one data directory. `start_broker` marks that a test needs our broker."""
     with Broker(SETTINGS, data_dir=tmp_path / "cluster", broker_count=3) as broker:
         yield Cluster(broker)
         assert not broker.log_lines("[error")
@@ -65,7 +65,7 @@ def cluster(start_broker: Callable[..., Broker], tmp_path: Path) -> Iterator[Clu
 def running(
     cluster: Cluster, name: str, start_group: StartGroup, client: str, assignor: str
 ) -> Group:
-    """Two members that share the partitions of the topic `name`; broker 1 coordinates them."""
+    """Start two members that share the topic `name`, in a group coordinated by broker 1."""
     cluster.create(name, 2)
     group: Group = start_group(cluster.bootstrap, client, assignor, session_timeout_ms=30_000)
     cluster.coordinate(group.settings.group, 1)
@@ -75,13 +75,13 @@ def running(
 
 
 def progress(group: Group, count: int) -> None:
-    """Wait until the group has processed so many records more."""
+    """Wait until the group has processed `count` more records."""
     before = len(group.processed())
     group.wait_until(lambda: len(group.processed()) >= before + count, f"{count} records more")
 
 
 def check_no_rebalance(group: Group, moves: list[Any]) -> None:
-    """The members kept their partitions the whole time."""
+    """Check that the members kept their partitions the whole time."""
     assert [member.moves() for member in group.members] == moves, group.story()
 
 
@@ -90,7 +90,7 @@ def check_no_rebalance(group: Group, moves: list[Any]) -> None:
 def test_a_group_follows_its_coordinator(
     cluster: Cluster, name: str, start_group: StartGroup, client: str, assignor: str
 ) -> None:
-    """While records flow it moves five times: no rebalance, no record lost or read twice."""
+    """When the coordinator moves, no rebalance happens and each record is read once."""
     group = running(cluster, name, start_group, client, assignor)
     moves = [member.moves() for member in group.members]
     with Feed(cluster.bootstrap, name, PARTITIONS, None, per_second=1_000) as sending:
@@ -101,7 +101,7 @@ def test_a_group_follows_its_coordinator(
         values = sending.finish()
     group.wait_until_processed(values)
     check_no_rebalance(group, moves)
-    # A rebalance at the new coordinator makes every member start from what is committed.
+    # A rebalance at the new coordinator makes every member start from its committed offsets.
     group.start()
     partitions = [(name, number) for number in range(PARTITIONS)]
     group.wait_until_shared(group.members, partitions)
@@ -116,7 +116,7 @@ def test_a_group_follows_its_coordinator(
 def test_a_group_goes_on_when_its_coordinator_is_stopped_and_started(
     cluster: Cluster, name: str, start_group: StartGroup, client: str, assignor: str
 ) -> None:
-    """The broker coordinates the group and leads partitions; others take over both, it returns."""
+    """A group continues while its coordinator, which also leads partitions, stops and restarts."""
     group = running(cluster, name, start_group, client, assignor)
     moves = [member.moves() for member in group.members]
     with Feed(cluster.bootstrap, name, PARTITIONS, None, per_second=1_000) as sending:
@@ -138,7 +138,7 @@ def test_a_group_goes_on_when_its_coordinator_is_stopped_and_started(
 def test_readers_and_writers_follow_a_leader(
     cluster: Cluster, name: str, start_group: StartGroup, client: str, assignor: str
 ) -> None:
-    """Each partition goes round all brokers while it is written and read."""
+    """Partitions are produced to and consumed while their leaders move through all brokers."""
     group = running(cluster, name, start_group, client, assignor)
     moves = [member.moves() for member in group.members]
     with Feed(cluster.bootstrap, name, PARTITIONS, None, per_second=1_000) as sending:
@@ -156,7 +156,7 @@ def test_readers_and_writers_follow_a_leader(
 def test_readers_and_writers_follow_reassignments(
     cluster: Cluster, name: str, start_group: StartGroup, client: str, assignor: str
 ) -> None:
-    """Partitions of data and of the group are reassigned while they are written and read."""
+    """Partitions of the topic and of the offsets topic are reassigned while they are in use."""
     group = running(cluster, name, start_group, client, assignor)
     moves = [member.moves() for member in group.members]
     home = kafka.TopicPartition(OFFSETS_TOPIC, partition_for(group.settings.group, GROUPS_IN))
@@ -189,7 +189,7 @@ def test_readers_and_writers_follow_reassignments(
 def test_reassignments_survive_a_killed_process(
     start_broker: Callable[..., Broker], tmp_path: Path
 ) -> None:
-    """Leaders, epochs and replicas are those of before kill -9; what waited is finished."""
+    """Kill -9 keeps leaders, epochs and replicas; a pending reassignment completes later."""
     with Broker(SETTINGS, data_dir=tmp_path / "cluster", broker_count=3) as broker:
         cluster = Cluster(broker)
         cluster.create("moved", 2)
@@ -213,7 +213,7 @@ def test_reassignments_survive_a_killed_process(
 
 
 def placed(admin: Any) -> dict[int, tuple[int, int, list[int]]]:
-    """Leader, leader epoch and replicas of each partition of the topic `moved`."""
+    """Return leader, leader epoch and replicas of each partition of the topic `moved`."""
     (described,) = admin.describe_topics(["moved"])
     return {
         one["partition_index"]: (one["leader_id"], one["leader_epoch"], one["replica_nodes"])
@@ -226,7 +226,7 @@ def placed(admin: Any) -> dict[int, tuple[int, int, list[int]]]:
 def test_a_group_waits_for_a_coordinator_without_a_stand_in(
     cluster: Cluster, name: str, start_group: StartGroup
 ) -> None:
-    """With one replica of everything, what a stopped broker led is offline until it returns."""
+    """With replication factor 1, a stopped broker's partitions are offline until it restarts."""
     cluster.create(name, 1)
     group = start_group(cluster.bootstrap, "kafka-python", "range", session_timeout_ms=30_000)
     cluster.coordinate(group.settings.group, 2)
@@ -243,7 +243,7 @@ def test_a_group_waits_for_a_coordinator_without_a_stand_in(
 
 
 def test_a_new_process_knows_who_led(cluster: Cluster, name: str, start_group: StartGroup) -> None:
-    """After a restart of the whole process leaders and coordinators are where they were."""
+    """Leaders and coordinators stay the same across a restart of the process."""
     cluster.create(name, 2)
     for number in range(PARTITIONS):
         cluster.ask("POST", f"/partitions/{name}/{number}/move?to=3")

@@ -1,4 +1,4 @@
-"""Clients that produce odd batches: sarama's largest timestamp of -1, and a broken codec."""
+"""Clients that produce odd batches: sarama with a largest timestamp of -1, and a broken codec."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECONDS = 120
 
 
 def output_of(command: list[str], environment: dict[str, str], broker: Broker, *more: str) -> str:
-    """What a program prints that gets the broker and the topic, and what comes after them."""
+    """Return the output of a program that gets the broker, the topic and further arguments."""
     done = subprocess.run(
         [*command, broker.bootstrap_servers, TOPIC, *more],
         env=environment,
@@ -38,8 +38,10 @@ def output_of(command: list[str], environment: dict[str, str], broker: Broker, *
 def test_a_record_of_old_sarama_is_found_by_time(
     start_broker: Callable[..., Broker], tmp_path: Path
 ) -> None:
-    """sarama 1.43.3 claims -1 as the largest timestamp. sarama and kafka-python find its record by
-    time all the same."""
+    """A record is found by time although its batch has a largest timestamp of -1.
+
+    sarama 1.43.3 writes such batches; sarama and kafka-python look for the record.
+    """
     command, environment = sarama(tmp_path)
     broker = start_broker()
     create_topic(broker.bootstrap_servers, TOPIC, 1)
@@ -57,7 +59,7 @@ def test_a_record_of_old_sarama_is_found_by_time(
 def test_sarama_reassigns_a_partition_as_kafkactl_does(
     start_broker: Callable[..., Broker], tmp_path: Path
 ) -> None:
-    """One admin client of sarama goes on after reassignments that were made and refused."""
+    """A sarama admin client continues after both accepted and refused reassignments."""
     command, environment = sarama(tmp_path)
     broker = start_broker(broker_count="3")
     with closing(kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
@@ -70,7 +72,7 @@ def test_sarama_reassigns_a_partition_as_kafkactl_does(
 
 
 def test_a_broken_codec_is_refused(start_broker: Callable[..., Broker], tmp_path: Path) -> None:
-    """A batch of garbage instead of zstd is not stored; kafkajs is told an unknown error."""
+    """A batch of garbage instead of zstd is not stored, and kafkajs gets UNKNOWN_SERVER_ERROR."""
     command, environment = kafkajs(tmp_path, "kafkajs_broken_codec.js")
     broker = start_broker()
     create_topic(broker.bootstrap_servers, TOPIC, 1)

@@ -1,4 +1,4 @@
-"""franz-go and kafkajs: consume, transform, produce, commit, while brokers are killed or move."""
+"""franz-go and kafkajs consume, transform, produce and commit while brokers are killed or move."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ COUNT = 1500
 KEYS = 20
 PARTITIONS = 2
 NAME = "copy"
-"""Of the group and of the transactional id."""
+"""Name of the group and transactional id."""
 DEEDS = ((150, "broker"), (350, "program"), (600, "broker"), (850, "program"), (1100, "both"))
-"""After how many copied records which of the two is killed."""
+"""Number of copied records after which the broker or the program is killed."""
 TRANSACTION_PARTITIONS = 50
 COORDINATORS = ("__transaction_state", "__consumer_offsets")
 CANNOT_GO_ON = 3
-"""The exit code of a program whose producer has failed for good."""
+"""The exit code of a program whose producer has failed fatally."""
 SECONDS = 120
 
 
 class Copy:
-    """The program, started again as often as it ends."""
+    """A copy program that is restarted whenever it ends."""
 
     def __init__(
         self, command: Command, bootstrap: str, output: Path, names: Sequence[str] = (NAME,)
@@ -55,24 +55,24 @@ class Copy:
         self._process = self._start()
 
     def revive(self) -> None:
-        """Start it again if it has found that it cannot go on."""
+        """Restart the program if it ended after a fatal error."""
         code = self._process.poll()
         if code is not None:
             assert code == CANNOT_GO_ON, self.output
             self._process = self._start()
 
     def kill(self) -> None:
-        """End it with SIGKILL."""
+        """End the program with SIGKILL."""
         self._process.kill()
         self._process.wait()
 
     def restart(self) -> None:
-        """Start it after `kill`."""
+        """Start the program after `kill`."""
         self._process = self._start()
 
     @property
     def output(self) -> str:
-        """The last of what it wrote."""
+        """Return the end of the program's output."""
         return self._output.read_text()[-3000:]
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -87,8 +87,10 @@ class Copy:
 def test_every_record_is_copied_once(
     start_broker: Callable[..., Broker], tmp_path: Path, build: Callable[[Path], Command]
 ) -> None:
-    """Broker and program are killed while a transaction is open. Every record comes out once, in
-    the order of its key, and the group has committed as many."""
+    """Every record is copied once although broker and program are killed during a transaction.
+
+    The records of each key stay in order, and the group has committed the same number of records.
+    """
     command = build(tmp_path)
     broker = start_broker()
     for topic in ("source", "target"):
@@ -123,12 +125,13 @@ def test_coordinators_and_leaders_move(
     build: Callable[[Path], Command],
     topics: tuple[str, ...],
 ) -> None:
-    """Of three brokers another one has the transactional id, the group, then the data, while a
-    transaction is open. Every record comes out once, in the order of its key.
+    """Every record is copied once, in order by key, while coordinators and leaders move.
 
-    Of kafkajs the data does not move: when it sends again what a former leader refused, it leaves
-    out the brokers that have answered before (`sendMessages`), and with them what moved there.
-    With Apache Kafka it loses the same records.
+    The coordinators of the transaction and of the group, then the leaders of the target, move to
+    another of three brokers while a transaction is open. With kafkajs the leaders do not move: when
+    kafkajs retries after an error of a former leader, it leaves out the brokers that have already
+    answered (`sendMessages`), and with them the moved partitions. It loses the same records with
+    Apache Kafka.
     """
     command = build(tmp_path)
     state_partition = partition_for(NAME, TRANSACTION_PARTITIONS)
@@ -155,11 +158,13 @@ def test_coordinators_and_leaders_move(
 def test_two_members_of_the_consumer_protocol(
     start_broker: Callable[..., Broker], tmp_path: Path
 ) -> None:
-    """Two programs with franz-go share the partitions as the broker says (KIP-848). One is killed
-    while its transaction is open; the other copies its part as well, every record once, in the
-    order of its key."""
+    """Two franz-go members share the partitions as the broker assigns them (KIP-848).
+
+    One member is killed while its transaction is open; the other copies the rest, every record once
+    and in order by key.
+    """
     command = franz_go(tmp_path)
-    # The transaction of the killed one ends by its timeout, as nobody takes its id again.
+    # No other producer uses the killed member's transactional id, so its transaction must time out.
     broker = start_broker(transaction_abort_timed_out_transaction_cleanup_interval_ms="500")
     set_group_configs(broker.bootstrap_servers, NAME, {"consumer.session.timeout.ms": "3000"})
     for topic in ("source", "target"):
@@ -177,14 +182,14 @@ def test_two_members_of_the_consumer_protocol(
         killed.kill()
         wait(copy, lambda: shares(broker) == [PARTITIONS], "the other one has all of them")
         wait(copy, lambda: copied(broker) == COUNT, "all are copied")
-        # What the killed one left open hides what comes behind it.
+        # The open transaction of the killed member hides the records after it.
         done = ("CompleteAbort", "CompleteCommit")
         wait(copy, lambda: state_of(broker, "one") in done, "no transaction is open")
     assert read(broker.bootstrap_servers) == expected(written)
 
 
 def shares(broker: Broker) -> list[int]:
-    """How many partitions each member of the group has, as ConsumerGroupDescribe says."""
+    """Return the number of partitions of each member, from ConsumerGroupDescribe."""
     request = ConsumerGroupDescribeRequest(group_ids=[NAME])
     with closing(Client(broker.bootstrap_servers)) as client:
         (group,) = client.ask(request, client.coordinator(NAME)).groups
@@ -195,7 +200,7 @@ def shares(broker: Broker) -> list[int]:
 
 
 def state_of(broker: Broker, transactional_id: str) -> str:
-    """The state of a transactional id, empty when there is none."""
+    """Return the state of a transactional id; empty if the id is unknown."""
     transactions = broker.control.call("GET", "/transactions")["transactions"]
     return next(
         (one["state"] for one in transactions if one["transactional_id"] == transactional_id), ""
@@ -205,7 +210,7 @@ def state_of(broker: Broker, transactional_id: str) -> str:
 @pytest.mark.real_time
 @pytest.mark.parametrize("build", [franz_go, kafkajs], ids=lambda build: build.__name__)
 def test_over_tls(tmp_path: Path, build: Callable[[Path], Command]) -> None:
-    """With a certificate that the broker wants. Every record comes out once."""
+    """Every record is copied once over TLS by a client with the required certificate."""
     words, environment = build(tmp_path)
     papers = Papers(tmp_path)
     papers.add("client")
@@ -230,7 +235,7 @@ def test_over_tls(tmp_path: Path, build: Callable[[Path], Command]) -> None:
 
 
 def write(bootstrap: str) -> dict[bytes, int]:
-    """Fill the source with numbers that count up within each key; how many each key has."""
+    """Fill the source with numbers that count up per key; return the number of records by key."""
     chosen = random.Random(1)
     written: dict[bytes, int] = defaultdict(int)
     producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "log_level": 0})
@@ -243,12 +248,12 @@ def write(bootstrap: str) -> dict[bytes, int]:
 
 
 def expected(written: dict[bytes, int]) -> dict[bytes, list[bytes]]:
-    """What has to be in the target."""
+    """Return the expected values of the target."""
     return {key: [b"%d!" % number for number in range(count)] for key, count in written.items()}
 
 
 def wait(copy: Copy, condition: Callable[[], bool], what: str) -> None:
-    """Wait for a condition while the program is kept running."""
+    """Wait for a condition while the program is restarted as needed."""
 
     def revived() -> bool:
         copy.revive()
@@ -261,18 +266,18 @@ def wait(copy: Copy, condition: Callable[[], bool], what: str) -> None:
 
 
 def is_open_after(broker: Broker, count: int) -> bool:
-    """Whether so many records are copied and the next transaction is open."""
+    """Return whether `count` records are copied and the next transaction is open."""
     (transaction,) = broker.control.call("GET", "/transactions")["transactions"] or [{}]
     return copied(broker) >= count and transaction.get("state") == "Ongoing"
 
 
 def copied(broker: Broker) -> int:
-    """How many records the group has committed."""
+    """Return the number of records that the group has committed."""
     return sum(broker.committed(NAME).values())
 
 
 def read(bootstrap: str) -> dict[bytes, list[bytes]]:
-    """The committed values of the target, by key."""
+    """Return the committed values of the target by key."""
     values: dict[bytes, list[bytes]] = defaultdict(list)
     for partition in range(PARTITIONS):
         for _, key, value in read_with_confluent_kafka(bootstrap, "target", partition=partition):
@@ -286,7 +291,7 @@ def read(bootstrap: str) -> dict[bytes, list[bytes]]:
 def test_group_readers_of_kafka_go_start_before_their_topics(
     start_broker: Callable[..., Broker], tmp_path: Path
 ) -> None:
-    """Each reader creates its topic by asking for it, and reads the record that comes later."""
+    """Each reader creates its topic with its metadata request, and reads the later record."""
     bootstrap = start_broker().bootstrap_servers
     command, environment = kafka_go(tmp_path)
     topics = [f"late-{number}" for number in range(6)]

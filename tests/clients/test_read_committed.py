@@ -1,5 +1,7 @@
-"""Real consumers of committed records over segments that Kafka 4.1 wrote: our broker tells them
-what was aborted and where to stop. What is in them: `tests/unit/storage/test_kafka_transactions`.
+"""Real read_committed consumers with segments that Kafka 4.1 wrote.
+
+Our broker serves the aborted transactions and the last stable offset. The segments are described in
+`tests/unit/storage/test_kafka_transactions`.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ Records = list[tuple[int, bytes | None, bytes | None]]
 def read_with_confluent_kafka(
     bootstrap: str, topic: str, isolation_level: str = "read_committed", partition: int = 0
 ) -> Records:
-    """Everything up to where such a consumer has to stop."""
+    """Return all records up to the end for this isolation level."""
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -56,7 +58,7 @@ def read_with_confluent_kafka(
 def read_with_kafka_python(
     bootstrap: str, topic: str, isolation_level: str = "read_committed"
 ) -> Records:
-    """Everything up to the end that ListOffsets tells such a consumer."""
+    """Return all records up to the end that ListOffsets gives for this isolation level."""
     consumer = kafka.KafkaConsumer(
         bootstrap_servers=bootstrap,
         isolation_level=isolation_level,
@@ -78,7 +80,7 @@ def read_with_kafka_python(
 def read_with_aiokafka(
     bootstrap: str, topic: str, isolation_level: str = "read_committed"
 ) -> Records:
-    """The same by aiokafka."""
+    """Return all records up to the end for this isolation level, read with aiokafka."""
 
     async def read() -> Records:
         consumer = aiokafka.AIOKafkaConsumer(
@@ -107,7 +109,7 @@ def read_with_aiokafka(
 def read_with_our_console_consumer(
     bootstrap: str, topic: str, isolation_level: str = "read_committed"
 ) -> Records:
-    """What our kafka-console-consumer prints until nothing comes any more."""
+    """Return the output of our kafka-console-consumer until no more records come."""
     line = ["--bootstrap-server", bootstrap, "--topic", topic, "--partition", "0"]
     line += ["--from-beginning", "--timeout-ms", "500", "--isolation-level", isolation_level]
     line += ["--command-property", "max.partition.fetch.bytes=700"]
@@ -134,7 +136,7 @@ READERS: list[Reader] = [
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker that found Kafka's segments in its directory, logs alone."""
+    """A broker that starts with Kafka's segments in its directory, without any other files."""
     data = tmp_path_factory.mktemp("theirs")
     directory = data / "plain-0"
     shutil.copytree(
@@ -151,7 +153,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
 def test_committed_records_and_no_other(broker: Broker, reader: Reader) -> None:
-    """Records of committed transactions and of none, up to the open one, in order."""
+    """Only records outside transactions or in committed ones arrive, up to the open transaction."""
     found = reader(broker.bootstrap_servers, "plain")
     assert len(found) == COMMITTED
     assert found == sorted(found)
@@ -162,7 +164,7 @@ def test_committed_records_and_no_other(broker: Broker, reader: Reader) -> None:
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
 def test_all_records_for_who_does_not_mind(broker: Broker, reader: Reader) -> None:
-    """With read_uncommitted the aborted ones and the open one come too."""
+    """With read_uncommitted, aborted records and the open transaction's records arrive as well."""
     found = reader(broker.bootstrap_servers, "plain", "read_uncommitted")
     assert [value for _, _, value in found].count(b"c-open") == 1
     assert found[-1][2] == b"plain-behind-open"

@@ -1,4 +1,4 @@
-"""Client libraries authenticate by every mechanism that they have, and pass a record on."""
+"""Client libraries authenticate with each of their mechanisms, and produce and consume."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SETTINGS = {
         f"SCRAM-SHA-{bits}=[name=alice,password={PASSWORD}]" for bits in (256, 512)
     ),
     "delegation.token.secret.key": "a key",
-    # So that clients authenticate again while they work.
+    # short, so that clients reauthenticate while they work
     "connections.max.reauth.ms": "3000",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
@@ -107,7 +107,7 @@ def test_other_languages(
 @pytest.mark.nightly
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_franz_go_with_a_delegation_token(broker: Serve, mechanism: str, tmp_path: Path) -> None:
-    """It copies a record, and authenticates again while it does so."""
+    """franz-go with a delegation token copies a record and reauthenticates meanwhile."""
     settings = read_settings(
         {
             "security.protocol": "SASL_PLAINTEXT",
@@ -125,7 +125,7 @@ def test_franz_go_with_a_delegation_token(broker: Serve, mechanism: str, tmp_pat
 
 
 def _copies(broker: Serve, command: list[str], environment: dict[str, str], tmp_path: Path) -> None:
-    """A program copies a record from one topic to another."""
+    """Check that a program copies a record from one topic to another."""
     settings = _librdkafka(broker, "PLAIN")
     source, target = f"source-{uuid4()}", f"target-{uuid4()}"
     producer = confluent_kafka.Producer(settings)
@@ -154,7 +154,7 @@ def _copies(broker: Serve, command: list[str], environment: dict[str, str], tmp_
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_confluent_kafka(broker: Serve, mechanism: str) -> None:
-    """librdkafka produces and consumes, for longer than a session."""
+    """librdkafka produces and consumes beyond the end of its SASL session."""
     settings = _librdkafka(broker, mechanism)
     topic = f"confluent-{mechanism}-{uuid4()}"
     producer = confluent_kafka.Producer(settings)

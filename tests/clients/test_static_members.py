@@ -1,6 +1,6 @@
-"""Static members (KIP-345): back in time, a member keeps its partitions unnoticed.
+"""A static member (KIP-345) that returns within its session timeout keeps its partitions.
 
-Those of the consumer protocol leave for a while instead: `test_consumer_protocol`.
+Static members of the consumer protocol are tested in `test_consumer_protocol`.
 """
 
 import signal
@@ -18,7 +18,7 @@ from tests.clients.test_group_life import CLASSIC_CLIENTS, StartGroup
 def test_a_static_member_restarts_without_a_rebalance(
     bootstrap: str, name: str, start_group: StartGroup, client: str, assignor: str, crash: bool
 ) -> None:
-    """Members restart within their session timeout: same partitions, no move for the other one."""
+    """Members that restart within the session timeout keep their partitions, unnoticed."""
     create_topic(bootstrap, name, 4)
     group = start_group(bootstrap, client, assignor, session_timeout_ms=20_000)
     members = {instance: group.start(instance) for instance in ("one", "two")}
@@ -26,7 +26,7 @@ def test_a_static_member_restarts_without_a_rebalance(
     values = feed(bootstrap, name, 4, 200, "start-")
     group.wait_until_processed(values)
 
-    # One of the two is the leader: both roles restart.
+    # One of the two members is the leader, so both roles restart.
     for instance, other in (("one", "two"), ("two", "one")):
         leaving, staying = members[instance], members[other]
         owned, moves = leaving.owned(), staying.moves()

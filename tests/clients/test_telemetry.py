@@ -1,4 +1,4 @@
-"""librdkafka pushes its metrics to a broker of ours (KIP-714), which shows them."""
+"""librdkafka pushes its metrics (KIP-714), and our broker shows them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOPIC = "t"
 
 @pytest.fixture
 def broker(start_broker: Callable[..., Broker], tmp_path: Path) -> Iterator[Broker]:
-    """A broker with a topic. (`start_broker`: this needs a broker of ours.)"""
+    """A broker with a topic. `start_broker` marks that the test needs our broker."""
     with Broker({}, data_dir=tmp_path / "data") as broker:
         create_topic(broker.bootstrap_servers, TOPIC, 2)
         yield broker
@@ -25,13 +25,13 @@ def broker(start_broker: Callable[..., Broker], tmp_path: Path) -> Iterator[Brok
 
 
 def clients(broker: Broker) -> dict[str, dict[str, Any]]:
-    """The clients that have pushed metrics, by client id."""
+    """Return the clients that have pushed metrics, by client id."""
     listed = broker.control.call("GET", "/telemetry")["clients"]
     return {one["client_id"]: one for one in listed}
 
 
 def produce(broker: Broker, client_id: str, until: Callable[[], bool]) -> None:
-    """Send records until something has happened, and end the producer."""
+    """Produce records until a condition holds, then end the producer."""
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": broker.bootstrap_servers, "client.id": client_id}
     )
@@ -46,7 +46,7 @@ def produce(broker: Broker, client_id: str, until: Callable[[], bool]) -> None:
 
 @pytest.mark.real_time
 def test_a_producer_and_a_consumer_push_what_they_are_asked_for(broker: Broker) -> None:
-    """Metrics of their own kind, with their attributes, again and again."""
+    """Producer and consumer repeatedly push the metrics of their kind, with attributes."""
     bootstrap = broker.bootstrap_servers
     subscribe_to_metrics(
         bootstrap,
@@ -91,7 +91,7 @@ def test_a_producer_and_a_consumer_push_what_they_are_asked_for(broker: Broker) 
 
 @pytest.mark.real_time
 def test_clients_without_a_subscription_push_nothing(broker: Broker) -> None:
-    """Nor do those that a subscription does not match; kill -9 keeps the subscriptions."""
+    """A client that no subscription matches pushes nothing; kill -9 keeps the subscriptions."""
     subscribe_to_metrics(
         broker.bootstrap_servers, "one", metrics="*", interval_ms="100", match="client_id=known"
     )

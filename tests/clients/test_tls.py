@@ -1,4 +1,4 @@
-"""Clients over TLS, with and without a certificate of their own, produce and consume in a group."""
+"""Clients with and without a certificate produce and consume in a group over TLS."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VALUES = [b"value %d" % number for number in range(COUNT)]
 
 
 class Client:
-    """Where a client connects, and the files of its TLS; `key` is None without a certificate."""
+    """A client's bootstrap address and TLS files; `key` is None without a client certificate."""
 
     def __init__(self, broker: TlsBroker, directory: Path, identity: Identity | None) -> None:
         host, port = broker.addresses["REQUESTED" if identity is None else "REQUIRED"]
@@ -50,7 +50,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsBroker]:
 
 
 async def with_kafka_python(client: Client, topic: str) -> list[bytes]:
-    """What is read back."""
+    """Produce and consume with kafka-python; return the values."""
     options = {
         "bootstrap_servers": client.bootstrap,
         "security_protocol": "SSL",
@@ -76,7 +76,7 @@ async def with_kafka_python(client: Client, topic: str) -> list[bytes]:
 
 
 async def with_confluent_kafka(client: Client, topic: str) -> list[bytes]:
-    """What is read back."""
+    """Produce and consume with confluent-kafka; return the values."""
     options = {
         "bootstrap.servers": client.bootstrap,
         "security.protocol": "SSL",
@@ -105,7 +105,7 @@ async def with_confluent_kafka(client: Client, topic: str) -> list[bytes]:
 
 
 async def with_aiokafka(client: Client, topic: str) -> list[bytes]:
-    """What is read back."""
+    """Produce and consume with aiokafka; return the values."""
     options = {
         "bootstrap_servers": client.bootstrap,
         "security_protocol": "SSL",
@@ -130,7 +130,7 @@ async def with_aiokafka(client: Client, topic: str) -> list[bytes]:
 async def test_a_client_produces_and_consumes(
     broker: TlsBroker, tmp_path: Path, client: Converse, has_certificate: bool
 ) -> None:
-    """Over TLS with the broker's name verified, as the principal of its certificate."""
+    """A client verifies the broker's host name; its certificate, if any, authenticates it."""
     name = f"{client.__name__}-{has_certificate}".replace("_", "-")
     identity = broker.papers.authority.issue(name) if has_certificate else None
     values = await client(Client(broker, tmp_path, identity), name)

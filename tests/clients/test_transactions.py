@@ -1,4 +1,4 @@
-"""Transactional producers of each library: consume, transform, produce, commit; over a kill -9."""
+"""Transactional producers of each library process records exactly once across a kill -9."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ StartBroker = Callable[..., Broker]
 Restart = Callable[[], None]
 COUNT = 6
 KEEPS_BROKERS = {"metadata.recovery.strategy": "none"}
-"""librdkafka forgets all brokers when none can be reached, the coordinator of its transaction too,
-and then does not look for that again."""
+"""Keeps librdkafka's broker list when no broker can be reached.
+
+Otherwise librdkafka also forgets the coordinator of its transaction and never looks it up again.
+"""
 SECONDS = 30
 
 
 def with_confluent_kafka(bootstrap: str, source: str, target: str, restart: Restart) -> None:
-    """Each record in a transaction of its own; every other one is aborted and done again."""
+    """Process each record in a separate transaction; abort and repeat every other one."""
     common = {"bootstrap.servers": bootstrap, "log_level": 0, **KEEPS_BROKERS}
     consumer = confluent_kafka.Consumer(
         {**common, "group.id": "app", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
@@ -55,7 +57,7 @@ def with_confluent_kafka(bootstrap: str, source: str, target: str, restart: Rest
 
 
 def with_kafka_python(bootstrap: str, source: str, target: str, restart: Restart) -> None:
-    """The same with kafka-python."""
+    """Do the same as `with_confluent_kafka` with kafka-python."""
     consumer = kafka.KafkaConsumer(
         source,
         bootstrap_servers=bootstrap,
@@ -83,7 +85,7 @@ def with_kafka_python(bootstrap: str, source: str, target: str, restart: Restart
 
 
 def with_aiokafka(bootstrap: str, source: str, target: str, restart: Restart) -> None:
-    """The same with aiokafka."""
+    """Do the same as `with_confluent_kafka` with aiokafka."""
 
     async def run() -> None:
         consumer = aiokafka.AIOKafkaConsumer(
@@ -121,8 +123,10 @@ def with_aiokafka(bootstrap: str, source: str, target: str, restart: Restart) ->
 def test_records_and_offsets_go_together(
     start_broker: StartBroker, name: str, pipeline: Callable[..., None]
 ) -> None:
-    """A broker that is killed in the middle of a transaction changes nothing: every record comes
-    out once, in order, and the group has committed as many."""
+    """Every record is copied once and in order although the broker is killed during a transaction.
+
+    The group has committed the same number of records.
+    """
     broker = start_broker()
     bootstrap = broker.bootstrap_servers
     source, target = f"{name}-in", f"{name}-out"
@@ -141,8 +145,10 @@ def test_records_and_offsets_go_together(
 
 
 def test_a_timeout_in_one_call(start_broker: StartBroker, name: str) -> None:
-    """The clock is advanced past the producer's timeout: its transaction is aborted, it is fenced,
-    and what it held back can be read."""
+    """At its timeout the transaction is aborted and its producer fenced.
+
+    The clock is advanced past the timeout. Records after the transaction can then be read.
+    """
     broker = start_broker()
     bootstrap = broker.bootstrap_servers
     create_topic(bootstrap, name, 1)

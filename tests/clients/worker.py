@@ -1,15 +1,15 @@
-"""A consumer in a process of its own, that says what happens to it as lines of JSON on stdout.
+"""A consumer in a separate process that writes its events to stdout as lines of JSON.
 
-Group tests need members that live in different processes: one can be stopped, killed or
-restarted without touching the others. `python -m tests.clients.worker SETTINGS` runs one
-consumer of any of the three client libraries until SIGTERM, when it closes in good order. Its
-loop is that of a careful user: poll, commit what was polled, and only then call it processed;
-records whose commit was refused are dropped, as their next owner will get them again. So over a
-whole group each record has to be processed exactly once, whatever happens in between.
+Group tests need members in different processes, so that one can be stopped, killed or restarted
+without affecting the others. `python -m tests.clients.worker SETTINGS` runs one consumer of any of
+the three client libraries until SIGTERM, then closes it cleanly. Its loop polls, commits, and only
+then reports the records as processed. Records whose commit was refused are dropped, because the
+next owner of the partition reads them again. So the whole group must process each record exactly
+once.
 
 Events: `assigned`, `revoked`, `lost` (partitions), `processed` (records whose commit was
-acknowledged), `poll_failed`, `commit_failed`, `closed`. kafka-python, which can tell, adds the
-generation.
+acknowledged), `poll_failed`, `commit_failed`, `closed`. kafka-python adds the generation, which the
+other libraries do not expose.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ Entry = tuple[str, int, int, str]  # topic, partition, offset, value
 
 @dataclass
 class Settings:
-    """What the parent asks for; travels as JSON in the first argument.
+    """The settings of one consumer, passed as JSON in the first argument.
 
-    `client` is a library, after which "/consumer" says that it is to speak the consumer protocol
-    (KIP-848). The assignor is then the broker's, and the session timeout that of the group.
-    A topic that begins with "^" is a regular expression.
+    `client` is a library name. With the suffix "/consumer" the consumer uses the consumer protocol
+    (KIP-848), `assignor` is a server-side assignor, and the session timeout is a group config. A
+    topic that begins with "^" is a regular expression.
     """
 
     client: str
@@ -47,7 +47,7 @@ class Settings:
 
 
 class Diary:
-    """Writes events, and holds the records that were polled but are not committed yet."""
+    """Writes events, and holds the records that were polled but not committed yet."""
 
     def __init__(self) -> None:
         self.pending: dict[Partition, list[Entry]] = {}
@@ -58,13 +58,13 @@ class Diary:
         self.stopping = True
 
     def write(self, event: str, **fields: object) -> None:
-        """Say one event; CLOCK_MONOTONIC is the same for all processes of a machine."""
+        """Write an event; its CLOCK_MONOTONIC time is comparable between processes."""
         line = json.dumps({"event": event, "time": time.monotonic(), **fields})
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
     def moved(self, event: str, partitions: Iterable[Any], **fields: object) -> None:
-        """Say that partitions came or went; what was not committed of those gone is dropped."""
+        """Write an assignment event, and drop the uncommitted records of lost partitions."""
         moved = sorted((partition.topic, partition.partition) for partition in partitions)
         if event != "assigned":
             for partition in moved:
@@ -76,11 +76,11 @@ class Diary:
         self.pending.setdefault(entry[:2], []).append(entry)
 
     def batch(self) -> dict[Partition, list[Entry]]:
-        """What to commit now."""
+        """Return the records to commit now."""
         return {partition: list(entries) for partition, entries in self.pending.items()}
 
     def processed(self, batch: dict[Partition, list[Entry]], **fields: object) -> None:
-        """The commit of that batch was acknowledged."""
+        """Report the records of `batch` as processed: their commit was acknowledged."""
         for partition, entries in batch.items():
             left = [entry for entry in self.pending.get(partition, []) if entry not in entries]
             if left:
@@ -91,12 +91,12 @@ class Diary:
         self.write("processed", records=records, **fields)
 
     def commit_failed(self, error: Exception) -> None:
-        """The commit was refused."""
+        """Report that the commit was refused."""
         self.write("commit_failed", error=type(error).__name__, message=str(error))
 
 
 def run_kafka_python(settings: Settings, diary: Diary) -> None:
-    """One kafka-python consumer."""
+    """Run a kafka-python consumer."""
     import kafka
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
     from kafka.coordinator.assignors.range import RangePartitionAssignor
@@ -129,14 +129,14 @@ def run_kafka_python(settings: Settings, diary: Diary) -> None:
         reconnect_backoff_max_ms=500,
     )
     consumer.subscribe(settings.topics, listener=Listener())
-    # As tests.known_topics does; this file is also run by itself, in a container.
+    # Like tests.known_topics, but this file also runs alone, in a container.
     while not all(map(consumer.partitions_for_topic, settings.topics)):
         time.sleep(0.05)
     while not diary.stopping:
         try:
             polled = consumer.poll(timeout_ms=500)
         except kafka.errors.RetriableError as error:
-            # A broker that is away for a moment surfaces here now and then.
+            # A broker that is briefly unreachable sometimes causes this error.
             diary.write("poll_failed", error=type(error).__name__)
             time.sleep(0.1)
             continue
@@ -158,7 +158,7 @@ def run_kafka_python(settings: Settings, diary: Diary) -> None:
 
 
 def run_confluent_kafka(settings: Settings, diary: Diary) -> None:
-    """One confluent-kafka consumer, of either protocol."""
+    """Run a confluent-kafka consumer, with either protocol."""
     import confluent_kafka
 
     of_the_protocol: dict[str, object] = {
@@ -214,7 +214,7 @@ def run_confluent_kafka(settings: Settings, diary: Diary) -> None:
 
 
 async def run_aiokafka(settings: Settings, diary: Diary) -> None:
-    """One aiokafka consumer."""
+    """Run an aiokafka consumer."""
     import aiokafka
     import aiokafka.errors
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor

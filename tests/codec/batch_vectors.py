@@ -1,4 +1,4 @@
-"""The record batch lines of the vectors: what Kafka reads in them, and which it refuses."""
+"""Check the record batch vectors: the batches that Kafka reads, and those that it refuses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Line = dict[str, Any]
 
 
 def check_batch(line: Line) -> None:
-    """All batches in the bytes read as Kafka reads them; plain ones of format 2 build back."""
+    """Check that batches read as in Kafka, and that format 2 batches can be rebuilt."""
     data = bytes.fromhex(line["hex"])
     shown = []
     end = 0
@@ -33,7 +33,7 @@ def check_batch(line: Line) -> None:
 
 
 def check_damaged_batch(line: Line) -> None:
-    """A damaged batch is refused exactly when Kafka refuses it."""
+    """Check that a damaged batch is refused exactly when Kafka refuses it."""
     data = bytes.fromhex(line["hex"])
     try:
         valid = crc_is_valid(data, read_header(data))
@@ -43,7 +43,7 @@ def check_damaged_batch(line: Line) -> None:
 
 
 def check_rebuild(data: bytes, header: BatchHeader) -> None:
-    """`build_batch` of the records gives the same bytes, or the same records if compressed."""
+    """Check that `build_batch` gives the same bytes, or the same records if compressed."""
     records = list(iterate_records(data, header))
     rebuilt = build_batch(
         records,
@@ -62,15 +62,15 @@ def check_rebuild(data: bytes, header: BatchHeader) -> None:
     again = read_header(rebuilt)
     assert crc_is_valid(rebuilt, again)
     assert list(iterate_records(rebuilt, again)) == records
-    stamped_by_log = header.log_append_time  # the producer's own timestamps are not kept then
+    stamped_by_log = header.log_append_time  # then the producer's timestamps are not kept
     if header.compression is Compression.NONE and records and not stamped_by_log:
         assert rebuilt == data[header.position : header.end], rebuilt.hex()
 
 
 def show_batch(data: bytes, header: BatchHeader) -> dict[str, Any]:
-    """A batch as the vectors show it."""
+    """Return a batch in the form of the vectors."""
     records = list(iterate_records(data, header))
-    # Of an entry of the old formats Kafka takes the offset of its first record.
+    # For an entry of an old format, Kafka reports the offset of its first record.
     base_offset = header.base_offset if header.magic == 2 else records[0].offset
     shown: dict[str, Any] = {
         "base_offset": base_offset,
@@ -100,14 +100,14 @@ def show_batch(data: bytes, header: BatchHeader) -> dict[str, Any]:
 
 
 def time_type(header: BatchHeader) -> str:
-    """Kafka's name of whose timestamps the records carry."""
+    """Return Kafka's name of the batch's timestamp type."""
     if header.magic == 0:
         return "NoTimestampType"
     return "LogAppendTime" if header.log_append_time else "CreateTime"
 
 
 def show_record(record: Record, base_offset: int, base_sequence: int) -> dict[str, Any]:
-    """A record as the vectors show it."""
+    """Return a record in the form of the vectors."""
     return {
         "offset": record.offset,
         "timestamp": record.timestamp_ms,
@@ -119,5 +119,5 @@ def show_record(record: Record, base_offset: int, base_sequence: int) -> dict[st
 
 
 def show_bytes(data: bytes | None) -> str | None:
-    """Base64, or null."""
+    """Return the bytes as Base64, or None."""
     return None if data is None else b64encode(data).decode()

@@ -1,4 +1,4 @@
-"""What the codec tests share: every message and version, both codecs, and their verdicts."""
+"""Shared parts of the codec tests: every message and version, and the verdicts of both codecs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Case = tuple[type[Message], int]
 
 
 def all_message_types() -> list[type[Message]]:
-    """Every outermost message that is declared."""
+    """Return every declared outermost message type."""
     found = [one for spec in SPECS for one in (spec.request_type, spec.response_type)]
     found += [headers.RequestHeader, headers.ResponseHeader]
     found += [
@@ -48,7 +48,7 @@ def all_message_types() -> list[type[Message]]:
 
 
 def all_cases() -> list[Case]:
-    """Every message at every version."""
+    """Return every message at every version."""
     return [
         (one, version)
         for one in all_message_types()
@@ -67,12 +67,12 @@ def cases_by_run() -> list[Any]:
 
 
 def case_name(case: Case) -> str:
-    """A readable test id."""
+    """Return a readable test id."""
     return f"{case[0].__name__}-v{case[1]}"
 
 
 def message_vectors() -> Iterator[tuple[Case, bytes, Line]]:
-    """The recorded bodies: message, version and bare bytes."""
+    """Yield the recorded bodies: case, bare bytes, and vector."""
     by_name = {one.__name__: one for one in all_message_types()}
     for line in read_lines(VECTORS):
         if line["kind"] not in MESSAGE_KINDS:
@@ -85,7 +85,7 @@ def message_vectors() -> Iterator[tuple[Case, bytes, Line]]:
 
 
 def generated_verdict(case: Case, data: bytes) -> Message | None:
-    """What the generated decoder makes of the bytes: a message, or None when it refuses them."""
+    """Return the message that the generated decoder reads, or None if it refuses the bytes."""
     try:
         return decoder(*case)(data, 0)[0]
     except ProtocolError:
@@ -93,7 +93,7 @@ def generated_verdict(case: Case, data: bytes) -> Message | None:
 
 
 def construct_verdict(case: Case, data: bytes) -> Message | None:
-    """What construct makes of the bytes: a message, or None when it refuses them."""
+    """Return the message that construct reads, or None if it refuses the bytes."""
     message_type, version = case
     try:
         parsed: Message = message_type.at(version).parse(data)
@@ -103,7 +103,7 @@ def construct_verdict(case: Case, data: bytes) -> Message | None:
 
 
 def same_verdict(case: Case, one: Message | None, other: Message | None) -> bool:
-    """Whether two verdicts agree; bytes are compared where a NaN makes equal messages unequal."""
+    """Return whether two verdicts agree. Encoded bytes are compared if a NaN makes them unequal."""
     if one is None or other is None or one == other:
         return one == other
     return encoder(*case)(one) == encoder(*case)(other)

@@ -1,4 +1,4 @@
-"""Damaged bytes: cut off anywhere, changed anywhere, or random. Only ProtocolError may come."""
+"""Truncated, changed and random bytes never raise anything but ProtocolError."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BATCHES = [
 
 
 def test_every_truncation_is_refused() -> None:
-    """A recorded message cut at any byte is refused with ProtocolError by the generated codec."""
+    """The generated codec refuses a recorded message cut at any byte with ProtocolError."""
     for case, data, line in MESSAGES:
         if line["sample"] not in ("empty", "random0", "random1", "unknown_tags", "wide"):
             continue
@@ -47,7 +47,7 @@ def test_construct_refuses_truncations_too() -> None:
 
 
 def test_changed_bytes_are_judged_alike() -> None:
-    """A recorded message with changed bytes is refused by both codecs or read alike by both."""
+    """Both codecs refuse a recorded message with changed bytes, or both read the same message."""
     source = random.Random(7)
     accepted = 0
     for case, data, line in MESSAGES:
@@ -68,10 +68,10 @@ def test_changed_bytes_are_judged_alike() -> None:
 
 @pytest.mark.parametrize("case", cases_by_run(), ids=case_name)
 def test_random_bytes_are_judged_alike(case: Case) -> None:
-    """Random bytes are refused by both codecs or read alike by both, at every version."""
+    """At every version both codecs refuse random bytes, or both read the same message."""
     source = random.Random(case_name(case))
     for _ in range(80):
-        # Small numbers make likely lengths, so that the decoders get somewhere.
+        # Small bytes are likely lengths, so the decoders get further before they fail.
         top = source.choice((3, 6, 256))
         data = bytes(source.randrange(top) for _ in range(source.randrange(120)))
         ours = generated_verdict(case, data)
@@ -79,7 +79,7 @@ def test_random_bytes_are_judged_alike(case: Case) -> None:
 
 
 def test_request_headers_refuse_random_bytes_in_order() -> None:
-    """Random bytes in front of a body give a header or ProtocolError."""
+    """Random bytes before a body decode to a header or raise ProtocolError."""
     source = random.Random(3)
     for _ in range(20_000):
         data = source.randbytes(source.randrange(40))
@@ -99,7 +99,7 @@ def read_all(data: bytes) -> None:
 
 
 def test_damaged_batches_are_refused_in_order() -> None:
-    """Batches cut or changed anywhere raise ProtocolError or read as something, nothing else."""
+    """Batches cut or changed anywhere can be read or raise ProtocolError, and nothing else."""
     source = random.Random(11)
     for data in BATCHES:
         for size in range(0, len(data), 1 + len(data) // 60):

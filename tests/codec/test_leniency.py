@@ -1,4 +1,4 @@
-"""What Kafka lets pass and what it refuses, recorded from a running one, by both codecs."""
+"""Both codecs accept and refuse the same odd bytes as the recorded Kafka."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ HEARTBEAT_V4 = encoder(HeartbeatRequest, 4)(HEARTBEAT)
 
 
 def both(message_type: type[Message], version: int, data: bytes) -> Message | None:
-    """The verdict of both codecs, which must be the same."""
+    """Return the verdict of the two codecs, which must be equal."""
     ours = generated_verdict((message_type, version), data)
     assert construct_verdict((message_type, version), data) == ours
     return ours
 
 
 def test_trailing_bytes_are_ignored() -> None:
-    """Bytes behind a message change nothing, and the decoder says where it stopped."""
+    """Bytes after a message are ignored, and the decoder returns the offset where it stopped."""
     assert both(HeartbeatRequest, 4, HEARTBEAT_V4 + b"rest") == HEARTBEAT
     _, end = decoder(HeartbeatRequest, 4)(HEARTBEAT_V4 + b"rest", 0)
     assert end == len(HEARTBEAT_V4)
@@ -46,12 +46,12 @@ def test_trailing_bytes_are_ignored() -> None:
     ids=["unknown", "duplicate", "descending", "largest", "long count"],
 )
 def test_unknown_tags_are_skipped(tags: bytes) -> None:
-    """Unknown tags in any order, or more than once, are stepped over."""
+    """Unknown tags are skipped, in any order and even if repeated."""
     assert both(HeartbeatRequest, 4, HEARTBEAT_V4[:-1] + tags) == HEARTBEAT
 
 
 def test_known_tags_may_repeat_and_lie_about_their_size() -> None:
-    """The last of repeated known tags counts; the size of a known tag is not looked at."""
+    """If a known tag repeats, its last value counts; the size of a known tag is ignored."""
     from protocol.apis.fetch import FetchRequest
 
     data = encoder(FetchRequest, 16)(FetchRequest(cluster_id="a"))
@@ -62,7 +62,7 @@ def test_known_tags_may_repeat_and_lie_about_their_size() -> None:
 
 
 def test_tag_beyond_the_end_is_refused() -> None:
-    """A tagged field longer than what is left is refused, however many are announced."""
+    """A tagged field longer than the remaining bytes is refused, whatever the number of fields."""
     assert both(HeartbeatRequest, 4, HEARTBEAT_V4[:-1] + b"\x01\x07\x05ab") is None
     assert both(HeartbeatRequest, 4, HEARTBEAT_V4[:-1] + b"\xff\xff\xff\xff\x0f") is None
 
@@ -80,7 +80,7 @@ def test_negative_client_id_length_is_null() -> None:
 
 
 def test_header_of_an_unknown_api_is_read() -> None:
-    """The header of an API that is not served is read as version 1, for the log line."""
+    """The header of an unsupported API is read as version 1, for the log line."""
     header, position = decode_request_header(bytes.fromhex("03e70063000000070001610001"))
     assert (header.api_key, header.api_version, header.client_id, position) == (999, 99, "a", 11)
 
@@ -93,14 +93,14 @@ def test_cut_header_is_refused(data: str) -> None:
 
 
 def test_boolean_two_is_true() -> None:
-    """Any byte but zero is true."""
+    """Any byte but zero decodes to true."""
     request = CreatePartitionsRequest(validate_only=True)
     data = encoder(CreatePartitionsRequest, 0)(request)
     assert both(CreatePartitionsRequest, 0, data[:-1] + b"\x02") == request
 
 
 def test_invalid_utf8_becomes_the_replacement_character() -> None:
-    """Bytes that are no UTF-8 are no error."""
+    """Bytes that are not valid UTF-8 decode to the replacement character."""
     read = both(FindCoordinatorRequest, 0, b"\x00\x03a\xffb")
     assert read == FindCoordinatorRequest(key="a\ufffdb")
 
@@ -118,12 +118,12 @@ def test_invalid_utf8_becomes_the_replacement_character() -> None:
 def test_null_where_none_is_allowed_is_refused(
     message_type: type[Message], version: int, data: str
 ) -> None:
-    """A null string or array is refused where the version knows no null."""
+    """A null string or array is refused at versions where the field is not nullable."""
     assert both(message_type, version, bytes.fromhex(data) + bytes(20)) is None
 
 
 def test_null_where_it_is_allowed() -> None:
-    """Any negative length is null for a nullable field."""
+    """Any negative length decodes to null for a nullable field."""
     for length in ("ffffffff", "80000000"):
         read = both(MetadataRequest, 1, bytes.fromhex(length))
         assert read == MetadataRequest(topics=None)
@@ -132,14 +132,14 @@ def test_null_where_it_is_allowed() -> None:
 
 @pytest.mark.parametrize("count", ["7fffffff", "00000003"])
 def test_count_beyond_the_frame_is_refused(count: str) -> None:
-    """An array cannot have more elements than bytes are left, so nothing is allocated for it."""
+    """A count above the remaining bytes is refused, so no memory is allocated for it."""
     assert both(MetadataRequest, 1, bytes.fromhex(count) + b"\x00\x00") is None
     records = bytes.fromhex("ffff000000000000000000010001610000000100000000") + b"\x7f\xff\xff\xff"
     assert both(ProduceRequest, 3, records) is None
 
 
 def test_long_varints() -> None:
-    """Five bytes are the longest varint; a compact string has at most 32767 bytes."""
+    """A varint has at most five bytes; a compact string has at most 32767 bytes."""
     assert both(FindCoordinatorRequest, 3, b"\x82\x80\x80\x80\x00a\x00\x00") == (
         FindCoordinatorRequest(key="a")
     )
@@ -152,7 +152,7 @@ def test_long_varints() -> None:
 
 
 def test_unknown_versions_are_refused() -> None:
-    """There is no codec for a version that does not exist."""
+    """A version that does not exist has no codec."""
     for version in (-1, 5):
         with pytest.raises(ProtocolError):
             decoder(HeartbeatRequest, version)

@@ -1,4 +1,4 @@
-"""Every vector recorded from Apache Kafka holds, and the runner reports as promised."""
+"""Every vector recorded from Apache Kafka holds, and the runner reports its counts."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ KINDS = sorted(vectors.CHECKERS)
 
 
 def test_the_vectors_are_of_the_reference_version() -> None:
-    """They were drawn from the Java code of the release that we follow."""
+    """The vectors come from the Java code of the reference version."""
     assert [line["kafka"] for line in LINES if line["kind"] == "about"] == [REFERENCE_VERSION]
 
 
 def test_every_message_has_vectors_at_every_version() -> None:
-    """Requests, responses, headers, what consumers exchange, and records of internal topics."""
+    """Every request, response, header and record has vectors at every version."""
     drawn = {case for case, _, _ in message_vectors()}
     assert not [case_name(case) for case in all_cases() if case not in drawn]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_vectors_of_a_kind_hold(kind: str) -> None:
-    """Kafka's bytes decode to Kafka's JSON and encode back, by both codecs."""
+    """Kafka's bytes decode to Kafka's JSON and encode back, with both codecs."""
     lines = [line for line in LINES if line["kind"] == kind]
     assert lines
     for line in lines:
@@ -38,14 +38,14 @@ def test_vectors_of_a_kind_hold(kind: str) -> None:
 
 
 def test_runner_counts_passed_and_skipped(capsys: pytest.CaptureFixture[str]) -> None:
-    """The runner ends with its counts and exit code 0 when all lines hold."""
+    """The runner prints its counts and ends with exit code 0 if all lines hold."""
     assert vectors.main([str(VECTORS)]) == 0
     counts = Counter(line["kind"] != "about" for line in LINES)
     assert capsys.readouterr().out == f"{counts[True]} passed, 0 failed, 0 skipped\n"
 
 
 def test_runner_fails_on_a_wrong_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A line that does not hold is named and counted, one not served is skipped; exit code 1."""
+    """A wrong line is named and counted, an unsupported one is skipped, and the exit code is 1."""
     heartbeat = {
         "kind": "request",
         "api_key": 12,

@@ -1,10 +1,10 @@
-"""Runs a file of vectors recorded from Apache Kafka against the protocol package.
+"""Run a file of vectors recorded from Apache Kafka against the protocol package.
 
     python -m tests.codec.vectors FILE.jsonl.gz
 
-Every line is decoded and encoded by the generated codec and by construct. The last line printed
-is `N passed, M failed, K skipped`; skipped are APIs, versions and record types that are not
-served. The exit code is 1 when a line failed.
+Every line is decoded and encoded by the generated codec and by construct. The last line printed is
+`N passed, M failed, K skipped`; lines about unsupported APIs, versions and record types are
+skipped. The exit code is 1 if a line failed.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ TRANSACTION_TYPES: tuple[type[Message], type[Message]] = (
 
 
 class NotServedError(Exception):
-    """The line is about something that this broker does not offer."""
+    """The line is about an API, version or record type that this broker does not support."""
 
 
 def read_lines(path: Path) -> Iterator[Line]:
-    """The lines of a vector file, plain or compressed."""
+    """Yield the lines of a vector file, plain or compressed."""
     data = path.read_bytes()
     if data[:2] == b"\x1f\x8b":
         data = gzip.decompress(data)
@@ -56,7 +56,7 @@ def read_lines(path: Path) -> Iterator[Line]:
 
 
 def check(line: Line) -> None:
-    """Check one line; AssertionError or another exception when it fails, NotServedError to skip."""
+    """Check one line. Raises NotServedError to skip it, and any other exception if it fails."""
     checker = CHECKERS.get(line["kind"])
     if checker is None:
         raise NotServedError(line["kind"])
@@ -64,7 +64,7 @@ def check(line: Line) -> None:
 
 
 def check_message(message_type: type[Message], line: Line, data: bytes) -> None:
-    """decode == json and encode == hex, by both codecs. `data` is the bare message."""
+    """Check that both codecs decode `data`, the bare message, to the JSON and encode it back."""
     version = line["version"]
     message, end = codec.decoder(message_type, version)(data, 0)
     assert end == len(data), f"read {end} of {len(data)} bytes"
@@ -85,7 +85,7 @@ def check_message(message_type: type[Message], line: Line, data: bytes) -> None:
 
 
 def check_api_message(line: Line) -> None:
-    """A request or response body."""
+    """Check a request or response body."""
     spec = SPEC_BY_KEY.get(line["api_key"])
     version = line["version"]
     if spec is None or not spec.supports(version):
@@ -102,11 +102,11 @@ def check_api_message(line: Line) -> None:
 
 
 def check_request_header(line: Line) -> None:
-    """A request header, also by the hand-written reader where its API is served."""
+    """Check a request header, also with the hand-written reader if its API is supported."""
     if line["version"] == 0:
         raise NotServedError("request header v0")
     data = bytes.fromhex(line["hex"])
-    # Kafka says requestApiKey where we say api_key: inside a RequestHeader that is plain enough.
+    # Kafka's JSON names the field requestApiKey, our declaration api_key.
     shown = {name.replace("requestApi", "api"): value for name, value in line["json"].items()}
     check_message(headers.RequestHeader, {**line, "json": shown}, data)
     header = from_json(headers.RequestHeader, shown)
@@ -117,7 +117,7 @@ def check_request_header(line: Line) -> None:
 
 
 def check_response_header(line: Line) -> None:
-    """A response header, also by the hand-written writer."""
+    """Check a response header, also with the hand-written writer."""
     data = bytes.fromhex(line["hex"])
     check_message(headers.ResponseHeader, line, data)
     if "unknown_tags" not in line:
@@ -126,7 +126,7 @@ def check_response_header(line: Line) -> None:
 
 
 def check_consumer_protocol(line: Line) -> None:
-    """A subscription or assignment, its version in front."""
+    """Check a subscription or assignment after its version."""
     data = bytes.fromhex(line["hex"])
     version = int.from_bytes(data[:2], "big")
     assert version == line["version"]
@@ -152,7 +152,7 @@ def _record_types(line: Line) -> tuple[type[Message], type[Message]]:
 
 
 def check_coordinator_key(line: Line) -> None:
-    """A key of an internal topic, its record type in front."""
+    """Check a key of an internal topic after its record type."""
     message_type, _ = _record_types(line)
     assert message_type.__name__ == line["name"]
     data = bytes.fromhex(line["hex"])
@@ -171,7 +171,7 @@ def check_coordinator_key(line: Line) -> None:
 
 
 def check_coordinator_value(line: Line) -> None:
-    """A value of an internal topic, its version in front."""
+    """Check a value of an internal topic after its version."""
     key_type, message_type = _record_types(line)
     assert message_type.__name__ == line["name"]
     data = bytes.fromhex(line["hex"])
@@ -194,7 +194,7 @@ def check_coordinator_value(line: Line) -> None:
 
 
 def check_api_range(line: Line) -> None:
-    """What the registry says about a declared API, against Kafka's stable versions."""
+    """Check the versions in the registry of a declared API against Kafka's stable versions."""
     spec = SPEC_BY_KEY.get(line["api_key"])
     if spec is None:
         raise NotServedError(line["name"])
@@ -210,21 +210,21 @@ def check_api_range(line: Line) -> None:
 
 
 def check_error_code(line: Line) -> None:
-    """Name, retriable flag and text of an error code."""
+    """Check the name, retriable flag and text of an error code."""
     error = ErrorCode(line["code"])
     ours = (error.name, error.retriable, error.message)
     assert ours == (line["name"], line["retriable"], line["message"]), ours
 
 
 def check_group_partition(line: Line) -> None:
-    """Java's hash of a group id and the partition that follows."""
+    """Check Java's hash of a group id and the resulting partition."""
     assert hashing.java_hash(line["group"]) == line["java_hash_code"]
     for count, partition in line["partition_of"].items():
         assert hashing.partition_for(line["group"], int(count)) == partition
 
 
 def check_murmur2(line: Line) -> None:
-    """murmur2 of a key and the partition that follows."""
+    """Check murmur2 of a key and the resulting partition."""
     data = bytes.fromhex(line["hex"])
     assert hashing.murmur2(data) == line["murmur2"]
     for count, partition in line["default_partition_of"].items():
@@ -232,7 +232,7 @@ def check_murmur2(line: Line) -> None:
 
 
 def check_crc32c(line: Line) -> None:
-    """The checksum of some bytes."""
+    """Check the CRC-32C of some bytes."""
     assert crc32c(bytes.fromhex(line["hex"])) == line["crc32c"]
 
 
@@ -248,7 +248,7 @@ def _varint_checker(
 
 
 def check_uuid(line: Line) -> None:
-    """A uuid as text and as bytes."""
+    """Check the text and the bytes of a UUID."""
     data = bytes.fromhex(line["hex"])
     assert uuid_to_text(data) == line["text"]
     assert uuid_from_text(line["text"]) == data
@@ -279,7 +279,7 @@ CHECKERS: dict[str, Callable[[Line], None]] = {
 
 
 def main(argv: list[str]) -> int:
-    """Run the file named in `argv`; returns the exit code."""
+    """Run the file named in `argv` and return the exit code."""
     if len(argv) != 1:
         print("usage: python -m tests.codec.vectors FILE.jsonl.gz", file=sys.stderr)
         return 2
@@ -291,7 +291,7 @@ def main(argv: list[str]) -> int:
             check(line)
         except NotServedError:
             skipped += 1
-        except Exception as error:  # a line that fails in any way is one failed line
+        except Exception as error:  # any exception counts as one failed line
             failed += 1
             what = " ".join(str(line[key]) for key in ("name", "version", "sample") if key in line)
             print(f"line {number}: {line['kind']} {what}: {type(error).__name__}: {error}"[:500])

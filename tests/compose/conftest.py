@@ -1,4 +1,4 @@
-"""The compose tests need Docker: without it they are left out, as one line says. In CI they fail.
+"""The compose tests need Docker. Without Docker they are left out with one line; in CI they fail.
 
 They are nightly tests: `make nightly` and `make compose-test` run them and start a Docker engine if
 none runs.
@@ -34,7 +34,7 @@ NEEDS_BRIDGE = {
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what cannot run: all without Docker (but not in CI), some without its networks."""
+    """Leave out what cannot run: all tests without Docker (except in CI), some without networks."""
     ours = [item for item in items if HERE in item.path.parents]
     if not ours:
         return
@@ -53,12 +53,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def images() -> None:
-    """Both images, built from the checkout."""
+    """Build both images from the checkout."""
     build_images()
 
 
 @pytest.fixture(scope="module")
 def project(images: None) -> Iterator[Project]:
-    """A broker for a module of tests, in a network of its own where the engine can."""
+    """A broker for a module of tests, in a separate network if the engine supports networks."""
     with running(BRIDGE if has_bridge_networks() else HOST) as project:
         yield project

@@ -1,8 +1,8 @@
-"""What published compose files set for their broker, and what becomes of it here.
+"""Variables of published compose files, and the expected behaviour of our broker.
 
-The rows are in published.toml. Files, hosts and ports are those of the test
-(tests/e2e/test_published_variables.py); docs/docker.md has the rows as a table, which the same test
-compares.
+The rows are in published.toml. Files, hosts and ports are replaced by the test's
+(tests/e2e/test_published_variables.py), which also compares the rows with the table in
+docs/docker.md.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 from tests.certificates import Authority, jks, jks_trusted
 
 PASSWORD = "certificatePassword123"
-"""The password of all key stores; one row has it in its variables."""
+"""The password of all key stores; it appears in the variables of one row."""
 
 TABLE = Path(__file__).with_suffix(".toml")
 
 
 class Login(NamedTuple):
-    """A client that connects to a listener; TLS follows from the protocol of the listener."""
+    """A client's login at a listener; the listener's protocol decides about TLS."""
 
     listener: str
     mechanism: str = ""
@@ -30,7 +30,7 @@ class Login(NamedTuple):
 
 
 class Published(NamedTuple):
-    """One service of one published file; published.toml says what the fields are."""
+    """A service of a published file; the fields are explained in published.toml."""
 
     source: str
     service: str
@@ -46,18 +46,18 @@ class Published(NamedTuple):
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables by name."""
+        """Return the variables by name."""
         lines = (line.partition("=") for line in self.variables.splitlines())
         return {name: value for name, _, value in lines}
 
     @property
     def clients(self) -> list[Login]:
-        """The logins, taken apart."""
+        """Return the parsed logins."""
         return [Login(*login.split()) for login in self.logins]
 
     @property
     def line_of_documentation(self) -> str:
-        """The row of the table in docs/docker.md."""
+        """Return the row of the table in docs/docker.md."""
         result = "starts"
         if self.warnings:
             result = f"starts, with a warning: {'; '.join(self.warnings)}"
@@ -67,7 +67,7 @@ class Published(NamedTuple):
 
 
 class Files:
-    """The key stores, passwords and the JAAS file that a row needs, in directories of the test."""
+    """The key stores, passwords and JAAS file of a row, in the test's directories."""
 
     def __init__(self, row: Published, directory: Path) -> None:
         self.secrets = directory / "etc-kafka" / "secrets"
@@ -96,7 +96,7 @@ class Files:
 
 
 def jaas_path(environment: Mapping[str, str]) -> str | None:
-    """Return the path of the JAAS file that KAFKA_OPTS names."""
+    """Return the path of the JAAS file named in KAFKA_OPTS."""
     options = environment.get("KAFKA_OPTS", "").split()
     named = [option.partition("=")[2] for option in options if "login.config" in option]
     return named[0] if named else None

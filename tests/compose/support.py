@@ -1,7 +1,7 @@
-"""Compose projects for tests: the files of the checkout under a name and a port of their own.
+"""Compose projects for tests, with the checkout's files and a unique name and port.
 
-The engine is any that `docker` talks to. Where it has bridge networks, the broker is published on
-a loopback port and the members are beside it in the project's network; elsewhere the override file
+Any engine that `docker` talks to will do. If the engine has bridge networks, the broker is
+published on a loopback port, and members join the project's network. Otherwise the override file
 for host networking keeps all traffic on loopback addresses.
 """
 
@@ -31,13 +31,13 @@ HOST = ("docker-compose.yml", "docker-compose.host.yml")
 
 
 def docker(*arguments: str, seconds: float = SECONDS, check: bool = True) -> str:
-    """Run a docker command; what it writes to standard output."""
+    """Run a docker command and return its standard output."""
     return _run(["docker", *arguments], {}, seconds, check)
 
 
 @cache
 def has_bridge_networks() -> bool:
-    """Whether the engine can make a network of containers."""
+    """Return whether the engine can create a network for containers."""
     name = f"coordinator-server-probe-{uuid.uuid4().hex[:8]}"
     made = subprocess.run(["docker", "network", "create", name], capture_output=True, check=False)
     subprocess.run(["docker", "network", "rm", name], capture_output=True, check=False)
@@ -46,27 +46,27 @@ def has_bridge_networks() -> bool:
 
 @cache
 def build_images() -> None:
-    """Build both images from the checkout; the engine's cache makes the second time quick."""
+    """Build both images from the checkout; the engine's cache makes later builds fast."""
     for image, *target in ((BROKER_IMAGE,), (CLIENTS_IMAGE, "--target", "clients")):
         docker("build", "--network", "host", "-q", "-t", image, *target, str(ROOT), seconds=300)
 
 
 class Container:
-    """One container, by its id."""
+    """A container with its id."""
 
     def __init__(self, container_id: str) -> None:
         self.id = container_id
 
     def inspect(self, template: str) -> str:
-        """A part of `docker inspect`, as a Go template names it."""
+        """Return a part of `docker inspect`, selected by a Go template."""
         return docker("inspect", "--format", template, self.id).strip()
 
     def output(self) -> str:
-        """Standard output so far."""
+        """Return the standard output so far."""
         return _run(["docker", "logs", self.id], {}, SECONDS, check=True)
 
     def log(self) -> str:
-        """Standard output and error so far."""
+        """Return standard output and standard error so far."""
         done = subprocess.run(
             ["docker", "logs", self.id],
             stdout=subprocess.PIPE,
@@ -77,7 +77,7 @@ class Container:
         return done.stdout
 
     def wait_until_healthy(self) -> None:
-        """Wait for the healthcheck's word."""
+        """Wait until the healthcheck succeeds."""
         wait_for(
             lambda: self.inspect("{{.State.Health.Status}}") == "healthy",
             "a healthy container",
@@ -90,15 +90,15 @@ class Member(Container, ConsumerEvents):
     """A consumer in a container: `tests.clients.worker`, read through its standard output."""
 
     def events(self, *kinds: str) -> list[dict[str, Any]]:
-        """All events so far, or those of some kinds."""
+        """Return all events so far, or those of the given kinds."""
         found = [json.loads(line) for line in self.output().splitlines() if line[:1] == "{"]
         return [event for event in found if not kinds or event["event"] in kinds]
 
 
 class Project:
-    """One compose project; `bootstrap` is where a client on this machine finds its broker.
+    """A compose project; `bootstrap` is the broker's address for clients on this machine.
 
-    `files` lie in `directory`.
+    `files` are relative to `directory`.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Project:
         )
 
     def container(self, service: str) -> Container:
-        """The container of a service, running or not."""
+        """Return the container of a service, running or not."""
         label = f"com.docker.compose.project={self.name}"
         of_service = f"com.docker.compose.service={service}"
         arguments = ("ps", "-aq", "--filter", f"label={label}", "--filter", f"label={of_service}")
@@ -144,23 +144,23 @@ class Project:
         return Container(container_id)
 
     def up(self, *services: str, settings: Mapping[str, str] | None = None) -> None:
-        """Start services, and nothing that they depend on."""
+        """Start services without their dependencies."""
         self.compose("up", "-d", "--no-build", "--no-deps", *services, settings=settings)
 
     def member(self, service: str, group: str) -> Member:
-        """Start a consumer of the group and topic of that name."""
+        """Start a consumer of the group and the topic with the same name."""
         self.up(service, settings={"GROUP": group})
         return Member(self.container(service).id)
 
     def remove(self, *services: str) -> None:
-        """End containers and take them away, whatever state they are in."""
+        """Remove containers, whatever state they are in."""
         for service in services:
             container_id = self.container(service).id
             docker("unpause", container_id, check=False)
             docker("rm", "-fv", container_id)
 
     def down(self) -> None:
-        """End everything, volumes included; in every case."""
+        """Remove everything, including volumes, even if a step fails."""
         label = f"label=com.docker.compose.project={self.name}"
         if containers := docker("ps", "-aq", "--filter", label).split():
             docker("unpause", *containers, check=False)
@@ -177,7 +177,7 @@ def running(
     broker: str = "broker",
     directory: Path = ROOT,
 ) -> Iterator[Project]:
-    """A project whose broker is healthy; everything of it is gone afterwards."""
+    """Run a project with a healthy broker, and remove all of it at the end of the block."""
     project = Project(files, settings, directory)
     try:
         project.up(broker)
@@ -190,7 +190,7 @@ def running(
 def wait_until_shared(
     members: Sequence[Member], topic: str, partitions: int, seconds: float = 60.0
 ) -> None:
-    """Wait until the members own all partitions of a topic, each exactly one owner, none idle."""
+    """Wait until each partition has exactly one owner and every member owns a partition."""
     wanted = [(topic, partition) for partition in range(partitions)]
 
     def shared() -> bool:
@@ -202,7 +202,7 @@ def wait_until_shared(
 def wait_until_processed(
     members: Sequence[Member], values: Iterable[str], seconds: float = 60.0
 ) -> None:
-    """Wait for all these values; then each was processed once over all members, and no other."""
+    """Wait for these values, and check that all members together processed each exactly once."""
     wanted = Counter(values)
 
     def processed() -> Counter[str]:
@@ -220,7 +220,7 @@ def wait_until_processed(
 
 
 def _telling(members: Sequence[Member], wait: Any) -> None:
-    """Do a wait, and tell the members' stories when it fails."""
+    """Wait, and include the members' stories in the message of a failure."""
     try:
         wait()
     except AssertionError as error:
@@ -230,7 +230,7 @@ def _telling(members: Sequence[Member], wait: Any) -> None:
 
 @cache
 def _compose_command() -> tuple[str, ...]:
-    """`docker compose`, or the older docker-compose."""
+    """Return `docker compose`, or the older docker-compose."""
     modern = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
     if modern.returncode == 0:
         return ("docker", "compose")

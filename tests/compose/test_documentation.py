@@ -1,4 +1,4 @@
-"""What docs/docker.md shows is run as it stands there, with the image under test."""
+"""The commands and files in docs/docker.md work unchanged with the image under test."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ READ = "import kafka; print(kafka.KafkaAdminClient(bootstrap_servers='{}').list_
 
 
 def test_the_commands_are_those_that_are_tested() -> None:
-    """Whoever adds a command to the page adds it here."""
+    """The page has only commands that are tested here."""
     assert [command.split(" #")[0].split()[1] for command in COMMANDS] == [
         "run",
         "run",
@@ -43,13 +43,13 @@ def test_a_command_of_the_page_runs(command: str, project: Project) -> None:
     if words[0] == "exec":
         words[words.index("CONTAINER")] = project.container("broker").id
         words[words.index(BROKER_IMAGE)] = "coordinator-server"
-        # Nobody was ever in that group: the tool says so, and its exit code is 1.
+        # The group does not exist, so the tool prints an error and its exit code is 1.
         assert docker(*words, check=False) == ""
         return
     if "-p" not in words:
         assert "num.partitions" in docker(*words)
         return
-    # A free port in place of 9092, which may be taken here; in a network without the outside.
+    # Port 9092 may be taken here, so the container runs without a published port and network.
     published = words.index("-p")
     words[published : published + 2] = ["-d", "--network", "none"]
     container_id = docker(*words).strip()
@@ -71,7 +71,7 @@ BROKERS = (
 
 @pytest.mark.usefixtures("images")
 def test_one_container_replaces_three(tmp_path: Path) -> None:
-    """The names of all three services lead to three brokers, from the network and from outside."""
+    """The names of all three services lead to three brokers, inside and outside the network."""
     snippet = PAGE.partition("## Three brokers")[2].partition("```yaml")[2].partition("```")[0]
     first = free_ports(3)
     for old, new in (("coordinator-server", BROKER_IMAGE), ("29092-29094", f"{first}-{first + 2}")):
@@ -93,7 +93,7 @@ def test_one_container_replaces_three(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("images")
 def test_the_compose_file_of_the_page_serves_its_network(tmp_path: Path) -> None:
-    """An image line is enough: clients of the network dial broker:9092."""
+    """With only an image line, clients of the network connect to broker:9092."""
     match = re.search(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     assert match is not None
     file = tmp_path / "docker-compose.yml"

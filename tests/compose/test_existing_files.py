@@ -1,4 +1,4 @@
-"""Compose files written for apache/kafka, with the image line changed and nothing else."""
+"""Compose files written for apache/kafka work with only the image line changed."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ values = sorted(record.value for _, record in zip(range(2), consumer))
 consumer.close()
 print(broker["broker_id"], broker["host"], broker["port"], values)
 """
-"""Reads one record of this machine's client and its own; tells what it is told."""
+"""Produces a record, and reads it and the host client's; prints the advertised address."""
 
 
 class Case(NamedTuple):
-    """A file and what holds for it; {port} is the published port."""
+    """A file and its expected outcome; {port} is the published port."""
 
     file: str
     node_id: int
@@ -68,7 +68,7 @@ CASES = [
         "broker 19092",
         "/tmp/kafka-logs",
         ("controller.quorum.voters", "num.network.threads"),
-        partitions=4,  # KAFKA_NUM_PARTITIONS; the file says 2
+        partitions=4,  # KAFKA_NUM_PARTITIONS takes precedence over the 2 in the file
     ),
     Case(
         "bare",
@@ -83,9 +83,9 @@ CASES = [
 
 
 def send_from_host(project: Project, partitions: int) -> str:
-    """Write one record as a client of this machine; host and port that it is told.
+    """Produce a record as a client on this machine; return the advertised host and port.
 
-    The topic is made on the way, and must have so many partitions.
+    This creates the topic, which must have `partitions` partitions.
     """
     admin = kafka.KafkaAdminClient(bootstrap_servers=project.bootstrap)
     (broker,) = admin.describe_cluster()["brokers"]
@@ -100,7 +100,7 @@ def send_from_host(project: Project, partitions: int) -> str:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.file))
 @pytest.mark.usefixtures("images")
 def test_one_changed_line_is_enough(case: Case) -> None:
-    """Clients here and in the network reach it, data lies in its place, one line tells the rest."""
+    """Clients inside and outside connect, and one line lists the ignored settings."""
     with running([f"tests/compose/existing/{case.file}.yml"]) as project:
         broker = project.container("broker")
         network = f"{project.name}_default"

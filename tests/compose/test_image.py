@@ -1,4 +1,4 @@
-"""The image: its size, user, healthcheck and stop; and the override for host networking."""
+"""The image: its size, user, healthcheck and stop, and the override for host networking."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.compose.support import (
 from tests.support import free_port, wait_for
 
 MOST_BYTES_BEYOND_BASE = 120_000_000
-# Of these `cryptography` and what it needs take 18 MB.
+# `cryptography` and its dependencies take 18 MB.
 MOST_BYTES_TODAY = 55_000_000
 
 pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("images")]
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("images")]
 
 @contextlib.contextmanager
 def serving(*arguments: str) -> Iterator[tuple[Container, str]]:
-    """A broker on a loopback port of this machine: the container and its address."""
+    """Run a broker on a loopback port; yield the container and its address."""
     address = f"127.0.0.1:{free_port()}"
     listeners = ("-e", f"KAFKA_LISTENERS=PLAINTEXT://{address}")
     settings = ("--network", "host", "--health-interval=1s", *listeners, *arguments)
@@ -41,7 +41,7 @@ def serving(*arguments: str) -> Iterator[tuple[Container, str]]:
 
 
 def test_the_image_is_small() -> None:
-    """At most 120 MB beyond its base is the promise; what it is today has a bound as well."""
+    """The image adds at most 120 MB to its base, and no more than a current, lower bound."""
     sizes = [
         int(docker("image", "inspect", "--format", "{{.Size}}", image))
         for image in (BROKER_IMAGE, BASE_IMAGE)
@@ -50,7 +50,7 @@ def test_the_image_is_small() -> None:
 
 
 def test_it_runs_as_an_ordinary_user_on_a_read_only_root() -> None:
-    """Not root, no capability, nothing written outside of the data volume."""
+    """The broker runs without root and capabilities, and writes only to its data volume."""
     with serving("--read-only", "--cap-drop", "ALL") as (container, address):
         status = docker("exec", container.id, "cat", "/proc/1/status")
         assert "Uid:\t1000\t1000" in status
@@ -62,7 +62,7 @@ def test_it_runs_as_an_ordinary_user_on_a_read_only_root() -> None:
 
 
 def test_it_stops_in_good_order() -> None:
-    """`docker stop` reaches the broker itself: exit code 0, and its last words, no SIGKILL."""
+    """`docker stop` stops the broker cleanly with exit code 0."""
     with serving() as (container, _):
         docker("stop", "--time", "20", container.id)
         assert container.inspect("{{.State.ExitCode}}") == "0"
@@ -71,7 +71,7 @@ def test_it_stops_in_good_order() -> None:
 
 @pytest.mark.real_time
 def test_the_healthcheck_notices_a_broker_that_hangs() -> None:
-    """A broker that stands still accepts connections and answers none: unhealthy."""
+    """A suspended broker, which accepts connections without answering, becomes unhealthy."""
     with serving("--health-timeout=3s", "--health-retries=2") as (one, _):
         pid = one.inspect("{{.State.Pid}}")
         subprocess.run(["docker", "kill", "--signal", "STOP", one.id], check=True)
@@ -84,7 +84,7 @@ def test_the_healthcheck_notices_a_broker_that_hangs() -> None:
 
 
 def test_other_commands_run_too() -> None:
-    """The image has the whole command line; `docker exec` finds it on the path."""
+    """The image has all commands, and `docker exec` finds them on the path."""
     assert "advertised.listeners" in docker("run", "--rm", BROKER_IMAGE, "settings")
     with serving() as (container, address):
         told = docker("exec", container.id, "coordinator-server", "--version")
@@ -96,7 +96,7 @@ def test_other_commands_run_too() -> None:
 
 
 def test_host_networking_is_an_override_file() -> None:
-    """docker-compose.host.yml: broker and clients on a loopback address of this machine."""
+    """With docker-compose.host.yml broker and clients use a loopback address of this machine."""
     with running(HOST) as project:
         assert project.container("broker").inspect("{{.HostConfig.NetworkMode}}") == "host"
         told = project.compose(

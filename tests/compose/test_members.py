@@ -1,4 +1,4 @@
-"""Consumers in containers: they join, leave, are paused, and their broker is killed under them."""
+"""Consumers in containers join, leave and are paused, and their broker is killed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Start = Callable[..., list[Member]]
 
 @pytest.fixture
 def start(project: Project) -> Iterator[Start]:
-    """Starts members of a group; they are gone after the test."""
+    """A function that starts members of a group, which are removed after the test."""
     started: list[str] = []
 
     def begin(group: str, *services: str) -> list[Member]:
@@ -43,7 +43,7 @@ def start(project: Project) -> Iterator[Start]:
 
 
 def committed(project: Project, group: str) -> int:
-    """How many records the group has committed, over all partitions."""
+    """Return the sum of the group's committed offsets over all partitions."""
     consumer = kafka.KafkaConsumer(bootstrap_servers=project.bootstrap, group_id=group)
     offsets = [
         consumer.committed(kafka.TopicPartition(group, partition)) or 0
@@ -55,7 +55,7 @@ def committed(project: Project, group: str) -> int:
 
 @pytest.mark.real_time
 def test_one_joins_and_one_leaves(project: Project, start: Start) -> None:
-    """Three containers share after the third has joined, two after it has left; nothing is lost."""
+    """Two and then three containers share the partitions; a join and a leave lose no record."""
     group = "joins"
     create_topic(project.bootstrap, group, PARTITIONS)
     members = start(group, *SERVICES[:2])
@@ -78,7 +78,7 @@ def test_one_joins_and_one_leaves(project: Project, start: Start) -> None:
 
 @pytest.mark.real_time
 def test_the_broker_is_killed_and_returns_on_its_volume(project: Project, start: Start) -> None:
-    """After `docker kill` the members go on where they had committed, each record once."""
+    """After `docker kill` the members continue from their commits, and each record is read once."""
     group = "killed"
     create_topic(project.bootstrap, group, PARTITIONS)
     members = start(group, *SERVICES)
@@ -102,7 +102,7 @@ def test_the_broker_is_killed_and_returns_on_its_volume(project: Project, start:
 def test_a_paused_container_loses_its_partitions_and_rejoins(
     project: Project, start: Start
 ) -> None:
-    """A container that stands still is expired; when it goes on it gets a share again."""
+    """A paused container's session expires; once resumed it gets partitions again."""
     group = "paused"
     create_topic(project.bootstrap, group, PARTITIONS)
     members = start(group, *SERVICES)
@@ -125,7 +125,7 @@ def test_a_paused_container_loses_its_partitions_and_rejoins(
 def test_a_host_client_is_a_member_beside_containers(
     project: Project, start: Start, tmp_path: Path
 ) -> None:
-    """Two containers and a process of this machine share one group: each finds the broker."""
+    """Two containers and a process on this machine share one group."""
     group = "mixed"
     create_topic(project.bootstrap, group, PARTITIONS)
     settings = Settings("kafka-python", project.bootstrap, group, [group], "range", 6000)
@@ -154,7 +154,7 @@ def test_a_host_client_is_a_member_beside_containers(
 
 
 def test_the_integration_tests_of_the_profile_pass(project: Project) -> None:
-    """`compose run integration-tests` checks the broker from within the network."""
+    """`compose run integration-tests` passes inside the network."""
     told = project.compose(
         "--profile", "test", "run", "--rm", "--no-deps", "integration-tests", seconds=120
     )
@@ -163,13 +163,14 @@ def test_the_integration_tests_of_the_profile_pass(project: Project) -> None:
 
 @pytest.mark.real_time
 def test_the_demo_shows_three_consumers_at_work(project: Project) -> None:
-    """Profile `demo`: a producer, and three consumers that each read a partition."""
+    """The profile `demo` has a producer and three consumers that each read one partition."""
     consumers = ("consumer-1", "consumer-2", "consumer-3")
     try:
         project.up("producer", *consumers)
 
         def reading() -> set[str]:
-            """The partition that each consumer read last; HOST partition NUMBER: TEXT."""
+            """Return the last partition of each consumer, from lines HOST partition NUMBER:
+            TEXT."""
             lines = [project.container(name).output().splitlines() for name in consumers]
             return {told[-1].split()[2] for told in lines if told}
 

@@ -1,6 +1,6 @@
-"""Whole compose files as projects publish them, services beside the broker included.
+"""Complete compose files of published projects work, including the services beside the broker.
 
-The fifth, with two listeners, is among those of test_existing_files.py.
+A fifth file, with two listeners, is tested in test_existing_files.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.maven import fetch
 from tests.support import ROOT, wait_for
 
 CONNECT_VERSION = "4.3.1"
-"""The newest release of which the file connectors are published."""
+"""The newest release for which the file connectors are published."""
 CONNECT_JARS = ROOT / f".kafka-connect-{CONNECT_VERSION}"
 CONNECT_POM = Path(__file__).with_name("connect.pom.xml")
 CONNECT_WORKER = """
@@ -48,30 +48,30 @@ pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("images")]
 
 
 def file(name: str) -> list[str]:
-    """The compose file of that name."""
+    """Return the compose file with that name, as a list."""
     return [f"tests/compose/existing/{name}.yml"]
 
 
 def up(project: Project) -> None:
-    """`docker compose up -d`, all services."""
+    """Run `docker compose up -d` for all services."""
     project.compose("up", "-d", "--no-build")
 
 
 def wait_until_ended(container: Container) -> None:
-    """Wait for a service that does its work and ends; it must have done it."""
+    """Wait until a service ends, and check that it succeeded."""
     wait_for(lambda: container.inspect("{{.State.Status}}") == "exited", "the end of it", 60)
     assert container.inspect("{{.State.ExitCode}}") == "0", container.log()
 
 
 def write(project: Project, values: list[bytes]) -> None:
-    """Write values to the topic `orders`, as a client of this machine."""
+    """Produce values to the topic `orders`, as a client on this machine."""
     with kafka.KafkaProducer(bootstrap_servers=project.bootstrap) as producer:
         for value in values:
             producer.send("orders", value).get(20)
 
 
 def read(project: Project, group: str, count: int) -> list[bytes]:
-    """So many values from the topic `orders` by a member of a group, sorted."""
+    """Return `count` values from the topic `orders`, sorted, read by a group member."""
     consumer = kafka.KafkaConsumer(
         "orders",
         bootstrap_servers=project.bootstrap,
@@ -94,7 +94,7 @@ def read(project: Project, group: str, count: int) -> list[bytes]:
     ],
 )
 def test_a_service_creates_the_topics(name: str, helper: str, cluster_id: str | None) -> None:
-    """The topics are there, a client works; down and up again keeps all of it."""
+    """The topics exist and a client works; down and up keep all of it."""
     with running(file(name), broker="kafka") as project:
         up(project)
         wait_until_ended(project.container(helper))
@@ -120,18 +120,18 @@ def test_a_service_creates_the_topics(name: str, helper: str, cluster_id: str | 
 
 @pytest.fixture(scope="module")
 def network() -> Iterator[str]:
-    """A network in which containers know their own names."""
+    """A network in which containers can resolve their own names."""
     name = f"published-{uuid.uuid4().hex[:8]}"
     docker("network", "create", name)
     yield name
     docker("network", "rm", name)
 
 
-# tests/e2e/test_published_variables.py starts each as a process in every run.
+# tests/e2e/test_published_variables.py starts each row as a process in every run.
 @pytest.mark.nightly
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.source.split()[0]}-{row.service}")
 def test_the_image_takes_the_variables(row: Published, network: str, tmp_path: Path) -> None:
-    """With the variables and files at their places the container listens, or says why not."""
+    """With the variables and files of a row the container listens, or says why it cannot."""
     needed = Files(row, tmp_path)
     mounts = {"/etc/kafka/secrets": needed.secrets}
     if "KAFKA_CERTIFICATE_PASSWORD" in row.environment:
@@ -169,7 +169,7 @@ def post(container: Container, url: str, body: object) -> None:
 
 @pytest.mark.nightly
 def test_a_worker_of_connect(tmp_path: Path) -> None:
-    """A source and a sink move lines through a topic; after down and up they go on."""
+    """A source and a sink copy lines through a topic, and continue after down and up."""
     settings = {
         "CONNECT_IMAGE": BASE_IMAGE,
         "CONNECT_JARS": str(fetch(CONNECT_POM, CONNECT_JARS, f"kafka.version={CONNECT_VERSION}")),

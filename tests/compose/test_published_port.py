@@ -1,4 +1,4 @@
-"""The address that clients are told, behind a real published port of a Docker engine."""
+"""The advertised addresses behind a published port of a real Docker engine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def network() -> Iterator[str]:
 
 @contextlib.contextmanager
 def broker(network: str, *arguments: str) -> Iterator[Container]:
-    """A container of the broker, healthy; it is gone afterwards."""
+    """Run a broker container until the end of the block; it is healthy at the start."""
     command = ("run", "-d", "--health-interval=1s", "--network", network, *arguments)
     container = Container(docker(*command, BROKER_IMAGE).strip())
     try:
@@ -48,7 +48,7 @@ def broker(network: str, *arguments: str) -> Iterator[Container]:
 
 
 def told_here(port: int) -> list[str]:
-    """What a client of this machine is told that dials the published port."""
+    """Return the addresses that a client on this machine gets through the published port."""
     admin = kafka.KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{port}")
     try:
         return [f"{one['host']} {one['port']}" for one in admin.describe_cluster()["brokers"]]
@@ -57,18 +57,18 @@ def told_here(port: int) -> list[str]:
 
 
 def told_inside(network: str, bootstrap: str) -> list[str]:
-    """What a client in another container of the network is told."""
+    """Return the addresses that a client in another container of the network gets."""
     command = ("run", "--rm", "--network", network, CLIENTS_IMAGE, "python", "-c", TOLD, bootstrap)
     return docker(*command).splitlines()
 
 
 def warnings(container: Container) -> list[str]:
-    """The lines about addresses."""
+    """Return the log lines about addresses."""
     return [line for line in container.log().splitlines() if " address." in line]
 
 
 def test_the_published_port_is_one_setting(network: str) -> None:
-    """`-p P:9092` with KAFKA_PUBLISHED_PORT=P: localhost:P outside, the container's own inside."""
+    """With KAFKA_PUBLISHED_PORT=P clients outside get localhost:P, others the container."""
     port = free_port()
     with broker(
         network, "-p", f"127.0.0.1:{port}:9092", "-e", f"KAFKA_PUBLISHED_PORT={port}"
@@ -80,7 +80,7 @@ def test_the_published_port_is_one_setting(network: str) -> None:
 
 
 def test_the_published_host_may_be_named(network: str) -> None:
-    """KAFKA_PUBLISHED_HOST is told to who comes through the port, and to nobody inside."""
+    """Only clients that use the published port get KAFKA_PUBLISHED_HOST."""
     port = free_port()
     settings = ("-e", "KAFKA_PUBLISHED_HOST=127.0.0.1", "-e", f"KAFKA_PUBLISHED_PORT={port}")
     with broker(network, "-p", f"127.0.0.1:{port}:9092", *settings) as container:
@@ -90,21 +90,21 @@ def test_the_published_host_may_be_named(network: str) -> None:
 
 
 def test_several_brokers_are_published_one_by_one(network: str) -> None:
-    """broker.count=3: three ports, each told with its own, and a group works over all of them."""
+    """With broker.count=3 each of the three published ports gets its own address."""
     with broker(
         network, "-e", "KAFKA_BROKER_COUNT=3", "-e", "KAFKA_PUBLISHED_PORT=19092"
     ) as container:
         address = container.inspect("{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}")
         inside = [f"{address} {port}" for port in (9092, 9093, 9094)]
         assert told_inside(network, f"{address}:9093") == inside
-        # This machine is the network's gateway, whether it comes through a port or not.
+        # This machine is the network's gateway, even if it does not connect through a port.
         admin = kafka.KafkaAdminClient(bootstrap_servers=f"{address}:9093")
-    # Not closed before: the client has what it was told of all three.
+    # The client is still open and has the metadata of all three brokers.
     assert [one.port for one in admin._manager.cluster.brokers()] == [19092, 19093, 19094]
 
 
 def test_localhost_told_to_a_container_is_said_in_one_line(network: str) -> None:
-    """The commonest mistake: it works on this machine, and a container is told to dial itself."""
+    """One line warns if a container gets an advertised localhost, which would be itself."""
     port = free_port()
     with broker(
         *(network, "-p", f"127.0.0.1:{port}:9092"),
@@ -122,7 +122,7 @@ def test_localhost_told_to_a_container_is_said_in_one_line(network: str) -> None
 
 
 def test_a_name_that_does_not_resolve_is_said_at_start(network: str) -> None:
-    """An advertised name that the container cannot resolve gets one line."""
+    """One line warns about an advertised name that the container cannot resolve."""
     advertised = "KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://no-such-host.invalid:9092"
     with broker(network, "-e", advertised) as container:
         (line,) = wait_for(lambda: warnings(container), "the line about the name", 30, 0.3)
@@ -138,7 +138,7 @@ def test_a_name_that_does_not_resolve_is_said_at_start(network: str) -> None:
     ],
 )
 def test_an_address_that_cannot_be_right_ends_the_start(advertised: str, expected: str) -> None:
-    """One line that names setting and value, exit code 2, nothing else."""
+    """An invalid advertised address ends the start with exit code 2 and one line with the value."""
     container = Container(
         docker(
             *("run", "-d", "--network", "none", "-e", "KAFKA_LISTENERS=PLAINTEXT://:9092"),

@@ -1,4 +1,4 @@
-"""examples/secured_compose: who has the settings of alice is served, after kill -9 as well."""
+"""examples/secured_compose: a client with the settings of alice is served, even after kill -9."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def project() -> Iterator[Project]:
 
 
 def service(project: Project) -> list[str]:
-    """The lines of the example's service, once it has ended well."""
+    """Run the example's service to its end and return its output lines."""
     project.up("service")
     container = project.container("service")
     wait_for(
@@ -55,7 +55,7 @@ def service(project: Project) -> list[str]:
 
 
 def inside(project: Project, program: str) -> list[str]:
-    """What a program prints in the network of the example, with its settings at hand."""
+    """Return the output of a program in the example's network, with its settings mounted."""
     volume = f"{project.name}_security:{SECURITY}:ro"
     network = f"{project.name}_default"
     options = ("--rm", "--network", network, "-v", volume)
@@ -63,14 +63,14 @@ def inside(project: Project, program: str) -> list[str]:
 
 
 def test_the_service_comes_as_alice(project: Project) -> None:
-    """It sends a record and reads it."""
+    """The service produces and consumes a record as alice."""
     assert service(project) == ["orders: hello"]
 
 
 def test_a_wrong_password_is_a_clear_line(project: Project) -> None:
-    """In the log of the broker, without the password; the client fails."""
+    """The log names the user of a failed login, but not the password; the client fails."""
     (line,) = inside(project, WRONG)
-    assert line.endswith("Error")  # kafka-python tries again until its time is up
+    assert line.endswith("Error")  # kafka-python retries until its time limit
     log = project.container("broker").log()
     failed = [line for line in log.splitlines() if "authentication.failed" in line]
     assert failed
@@ -79,7 +79,7 @@ def test_a_wrong_password_is_a_clear_line(project: Project) -> None:
 
 
 def test_the_broker_is_killed(project: Project) -> None:
-    """kill -9, and it is started again: users, certificates and records are those of before."""
+    """After kill -9 and a restart, users, certificates and records are the same."""
     before = int(inside(project, READ)[0])
     broker = project.container("broker")
     docker("kill", "-s", "KILL", broker.id)
@@ -90,7 +90,7 @@ def test_the_broker_is_killed(project: Project) -> None:
 
 
 def wait_until_serving(broker: Container) -> None:
-    """Wait for the healthcheck after a second start."""
+    """Wait until the restarted broker's healthcheck succeeds."""
     wait_for(
         lambda: (
             json.loads(broker.inspect("{{json .State}}"))["Status"] == "running"

@@ -1,7 +1,7 @@
-"""The Kafka modules of Testcontainers, with nothing but the image's name changed.
+"""The Kafka modules of Testcontainers work with only the image's name changed.
 
-Those for Python and Java run as they are. Of those for Go and Node the test sends what they send:
-entry point, command, variables, and the script that they write into the running container.
+The Python and Java modules run as they are. For the Go and Node modules the test sends what they
+send: entry point, command, variables, and the script that they write into the running container.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.maven import fetch
 from tests.support import ROOT, free_port, wait_for
 
 IMAGE = "coordinator-server:8.0.0"
-"""The modules read a version from the tag: KRaft, or a ZooKeeper beside the broker."""
+"""The image under a tag that the modules parse as a version, to choose KRaft or ZooKeeper."""
 
 JARS = ROOT / ".testcontainers-2.0.5"
 POM = Path(__file__).with_name("testcontainers.pom.xml")
@@ -41,19 +41,19 @@ pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("tagged")]
 
 @pytest.fixture(scope="module")
 def tagged(images: None) -> None:
-    """The broker's image under a tag that the modules take for a version."""
+    """Tag the broker's image with a version for the modules."""
     docker("tag", BROKER_IMAGE, IMAGE)
 
 
 @pytest.fixture(autouse=True)
 def settings_of_testcontainers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loopback alone, and no container that removes what a test forgets: its image is elsewhere."""
+    """Use loopback, and disable Testcontainers' cleanup container, which is another image."""
     monkeypatch.setenv("TESTCONTAINERS_HOST_OVERRIDE", "localhost")
     monkeypatch.setenv("TESTCONTAINERS_RYUK_DISABLED", "true")
 
 
 def use(bootstrap: str) -> None:
-    """Write a record as a client of this machine, and read it as a member of a group."""
+    """Produce a record as a client on this machine, and consume it in a group."""
     with kafka.KafkaProducer(bootstrap_servers=bootstrap) as producer:
         producer.send("t", b"x").get(20)
     consumer = kafka.KafkaConsumer(
@@ -65,7 +65,7 @@ def use(bootstrap: str) -> None:
 
 @pytest.mark.parametrize("kraft", [False, True])
 def test_python(kraft: bool) -> None:
-    """testcontainers-python, with its ZooKeeper and with KRaft."""
+    """testcontainers-python works with ZooKeeper and with KRaft."""
     with Network() as network:
         container = KafkaContainer(IMAGE).with_network(network)
         if kraft:
@@ -76,9 +76,9 @@ def test_python(kraft: bool) -> None:
 
 @contextlib.contextmanager
 def java(home: Path) -> Iterator[Any]:
-    """Testcontainers for Java in a process of its own: the packages of its class path.
+    """Run Testcontainers for Java in a separate process; yield the packages of its class path.
 
-    It writes its properties into the home directory.
+    Testcontainers writes its properties into the home directory.
     """
     fetch(POM, JARS)
     options = [f"-Duser.home={home}", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
@@ -95,7 +95,7 @@ def java(home: Path) -> Iterator[Any]:
     [("KafkaContainer", "apache/kafka"), ("ConfluentKafkaContainer", "confluentinc/cp-kafka")],
 )
 def test_java(module: str, image: str, tmp_path: Path) -> None:
-    """testcontainers-java, the modules of both images; the cluster's id is the one it gives."""
+    """testcontainers-java works with both image modules, and the cluster has its id."""
     with java(tmp_path) as packages:
         network = packages.containers.Network.newNetwork()
         name = packages.utility.DockerImageName.parse(IMAGE).asCompatibleSubstituteFor(image)
@@ -114,10 +114,10 @@ def test_java(module: str, image: str, tmp_path: Path) -> None:
 
 
 class Module(NamedTuple):
-    """What a module of Testcontainers does with an image of Confluent.
+    """The behaviour of a Testcontainers module with a Confluent image.
 
-    {bootstrap} is the published address, {hostname} the container's. It is ready when its log has
-    `ready`, or for None when all its ports accept connections.
+    {bootstrap} is the published address, {hostname} that of the container. The container is ready
+    when its log contains `ready`, or if that is None, when all its ports accept connections.
     """
 
     environment: Mapping[str, str]
@@ -218,7 +218,7 @@ zookeeper-server-start zookeeper.properties &
 
 @contextlib.contextmanager
 def started(module: Module) -> Iterator[tuple[Container, dict[int, int]]]:
-    """The container before its script is there, and where its ports are published."""
+    """Start a container that waits for its script; yield it and its published ports."""
     name = f"coordinator-server-{free_port()}"
     docker("network", "create", name)
     arguments = ["run", "-d", "--network", name, "--entrypoint", "sh"]
@@ -242,7 +242,7 @@ def started(module: Module) -> Iterator[tuple[Container, dict[int, int]]]:
 
 
 def write(container: Container, path: str, script: str) -> None:
-    """Put an executable file into a running container."""
+    """Write an executable file into a running container."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
         file = tarfile.TarInfo(path.lstrip("/"))
@@ -254,7 +254,7 @@ def write(container: Container, path: str, script: str) -> None:
 
 
 def is_open(container: Container, port: int) -> bool:
-    """Whether the port accepts connections inside the container, as the module for Node asks."""
+    """Return whether the port accepts connections inside the container, like the Node module."""
     check = f"</dev/tcp/localhost/{port}"
     done = subprocess.run(
         ["docker", "exec", container.id, "/bin/bash", "-c", check], capture_output=True, check=False
@@ -264,7 +264,7 @@ def is_open(container: Container, port: int) -> bool:
 
 @pytest.mark.parametrize("module", MODULES.values(), ids=MODULES)
 def test_what_the_others_send(module: Module) -> None:
-    """Its script starts the broker, its check finds it ready, a client of this machine works."""
+    """The module's script starts the broker, its check succeeds, and a client works."""
     with started(module) as (container, ports):
         bootstrap = f"localhost:{ports[9093]}"
         hostname = container.inspect("{{.Config.Hostname}}")

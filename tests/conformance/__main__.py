@@ -34,7 +34,7 @@ from tests.conformance.stage import Scenario
 
 
 def main() -> int:
-    """The command line; returns the exit code."""
+    """Run the command line and return the exit code."""
     arguments = _arguments()
     scenarios = select(arguments.only)
     if arguments.command == "list":

@@ -1,6 +1,6 @@
-"""Answers of Apache Kafka to our scenarios: the file that keeps them.
+"""The files with Apache Kafka's answers to our scenarios.
 
-One line per step, so that a change of an answer shows as a change of a line.
+The files have one line per step, so that a changed answer shows up as a changed line.
 """
 
 from __future__ import annotations
@@ -16,21 +16,20 @@ ANSWERS = Path(__file__).parent / "orders.json"
 SHARE_ANSWERS, STREAMS_ANSWERS = ANSWERS.with_name("share.json"), ANSWERS.with_name("streams.json")
 ADMIN_ANSWERS = ANSWERS.with_name("admin.json")
 BROKER_CONFIG_ANSWERS = ANSWERS.with_name("broker_configs.json")
-"""Those of share groups, streams groups, administration and configs of brokers are in files of
-their own."""
+"""Share groups, streams groups, administration and broker configs have separate files."""
 
 _UNFINISHED = ("SETUP", "CONNECT", "SCENARIO", "BROKE", "PREPARE")
 
 
 class Answers(NamedTuple):
-    """Transcripts by scenario name, and the names of those that came out differently each time."""
+    """Transcripts by scenario name, and the names of scenarios whose answers varied."""
 
     kept: dict[str, Transcript]
     unstable: list[str]
 
     @classmethod
     def gather(cls, runs: Sequence[dict[str, Transcript]]) -> Self:
-        """Keep what all runs agree on."""
+        """Keep the answers on which all runs agree."""
         kept, unstable = {}, []
         for name, steps in sorted(runs[0].items()):
             odd = not steps or any(label in _UNFINISHED for label, _ in steps)
@@ -42,19 +41,19 @@ class Answers(NamedTuple):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Load a file that `write` has made."""
+        """Read a file of `write`."""
         stored = json.loads(path.read_text())
         return cls(stored["answers"], stored["unstable"])
 
     def over(self, older: Answers) -> Self:
-        """These answers, and the older ones of scenarios that were not played now."""
+        """Return these answers, plus older answers of scenarios that were not played now."""
         played = self.kept.keys() | set(self.unstable)
         kept = {name: steps for name, steps in older.kept.items() if name not in played}
         unstable = [name for name in older.unstable if name not in played]
         return type(self)(kept | self.kept, sorted(unstable + self.unstable))
 
     def write(self, path: Path) -> None:
-        """Store, readable and with small differences."""
+        """Write the answers in a readable form that gives small diffs."""
         scenarios = ",\n".join(
             f"{json.dumps(name)}: [\n"
             + ",\n".join(f" {json.dumps(step, sort_keys=True)}" for step in steps)

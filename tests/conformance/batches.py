@@ -1,6 +1,6 @@
-"""Record batches as bytes: what a producer of a scenario sends, and what a fetch brings back.
+"""Record batches as bytes, for producers in scenarios and for the results of fetches.
 
-Written for the scenarios alone, so that Kafka's answers are not read with the code under test.
+This codec is separate from the code under test, so that Kafka's answers are read independently.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _HEADER_SIZE = _BEFORE_CRC.size + _AFTER_CRC.size
 
 
 class Batch(NamedTuple):
-    """One batch of a log. `marker` is COMMIT or ABORT with the coordinator's epoch, else None."""
+    """One batch of a log. `marker` is COMMIT or ABORT with the coordinator's epoch, or None."""
 
     base_offset: int
     last_offset: int
@@ -33,9 +33,9 @@ class Batch(NamedTuple):
 def build(
     producer_id: int, epoch: int, sequence: int, records: int = 1, transactional: bool = True
 ) -> bytes:
-    """A batch of format 2 with records of the same small value.
+    """Return a batch of format 2 with records of the same small value.
 
-    Its timestamp lies in the past, so that the marker of its transaction has a greater one.
+    Its timestamp is in the past, so that the marker of its transaction has a higher one.
     """
     timestamp_ms = int(time.time() * 1000) - 1000
     # length, attributes, timestamp delta, offset delta, no key, value, no headers (zigzag)
@@ -46,12 +46,12 @@ def build(
         attributes, records - 1, timestamp_ms, timestamp_ms, producer_id, epoch, sequence, records
     )
     rest += data
-    # the length counts from the leader epoch on: that, the magic and the crc are 9 bytes
+    # The length counts from the leader epoch on: that, the magic and the CRC are 9 bytes.
     return _BEFORE_CRC.pack(0, 9 + len(rest), -1, 2, google_crc32c.value(rest)) + rest
 
 
 def read(data: bytes) -> Iterator[Batch]:
-    """The whole batches of a fetched buffer."""
+    """Yield the complete batches of a fetched buffer."""
     position = 0
     while position + _HEADER_SIZE <= len(data):
         base, length, _, _, _ = _BEFORE_CRC.unpack_from(data, position)
@@ -70,7 +70,7 @@ def read(data: bytes) -> Iterator[Batch]:
 
 
 def _varint(number: int) -> bytes:
-    """Zigzag, for numbers from 0 on."""
+    """Return a non-negative number as a zigzag varint."""
     number <<= 1
     out = bytearray()
     while number >= 0x80:
@@ -80,7 +80,7 @@ def _varint(number: int) -> bytes:
 
 
 def _marker(record: bytes) -> tuple[str, int]:
-    """The kind and the coordinator's epoch; a marker's lengths all fit into one byte."""
+    """Return kind and coordinator epoch of a marker, whose lengths each fit into one byte."""
     _, _, _, _, key_size = record[:5]
     key = record[5 : 5 + key_size // 2]
     value = record[6 + key_size // 2 :]

@@ -1,4 +1,4 @@
-"""Configs of brokers in a scenario: changed, replaced and described, with messages and synonyms."""
+"""Change, replace and describe broker configs in a scenario, with messages and synonyms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 Change = tuple[str, int, str | None]
 
-# A config of all brokers that has no effect: it shows that what was changed before it is there.
+# A cluster-wide config without effect: once it is visible, earlier changes are as well.
 _MARKER = "follower.replication.throttled.rate"
 _MARKS = itertools.count(int(time.time()))
 _MIN_IN_SYNC = "min.insync.replicas"
@@ -25,7 +25,7 @@ _MIN_IN_SYNC = "min.insync.replicas"
 def alter(
     t: Stage, label: str, name: str, *changes: Change, kind: int = BROKER, check: bool = False
 ) -> None:
-    """IncrementalAlterConfigs of (name, operation, value), recorded: the error and its message."""
+    """Send IncrementalAlterConfigs of (name, operation, value); record error and message."""
     configs = [
         {"name": key, "config_operation": operation, "value": value}
         for key, operation, value in changes
@@ -36,16 +36,16 @@ def alter(
 
 
 def replace(t: Stage, label: str, name: str, *configs: tuple[str, str | None]) -> None:
-    """AlterConfigs, recorded: the error and its message."""
+    """Send AlterConfigs; record error and message."""
     given = [{"name": key, "value": value} for key, value in configs]
     resource = {"resource_type": BROKER, "resource_name": name, "configs": given}
     _record(t, label, t.raw("AlterConfigs", 2, {"resources": [resource], "validate_only": False}))
 
 
 def show(t: Stage, label: str, name: str, *keys: str, kind: int = BROKER) -> None:
-    """DescribeConfigs of some configs, or of all that were set, recorded.
+    """Record DescribeConfigs of some configs, or of all that were set.
 
-    Value, source, whether it is read-only and sensitive, type, synonyms.
+    Each entry has value, source, read-only and sensitive flags, type and synonyms.
     """
     settle(t)
     shown = {}
@@ -59,7 +59,7 @@ def show(t: Stage, label: str, name: str, *keys: str, kind: int = BROKER) -> Non
 
 
 def described(t: Stage, name: str, *keys: str, kind: int = BROKER) -> Any:
-    """The configs that DescribeConfigs shows, unrecorded."""
+    """Return the configs of DescribeConfigs, unrecorded."""
     asked = {"configuration_keys": list(keys) or None}
     resource = {"resource_type": kind, "resource_name": name, **asked}
     body = {"resources": [resource], "include_synonyms": True}
@@ -67,7 +67,7 @@ def described(t: Stage, name: str, *keys: str, kind: int = BROKER) -> Any:
 
 
 def clean(t: Stage) -> None:
-    """Forget, unrecorded, what was set at run time."""
+    """Remove all dynamic configs, unrecorded."""
     for name, configs in ((NODE, []), (ALL, [{"name": _MIN_IN_SYNC, "value": "1"}])):
         resource = {"resource_type": BROKER, "resource_name": name, "configs": configs}
         t.raw("AlterConfigs", 2, {"resources": [resource], "validate_only": False})
@@ -75,9 +75,9 @@ def clean(t: Stage) -> None:
 
 
 def settle(t: Stage) -> None:
-    """Wait until the broker shows what was changed before, which Kafka's does a little later.
+    """Wait until the broker shows earlier changes, which in Kafka takes a moment.
 
-    Twice: changes that come together are applied in any order.
+    This is done twice, because simultaneous changes are applied in any order.
     """
     for _ in range(2):
         mark = str(next(_MARKS))

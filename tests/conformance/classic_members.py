@@ -1,12 +1,12 @@
-"""Members of the classic protocol that meet consumer groups: with real subscriptions, in short.
+"""Classic members that meet consumer groups: real subscriptions, and short records.
 
-`harness.Member` speaks the same requests, but records them in full, and its metadata is a text.
+`harness.Member` sends the same requests, but records complete answers, and its metadata is a text.
 Here a JoinGroup is recorded as an error or [generation, protocol, leader, members], a SyncGroup as
-an error or the partitions by topic, the others as errors.
+an error or the partitions by topic, and other requests as errors.
 
-In a classic group a client id `c-M` makes the order of member ids known, and c-* comes before
-member-* of consumers. In a consumer group the broker would make up an id without the client's
-name, but it takes an unknown one that a member brings: `member_id`.
+In a classic group the client id `c-M` determines the order of member ids, and c-* sorts before
+member-* of consumers. In a consumer group the broker would generate an id without the client's
+name, but it accepts an unknown `member_id` from a member.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MEMBER_ID_REQUIRED = 79
 
 
 class ClassicMember:
-    """One member; `id`, `generation` and `owned` are what it was told last."""
+    """A member with the last `id`, `generation` and `owned` that it got."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class ClassicMember:
     def join(
         self, *, version: int | None = None, owned: Shares | None = None, **fields: Any
     ) -> Any:
-        """Send a JoinGroup; its answer may be a while in coming."""
+        """Send a JoinGroup, whose answer may come later."""
         used = self.version if version is None else version
         held = self.owned if owned is None else owned
         metadata = self.metadata
@@ -99,7 +99,7 @@ class ClassicMember:
         return self._joined(pending.raw, note)
 
     def join_now(self, note: str = "joins", **options: Any) -> Any:
-        """JoinGroup whose answer is due at once, recorded. A member without id asks for one."""
+        """Send a JoinGroup with an immediate answer, and record it; a new member gets its id."""
         pending = self.join(**options)
         silently(self.t, self.t.got, pending)
         raw = pending.raw
@@ -111,7 +111,7 @@ class ClassicMember:
     _asked = False
 
     def parked(self, pending: Pending, note: str = "joins") -> None:
-        """Record that a JoinGroup is not answered, or how it is."""
+        """Record that a JoinGroup is parked, or its answer."""
         if pending.poll(harness.PARK * harness.SCALE):
             silently(self.t, self.t.got, pending)
             self._joined(pending.raw, f"{note} (not parked)")
@@ -129,12 +129,12 @@ class ClassicMember:
         protocol = raw["protocol_name"]
         return self.t.rec(label, [raw["generation_id"], protocol, leader, named])
 
-    # ---- the others
+    # ---- other requests
 
     def sync(
         self, shares: Mapping[str, Shares] | None = None, *, version: int = 5, **fields: Any
     ) -> Any:
-        """Send a SyncGroup, with the shares of members by name if it leads."""
+        """Send a SyncGroup; the leader passes the assignments by member name."""
         ids = {self.t.sub(one): one for one in self.seen}
         assignments = [
             {"member_id": ids.get(name, name), "assignment": assignment(share)}
@@ -166,16 +166,16 @@ class ClassicMember:
     def sync_now(
         self, note: str = "syncs", shares: Mapping[str, Shares] | None = None, **options: Any
     ) -> Any:
-        """SyncGroup whose answer is due at once, recorded."""
+        """Send a SyncGroup with an immediate answer, and record it."""
         return self.synced(self.sync(shares, **options), note)
 
     def rejoin(self, note: str = "joins again") -> None:
-        """JoinGroup and SyncGroup, recorded, with what it owns; as a client does it."""
+        """Rejoin and sync with the owned partitions, as a client does, and record both answers."""
         self.join_now(note)
         self.sync_now()
 
     def beat(self, note: str = "beats", *, version: int = 4, **fields: Any) -> Any:
-        """Heartbeat, recorded: the error."""
+        """Send a Heartbeat and record the error."""
         body = {
             "group_id": self.t.g,
             "generation_id": self.generation,
@@ -187,7 +187,7 @@ class ClassicMember:
         return self.t.rec(f"{self.name} {note}", shown)
 
     def leave(self, note: str = "leaves", *, version: int = 5, **fields: Any) -> Any:
-        """LeaveGroup, recorded: the error, from version 3 on [error, errors of members]."""
+        """Send LeaveGroup; record the error, from version 3 on [error, errors of members]."""
         body: dict[str, Any] = {"group_id": self.t.g}
         if version < 3:
             body["member_id"] = self.id
@@ -204,7 +204,7 @@ class ClassicMember:
 
 
 class _Learner:
-    """What `harness.T.learn` tells a member when a JoinGroup is answered."""
+    """The methods that `harness.T.learn` calls on a member when a JoinGroup is answered."""
 
     def __init__(self, member: ClassicMember) -> None:
         self._member = member
@@ -222,10 +222,10 @@ class _Learner:
 
 
 def round_of(t: Stage, shares: Mapping[str, Shares], *group: ClassicMember) -> None:
-    """Unrecorded: these members, the last one new, join and sync with the shares by name."""
+    """Let these members join and sync with the assignments by name, unrecorded; the last is new."""
     *known, newcomer = group
     if not newcomer.id and newcomer.instance_id is None:
-        silently(t, t.got, newcomer.join())  # asks for an id
+        silently(t, t.got, newcomer.join())  # gets a member id
     joins = [newcomer.join()]
     if known:
         silently(t, t.until, "PreparingRebalance")
@@ -241,13 +241,13 @@ def round_of(t: Stage, shares: Mapping[str, Shares], *group: ClassicMember) -> N
 
 
 def stable(t: Stage, shares: Mapping[str, Shares], *group: ClassicMember) -> None:
-    """Unrecorded: a Stable classic group of these members with the shares by name."""
+    """Create a Stable classic group of these members with the assignments by name, unrecorded."""
     for size in range(1, len(group) + 1):
         round_of(t, shares, *group[:size])
 
 
 def completing(t: Stage, *group: ClassicMember) -> None:
-    """Unrecorded: a classic group whose members have joined again and have not synced."""
+    """Create a classic group whose members have rejoined but not synced, unrecorded."""
     leader, *others = sorted(group, key=lambda member: not member.leads)
     joins = [leader.join()]
     if others:
@@ -267,7 +267,7 @@ def subscription(
     rack_id: str | None = None,
     user_data: bytes | None = None,
 ) -> bytes:
-    """ConsumerProtocolSubscription of a version."""
+    """Return a ConsumerProtocolSubscription of a version."""
     data = struct.pack(">hi", version, len(topics)) + b"".join(map(_string, topics))
     data += _bytes(user_data)
     if version >= 1:
@@ -280,12 +280,12 @@ def subscription(
 
 
 def assignment(share: Shares, version: int = 1, user_data: bytes | None = None) -> bytes:
-    """ConsumerProtocolAssignment of a version."""
+    """Return a ConsumerProtocolAssignment of a version."""
     return struct.pack(">h", version) + _partitions(share) + _bytes(user_data)
 
 
 def partitions(data: bytes) -> dict[str, list[int]]:
-    """The partitions of a ConsumerProtocolAssignment; nothing for no bytes."""
+    """Return the partitions of a ConsumerProtocolAssignment; none for no bytes."""
     if not data:
         return {}
     (count,), at = struct.unpack_from(">i", data, 2), 6

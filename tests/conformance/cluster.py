@@ -1,6 +1,6 @@
-"""Three brokers for scenarios in which something moves, ours or Kafka's.
+"""Three brokers, ours or Kafka's, for scenarios with moving leaders or coordinators.
 
-Broker 1 has the controller and is never stopped: scenarios look at everything from there.
+Broker 1 has the controller and is never stopped; scenarios describe everything through it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.conformance.recorded.suite import harness
 from tests.support import Broker, address_of
 
 PARTITIONS = 4
-"""Of `__transaction_state` and of `__consumer_offsets`."""
+"""Number of partitions of `__transaction_state` and of `__consumer_offsets`."""
 SETTINGS = {
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
@@ -23,37 +23,37 @@ SETTINGS = {
     "transaction.state.log.num.partitions": str(PARTITIONS),
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
-"""Profile C."""
+"""The settings of profile C."""
 
 _GROUP, _TRANSACTION = 0, 1
 _SECONDS = 30.0
 
 
 class Cluster(Protocol):
-    """What a scenario needs of a cluster. Each call returns when its effect is to be seen."""
+    """The operations of a cluster; each returns when its effect is visible."""
 
     @property
     def addresses(self) -> Mapping[int, tuple[str, int]]:
-        """Host and port of each broker, by its id."""
+        """Return host and port of each broker by id."""
 
     def move(self, topic: str, partition: int, node_id: int) -> None:
-        """Have a broker lead a partition."""
+        """Make a broker the leader of a partition."""
 
     def stop(self, node_id: int) -> None:
         """Stop a broker."""
 
     def start(self, node_id: int) -> None:
-        """Start it again."""
+        """Start a stopped broker."""
 
     def suspend(self, node_id: int) -> None:
-        """Let a broker not answer; it has to lead partitions of data only.
+        """Stop a broker from answering; it must only lead partitions of data.
 
-        What Kafka's nodes have for each other meanwhile waits. Were the broker stopped, Kafka would
-        take its partitions for deleted: no marker goes to a partition without a leader.
+        Requests between Kafka's nodes then wait. If the broker were stopped, Kafka would treat its
+        partitions as deleted: no marker goes to a partition without a leader.
         """
 
     def resume(self, node_id: int) -> None:
-        """Let it answer again."""
+        """Let a suspended broker answer again."""
 
 
 class OurCluster:
@@ -67,23 +67,23 @@ class OurCluster:
         }
 
     def move(self, topic: str, partition: int, node_id: int) -> None:
-        """As `Cluster.move`."""
+        """See `Cluster.move`."""
         self._ask(f"/partitions/{topic}/{partition}/move?to={node_id}")
 
     def stop(self, node_id: int) -> None:
-        """As `Cluster.stop`."""
+        """See `Cluster.stop`."""
         self._ask(f"/brokers/{node_id}/stop")
 
     def start(self, node_id: int) -> None:
-        """As `Cluster.start`."""
+        """See `Cluster.start`."""
         self._ask(f"/brokers/{node_id}/start")
 
     def suspend(self, node_id: int) -> None:
-        """As `Cluster.suspend`: all of ours are in one process, so one that is stopped."""
+        """See `Cluster.suspend`. Our brokers share a process, so the broker is stopped instead."""
         self.stop(node_id)
 
     def resume(self, node_id: int) -> None:
-        """As `Cluster.resume`."""
+        """See `Cluster.resume`."""
         self.start(node_id)
 
     def _ask(self, path: str) -> None:
@@ -92,13 +92,13 @@ class OurCluster:
 
 @contextmanager
 def our_cluster(directory: Path) -> Iterator[Cluster]:
-    """A process with three brokers of profile C."""
+    """Run a process with three brokers of profile C."""
     with Broker(SETTINGS, data_dir=directory, broker_count=3) as broker:
         yield OurCluster(broker)
 
 
 def environment_of(cluster: Cluster) -> Any:
-    """What the scenarios share, with both coordinator topics made and loaded."""
+    """Create and load both coordinator topics; return the state that the scenarios share."""
     host, port = cluster.addresses[1]
     environment = harness.Env(host, port)
     environment.cluster = cluster

@@ -1,9 +1,9 @@
-"""Members of consumer groups (KIP-848) in a scenario, and what can be seen of their group.
+"""Members of consumer groups (KIP-848) in scenarios, and descriptions of their groups.
 
-A member sends ConsumerGroupHeartbeat with the fields that the scenario chooses. Recorded answers
-are short: the name of an error, or [member epoch, assignment], with topics by name; an assignment
-that the answer leaves out is null. Members bring ids of their own (member-a for A), so that the
-order is known in which the `range` assignor serves them.
+A member sends ConsumerGroupHeartbeat with fields that the scenario chooses. Answers are recorded as
+the name of an error, or [member epoch, assignment] with topics by name; null is an assignment that
+the answer omits. Members choose their ids (member-a for A), so that their order for the `range`
+assignor is known.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _OTHER_ID = bytes([7]) * 16
 
 
 def error(code: int) -> str:
-    """Kafka's name of an error code."""
+    """Return Kafka's name of an error code."""
     return ErrorCode(code).name
 
 
 class ConsumerMember:
-    """One member with a connection of its own; epoch and partitions are those it was told last."""
+    """A member on a separate connection, with the last epoch and partitions that it got."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class ConsumerMember:
         adopt: bool = True,
         **fields: Any,
     ) -> Any:
-        """ConsumerGroupHeartbeat with id and epoch, and the fields that are given."""
+        """Send ConsumerGroupHeartbeat with the given fields, and record the answer."""
         used = self.version if version is None else version
         body = {
             "group_id": self.group,
@@ -104,41 +104,41 @@ class ConsumerMember:
         return answer
 
     def join(self, note: str = "joins", **fields: Any) -> Any:
-        """The first heartbeat: epoch 0 and everything that it has to say."""
+        """Send the first heartbeat: epoch 0 and all fields."""
         first = {**self.joining, "member_epoch": 0, "topic_partitions": []}
         return self.beat(note, **first | fields)
 
     def full(self, note: str = "says everything", **fields: Any) -> Any:
-        """A heartbeat with all fields, as a client sends it after an error."""
+        """Send a heartbeat with all fields, like a client after an error."""
         everything = {**self.joining, "topic_partitions": partitions_by_id(self.t, self.owned)}
         return self.beat(note, **everything | fields)
 
     def ack(self, note: str = "owns what it was told", **fields: Any) -> Any:
-        """A heartbeat that lists the partitions of the last assignment as owned."""
+        """Send a heartbeat that reports the last assignment as owned."""
         return self.beat(note, owned=self.owned, **fields)
 
     def own(self, owned: Owned, note: str = "", **fields: Any) -> Any:
-        """A heartbeat that lists these partitions as owned."""
+        """Send a heartbeat that reports these partitions as owned."""
         listed = {self.t.sub(topic): list(indexes) for topic, indexes in owned.items()}
         return self.beat(note or f"owns {listed}", owned=owned, **fields)
 
     def subscribe(self, *topics: str, note: str = "", **fields: Any) -> Any:
-        """A heartbeat with other topics."""
+        """Send a heartbeat with another subscription."""
         self.joining["subscribed_topic_names"] = list(topics)
         names = ", ".join(self.t.sub(one) for one in topics) or "nothing"
         label = note or f"subscribes to {names}"
         return self.beat(label, subscribed_topic_names=list(topics), **fields)
 
     def leave(self, note: str = "leaves", **fields: Any) -> Any:
-        """Leave for good: epoch -1."""
+        """Leave for good, with epoch -1."""
         return self.beat(note, **{"member_epoch": LEAVE, "adopt": False} | fields)
 
     def leave_for_a_while(self, note: str = "leaves for a while", **fields: Any) -> Any:
-        """Leave as a static member that comes back: epoch -2."""
+        """Leave temporarily as a static member, with epoch -2."""
         return self.beat(note, **{"member_epoch": LEAVE_FOR_A_WHILE, "adopt": False} | fields)
 
     def again(self, name: str, **options: Any) -> Self:
-        """The same static member after a restart: another id, nothing owned."""
+        """Return the restarted static member: it has another id and owns nothing."""
         same = {
             "instance_id": self.instance_id,
             "topics": self.joining["subscribed_topic_names"],
@@ -149,15 +149,15 @@ class ConsumerMember:
         return type(self)(self.t, name, **same | options)
 
     def joined(self, **fields: Any) -> Self:
-        """This member, after an unrecorded join and an acknowledgement."""
+        """Return this member after an unrecorded join and acknowledgement."""
         silently(self.t, self.join, **fields)
         silently(self.t, self.ack)
         return self
 
     def until(self, true: Callable[[], bool], seconds: float = 5.0, *others: Self) -> bool:
-        """Unrecorded acknowledgements, also of others, until something is true.
+        """Acknowledge, unrecorded and also for other members, until a condition holds.
 
-        It is recorded when that never comes.
+        A timeout is recorded.
         """
         end = time.monotonic() + seconds * harness.SCALE
         while not true():
@@ -170,7 +170,7 @@ class ConsumerMember:
         return True
 
     def until_fenced(self, seconds: float = 5.0, *, acks: bool = False) -> bool:
-        """Unrecorded heartbeats until one is refused."""
+        """Send heartbeats, unrecorded, until one is refused."""
         end = time.monotonic() + seconds * harness.SCALE
         while time.monotonic() < end:
             answer = silently(self.t, self.ack if acks else self.beat)
@@ -181,7 +181,7 @@ class ConsumerMember:
         return False
 
     def until_alone(self, *gone: Self, seconds: float = 5.0) -> None:
-        """Unrecorded heartbeats until the group shows none of the others."""
+        """Send heartbeats, unrecorded, until no other member is in the group."""
         end = time.monotonic() + seconds * harness.SCALE
         while {one.id for one in gone} & {one["member_id"] for one in described(self.t)["members"]}:
             if time.monotonic() > end:
@@ -190,11 +190,11 @@ class ConsumerMember:
             self.t.nap(0.05)
             silently(self.t, self.ack)
 
-    # ---- what it knows
+    # ---- state
 
     @property
     def count(self) -> int:
-        """How many partitions it has been told to own."""
+        """Return the number of assigned partitions."""
         return sum(len(indexes) for indexes in self.owned.values())
 
     def _meet(self, answer: dict[str, Any]) -> None:
@@ -213,7 +213,7 @@ class ConsumerMember:
 
 
 def members(t: Stage, names: str, *arguments: Any, **options: Any) -> list[ConsumerMember]:
-    """Several members that differ only in their names: members(t, "ABC")."""
+    """Return members that differ only in their names, such as members(t, "ABC")."""
     return [ConsumerMember(t, name, *arguments, **options) for name in names]
 
 
@@ -225,17 +225,17 @@ def statics(t: Stage, names: str, *arguments: Any, **options: Any) -> list[Consu
 
 
 def stable(t: Stage, *group: ConsumerMember) -> None:
-    """Unrecorded: these join, and the group comes to rest with all partitions given out."""
+    """Let the members join, unrecorded, until the group is stable and fully assigned."""
     for member in group:
         silently(t, member.join)
     settle(t, *group)
 
 
 def reach(t: Stage, state: str, a: ConsumerMember, b: ConsumerMember | None = None) -> None:
-    """Unrecorded: bring the group into a state; A is a member unless it is Empty.
+    """Bring the group into a state, unrecorded; A is a member unless the state is Empty.
 
-    Reconciling and Assigning take a second member, B: it has joined and A owes it partitions, or it
-    has left again and no target has been computed since.
+    Reconciling and Assigning need a second member, B: A must still revoke partitions for B, or B
+    has left again and no target assignment has been computed since.
     """
     silently(t, a.join)
     silently(t, a.ack)
@@ -255,7 +255,7 @@ def reach(t: Stage, state: str, a: ConsumerMember, b: ConsumerMember | None = No
 
 
 def settle(t: Stage, *group: ConsumerMember, seconds: float = 5.0) -> None:
-    """Unrecorded: all beat and acknowledge until they are at one epoch and nothing changes."""
+    """Let all members acknowledge, unrecorded, until epochs are equal and nothing changes."""
     end = time.monotonic() + seconds * harness.SCALE
     calm = 0
     while calm < 2:
@@ -271,7 +271,7 @@ def settle(t: Stage, *group: ConsumerMember, seconds: float = 5.0) -> None:
 
 
 def silently(t: Stage, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Do something unrecorded; unlike `setup` it does not wait afterwards."""
+    """Call a function unrecorded; unlike `setup` without a wait afterwards."""
     was, t.recording = t.recording, False
     try:
         return call(*arguments, **options)
@@ -280,14 +280,14 @@ def silently(t: Stage, call: Callable[..., Any], *arguments: Any, **options: Any
 
 
 def shown(t: Stage, answer: dict[str, Any]) -> Any:
-    """An answer to a heartbeat as it is recorded."""
+    """Return a heartbeat's answer in the recorded form."""
     if answer["error_code"]:
         return error(answer["error_code"])
     return [answer["member_epoch"], shown_assignment(t, answer["assignment"])]
 
 
 def shown_assignment(t: Stage, assignment: dict[str, Any] | None) -> dict[str, list[int]] | None:
-    """An assignment as it is recorded: partitions by topic."""
+    """Return an assignment in the recorded form: partitions by topic."""
     if assignment is None:
         return None
     topics = _by_topic(t, assignment["topic_partitions"])
@@ -295,7 +295,7 @@ def shown_assignment(t: Stage, assignment: dict[str, Any] | None) -> dict[str, l
 
 
 def look(t: Stage, label: str = "group", group: str | None = None) -> Any:
-    """Record what ConsumerGroupDescribe shows in short: epochs of group and target, members."""
+    """Record epochs, target epochs and members from ConsumerGroupDescribe in short form."""
     seen = described(t, group)
     if seen["error_code"]:
         return t.rec(label, error(seen["error_code"]))
@@ -313,7 +313,7 @@ def look(t: Stage, label: str = "group", group: str | None = None) -> Any:
 
 
 def look_closely(t: Stage, label: str = "members", group: str | None = None) -> Any:
-    """Record what ConsumerGroupDescribe shows of the members: all but epochs and partitions."""
+    """Record the members from ConsumerGroupDescribe without epochs and partitions."""
     seen = described(t, group)
     fields = ("instance_id", "rack_id", "client_id", "subscribed_topic_regex", "member_type")
     found = {}
@@ -329,13 +329,13 @@ def look_closely(t: Stage, label: str = "members", group: str | None = None) -> 
 
 
 def described(t: Stage, group: str | None = None, version: int = 1) -> Any:
-    """ConsumerGroupDescribe of one group, unrecorded."""
+    """Return ConsumerGroupDescribe of one group, unrecorded."""
     asked = {"group_ids": [t.g if group is None else group]}
     return t.raw("ConsumerGroupDescribe", version, asked)["groups"][0]
 
 
 def listed(t: Stage, label: str = "listed", group: str | None = None) -> Any:
-    """Record what ListGroups shows of the group: [state, protocol type, type]; null if nothing."""
+    """Record [state, protocol type, type] of the group from ListGroups; null if it is missing."""
     wanted = t.g if group is None else group
     found = [one for one in t.raw("ListGroups", 5, {})["groups"] if one["group_id"] == wanted]
     fields = ("group_state", "protocol_type", "group_type")
@@ -343,7 +343,7 @@ def listed(t: Stage, label: str = "listed", group: str | None = None) -> Any:
 
 
 def balance(t: Stage, *group: ConsumerMember, label: str = "balance") -> None:
-    """Record how many partitions each has, whoever it is, and that none is given out twice."""
+    """Record the sorted partition counts of the members, and that no partition has two owners."""
     counts = sorted(member.count for member in group)
     every = [
         (topic, index)
@@ -355,7 +355,7 @@ def balance(t: Stage, *group: ConsumerMember, label: str = "balance") -> None:
 
 
 def wait_for_members(t: Stage, names: Collection[str], seconds: float = 6.0) -> None:
-    """Wait, unrecorded, until the group shows exactly these members."""
+    """Wait, unrecorded, until the group has exactly these members."""
     end = time.monotonic() + seconds * harness.SCALE
     while True:
         found = sorted(t.sub(one["member_id"], "member_id") for one in described(t)["members"])
@@ -368,7 +368,7 @@ def wait_for_members(t: Stage, names: Collection[str], seconds: float = 6.0) -> 
 
 
 def partitions_by_id(t: Stage, owned: Owned) -> list[dict[str, Any]]:
-    """Partitions as requests name them."""
+    """Return partitions as in requests."""
     return [
         {"topic_id": topic_id(t, name), "partitions": list(indexes)}
         for name, indexes in owned.items()
@@ -376,7 +376,7 @@ def partitions_by_id(t: Stage, owned: Owned) -> list[dict[str, Any]]:
 
 
 def topic_id(t: Stage, name: str) -> bytes:
-    """The id of a topic of the run or of the scenario; one that nobody has for other names."""
+    """Return the id of a topic of the run or scenario; an unused id for any other name."""
     return _ids(t).get(name, _OTHER_ID)
 
 

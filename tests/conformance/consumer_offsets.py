@@ -1,6 +1,6 @@
-"""Offsets of consumer groups in a scenario: commits and fetches of any version, in short.
+"""Offset commits and fetches of consumer groups in scenarios, in all versions.
 
-Recorded are errors and offsets by partition, whether a version names topics or gives their ids.
+Errors and offsets are recorded by partition, whether a version has topic names or ids.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def commit(
     instance_id: str | None = None,
     too_long: Collection[Offset] = (),
 ) -> Any:
-    """OffsetCommit, recorded: the error by partition; `too_long` are offsets with long metadata."""
+    """Send OffsetCommit and record the errors; offsets in `too_long` get too much metadata."""
     topics: dict[str, list[dict[str, Any]]] = {}
     for one in offsets or [(t.t3, 0, 1)]:
         topic, index, offset = one
@@ -57,7 +57,7 @@ def commit(
 def commit_of(
     t: Stage, member: ConsumerMember, label: str, *offsets: Offset, **changes: Any
 ) -> Any:
-    """OffsetCommit of a member with its epoch."""
+    """Send OffsetCommit of a member with its epoch."""
     identity: dict[str, Any] = {
         "member_id": member.id,
         "epoch": member.epoch,
@@ -76,9 +76,9 @@ def fetch(
     topics: Sequence[tuple[str, Sequence[int]]] | None = (),
     require_stable: bool = False,
 ) -> Any:
-    """OffsetFetch, recorded: the error of the group, and the offset or error by partition.
+    """Send OffsetFetch; record the group's error, and the offset or error of each partition.
 
-    Topics are <t3>-0 unless told; None asks for all.
+    The default is <t3>-0; `topics` None fetches all topics.
     """
     asked = [(t.t3, [0])] if topics == () else topics
     wanted = None

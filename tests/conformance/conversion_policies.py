@@ -1,6 +1,6 @@
-"""Scenarios that are asked under each `group.consumer.migration.policy` but the default.
+"""Scenarios for each `group.consumer.migration.policy` other than the default.
 
-The policy is a setting of the broker: each has a profile, and a module of scenarios with an area.
+The policy is a broker setting, so each policy has a profile and a module of scenarios.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.conformance.stage import Area, Stage
 
 
 def scenarios_of(name: str, profile: str) -> Area:
-    """An area with the scenarios of this module, played in the profile of one policy."""
+    """Return an area with the scenarios of this module in the profile of one policy."""
     area = Area(name, profile)
     area.each(state=["empty", "simple", "preparing", "completing", "stable"])(consumer_joins)
     area.each(state=["Empty", "Stable", "Reconciling"])(classic_joins)

@@ -1,7 +1,6 @@
-"""Dead letter queues of share groups (KIP-1191): topics for them, records to copy, what is in them.
+"""Dead letter queues of share groups (KIP-1191): their topics, records and contents.
 
-Records are built and read with the codec of `protocol`, which tests of its own hold against
-Kafka's.
+Records are built and read with the codec of `protocol`, which other tests compare with Kafka's.
 """
 
 from __future__ import annotations
@@ -69,10 +68,10 @@ def reader_of(
     partitions: int = 1,
     configs: Mapping[str, str] | None = None,
 ) -> tuple[Partition, ShareMember]:
-    """A partition with these batches, and a member of a group that has this queue."""
+    """Return a partition with these batches, and a member of a group with this queue."""
     topic = looks.topic(t, partitions)
     looks.configure(t, EARLIEST | {QUEUE: queue_topic} | dict(configs or {}))
-    t.nap(0.1)  # Kafka's parts hear of the configs one after the other
+    t.nap(0.1)  # Kafka's components learn of the configs one after the other
     (member,) = join(t, "A", topic)
     for records in batches:
         send(t, (topic, 0), records, compression)
@@ -80,7 +79,7 @@ def reader_of(
 
 
 def plain(count: int, size: int = 1) -> list[Given]:
-    """So many records with keys, and values of this size."""
+    """Return `count` records with keys and values of this size."""
     return [(b"k%d" % number, b"v" * size) for number in range(count)]
 
 
@@ -90,7 +89,7 @@ def send(
     records: Sequence[Given],
     compression: Compression = Compression.NONE,
 ) -> None:
-    """Append one batch, unrecorded. Its records have a header and a timestamp of their own."""
+    """Append one batch, unrecorded. Its records have a header and a fixed timestamp."""
     batch = build_batch(
         [
             Record(number, 1_700_000_000_000 + number, key, value, _SOURCE_HEADERS)
@@ -110,7 +109,7 @@ def send(
 
 
 def settled(t: Stage, *places: Partition) -> None:
-    """Wait, unrecorded, until nothing of these partitions is on its way to the queue."""
+    """Wait, unrecorded, until no record of these partitions is being copied to the queue."""
     for place in places:
         for _ in range(600):
             answer = looks.ask_state(t, "ReadShareGroupState", 0, place, {"leader_epoch": 0})
@@ -122,12 +121,12 @@ def settled(t: Stage, *places: Partition) -> None:
 
 
 def letters(t: Stage, topic: str, index: int = 0, label: str = "letters") -> None:
-    """Record what is in a partition of the queue, one line for each record."""
+    """Record the records in a partition of the queue, one line each."""
     t.rec(f"{label} {t.sub(topic)}-{index}", shown_letters(t, topic, index))
 
 
 def shown_letters(t: Stage, topic: str, index: int = 0) -> Any:
-    """What `letters` records: key, value and headers of each record, and what is odd of it."""
+    """Return the recorded form of a queue's records: key, value, headers and oddities."""
     answer = _fetched(t, topic, index)
     if answer["error_code"]:
         return error(answer["error_code"])
@@ -153,7 +152,7 @@ def shown_letters(t: Stage, topic: str, index: int = 0) -> Any:
 
 
 def topic_configs(t: Stage, topic: str, label: str = "configs of the queue") -> None:
-    """Record what a topic has of its own: partitions, and configs that are no defaults."""
+    """Record the partitions of a topic, and its configs that are not defaults."""
     asked = {"topics": [{"name": topic, "topic_id": bytes(16)}]}
     found = t.raw("Metadata", 12, asked)["topics"][0]
     if found["error_code"]:
@@ -168,7 +167,7 @@ def topic_configs(t: Stage, topic: str, label: str = "configs of the queue") -> 
 def stored_states(
     t: Stage, place: Partition, start: int, states: Sequence[tuple[int, int, int, int]]
 ) -> None:
-    """Write a state, unrecorded: first and last offset, delivery state and delivery count."""
+    """Write share-partition state, unrecorded: first offset, last offset, state, delivery count."""
     names = ("first_offset", "last_offset", "delivery_state", "delivery_count")
     body = {
         "state_epoch": 2,

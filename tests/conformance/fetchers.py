@@ -1,8 +1,8 @@
-"""Consumers that fetch in fetch sessions (KIP-227), by the name or by the id of a topic (KIP-516).
+"""Consumers with fetch sessions (KIP-227), by topic name or topic id (KIP-516).
 
-A `Fetcher` has a connection of its own and knows its fetch session. A recorded response has
-`came`, "waited" if the response took the longest wait of the request, and the partitions in the
-order of the response.
+A `Fetcher` has a separate connection and knows its fetch session. A recorded response has `came`,
+which is "waited" if the response took the request's maximum wait, and the partitions in the order
+of the response.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WAIT_MS = 600
 
 
 class Fetcher:
-    """One consumer; `version` is that of its requests."""
+    """A consumer; `version` is the version of its requests."""
 
     def __init__(self, t: Stage, version: int, name: str = "A") -> None:
         self.t = t
@@ -34,7 +34,7 @@ class Fetcher:
         self._connection = t.conn()
 
     def fetch(self, *partitions: Place, note: str = "", **options: Any) -> Any:
-        """Fetch in the session, recorded; see `fetching`."""
+        """Fetch in the session and record the response; see `fetching`."""
         return self.fetched(self.fetching(*partitions, note=note, **options))
 
     def fetching(
@@ -47,7 +47,7 @@ class Fetcher:
         wait_ms: int = _WAIT_MS,
         **changes: Any,
     ) -> Pending:
-        """Send a Fetch only; `fields` change its partitions. `fetched` awaits the response."""
+        """Send a Fetch without waiting; `fields` change its partitions. See `fetched`."""
         one = {"fetch_offset": offset, "partition_max_bytes": 1 << 20, **(fields or {})}
         body = {
             "max_wait_ms": int(wait_ms * harness.SCALE),
@@ -67,7 +67,7 @@ class Fetcher:
         return timed(self.t.send(self._connection, "Fetch", self.version, body, label))
 
     def fetched(self, pending: Pending) -> Any:
-        """Await and record the response to a Fetch."""
+        """Wait for the response to a Fetch and record it."""
         was, self.t.recording = self.t.recording, False
         try:
             self.t.got(pending)
@@ -82,7 +82,7 @@ class Fetcher:
         return answer
 
     def opened(self, *partitions: Place) -> Fetcher:
-        """This consumer with a session of these partitions, which it has fetched, unrecorded."""
+        """Return this consumer with a session of these partitions, after an unrecorded fetch."""
         was, self.t.recording = self.t.recording, False
         self.fetch(*partitions, wait_ms=0)
         self.t.recording = was

@@ -1,4 +1,4 @@
-"""Settings of one group in a scenario: IncrementalAlterConfigs and DescribeConfigs of GROUP."""
+"""Group configs in scenarios: IncrementalAlterConfigs and DescribeConfigs of GROUP."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def alter(
     validate_only: bool = False,
     version: int = 1,
 ) -> str:
-    """IncrementalAlterConfigs of (name, operation, value), recorded: the error."""
+    """Send IncrementalAlterConfigs of (name, operation, value) and record the error."""
     name = t.g if group is None else group
     configs = [
         {"name": key, "config_operation": operation, "value": value}
@@ -38,7 +38,7 @@ def alter(
 
 
 def use(t: Stage, group: str | None = None, **settings: str | int) -> None:
-    """Set settings of the group, unrecorded, and wait until they hold.
+    """Set group configs, unrecorded, and wait until they are in effect.
 
     Names are written with underscores: consumer_session_timeout_ms=1000.
     """
@@ -54,7 +54,7 @@ def use(t: Stage, group: str | None = None, **settings: str | int) -> None:
 
 
 def wait_until(t: Stage, wanted: dict[str, str], group: str | None = None) -> None:
-    """Wait, unrecorded, until DescribeConfigs shows these values, and a moment more.
+    """Wait, unrecorded, until DescribeConfigs shows these values, plus a moment.
 
     Kafka's coordinator learns of a change shortly after the broker that describes it.
     """
@@ -70,7 +70,7 @@ def wait_until(t: Stage, wanted: dict[str, str], group: str | None = None) -> No
 
 
 def described(t: Stage, group: str | None = None, **changes: Any) -> Any:
-    """The settings that DescribeConfigs shows of a group, unrecorded."""
+    """Return a group's configs from DescribeConfigs, unrecorded."""
     name = t.g if group is None else group
     resource = {"resource_type": GROUP, "resource_name": name, "configuration_keys": None}
     answer = t.raw("DescribeConfigs", 4, {"resources": [resource | changes]})
@@ -78,7 +78,7 @@ def described(t: Stage, group: str | None = None, **changes: Any) -> Any:
 
 
 def look(t: Stage, label: str, *keys: str, group: str | None = None, version: int = 4) -> Any:
-    """Record settings of a group: [value, source] by name, `consumer.*` unless keys are given."""
+    """Record a group's configs as [value, source] by name: `consumer.*` unless keys are given."""
     name = t.g if group is None else group
     wanted = list(keys) or None
     resource = {"resource_type": GROUP, "resource_name": name, "configuration_keys": wanted}

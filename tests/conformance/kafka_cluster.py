@@ -1,7 +1,7 @@
-"""Three nodes of Apache Kafka on this machine, to record scenarios in which something moves.
+"""Three nodes of Apache Kafka on this machine, to record scenarios with moving leaders.
 
-Node 1 is the controller too. A node is stopped with SIGKILL; the controller notices after its
-session.
+Node 1 is also the controller. A node is stopped with SIGKILL; the controller notices when the
+node's session ends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _KAFKA_SETTINGS = {
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
     "inter.broker.listener.name": "PLAINTEXT",
-    # Leaders move when a scenario says so.
+    # Leaders only move when a scenario moves them.
     "auto.leader.rebalance.enable": "false",
     "broker.session.timeout.ms": "20000",
     "broker.heartbeat.interval.ms": "500",
@@ -41,7 +41,7 @@ _SECONDS = 90.0
 
 
 class KafkaCluster:
-    """Three processes."""
+    """A cluster of three Kafka processes."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -50,7 +50,7 @@ class KafkaCluster:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def start_all(self) -> None:
-        """Format and start the nodes, and wait for them."""
+        """Format and start the nodes, and wait until they are up."""
         self._directory.mkdir(parents=True, exist_ok=True)
         for node in NODES:
             self._format(node)
@@ -58,10 +58,10 @@ class KafkaCluster:
         self._wait_until_whole()
 
     def move(self, topic: str, partition: int, node_id: int) -> None:
-        """Put the broker first of two replicas, and elect the preferred leader.
+        """Make the broker the first of two replicas, and elect the preferred leader.
 
-        Neither is node 2 unless that leads: what the others lead does not wait for it when it is
-        suspended.
+        Node 2 is no replica unless it becomes leader, so that other leaders do not wait for it
+        while it is suspended.
         """
         place = kafka.TopicPartition(topic, partition)
 
@@ -73,21 +73,21 @@ class KafkaCluster:
         wait_for(is_led, f"{node_id} leads {place}")
 
     def stop(self, node_id: int) -> None:
-        """SIGKILL, and wait until the controller has noticed."""
+        """Send SIGKILL, and wait until the controller has noticed."""
         self._kill(node_id)
         wait_for(lambda: node_id not in self._live(), f"{node_id} is fenced", _SECONDS, 0.1)
 
     def suspend(self, node_id: int) -> None:
-        """SIGSTOP. For less than a session, or its partitions lose their leader."""
+        """Send SIGSTOP. After a whole session the node's partitions would lose their leader."""
         self._processes[node_id].send_signal(signal.SIGSTOP)
 
     def resume(self, node_id: int) -> None:
-        """SIGCONT, and wait until it is as before."""
+        """Send SIGCONT, and wait until the cluster is as before."""
         self._processes[node_id].send_signal(signal.SIGCONT)
         self._wait_until_whole()
 
     def start(self, node_id: int) -> None:
-        """Start it, and wait until every partition has a leader and all its replicas again."""
+        """Start a node, and wait until every partition has a leader and all replicas in sync."""
         self._launch(node_id)
         self._wait_until_whole()
 
@@ -127,10 +127,10 @@ class KafkaCluster:
         return self._directory / f"node-{node}.properties"
 
     def _reassign(self, place: kafka.TopicPartition, replicas: list[int]) -> bool:
-        """Whether it could be done."""
+        """Return whether the reassignment succeeded."""
         host, port = self.addresses[1]
         admin: Any = kafka.KafkaAdminClient(bootstrap_servers=f"{host}:{port}")
-        # Any broker passes requests on to the controller, and this one always runs.
+        # Any broker forwards requests to the controller, and this one always runs.
         admin._controller_id = 1
         try:
             admin.alter_partition_reassignments({place: replicas})
@@ -143,7 +143,7 @@ class KafkaCluster:
         return True
 
     def _metadata(self) -> dict[str, Any]:
-        """What node 1 knows of the cluster; nothing while it does not answer."""
+        """Return node 1's metadata; empty while it does not answer."""
         stage = harness.T(harness.Env(*self.addresses[1]), "metadata")
         try:
             answer: dict[str, Any] = stage.quiet("Metadata", 12, {"topics": None})
@@ -175,7 +175,7 @@ class KafkaCluster:
 
 @contextmanager
 def kafka_cluster(directory: Path) -> Iterator[Cluster]:
-    """Three nodes of profile C."""
+    """Run three nodes of profile C."""
     cluster = KafkaCluster(directory)
     try:
         cluster.start_all()

@@ -1,4 +1,4 @@
-"""Reassignments and elections of leaders, with the error messages that Kafka answers."""
+"""Reassignments and leader elections in scenarios, with Kafka's error messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.conformance.recorded.suite import harness
 from tests.conformance.stage import Stage
 
 Targets = Mapping[int, Sequence[int] | None] | Sequence[tuple[int, Sequence[int] | None]]
-"""Replicas by partition; None cancels. A sequence may name a partition several times."""
+"""Replicas by partition; None cancels a reassignment. A sequence may repeat a partition."""
 
 PREFERRED, UNCLEAN = 0, 1
 _SECONDS = 20.0
@@ -19,7 +19,7 @@ _LED = ("leader_id", "leader_epoch", "replica_nodes")
 
 
 def alter(t: Stage, name: str, targets: Targets, note: str = "", **fields: Any) -> None:
-    """AlterPartitionReassignments of partitions of one topic, recorded."""
+    """Send AlterPartitionReassignments of one topic's partitions and record the answer."""
     pairs = targets.items() if isinstance(targets, Mapping) else targets
     partitions = [{"partition_index": one, "replicas": replicas} for one, replicas in pairs]
     alter_topics(t, [{"name": name, "partitions": partitions}], note, **fields)
@@ -28,13 +28,13 @@ def alter(t: Stage, name: str, targets: Targets, note: str = "", **fields: Any) 
 def alter_topics(
     t: Stage, topics: list[dict[str, Any]], note: str = "", version: int = 1, **fields: Any
 ) -> None:
-    """AlterPartitionReassignments, recorded."""
+    """Send AlterPartitionReassignments and record the answer."""
     body = {"topics": topics, "timeout_ms": 9000, **fields}
     show(t, "AlterPartitionReassignments", version, body, note)
 
 
 def listed(t: Stage, topics: dict[str, Sequence[int]] | None, note: str = "") -> None:
-    """ListPartitionReassignments, recorded; only of this scenario's topics."""
+    """Record ListPartitionReassignments, only for this scenario's topics."""
     asked = None
     if topics is not None:
         asked = [{"name": name, "partition_indexes": list(one)} for name, one in topics.items()]
@@ -57,7 +57,7 @@ def elect(
     version: int = 2,
     **fields: Any,
 ) -> None:
-    """ElectLeaders, recorded; of all partitions only those of this scenario's topics."""
+    """Send ElectLeaders and record the answer, only for this scenario's topics."""
     asked = None
     if topics is not None:
         asked = [{"topic": name, "partitions": list(one)} for name, one in topics]
@@ -78,7 +78,7 @@ def elect(
 
 
 def placed(t: Stage, name: str, wanted: Mapping[int, Sequence[int]], note: str = "") -> None:
-    """Wait until partitions have these replicas and no reassignment; record where they are."""
+    """Wait until partitions have these replicas and no reassignment; record their placement."""
 
     def are_there() -> bool:
         answer = t.raw("ListPartitionReassignments", 0, {"topics": None})
@@ -95,7 +95,7 @@ def placed(t: Stage, name: str, wanted: Mapping[int, Sequence[int]], note: str =
 
 
 def led(t: Stage, name: str, leaders: Mapping[int, int], note: str = "") -> None:
-    """Wait until partitions have these leaders, -1 for none; record where they are."""
+    """Wait until partitions have these leaders (-1 for none); record their placement."""
     _wait(
         t,
         lambda: all(
@@ -106,7 +106,7 @@ def led(t: Stage, name: str, leaders: Mapping[int, int], note: str = "") -> None
 
 
 def described(t: Stage, name: str, note: str = "") -> None:
-    """Record leader, leader epoch, replicas and replicas in sync of each partition."""
+    """Record leader, leader epoch, replicas and in-sync replicas of each partition."""
     shown = {
         index: [*(one[field] for field in _LED), sorted(one["isr_nodes"])]
         for index, one in sorted(_partitions(t, name).items())
@@ -130,7 +130,7 @@ def _shown(t: Stage, value: Any) -> Any:
 
 
 def hide_names(t: Stage, text: str) -> str:
-    """Replace the names of the scenario's topics, which differ from run to run."""
+    """Replace the names of the scenario's topics, which differ between runs."""
     for name in t.own_topics:
         text = text.replace(name, t.sub(name))
     return text
@@ -149,7 +149,7 @@ def _partitions(t: Stage, name: str) -> dict[int, dict[str, Any]]:
 
 
 def _wait(t: Stage, is_so: Any) -> None:
-    """Wait a while; what is recorded next shows whether it was in vain."""
+    """Wait up to a limit; the next recorded step shows whether the condition holds."""
     for _ in range(int(_SECONDS * harness.SCALE / 0.05)):
         if is_so():
             return

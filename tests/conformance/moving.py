@@ -1,7 +1,6 @@
-"""Producers, topics and groups of scenarios in a cluster, and how their coordinators move.
+"""Producers, topics and groups in cluster scenarios, and moving their coordinators.
 
-Unless a scenario says otherwise, data and groups are at broker 1, and the transaction coordinator
-is at another one.
+By default data and groups are on broker 1, and the transaction coordinator is on another broker.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ NODES = (1, 2, 3)
 HOME = 1
 """The broker with data and groups."""
 ELSEWHERE = ("Produce", "TxnOffsetCommit")
-"""Requests of a producer that do not go to its coordinator."""
+"""Producer requests that do not go to the transaction coordinator."""
 
 _NOT_YET = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -33,21 +32,21 @@ _TRANSACTION = 1
 
 
 class MovingProducer(Producer):
-    """A producer that asks the broker in `coordinator`; data goes to the one in `leader`."""
+    """A producer that sends data to the broker `leader`, and other requests to `coordinator`."""
 
     coordinator = HOME
     leader = HOME
 
     def again(self, name: str) -> Self:
-        """Another instance of the same transactional id, which asks the same coordinator."""
+        """Return another instance of the transactional id with the same coordinator."""
         other = super().again(name)
         other.coordinator, other.leader = self.coordinator, self.leader
         return other
 
     def started(self) -> Self:
-        """This producer, after an unrecorded InitProducerId.
+        """Return this producer after an unrecorded InitProducerId.
 
-        Kafka's broker answers COORDINATOR_LOAD_IN_PROGRESS until it has producer ids to give.
+        Kafka's broker answers COORDINATOR_LOAD_IN_PROGRESS until it has a block of producer ids.
         """
         was, self.t.recording = self.t.recording, False
         while self.init()["error_code"]:
@@ -56,13 +55,13 @@ class MovingProducer(Producer):
         return self
 
     def move(self, node_id: int, *, stopped: int | None = None) -> None:
-        """Have a broker coordinate the transactional id, unrecorded, and ask it from now on."""
+        """Make a broker the coordinator, unrecorded, and send requests there from now on."""
         partition = partition_for(self.transactional_id, PARTITIONS)
         self.t.cluster.move("__transaction_state", partition, node_id)
         self.follow(node_id, stopped=stopped)
 
     def follow(self, node_id: int, *, stopped: int | None = None) -> None:
-        """Wait until a broker coordinates the id and the others know, and ask it from now on."""
+        """Wait until a broker is the coordinator and the others know, and send requests there."""
         end = time.monotonic() + 30
         for node in NODES:
             while node != stopped and not self._knows(node, node_id):
@@ -71,28 +70,28 @@ class MovingProducer(Producer):
         self.coordinator = node_id
 
     def find(self, *, stopped: int | None = None) -> None:
-        """Ask whichever broker coordinates the id, other than one that is stopped."""
+        """Find the coordinator, which must not be the stopped broker, and send requests there."""
         while (node := self.named_by(HOME)[1]) in (stopped, -1):
             self.t.nap(0.05)
         self.follow(node, stopped=stopped)
 
     def end_unanswered(self, *, committed: bool) -> None:
-        """Send EndTxn and wait for nothing.
+        """Send EndTxn without waiting.
 
-        Kafka answers before the markers are written, we do afterwards.
+        Kafka answers before the markers are written, our broker afterwards.
         """
         body = {"committed": committed, **self._identity({})}
         version = self.versions["EndTxn"]
         self.t.send(self.t.connect(self.coordinator), "EndTxn", version, body)
 
     def named_by(self, node: int) -> list[Any]:
-        """Error and node id of the coordinator that FindCoordinator answers, unrecorded."""
+        """Return error and node id of the coordinator from FindCoordinator, unrecorded."""
         body = {"key_type": _TRANSACTION, "coordinator_keys": [self.transactional_id]}
         answer = self.t.quiet("FindCoordinator", 4, body, self.t.connect(node))["coordinators"][0]
         return [ErrorCode(answer["error_code"]).name, answer["node_id"]]
 
     def describe(self) -> Any:
-        """DescribeTransactions of the transactional id at its coordinator, unrecorded."""
+        """Return DescribeTransactions of the id from its coordinator, unrecorded."""
         return self._described(self.coordinator)
 
     def _knows(self, node: int, coordinator: int) -> bool:
@@ -118,7 +117,7 @@ class MovingProducer(Producer):
 
 
 def topic(t: Stage, *replicas: tuple[int, ...], suffix: str = "own") -> str:
-    """A topic with these replicas of each partition, the leader first; its name, unrecorded."""
+    """Create a topic with these replicas, leader first, unrecorded; return its name."""
     name = f"{t.g}-{suffix}"
     t.name_it(name, f"<{suffix}>")
     assignments = [
@@ -140,7 +139,7 @@ def topic(t: Stage, *replicas: tuple[int, ...], suffix: str = "own") -> str:
 
 
 def lead(t: Stage, name: str, index: int, node_id: int) -> None:
-    """Wait until a broker answers as leader of a partition, and all know that it leads."""
+    """Wait until a broker answers as leader of a partition, and all brokers know."""
     asked = {"topics": [{"name": name, "topic_id": bytes(16)}]}
     for node in NODES:
         while True:
@@ -159,7 +158,7 @@ def lead(t: Stage, name: str, index: int, node_id: int) -> None:
 
 
 def move_group(t: Stage, node_id: int) -> None:
-    """Have a broker coordinate the scenario's group, unrecorded."""
+    """Make a broker the coordinator of the scenario's group, unrecorded."""
     index = partition_for(t.g, PARTITIONS)
     t.cluster.move("__consumer_offsets", index, node_id)
     body = {"groups": [t.g]}
@@ -174,7 +173,7 @@ def move_group(t: Stage, node_id: int) -> None:
 def offsets(
     t: Stage, topic_name: str, node_id: int, label: str = "", *, require_stable: bool = True
 ) -> None:
-    """Record OffsetFetch of the scenario's group for two partitions, as a broker answers it."""
+    """Record one broker's OffsetFetch of the scenario's group for two partitions."""
     topics = [{"name": topic_name, "partition_indexes": [0, 1]}]
     body = {"groups": [{"group_id": t.g, "topics": topics}], "require_stable": require_stable}
     answer = t.quiet("OffsetFetch", 8, body, t.connect(node_id))
@@ -192,7 +191,7 @@ def offsets(
 
 @contextmanager
 def suspended(t: Stage, node_id: int) -> Iterator[None]:
-    """While a broker does not answer."""
+    """Suspend a broker during the block."""
     t.cluster.suspend(node_id)
     try:
         yield
@@ -202,7 +201,7 @@ def suspended(t: Stage, node_id: int) -> Iterator[None]:
 
 @contextmanager
 def without(t: Stage, node_id: int) -> Iterator[None]:
-    """While a broker is stopped; that takes its time."""
+    """Stop a broker during the block, which takes some time."""
     t.deadline += 120 * harness.SCALE
     t.cluster.stop(node_id)
     try:

@@ -1,8 +1,8 @@
-"""Transactional producers of a scenario, and what can be seen of their transactions.
+"""Transactional producers in scenarios, and descriptions of their transactions.
 
-A producer speaks transactions v1 or v2 (KIP-890): `VERSIONS` has the versions of the requests that
-a client of either sends. Recorded answers are short: names of errors, symbols of producer ids
-(pid1 is the first one of the scenario), epochs.
+A producer uses transactions v1 or v2 (KIP-890): `VERSIONS` has the request versions of such
+clients. Answers are recorded in short form: names of errors, symbols of producer ids (pid1 is the
+first one of the scenario), epochs.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _TIMEOUT_MS = 60_000
 
 
 def error(code: int) -> str:
-    """Kafka's name of an error code."""
+    """Return Kafka's name of an error code."""
     return ErrorCode(code).name
 
 
 class Producer:
-    """One producer with a connection of its own; its id and epoch are those it was given last."""
+    """A producer on a separate connection, with the last id and epoch that it got."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Producer:
         self._connection = t.conn()
 
     def again(self, name: str) -> Self:
-        """Another instance of the same transactional id, that knows neither id nor epoch."""
+        """Return another instance of the same transactional id, without id and epoch."""
         protocol = 1 if self.versions is VERSIONS[1] else 2
         other = type(self)(
             self.t,
@@ -86,14 +86,14 @@ class Producer:
     # ---- several requests
 
     def begin(self, *partitions: Partition) -> None:
-        """A transaction of one record in each partition (<t3>-0), as its protocol begins one."""
+        """Begin a transaction with a record in each partition (<t3>-0), per its version."""
         where = partitions or ((self.t.t3, 0),)
         if self.versions is VERSIONS[1]:
             self.add(where)
         self.produce(where)
 
     def fence(self, name: str = "Q") -> Self:
-        """Another instance starts: it ends what is open, then it has the id to itself."""
+        """Start another instance, which ends the open transaction and takes over the id."""
         other = self.again(name)
         other.init()
         if other.epoch < 0:
@@ -102,14 +102,14 @@ class Producer:
         return other
 
     def started(self) -> Self:
-        """This producer, after an unrecorded InitProducerId."""
+        """Return this producer after an unrecorded InitProducerId."""
         was, self.t.recording = self.t.recording, False
         self.init()
         self.t.recording = was
         return self
 
     def raised(self, epoch: int) -> Self:
-        """This producer, after as many unrecorded InitProducerId as it takes to this epoch."""
+        """Return this producer after unrecorded InitProducerId requests up to this epoch."""
         self.t.deadline += 120 * harness.SCALE
         while self.epoch < epoch:
             before = self.epoch
@@ -118,7 +118,7 @@ class Producer:
         return self
 
     def begun(self, *partitions: Partition) -> Self:
-        """This producer in a transaction, unrecorded."""
+        """Return this producer in a transaction, unrecorded."""
         self.started()
         self.t.setup(self.begin, *partitions)
         return self
@@ -128,7 +128,7 @@ class Producer:
     def init(
         self, note: str = "", *, version: int | None = None, adopt: bool = True, **changes: Any
     ) -> Any:
-        """InitProducerId, by default of a producer that has just started: [error, id, epoch]."""
+        """Send InitProducerId, by default of a new producer; record [error, id, epoch]."""
         body = {
             "transactional_id": self.transactional_id,
             "transaction_timeout_ms": self.timeout_ms,
@@ -140,7 +140,7 @@ class Producer:
         return answer
 
     def init_again(self, note: str = "", **changes: Any) -> Any:
-        """InitProducerId that brings the producer's id and epoch (KIP-360)."""
+        """Send InitProducerId with the producer's id and epoch (KIP-360)."""
         identity = {"producer_id": self.producer_id, "producer_epoch": self.epoch}
         return self.init(note, **identity | changes)
 
@@ -153,7 +153,7 @@ class Producer:
         verify_only: bool = False,
         **changes: Any,
     ) -> Any:
-        """AddPartitionsToTxn: an error per partition; from version 4 on [error, those]."""
+        """Send AddPartitionsToTxn; record an error per partition, from v4 on [error, errors]."""
         version = self.versions["AddPartitionsToTxn"] if version is None else version
         topics = [{"name": name, "partitions": ps} for name, ps in by_topic(partitions)]
         fields = {**self._identity(changes), "topics": topics}
@@ -165,7 +165,7 @@ class Producer:
         return self._ask("AddPartitionsToTxn", version, body, note, self._of_partitions)
 
     def add_offsets(self, note: str = "", *, version: int | None = None, **changes: Any) -> Any:
-        """AddOffsetsToTxn of the scenario's group: the error."""
+        """Send AddOffsetsToTxn of the scenario's group; record the error."""
         body = {"group_id": self.t.g, **self._identity(changes)}
         return self._ask("AddOffsetsToTxn", version, body, note, _error_of)
 
@@ -181,10 +181,10 @@ class Producer:
         acks: int = -1,
         **changes: Any,
     ) -> Any:
-        """Produce a batch to each partition: [error, base offset] per partition.
+        """Produce a batch to each partition; record [error, base offset] per partition.
 
-        The offset is left out in the topics that scenarios share. `changes` apply to the request
-        and, in their place, to the batches.
+        Offsets in topics that scenarios share are left out. `changes` apply to the request and to
+        the fields of batches.
         """
         identity = self._identity(changes)
         transactional_id = identity.pop("transactional_id")
@@ -226,7 +226,7 @@ class Producer:
         version: int | None = None,
         **changes: Any,
     ) -> Any:
-        """TxnOffsetCommit of (topic, partition, offset[, metadata]) for the group: errors."""
+        """Send TxnOffsetCommit of (topic, partition, offset[, metadata]); record the errors."""
         topics = harness.commit_topics(offsets)
         body = {"group_id": self.t.g, "topics": topics, **self._identity(changes)}
         return self._ask("TxnOffsetCommit", version, body, note, self._of_offsets)
@@ -240,7 +240,7 @@ class Producer:
         adopt: bool = True,
         **changes: Any,
     ) -> Any:
-        """EndTxn: [error], from version 5 on [error, id, epoch] of the next transaction."""
+        """Send EndTxn; record [error], from version 5 on [error, next id, next epoch]."""
         body = {"committed": committed, **self._identity(changes)}
         word = "commit" if committed else "abort"
         note = f"{word} {note}".strip()
@@ -250,35 +250,35 @@ class Producer:
         return answer
 
     def commit(self, note: str = "", **options: Any) -> None:
-        """EndTxn that commits, recorded, and wait for the markers."""
+        """Commit with a recorded EndTxn, and wait for the markers."""
         self.end(True, note, **options)
         self.settle()
 
     def abort(self, note: str = "", **options: Any) -> None:
-        """EndTxn that aborts, recorded, and wait for the markers."""
+        """Abort with a recorded EndTxn, and wait for the markers."""
         self.end(False, note, **options)
         self.settle()
 
     def next_sequence(
         self, topic: str, index: int, producer_id: int | None = None, epoch: int | None = None
     ) -> int:
-        """The sequence after what was produced with this id and epoch, by default its own."""
+        """Return the next sequence of this id and epoch, by default the producer's own."""
         identity = (
             self.producer_id if producer_id is None else producer_id,
             self.epoch if epoch is None else epoch,
         )
         return self._sequences.get((*identity, topic, index), 0)
 
-    # ---- what is to be seen
+    # ---- state
 
     def describe(self) -> Any:
-        """DescribeTransactions of the transactional id, unrecorded."""
+        """Return DescribeTransactions of the transactional id, unrecorded."""
         asked = {"transactional_ids": [self.transactional_id]}
         answer = self.t.raw("DescribeTransactions", 0, asked)
         return answer["transaction_states"][0]
 
     def look(self, label: str = "") -> None:
-        """Record what DescribeTransactions shows."""
+        """Record DescribeTransactions."""
         self.t.rec(f"{self.name} state {label}".strip(), shown_state(self.t, self))
 
     def settle(self, *states: str, seconds: float = 6.0) -> None:
@@ -372,7 +372,7 @@ class Producer:
 
 
 def by_topic(partitions: Iterable[tuple[_Topic, int]]) -> list[tuple[_Topic, list[int]]]:
-    """The partitions of each topic, in the order in which the topics come first."""
+    """Return the partitions by topic, in the order of each topic's first occurrence."""
     topics: dict[_Topic, list[int]] = {}
     for name, index in partitions:
         topics.setdefault(name, []).append(index)
@@ -380,7 +380,7 @@ def by_topic(partitions: Iterable[tuple[_Topic, int]]) -> list[tuple[_Topic, lis
 
 
 def shown_state(t: Stage, producer: Producer) -> Any:
-    """[state, timeout, whether it has a start time, id, epoch, partitions], or the error."""
+    """Return [state, timeout, has a start time, id, epoch, partitions], or the error."""
     one = producer.describe()
     if one["error_code"]:
         return error(one["error_code"])
@@ -405,7 +405,7 @@ def _error_of(answer: Any) -> str:
 
 
 def _results(t: Stage, answer: Any, topics: str, partitions: str) -> list[tuple[str, Any]]:
-    """Topic name and partition of an answer, whether it names topics or gives their ids."""
+    """Return topic and partition of each result, whether it has topic names or ids."""
     names = {topic_id: name for name, topic_id in t.own_topics.items()}
     return [
         (topic["name"] if "name" in topic else names[topic["topic_id"]], one)

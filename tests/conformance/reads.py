@@ -1,4 +1,4 @@
-"""What readers and administrators see of transactions: batches, offsets, open producers."""
+"""Transactions as seen by readers and administrators: batches, offsets, open producers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FAR_FUTURE_MS = 1 << 43
 def log(t: Stage, topic: str, index: int = 0, label: str = "", start: int = 0) -> None:
     """Record a Fetch of both isolation levels: offsets, batches and aborted transactions.
 
-    With `read_committed` only the number of batches is recorded, as they are the same ones.
+    With `read_committed` only the number of batches is recorded, because the batches are the same.
     """
     name = f"log {t.partition(topic, index)} {label}".strip()
     open_view = _fetch(t, topic, index, UNCOMMITTED, start)
@@ -40,20 +40,20 @@ def log(t: Stage, topic: str, index: int = 0, label: str = "", start: int = 0) -
 
 
 def marker_count(t: Stage, topic: str, index: int = 0) -> int:
-    """How many markers a partition has, unrecorded."""
+    """Return the number of markers in a partition, unrecorded."""
     records = _fetch(t, topic, index, UNCOMMITTED, 0)["records"] or b""
     return sum(1 for one in batches.read(records) if one.marker is not None)
 
 
 def ends(t: Stage, topic: str, index: int = 0, label: str = "") -> None:
-    """Record ListOffsets: latest, latest stable, earliest."""
+    """Record ListOffsets of latest, latest stable and earliest."""
     asked = ((_LATEST, UNCOMMITTED), (_LATEST, COMMITTED), (_EARLIEST, COMMITTED))
     shown = [_offset(t, topic, index, timestamp, isolation) for timestamp, isolation in asked]
     t.rec(f"ends {t.partition(topic, index)} {label}".strip(), shown)
 
 
 def by_time(t: Stage, topic: str, index: int, isolation: int, label: str) -> None:
-    """Record ListOffsets of time 0, of the greatest timestamp, of a time to come."""
+    """Record ListOffsets of time 0, of the largest timestamp, and of a future time."""
     shown = [
         _offset(t, topic, index, timestamp, isolation)
         for timestamp in (0, _MAX_TIMESTAMP, _FAR_FUTURE_MS)
@@ -93,7 +93,7 @@ def producers(t: Stage, topic: str, index: int = 0, label: str = "") -> None:
 
 
 def active_producers(t: Stage, topic: str, index: int = 0) -> int:
-    """How many producers DescribeProducers shows, unrecorded."""
+    """Return the number of producers in DescribeProducers, unrecorded."""
     return len(_described(t, topic, index)["active_producers"])
 
 
@@ -117,7 +117,7 @@ def _fetch(t: Stage, topic: str, index: int, isolation: int, start: int) -> Any:
 def limited(t: Stage, topic: str, note: str, limit: int, most: int) -> int:
     """Record a committed read of two partitions, the second up to `limit`, both up to `most`.
 
-    Return the size of the records of the first.
+    Return the size of the first partition's records.
     """
     asked = [
         {"partition": index, "fetch_offset": 0, "partition_max_bytes": size}

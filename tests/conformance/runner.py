@@ -1,4 +1,4 @@
-"""Plays scenarios against brokers, several at a time, and tells how the answers differ."""
+"""Play scenarios against brokers, several at a time, and report different answers."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _SECOND_CHANCES = 12
 _SLOW_AREAS = ("timers", "consumer_expiry", "consumer_regex", "consumer_timers")
 
 _TOPICS_SECONDS = 0.5
-"""Kafka's group coordinator learns of new topics later than Metadata and FindCoordinator tell."""
+"""Kafka's group coordinator learns of new topics later than Metadata and FindCoordinator show."""
 
 
 def all_scenarios() -> list[Scenario]:
-    """The scenarios of all areas, in the order of the modules."""
+    """Return the scenarios of all areas, in the order of the modules."""
     names = sorted(one.name for one in iter_modules(package.__path__))
     modules = [import_module(f"{package.__name__}.{name}") for name in names]
     found: list[Scenario] = [one for module in modules for one in module.AREA.scenarios]
@@ -37,7 +37,7 @@ def all_scenarios() -> list[Scenario]:
 
 
 def select(globs: Sequence[str] | None) -> list[Scenario]:
-    """Scenarios whose name matches one of the globs; all when there are none."""
+    """Return the scenarios whose name matches a glob; all scenarios without globs."""
     return [
         one
         for one in all_scenarios()
@@ -46,9 +46,9 @@ def select(globs: Sequence[str] | None) -> list[Scenario]:
 
 
 class Player:
-    """Brokers by profile, and how many scenarios are played at a time.
+    """The brokers by profile, and the number of scenarios played at a time.
 
-    `patience` stretches every wait and every short timeout, for a busy machine.
+    `patience` scales all waits and short timeouts, for a busy machine.
     """
 
     def __init__(
@@ -64,19 +64,19 @@ class Player:
 
     @classmethod
     def in_cluster(cls, cluster: Cluster, patience: float = 1.0) -> Self:
-        """A player of the scenarios of profile C: one at a time, as all brokers take part."""
+        """Return a player for profile C: one scenario at a time, because each uses all brokers."""
         player = cls({}, 1, patience)
         player._environments["c"] = partial(environment_of, cluster)
         return player
 
     def play(self, scenarios: Sequence[Scenario]) -> dict[str, Transcript]:
-        """Transcripts by name; scenarios of a profile without a broker are left out.
+        """Return transcripts by name; scenarios of a profile without a broker are left out.
 
-        Each time with new names of groups and topics.
+        Each run uses new names of groups and topics.
         """
         environments = {profile: make() for profile, make in self._environments.items()}
         playable = [one for one in scenarios if one.profile in environments]
-        # The slow ones first; the quick ones fill the gaps.
+        # Slow scenarios start first; quick ones fill the gaps.
         playable.sort(key=lambda one: (one.profile != "b", one.area not in _SLOW_AREAS))
 
         def run(scenario: Scenario) -> Transcript:
@@ -93,10 +93,10 @@ class Player:
         wanted: Mapping[str, Transcript],
         explained: Collection[str] = (),
     ) -> dict[str, Transcript]:
-        """Like `play`; a few that surprise are played once more, with less going on beside them.
+        """Like `play`, but repeat a few unexpected results with less load on the machine.
 
-        All are to be as `wanted`, those `explained` are to differ: on a machine that is too busy an
-        answer comes when the scenario already took it for none.
+        Expected are the `wanted` transcripts, and differences in scenarios of `explained`. On a
+        busy machine an answer may come after the scenario has recorded its absence.
         """
         played = self.play(scenarios)
         surprising = [
@@ -121,7 +121,7 @@ def _environment(address: str) -> Any:
 
 
 def areas(played: Collection[str], failed: Collection[str]) -> dict[str, tuple[int, int]]:
-    """(passed, played) per area."""
+    """Return (passed, played) by area."""
     counts: dict[str, tuple[int, int]] = {}
     for name in sorted(played):
         area = name.split(".")[0]
@@ -131,7 +131,7 @@ def areas(played: Collection[str], failed: Collection[str]) -> dict[str, tuple[i
 
 
 def differences(wanted: Transcript, got: Transcript) -> list[str]:
-    """The first steps that differ, and in them the parts that differ."""
+    """Describe the first differing steps, and the differing parts in them."""
     lines: list[str] = []
     for number in range(max(len(wanted), len(got))):
         label, result = wanted[number] if number < len(wanted) else ["<end>", None]

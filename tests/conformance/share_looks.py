@@ -1,4 +1,4 @@
-"""What is to be seen of share groups: descriptions, offsets, stored states, group configs."""
+"""Observable state of share groups: descriptions, offsets, stored states, group configs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STATES = {0: "available", 1: "acquired", 2: "acknowledged", 3: "archiving", 4: 
 
 
 def topic(t: Stage, partitions: int = 1, suffix: str = "own") -> str:
-    """`Stage.topic`, once the share coordinator knows of it too."""
+    """Create a topic with `Stage.topic`, and wait until the share coordinator knows it."""
     name = t.topic(partitions, suffix)
     wait_until_known(t, name, partitions)
     return name
@@ -26,8 +26,8 @@ def topic(t: Stage, partitions: int = 1, suffix: str = "own") -> str:
 def wait_until_known(t: Stage, name: str, partitions: int) -> None:
     """Wait, unrecorded, until the share coordinator knows that many partitions of a topic.
 
-    Brokers hear of a topic one part after the other, the share coordinator last. If it is asked to
-    initialize what it does not know yet, the group tries again after 30 seconds only.
+    The share coordinator is the last part of a broker to learn of a topic. If it is asked to
+    initialize an unknown topic, the group retries only after 30 seconds.
     """
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     for index in range(partitions):
@@ -41,7 +41,7 @@ def wait_until_known(t: Stage, name: str, partitions: int) -> None:
 
 
 def configure(t: Stage, configs: Mapping[str, str], group: str | None = None) -> None:
-    """Set configs of a group, unrecorded, and wait until the broker shows them."""
+    """Set group configs, unrecorded, and wait until the broker shows them."""
     name = t.g if group is None else group
     answer = alter_configs(t, configs, group=name)
     assert answer == ["NONE"], answer
@@ -61,9 +61,9 @@ def alter_configs(
     operation: int = SET,
     validate_only: bool = False,
 ) -> list[str]:
-    """IncrementalAlterConfigs of a group, unrecorded: the error, and the message if there is one.
+    """Send IncrementalAlterConfigs of a group, unrecorded; return error and message, if any.
 
-    Kafka's answer comes from the controller; the broker may know of it some moments later.
+    Kafka answers from the controller; the broker may know of the change a moment later.
     """
     wanted = [
         {"name": key, "value": value, "config_operation": operation}
@@ -83,7 +83,7 @@ def alter_configs(
 def described_configs(
     t: Stage, names: Sequence[str] | None, group: str | None = None
 ) -> dict[str, tuple[str, int]]:
-    """DescribeConfigs of a group, unrecorded: value and source by name."""
+    """Return value and source by name from DescribeConfigs of a group, unrecorded."""
     resource = {
         "resource_type": GROUP_RESOURCE,
         "resource_name": t.g if group is None else group,
@@ -101,16 +101,16 @@ def described(t: Stage, label: str = "described", group: str | None = None) -> A
 
 
 def initialized(t: Stage) -> bool:
-    """Whether the group has an initialized partition, unrecorded."""
+    """Return whether the group has an initialized partition, unrecorded."""
     wanted = [{"group_id": t.g, "topics": None}]
     answer = t.raw("DescribeShareGroupOffsets", 1, {"groups": wanted})["groups"][0]
     return bool(answer["topics"])
 
 
 def spread(t: Stage, label: str = "spread") -> None:
-    """Record how many partitions each member has, and how many members each partition.
+    """Record the partition counts of the members, and the member counts of the partitions.
 
-    Which member gets which partition depends on the hashes of random ids.
+    The assignment itself depends on the hashes of random ids.
     """
     answer = t.raw("ShareGroupDescribe", 1, {"group_ids": [t.g]})["groups"][0]
     assigned = [
@@ -127,7 +127,7 @@ def spread(t: Stage, label: str = "spread") -> None:
 
 
 def shown_group(t: Stage, answer: Any) -> Any:
-    """A described group as it is recorded."""
+    """Return a described group in the recorded form."""
     if answer["error_code"]:
         return error(answer["error_code"])
     members = {
@@ -148,7 +148,7 @@ def shown_group(t: Stage, answer: Any) -> Any:
 
 
 def listed(t: Stage, label: str = "listed", group: str | None = None) -> None:
-    """Record what ListGroups shows of a group: [state, protocol type, group type]."""
+    """Record [state, protocol type, group type] of a group from ListGroups."""
     name = t.g if group is None else group
     answer = t.raw("ListGroups", 5, {})
     fields = ("group_state", "protocol_type", "group_type")
@@ -176,7 +176,7 @@ def offsets(
 
 
 def shown_offsets(t: Stage, answer: Any) -> Any:
-    """Described offsets as they are recorded."""
+    """Return described offsets in the recorded form."""
     if answer["error_code"]:
         return error(answer["error_code"])
     shown = {}
@@ -189,12 +189,12 @@ def shown_offsets(t: Stage, answer: Any) -> Any:
 
 
 def filter_none(value: Any) -> list[Any]:
-    """The value in a list, or an empty list."""
+    """Return a list with the value, or an empty list for None."""
     return [] if value is None else [value]
 
 
 def alter_offsets(t: Stage, wanted: Mapping[Partition, int], label: str = "") -> Any:
-    """AlterShareGroupOffsets, recorded: an error per partition."""
+    """Send AlterShareGroupOffsets; record an error per partition."""
     topics = [
         {
             "topic_name": name,
@@ -216,7 +216,7 @@ def alter_offsets(t: Stage, wanted: Mapping[Partition, int], label: str = "") ->
 
 
 def delete_offsets(t: Stage, *topics: str, label: str = "") -> Any:
-    """DeleteShareGroupOffsets, recorded: an error per topic."""
+    """Send DeleteShareGroupOffsets; record an error per topic."""
     body = {"group_id": t.g, "topics": [{"topic_name": one} for one in topics]}
     answer = t.raw("DeleteShareGroupOffsets", 0, body)
     shown: Any = error(answer["error_code"])
@@ -226,12 +226,12 @@ def delete_offsets(t: Stage, *topics: str, label: str = "") -> Any:
 
 
 def stored(t: Stage, place: Partition, label: str = "stored", leader_epoch: int = 0) -> Any:
-    """Record what the share coordinator has: [state epoch, start, batches] of one partition."""
+    """Record one partition's state at the share coordinator: [state epoch, start, batches]."""
     return t.rec(label, stored_state(t, place, leader_epoch))
 
 
 def stored_state(t: Stage, place: Partition, leader_epoch: int = 0) -> Any:
-    """What `stored` records."""
+    """Return the state that `stored` records."""
     answer = ask_state(t, "ReadShareGroupState", 0, place, {"leader_epoch": leader_epoch})
     if answer["error_code"]:
         return error(answer["error_code"])
@@ -243,7 +243,7 @@ def stored_state(t: Stage, place: Partition, leader_epoch: int = 0) -> Any:
 
 
 def shown_batches(state_batches: Sequence[Any]) -> list[str]:
-    """State batches of the share coordinator as they are recorded."""
+    """Return state batches in the recorded form."""
     return [
         f"{one['first_offset']}-{one['last_offset']}"
         f" {_STATES.get(one['delivery_state'], one['delivery_state'])} x{one['delivery_count']}"
@@ -259,7 +259,7 @@ def ask_state(
     fields: Mapping[str, Any],
     group: str | None = None,
 ) -> Any:
-    """One of the APIs of the share coordinator for one partition, unrecorded: its result."""
+    """Send a share coordinator request for one partition, unrecorded; return its result."""
     partition = {"partition": place[1], **fields}
     body = {
         "group_id": t.g if group is None else group,

@@ -1,4 +1,4 @@
-"""What scenarios of share groups begin with: a topic with records, a group, members that are in."""
+"""Setups of share group scenarios: a topic with records, a group, and joined members."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def group(
     partitions: int = 1,
     configs: Mapping[str, str] | None = None,
 ) -> tuple[Partition, list[ShareMember]]:
-    """A topic with batches of these sizes in its first partition, and members that are assigned.
+    """Create a topic with batches of these sizes in partition 0, and members with assignments.
 
-    Nothing is recorded, and nothing fetched. The group reads from the earliest offset on.
+    Nothing is recorded or fetched. The group starts at the earliest offset.
     """
     topic = looks.topic(t, partitions)
     looks.configure(t, EARLIEST | dict(configs or {}))
@@ -33,12 +33,12 @@ def group(
 
 
 def join(t: Stage, names: str, topic: str) -> list[ShareMember]:
-    """Members of these names (one letter each), unrecorded, once each is assigned something."""
+    """Return members with these one-letter names, unrecorded, once each has an assignment."""
     return [ShareMember(t, name, (topic, 0)).joined(topic) for name in names]
 
 
 def reader(t: Stage, sizes: Sequence[int] = (5,), **configs: str) -> tuple[Partition, ShareMember]:
-    """One partition with records, and one member; `configs` have _ in place of dots."""
+    """Return a partition with records and one member; `configs` are given with _ for dots."""
     named = {key.replace("_", "."): value for key, value in configs.items()}
     place, (member,) = group(t, "A", sizes, configs=named)
     return place, member
@@ -47,7 +47,7 @@ def reader(t: Stage, sizes: Sequence[int] = (5,), **configs: str) -> tuple[Parti
 def readers(
     t: Stage, sizes: Sequence[int] = (5,), **configs: str
 ) -> tuple[Partition, ShareMember, ShareMember]:
-    """One partition with records, and two members A and B that are both assigned it."""
+    """Return a partition with records and two members, A and B, both assigned to it."""
     named = {key.replace("_", "."): value for key, value in configs.items()}
     place, (first, second) = group(t, "AB", sizes, configs=named)
     return place, first, second

@@ -1,8 +1,8 @@
 """Members of share groups (KIP-932), and records for them.
 
-A `ShareMember` has a connection of its own and knows its member epoch and the epoch of its share
-session. Recorded answers are short: names of errors, `first-last xN` for a batch that was acquired
-for the N-th time.
+A `ShareMember` has a separate connection, and knows its member epoch and share session epoch.
+Answers are recorded in short form: names of errors, and `first-last xN` for a batch acquired for
+the N-th time.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ BATCH_OPTIMIZED, RECORD_LIMIT = range(2)
 LEAVE, OPEN, CLOSE = -1, 0, -1
 
 Place = tuple[str | bytes, int]
-"""A topic, by its name or by its id, and a partition."""
+"""A topic, by name or id, and a partition."""
 Range = tuple[int, int, int | Sequence[int]]
-"""First and last offset, and the type of the acknowledgement or one type per offset."""
+"""First offset, last offset, and the acknowledgement type, or one type per offset."""
 Acknowledgements = Sequence[Range] | Mapping[Place, Sequence[Range]]
 """Ranges of the member's first partition, or of each partition."""
 
-_NEARLY = 0.95  # of the longest wait, as two processes have two clocks
+_NEARLY = 0.95  # of the maximum wait, because two processes have two clocks
 _BUSY = (14, 15, 16)  # loading, not available, not the coordinator
 _WORDS = ("gap", "accept", "release", "reject", "renew")
 
 
 class ShareMember:
-    """One member of the scenario's group. `home` is the partition that it acknowledges in.
+    """A member of the scenario's group. `home` is the partition of its acknowledgements.
 
-    With `shows_waits` the response to a ShareFetch is recorded with whether it was waited for.
+    With `shows_waits` each recorded ShareFetch has whether its response waited.
     """
 
     shows_waits = False
@@ -56,17 +56,17 @@ class ShareMember:
         self._connection = t.conn()
 
     def twin(self, name: str) -> Self:
-        """The same member id and epochs on another connection."""
+        """Return a member with the same id and epochs on another connection."""
         other = type(self)(self.t, name, self.home, group=self.group)
         other.id, other.epoch, other.session = self.id, self.epoch, self.session
         return other
 
     def share_connection(self, other: ShareMember) -> None:
-        """Send the next requests over the connection of another member."""
+        """Send the next requests over another member's connection."""
         self._connection = other._connection
 
     def disconnect(self) -> None:
-        """Close the connection, and give the broker time; the next request goes over a new one."""
+        """Close the connection and wait a moment; the next request opens a new one."""
         self._connection.close()
         self._connection = self.t.conn()
         self.t.sleep(0.2)
@@ -74,7 +74,7 @@ class ShareMember:
     # ---- the group
 
     def heartbeat(self, note: str = "", *topics: str, version: int = 1, **changes: Any) -> Any:
-        """ShareGroupHeartbeat: [error, epoch, assignment]; topics only if some are named."""
+        """Send ShareGroupHeartbeat; record [error, epoch, assignment]. Topics are optional."""
         body = {
             "group_id": self.group,
             "member_id": self.id,
@@ -89,7 +89,7 @@ class ShareMember:
         return answer
 
     def joined(self, *topics: str, partitions: int | None = None) -> Self:
-        """This member, unrecorded, once it is assigned as many partitions, by default any."""
+        """Return this member, unrecorded, once it has as many partitions, by default any."""
         was, self.t.recording = self.t.recording, False
         answer = self.heartbeat("", *topics)
         for _ in range(200):
@@ -105,7 +105,7 @@ class ShareMember:
         return self
 
     def leave(self, note: str = "") -> Any:
-        """The heartbeat with epoch -1."""
+        """Send a heartbeat with epoch -1."""
         return self.heartbeat(f"leaves {note}".strip(), member_epoch=LEAVE)
 
     # ---- records
@@ -120,7 +120,7 @@ class ShareMember:
         wait_ms: int = 2000,
         **changes: Any,
     ) -> Any:
-        """ShareFetch in the session, recorded; partitions are added to it."""
+        """Send a ShareFetch in the session, add these partitions to it, and record the answer."""
         pending = self.fetching(
             *partitions,
             note=note,
@@ -142,7 +142,7 @@ class ShareMember:
         wait_ms: int = 2000,
         **changes: Any,
     ) -> Pending:
-        """Send a ShareFetch only. `fetched` awaits and records its answer."""
+        """Send a ShareFetch without waiting. See `fetched`."""
         acked = self._by_partition(acks)
         if self.home is None and partitions:
             self.home = partitions[0]
@@ -168,15 +168,15 @@ class ShareMember:
         return timed(self.t.send(self._connection, "ShareFetch", version, body, label))
 
     def fetched(self, pending: Pending) -> Any:
-        """Await and record the answer to a ShareFetch."""
+        """Wait for the answer to a ShareFetch and record it."""
         if not self.shows_waits:
             return self._finish(pending, self._of_fetch)
         return self._finish(pending, lambda answer: [waited(pending), self._of_fetch(answer)])
 
     def nothing(self, *partitions: Place, note: str = "", **options: Any) -> Any:
-        """A fetch that does not wait for long if there is nothing.
+        """Send a ShareFetch with a short wait that is expected to return nothing.
 
-        The first one of a session leaves Kafka the time to read the state of the partitions.
+        The first fetch of a session leaves Kafka the time to read the state of the partitions.
         """
         wait_ms = 250 if self.session == OPEN else 50
         return self.fetch(*partitions, note=note, wait_ms=wait_ms, **options)
@@ -190,7 +190,7 @@ class ShareMember:
         renew: bool = False,
         **changes: Any,
     ) -> Any:
-        """ShareAcknowledge: an error per partition."""
+        """Send ShareAcknowledge; record an error per partition."""
         return self.acknowledged(
             self.acknowledging(acks, note, version=version, renew=renew, **changes)
         )
@@ -204,7 +204,7 @@ class ShareMember:
         renew: bool = False,
         **changes: Any,
     ) -> Pending:
-        """Send a ShareAcknowledge only. `acknowledged` awaits and records its answer."""
+        """Send a ShareAcknowledge without waiting. See `acknowledged`."""
         acked = self._by_partition(acks)
         body = {
             "group_id": self.group,
@@ -219,16 +219,16 @@ class ShareMember:
         return self.t.send(self._connection, "ShareAcknowledge", version, body, label)
 
     def acknowledged(self, pending: Pending) -> Any:
-        """Await and record the answer to a ShareAcknowledge."""
+        """Wait for the answer to a ShareAcknowledge and record it."""
         return self._finish(pending, self._of_acknowledge)
 
     def close(self, acks: Acknowledgements = (), note: str = "") -> Any:
-        """ShareAcknowledge with epoch -1: the end of the session."""
+        """End the session with a ShareAcknowledge of epoch -1."""
         note = f"closes {note}".strip()
         return self.acknowledge(acks, note, share_session_epoch=CLOSE)
 
     def opened(self, *partitions: Place) -> Self:
-        """This member with a session of these partitions, unrecorded, that has fetched nothing."""
+        """Return this member with a session of these partitions, unrecorded, before any fetch."""
         was, self.t.recording = self.t.recording, False
         self.fetch(*partitions, wait_ms=0, max_records=0)
         self.t.recording = was
@@ -293,7 +293,7 @@ class ShareMember:
             sent = pending.body["share_session_epoch"]
             self.session = OPEN if sent == CLOSE else sent + 1
             if sent == CLOSE:
-                # Kafka answers before it has released what the session had acquired.
+                # Kafka answers before it has released the session's acquired records.
                 self.t.sleep(0.1)
         return answer
 
@@ -333,20 +333,20 @@ class ShareMember:
 
 
 def timed(pending: Pending) -> Pending:
-    """Note when a fetch was sent; `waited` needs it."""
+    """Record when a fetch was sent, for `waited`."""
     pending.sent_s = time.monotonic()
     return pending
 
 
 def waited(pending: Pending) -> str:
-    """Return "waited" if the response to a fetch took the longest wait of the request."""
+    """Return "waited" if the response to a fetch took the request's maximum wait."""
     longest_ms = pending.body["max_wait_ms"]
     elapsed_ms = (time.monotonic() - pending.sent_s) * 1000
     return "waited" if 0 < longest_ms * _NEARLY <= elapsed_ms else "at once"
 
 
 def produce(t: Stage, place: Place, *sizes: int) -> None:
-    """Append batches of so many records each, unrecorded."""
+    """Append batches with these numbers of records, unrecorded."""
     for records in sizes:
         batch = batches.build(-1, -1, -1, records, transactional=False)
         data = [{"index": place[1], "records": batch}]
@@ -363,8 +363,8 @@ def produce(t: Stage, place: Place, *sizes: int) -> None:
 def _prepare(t: Stage) -> None:
     """Wait, once per broker and unrecorded, until the share coordinator answers.
 
-    Kafka creates its topic on the first FindCoordinator. A group that is there before it
-    would try again to initialize its partitions after 30 seconds only.
+    Kafka creates its topic on the first FindCoordinator. A group that exists earlier would retry to
+    initialize its partitions only after 30 seconds.
     """
     if getattr(t.env, "shares_prepared", False):
         return
@@ -387,7 +387,7 @@ def _prepare(t: Stage) -> None:
 
 
 def topic_id(t: Stage, topic: str | bytes) -> bytes:
-    """The id of a topic of the scenario or of all scenarios; an id is given as it is."""
+    """Return the id of a topic of the scenario or of all scenarios; an id is returned unchanged."""
     if isinstance(topic, bytes):
         return topic
     if topic in t.own_topics:
@@ -398,7 +398,7 @@ def topic_id(t: Stage, topic: str | bytes) -> bytes:
 
 
 def shown_topic(t: Stage, one: bytes) -> str:
-    """The symbol of a topic that is given by its id."""
+    """Return the symbol of a topic, given its id."""
     if one in t.topic_symbols:
         return t.topic_symbols[one]
     if one in t.env.topic_ids:
@@ -407,12 +407,12 @@ def shown_topic(t: Stage, one: bytes) -> str:
 
 
 def shown_partition(t: Stage, place: Place) -> str:
-    """A partition with the symbol of its topic."""
+    """Return a partition with its topic's symbol."""
     return f"{shown_topic(t, topic_id(t, place[0]))}-{place[1]}"
 
 
 def partitions_of(t: Stage, topics: Iterable[Any]) -> list[tuple[str, Any]]:
-    """(symbol of a partition, what is said of it) of an answer that names topics by their ids."""
+    """Return (symbol of a partition, result) from an answer with topic ids."""
     return [
         (f"{shown_topic(t, topic['topic_id'])}-{one['partition_index']}", one)
         for topic in topics

@@ -1,8 +1,8 @@
-"""Where a scenario is played: the recorded suite's connections and members, and what we add.
+"""The environment of a scenario: connections and members of the recorded suite, with additions.
 
-The suite that Kafka's answers came with (`recorded/suite`) sends requests of any version with its
-own codec, decodes the answers strictly and writes a transcript in which member ids, group names and
-topics have symbolic names. It is used as it is, so that our scenarios are independent of our codec.
+The suite that came with Kafka's answers (`recorded/suite`) sends requests of any version with its
+own codec, decodes answers strictly, and writes a transcript with symbolic names for member ids,
+groups and topics. It is used unchanged, so that our scenarios do not depend on our codec.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from tests.conformance.recorded.suite import harness, wire
 
 Member = Any
-"""A `harness.Member`: acts as one consumer, on a connection for joining and one for the rest."""
+"""A `harness.Member`: one consumer, with a connection for joins and another for the rest."""
 Pending = Any
-"""A `harness.Pending`: a request that was sent, and its answer once it is there."""
+"""A `harness.Pending`: a sent request, and its answer once there is one."""
 Transcript = list[list[Any]]
 """[label, result] per step."""
 
@@ -31,22 +31,22 @@ wire.KEY.update({name: schema["key"] for name, schema in _ADMIN_SCHEMAS.items()}
 
 
 class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
-    """One scenario in the playing: a group of its own, members, and the transcript."""
+    """A running scenario: its group, members and transcript."""
 
     def __init__(self, environment: Any, name: str) -> None:
         super().__init__(environment, name)
-        self.own_topics: dict[str, bytes] = {}  # by name, with their ids
-        self.topic_symbols: dict[bytes, str] = {}  # by id, of deleted topics too
+        self.own_topics: dict[str, bytes] = {}  # ids by name
+        self.topic_symbols: dict[bytes, str] = {}  # by id, including deleted topics
         self._producers: dict[int, str] = {}
         self._coordinator_epochs: dict[int, str] = {}
 
     @property
     def cluster(self) -> Any:
-        """The `tests.conformance.cluster.Cluster` that it is played in."""
+        """Return the `tests.conformance.cluster.Cluster` of the scenario."""
         return self.env.cluster
 
     def connect(self, node_id: int) -> Any:
-        """A new connection to one broker of the cluster."""
+        """Open a connection to one broker of the cluster."""
         host, port = self.cluster.addresses[node_id]
         timeout_seconds = min(harness.ANSWER * harness.SCALE, self.left())
         try:
@@ -61,9 +61,9 @@ class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
     def reach(self, state: str, *members: Member | str) -> list[Member]:
         """Bring the group into `state` with these members, unrecorded; the first one leads.
 
-        "unknown": nobody knows the group, the members have ids that were never given.
-        "empty": they were in and have left. "preparing": they are known, and a newcomer N waits
-        (its parked JoinGroup is `self.waiting`). "completing", "stable": all are in.
+        "unknown": the group does not exist, the members have invented ids. "empty": the members
+        have left. "preparing": the members are known, and a newcomer N waits (its parked JoinGroup
+        is `self.waiting`). "completing", "stable": all have joined.
         """
         if state == "preparing":
             *known, self.newcomer, self.waiting = self.preparing(*members)
@@ -90,7 +90,7 @@ class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
         return [self.member(name, inst=f"i-{name}", **options) for name in names]
 
     def again(self, member: Member, name: str, **options: Any) -> Member:
-        """The same static member after a restart: it has lost its member id."""
+        """Return the restarted static member, which has lost its member id."""
         same = {
             "v": member.v,
             "inst": member.inst,
@@ -101,17 +101,17 @@ class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
         return self.member(name, **same | options)
 
     def rejoin(self, *members: Member) -> list[Pending]:
-        """Each sends a JoinGroup; nothing is awaited."""
+        """Let each member send a JoinGroup without waiting."""
         return [member.join() for member in members]
 
     def end_round(self, parked: Sequence[Pending], *members: Member) -> None:
-        """These join as well, and everybody who waits is answered; recorded in this order."""
+        """Let these members join as well, and record all answers in this order."""
         joins = self.rejoin(*members)
         self.got(*[one for one in parked if not one.reported], *joins)
         self.state()
 
     def end_round_of_any_leader(self, parked: Sequence[Pending], *members: Member) -> None:
-        """Like `end_round` after the leader has gone: Kafka picks the next one at random."""
+        """Like `end_round` after the leader has left: Kafka picks the next leader at random."""
         answers = [*parked, *self.rejoin(*members)]
         self.setup(self.got, *answers)
         self.rec("errors", [one.raw["error_code"] for one in answers])
@@ -120,13 +120,13 @@ class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
         self.rec("members seen", sorted(len(one.raw["members"]) for one in answers))
 
     def sync_all(self, *members: Member) -> None:
-        """Everybody syncs, the leader last; recorded."""
+        """Let all members sync, the leader last, and record the answers."""
         followers = [one for one in members if not one.leader]
         leaders = [one for one in members if one.leader]
         self.got(*[one.sync() for one in followers + leaders])
 
     def gone(self, count: int, seconds: float = 6.0) -> None:
-        """Wait, unrecorded, until the group shows `count` members."""
+        """Wait, unrecorded, until the group has `count` members."""
         for _ in range(int(seconds * harness.SCALE / 0.05)):
             if len(self.describe().get("members") or []) == count:
                 return
@@ -134,9 +134,9 @@ class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
         self.rec("wait", f"still not {count} members")
 
     def raw(self, api: str, version: int, body: dict[str, Any]) -> Any:
-        """The answer as it is, unrecorded, with the fields that a transcript leaves out.
+        """Return the raw answer, unrecorded, with the fields that a transcript omits.
 
-        A connection that is closed instead ends the scenario.
+        A closed connection ends the scenario.
         """
         answer = self.quiet(api, version, body)
         if not isinstance(answer, dict):
@@ -145,7 +145,7 @@ class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
         return answer
 
     def delete_offsets(self, *partitions: tuple[str, int], label: str | None = None) -> None:
-        """OffsetDelete, recorded."""
+        """Send OffsetDelete and record the answer."""
         topics: dict[str, list[dict[str, int]]] = {}
         for topic, partition in partitions:
             topics.setdefault(topic, []).append({"partition_index": partition})
@@ -153,7 +153,7 @@ class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
         self.ask("OffsetDelete", 0, {"group_id": self.g, "topics": wanted}, label)
 
     def topic(self, partitions: int = 1, suffix: str = "own", **configs: str) -> str:
-        """A topic of this scenario alone, unrecorded; returns its name once it has leaders."""
+        """Create a topic for this scenario, unrecorded, and return its name once it has leaders."""
         name = f"{self.g}-{suffix}".replace("/", "-")
         self.name_it(name, f"<{suffix}>")
         wanted = {
@@ -177,7 +177,7 @@ class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
             self.nap(0.02)
 
     def delete_topic(self, name: str) -> None:
-        """Delete it, unrecorded, and wait until the broker knows it no more."""
+        """Delete a topic, unrecorded, and wait until the broker no longer knows it."""
         body = {"topics": [{"name": name, "topic_id": bytes(16)}], "timeout_ms": 9000}
         self.raw("DeleteTopics", 6, body)
         asked = {"topics": [{"name": name, "topic_id": bytes(16)}]}
@@ -185,7 +185,7 @@ class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
             self.nap(0.02)
 
     def grow_topic(self, name: str, partitions: int) -> None:
-        """Give a topic more partitions, unrecorded, and wait until the coordinator knows."""
+        """Add partitions to a topic, unrecorded, and wait until the coordinator knows."""
         wanted = {"name": name, "count": partitions, "assignments": None}
         body = {"topics": [wanted], "timeout_ms": 9000, "validate_only": False}
         grown = self.raw("CreatePartitions", 3, body)
@@ -196,32 +196,32 @@ class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
         self.coordinator_learns()
 
     def coordinator_learns(self) -> None:
-        """Wait, unrecorded: Kafka's coordinator hears of topics later than Metadata tells them."""
+        """Wait, unrecorded: Kafka's coordinator learns of topics later than Metadata."""
         self.nap(_METADATA_SECONDS)
 
     def partition(self, topic: str, index: int) -> str:
-        """A partition as it is recorded; that of a group depends on the group's random name."""
+        """Return a partition as recorded; a group's partition depends on its random name."""
         return topic if topic == "__consumer_offsets" else f"{self.sub(topic)}-{index}"
 
     def producer(self, producer_id: int) -> int | str:
-        """A producer id as it is recorded: pid1 is the first one seen; -1 stays."""
+        """Return a producer id as recorded: pid1 for the first one; -1 is unchanged."""
         if producer_id < 0:
             return producer_id
         return self._producers.setdefault(producer_id, f"pid{len(self._producers) + 1}")
 
     def coordinator_epoch(self, epoch: int) -> int | str:
-        """A coordinator's epoch as it is recorded: in a cluster e1 is the first one seen."""
+        """Return a coordinator epoch as recorded: in a cluster e1 for the first one."""
         if epoch < 0 or not hasattr(self.env, "cluster"):
             return epoch
         return self._coordinator_epochs.setdefault(epoch, f"e{len(self._coordinator_epochs) + 1}")
 
     def delete_groups(self, *names: str, label: str | None = None) -> None:
-        """DeleteGroups, recorded; of the scenario's own group unless told otherwise."""
+        """Send DeleteGroups, by default of the scenario's group, and record the answer."""
         self.ask("DeleteGroups", 1, {"groups_names": list(names) or [self.g]}, label)
 
 
 class Scenario(NamedTuple):
-    """A question. `profile` is what answers it: "c" is a cluster, the others one broker each."""
+    """A question to brokers of a profile: "c" is a cluster, other profiles have one broker."""
 
     name: str
     area: str
@@ -231,7 +231,7 @@ class Scenario(NamedTuple):
 
 
 class Area:
-    """The scenarios of one module; a scenario is a function with a docstring that is a question."""
+    """The scenarios of one module; a scenario is a function whose docstring is its question."""
 
     def __init__(self, name: str, profile: str = "a") -> None:
         self.name = name
@@ -239,14 +239,15 @@ class Area:
         self.scenarios: list[Scenario] = []
 
     def scenario(self, function: Callable[[Stage], None]) -> Callable[[Stage], None]:
-        """Register one function as one scenario."""
+        """Register a function as a scenario."""
         self._add(function, function.__name__, {}, function)
         return function
 
     def each(self, **values: Sequence[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
         """Register a function once for every combination of the values.
 
-        They are its keyword arguments, show in the name, and may be named in the docstring.
+        The values become keyword arguments and part of the name, and the docstring may refer to
+        them.
         """
 
         def register(function: Callable[..., None]) -> Callable[..., None]:
@@ -282,21 +283,21 @@ def _bind(function: Callable[..., None], chosen: dict[str, Any]) -> Callable[[St
 
 
 def listed(members: Any) -> list[Member]:
-    """One member or several, as a list."""
+    """Return one or several members as a list."""
     return list(members) if isinstance(members, list | tuple) else [members]
 
 
 def play(environment: Any, scenario: Scenario) -> Transcript:
-    """Play one scenario; whatever happens becomes part of the transcript."""
+    """Play one scenario; every outcome becomes part of the transcript."""
     stage = Stage(environment, scenario.name)
     try:
         scenario.play(stage)
     except harness.Abort:
-        pass  # an answer that was due did not come: the transcript ends with it
+        pass  # an expected answer did not come, so the transcript ends here
     except harness.Setup as error:
         stage.steps.append(["SETUP", str(error)])
     except (AssertionError, LookupError, TypeError, ValueError) as error:
-        # an answer that the scenario stumbles over is a difference, it does not end the run
+        # An unexpected answer counts as a difference and does not end the run.
         stage.steps.append(["BROKE", f"{type(error).__name__}: {error}"])
     finally:
         stage.close()

@@ -1,4 +1,4 @@
-"""Members of streams groups (KIP-1071), their topologies, and what can be seen of the groups."""
+"""Members of streams groups (KIP-1071), their topologies, and descriptions of their groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.conformance.stage import Stage
 Tasks = Mapping[str, Sequence[int]]
 """Partitions by subtopology."""
 Topology = dict[str, Any]
-"""A topology as StreamsGroupHeartbeat has it."""
+"""A topology as in StreamsGroupHeartbeat."""
 
 LEAVE = -1
 KINDS = ("active", "standby", "warmup")
@@ -39,7 +39,7 @@ def subtopology(
     copartitions: Sequence[dict[str, Any]] = (),
     **changes: Any,
 ) -> dict[str, Any]:
-    """One subtopology; internal topics are names, or names with partitions and configs."""
+    """Return a subtopology; internal topics are names, or names with partitions and configs."""
     return {
         "subtopology_id": name,
         "source_topics": list(sources),
@@ -53,24 +53,24 @@ def subtopology(
 
 
 def topology(*subtopologies: dict[str, Any], epoch: int = 0) -> Topology:
-    """A topology of these parts."""
+    """Return a topology of these subtopologies."""
     return {"epoch": epoch, "subtopologies": list(subtopologies)}
 
 
 def simple(*sources: str, epoch: int = 0) -> Topology:
-    """One subtopology without a state."""
+    """Return a topology with one stateless subtopology."""
     return topology(subtopology("0", sources), epoch=epoch)
 
 
 def internal(t: Stage, name: str) -> str:
-    """The name of an internal topic of this scenario alone."""
+    """Return the name of an internal topic for this scenario alone."""
     real = f"{t.g}-{name}"
     t.name_it(real, f"<{name}>")
     return real
 
 
 class StreamsMember:
-    """One member of the scenario's group. It says that it owns what it was assigned last."""
+    """A member of the scenario's group that reports its last assignment as owned."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class StreamsMember:
         self._connection = t.conn()
 
     def join(self, note: str = "joins", **changes: Any) -> Any:
-        """The heartbeat with epoch 0, that brings the topology."""
+        """Send a heartbeat with epoch 0 and the topology."""
         self.owned = {kind: {} for kind in KINDS}
         body = {
             "member_epoch": 0,
@@ -108,9 +108,9 @@ class StreamsMember:
     def heartbeat(
         self, note: str = "", *, owns: Mapping[str, Tasks] | None = None, **more: Any
     ) -> Any:
-        """StreamsGroupHeartbeat: error, epoch, tasks if there are any, states of the group.
+        """Send StreamsGroupHeartbeat; record error, epoch, tasks if any, and group statuses.
 
-        `owns` are tasks that it says to have, by kind.
+        `owns` are the reported tasks by kind.
         """
         owned = {} if owns is None else _tasks({kind: owns.get(kind, {}) for kind in KINDS})
         body = {
@@ -135,15 +135,15 @@ class StreamsMember:
         return answer
 
     def owning(self, note: str = "", **more: Any) -> Any:
-        """A heartbeat that says to own what was assigned last."""
+        """Send a heartbeat that reports the last assignment as owned."""
         return self.heartbeat(note, owns=self.owned, **more)
 
     def leave(self, note: str = "") -> Any:
-        """The heartbeat with epoch -1."""
+        """Send a heartbeat with epoch -1."""
         return self.heartbeat(f"leaves {note}".strip(), member_epoch=LEAVE)
 
     def joined(self, *, active: int | None = None) -> Self:
-        """This member, unrecorded, once it has active tasks, or as many as that."""
+        """Return this member, unrecorded, once it has active tasks, or that many."""
         was, self.t.recording = self.t.recording, False
         self.join()
         for _ in range(200):
@@ -158,7 +158,7 @@ class StreamsMember:
         return self
 
     def settled(self, *others: StreamsMember, seconds: float = 6.0) -> None:
-        """Unrecorded heartbeats of all until the group is stable."""
+        """Send heartbeats of all members, unrecorded, until the group is stable."""
         for _ in range(int(seconds / 0.1)):
             for one in (self, *others):
                 self.t.setup(one.owning)
@@ -190,7 +190,7 @@ class StreamsMember:
 def members(
     t: Stage, names: str, wanted: Topology, *, processes: str | None = None
 ) -> list[StreamsMember]:
-    """Members that are in, unrecorded, once the group is stable."""
+    """Return joined members, unrecorded, once the group is stable."""
     joined = [
         StreamsMember(t, name, wanted, process=process)
         for name, process in zip(names, processes or names, strict=True)
@@ -203,7 +203,7 @@ def members(
 
 
 def topic(t: Stage, partitions: int = 1, suffix: str = "own") -> str:
-    """`Stage.topic`, once the group coordinator knows of it too: it hears of it a bit later."""
+    """Create a topic with `Stage.topic`, and wait until the group coordinator knows it."""
     name = t.topic(partitions, suffix)
     t.sleep(0.15)
     return name
@@ -230,7 +230,7 @@ def _prepare(t: Stage) -> None:
 
 
 def plain(t: Stage, text: str | None) -> str | None:
-    """A text with symbols in place of names, the longest first; names in a list are sorted."""
+    """Replace names in a text by symbols, longest first, and sort lists of names."""
     for name in sorted(t.subst, key=len, reverse=True):
         text = text and text.replace(name, t.subst[name])
     if text is None:
@@ -244,12 +244,12 @@ def _in_order(names: str) -> str:
 
 
 def described_group(t: Stage) -> Any:
-    """StreamsGroupDescribe of the scenario's group, unrecorded."""
+    """Return StreamsGroupDescribe of the scenario's group, unrecorded."""
     return t.raw("StreamsGroupDescribe", 0, {"group_ids": [t.g]})["groups"][0]
 
 
 def described(t: Stage, label: str = "described") -> Any:
-    """Record StreamsGroupDescribe: state, epochs, and of each member epoch and tasks."""
+    """Record StreamsGroupDescribe: state, epochs, and each member's epoch and tasks."""
     answer = described_group(t)
     if answer["error_code"]:
         return t.rec(label, error(answer["error_code"]))
@@ -266,7 +266,7 @@ def described(t: Stage, label: str = "described") -> Any:
 
 
 def described_topology(t: Stage, label: str = "topology") -> None:
-    """Record the topology that StreamsGroupDescribe shows."""
+    """Record the topology in StreamsGroupDescribe."""
     answer = described_group(t)
     one = answer["topology"]
     if one is None or one["subtopologies"] is None:
@@ -284,9 +284,9 @@ def described_topology(t: Stage, label: str = "topology") -> None:
 
 
 def spread(t: Stage, label: str = "spread") -> None:
-    """Record how many tasks of each kind members have, and how many members each task.
+    """Record the task counts of the members by kind, and the member counts of the tasks.
 
-    Which member gets which task depends on the hashes of random ids.
+    The assignment itself depends on the hashes of random ids.
     """
     answer = described_group(t)
     counts, tasks = [], []
@@ -303,7 +303,7 @@ def spread(t: Stage, label: str = "spread") -> None:
 
 
 def partitions(t: Stage, *topics: str, label: str = "partitions") -> None:
-    """Record how many partitions topics have; 0 of one that is not there."""
+    """Record the partition counts of topics; 0 for a missing one."""
     asked = [{"name": name, "topic_id": bytes(16)} for name in topics]
     answer = t.raw("Metadata", 12, {"topics": asked})
     counts = {t.sub(one["name"]): len(one["partitions"]) for one in answer["topics"]}
@@ -311,7 +311,7 @@ def partitions(t: Stage, *topics: str, label: str = "partitions") -> None:
 
 
 def until_there(t: Stage, *topics: str) -> None:
-    """Wait, unrecorded, until the topics are there."""
+    """Wait, unrecorded, until the topics exist."""
     asked = [{"name": name, "topic_id": bytes(16)} for name in topics]
     for _ in range(200):
         answer = t.raw("Metadata", 12, {"topics": asked})
@@ -345,7 +345,7 @@ def _kinds(assignment: Any) -> dict[str, Any]:
 
 
 def _shown_tasks(kinds: Mapping[str, Any]) -> dict[str, Any]:
-    """Active tasks always, the others if there are any."""
+    """Return active tasks, and other kinds of tasks if there are any."""
     return {
         kind: dict(sorted(_by_subtopology(tasks).items()))
         for kind, tasks in kinds.items()

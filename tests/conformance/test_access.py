@@ -1,4 +1,4 @@
-"""Who may do what: our broker answers the matrix of `tests/conformance/access` as Kafka did."""
+"""Our broker answers the matrix of `tests/conformance/access` like Kafka."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from tests.conformance.access.matrix import CASES, Key, cells_of, play
 from tests.conformance.access.record import differences, digest, read, recorded_digests
 
 WITHOUT_CELLS: dict[str, str] = {}
-"""APIs that the matrix does not ask, and why."""
+"""APIs outside of the matrix, with the reasons."""
 
 LEAST = 2_000
 
 
 def test_every_api_has_cells() -> None:
-    """An API that is served has a case in the matrix, or a reason why it has none."""
+    """Each supported API has a case in the matrix, or a reason for having none."""
     asked = {case.api for case in CASES}
     assert {spec.name for spec in SPECS} - asked == WITHOUT_CELLS.keys()
 
 
 def test_every_cell_is_recorded() -> None:
-    """There is an answer of Kafka's for each cell, with the ACLs that it has now."""
+    """Each cell has a recorded answer of Kafka for its current ACLs."""
     assert read().keys() == {cell.key for cell in cells_of(CASES)}
     assert recorded_digests() == {case.name: digest(case) for case in CASES}
     assert len(read()) > LEAST
@@ -37,25 +37,25 @@ def test_every_cell_is_recorded() -> None:
 
 @pytest.mark.real_time
 def test_the_answers_are_those_of_kafka(tmp_path: Path) -> None:
-    """Of the lowest and the highest version of each case, but for what is explained."""
+    """At the oldest and newest version of each case, only explained answers differ."""
     compare(tmp_path, [cell for cell in cells_of(CASES) if is_outer(cell)])
 
 
 @pytest.mark.nightly
 @pytest.mark.real_time
 def test_the_answers_at_all_versions_are_those_of_kafka(tmp_path: Path) -> None:
-    """Likewise, of every version."""
+    """At every version only explained answers differ from Kafka's."""
     compare(tmp_path, cells_of(CASES))
 
 
 def is_outer(cell: Cell) -> bool:
-    """Whether its version is the lowest or the highest of its case."""
+    """Return whether the cell's version is the lowest or highest of its case."""
     versions = cell.case.served_versions
     return cell.version in (versions[0], versions[-1])
 
 
 def compare(directory: Path, cells: Sequence[Cell]) -> None:
-    """Play cells; what differs from Kafka's answers are the explained ones, all of them."""
+    """Play cells, and check that exactly the explained ones differ from Kafka's answers."""
     with our_broker(directory) as address:
         answers = play(address, cells)
     differing = differences(read(), answers)
@@ -72,5 +72,5 @@ def compare(directory: Path, cells: Sequence[Cell]) -> None:
 
 
 def is_explained(key: Key) -> bool:
-    """Whether a cell may differ."""
+    """Return whether a cell may differ."""
     return any(fnmatch(" ".join(map(str, key)), pattern) for pattern in EXPLAINED)

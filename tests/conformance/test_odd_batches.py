@@ -1,4 +1,4 @@
-"""Damaged and odd record batches: our broker answers, and stores, what Kafka did."""
+"""Our broker answers and stores damaged and odd record batches like Kafka."""
 
 from __future__ import annotations
 
@@ -17,21 +17,24 @@ EXPLAINED = {
     "zstd: length too small": "ListOffsets finds the record; Kafka's reader stumbles over it.",
     "zstd: length too great": "Likewise.",
 }
-"""Cases that differ, and why."""
+"""Cases that differ, with the reasons."""
 
 LEAST = 400
 
 
 def test_every_case_is_recorded() -> None:
-    """There is an answer of Kafka's for each case, and no other."""
+    """The recorded answers and the cases belong to each other."""
     assert list(read()) == [case.name for case in CASES]
     assert len({case.topic for case in CASES}) == len(CASES) >= LEAST
 
 
 @pytest.mark.real_time
 def test_the_answers_are_those_of_kafka() -> None:
-    """Error, message, record errors, offsets and times of each Produce; batches that Fetch returns;
-    offsets that ListOffsets finds by time."""
+    """Produce, Fetch and ListOffsets answer like Kafka in every case.
+
+    Compared are error, message, record errors, offsets and times of each Produce, the batches that
+    Fetch returns, and the offsets that ListOffsets finds by time.
+    """
     with Broker() as broker:
         player = Player(address_of(broker.bootstrap_servers))
         answers = player.play(CASES)
@@ -44,7 +47,7 @@ def test_the_answers_are_those_of_kafka() -> None:
 
 
 def test_a_topic_that_cannot_be_created_is_an_answer() -> None:
-    """A release that does not know a topic config is recorded with that, the other cases follow."""
+    """If a release does not know a topic config, that is recorded, and the other cases follow."""
     known = CASES[0]
     unknown = known._replace(name="unknown", configs={"nonsense": "1"})
     with Broker() as broker:

@@ -1,4 +1,4 @@
-"""Our own scenarios, above all orders of events, are answered as Kafka answered them."""
+"""Our broker answers our own scenarios, most about the order of events, like Kafka."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ SLOW_AREAS = ("txn_exhaustion",)
 
 
 def test_every_scenario_has_an_answer() -> None:
-    """The recorded answers belong to the scenarios that there are, and none is missing."""
+    """Each scenario has a recorded answer, and each answer a scenario."""
     answered: set[str] = set()
     for path in (
         ANSWERS,
@@ -75,49 +75,49 @@ def test_every_scenario_has_an_answer() -> None:
 
 @pytest.mark.real_time
 def test_the_answers_are_those_of_kafka() -> None:
-    """All scenarios of classic groups, offsets and transactions pass but for those explained."""
+    """The classic group, offset and transaction scenarios pass, except for explained ones."""
     compare([one for one in all_scenarios() if one.area not in SLOW_AREAS], EXPLAINED, "ab")
 
 
 @pytest.mark.real_time
 def test_the_answers_to_consumer_groups_are_those_of_kafka() -> None:
-    """All scenarios of KIP-848 and of conversions pass but for those explained."""
+    """The KIP-848 and conversion scenarios pass, except for explained ones."""
     compare(all_scenarios(), EXPLAINED_OF_CONSUMERS, "defgh")
 
 
 @pytest.mark.real_time
 def test_the_answers_to_share_groups_are_those_of_kafka() -> None:
-    """All scenarios of KIP-932 and KIP-1191 pass but for those explained."""
+    """The KIP-932 and KIP-1191 scenarios pass, except for explained ones."""
     compare(all_scenarios(), EXPLAINED_OF_SHARES, "abi", SHARE_ANSWERS)
 
 
 @pytest.mark.real_time
 def test_the_answers_to_streams_groups_are_those_of_kafka() -> None:
-    """All scenarios of KIP-1071 pass."""
+    """The KIP-1071 scenarios pass."""
     compare(all_scenarios(), {}, "a", STREAMS_ANSWERS)
 
 
 @pytest.mark.real_time
 def test_the_answers_to_administrators_are_those_of_kafka() -> None:
-    """All scenarios of leaders, replicas, the quorum, features and client metrics pass."""
+    """The scenarios of leaders, replicas, the quorum, features and client metrics pass."""
     compare(all_scenarios(), {}, "a", ADMIN_ANSWERS)
 
 
 @pytest.mark.real_time
 def test_the_answers_to_client_telemetry_are_those_of_kafka() -> None:
-    """All scenarios of KIP-714 pass, one after the other: subscriptions are those of a broker."""
+    """The KIP-714 scenarios pass, one at a time because subscriptions apply to the whole broker."""
     compare(all_scenarios(), {}, "t", ADMIN_ANSWERS, jobs=1)
 
 
 @pytest.mark.real_time
 def test_the_answers_about_configs_of_brokers_are_those_of_kafka() -> None:
-    """All scenarios of dynamic configs pass; one at a time, as the broker is the same for all."""
+    """The dynamic config scenarios pass, one at a time because they share a broker."""
     compare(all_scenarios(), {}, "k", BROKER_CONFIG_ANSWERS, jobs=1)
 
 
 @pytest.mark.real_time
 def test_the_answers_of_a_cluster_are_those_of_kafka(tmp_path: Path) -> None:
-    """Three brokers of ours answer as three of Kafka's while coordinators and leaders move."""
+    """Three brokers of ours answer like Kafka's while coordinators and leaders move."""
     wanted = Answers.read(ANSWERS).kept | Answers.read(ADMIN_ANSWERS).kept
     scenarios = [one for one in all_scenarios() if one.profile == "c" and one.name in wanted]
     with our_cluster(tmp_path / "data") as cluster:
@@ -130,7 +130,7 @@ def test_the_answers_of_a_cluster_are_those_of_kafka(tmp_path: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.real_time
 def test_slow_answers_are_those_of_kafka() -> None:
-    """The scenarios that take minutes all pass."""
+    """The scenarios that take minutes pass."""
     compare([one for one in all_scenarios() if one.area in SLOW_AREAS], {}, "ab")
 
 
@@ -143,7 +143,7 @@ def compare(
 ) -> None:
     """Play the scenarios of `profiles`, a letter each, that have an answer in a file.
 
-    Those `explained` have to differ from Kafka's answers, no others.
+    Exactly the `explained` scenarios must differ from Kafka's answers.
     """
     wanted = Answers.read(answers).kept
     with ExitStack() as running:
@@ -164,7 +164,7 @@ def check(
     wanted: Mapping[str, Transcript],
     explained: Mapping[str, str],
 ) -> None:
-    """Compare transcripts with the answers of Kafka."""
+    """Compare transcripts with Kafka's answers."""
     differing = {name for name, steps in played.items() if steps != wanted[name]}
     unexplained = differing - explained.keys()
     report = [

@@ -1,4 +1,4 @@
-"""Every recorded scenario of what is served is answered as Kafka answered it."""
+"""Our broker answers every recorded scenario of its APIs like Kafka."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXPLAINED = {
     "join.same_protocol_named_twice": _UNANSWERED,
     "sync.parked_sync_of_a_leaving_member": _UNANSWERED,
 }
-"""The expected differences, and why."""
+"""The expected differences, with the reasons."""
 
 ALLOWS_ALL = {
     "authorizer.class.name": AUTHORIZER_CLASS,
@@ -33,14 +33,14 @@ ALLOWS_ALL = {
 
 
 def test_the_recorded_suite_is_of_the_reference_version() -> None:
-    """Answers and message definitions are those of the release that we follow."""
+    """Answers and message definitions are those of the reference version."""
     assert f"Apache Kafka {REFERENCE_VERSION} " in (RECORDED / "README.md").read_text()
     wire = (RECORDED / "suite" / "wire.py").read_text()
     assert f"Kafka {REFERENCE_VERSION}'s message definitions" in wire
 
 
 def test_answers_of_an_older_release_are_kept() -> None:
-    """Of Kafka 4.1: all answers of the recorded suite, and of our scenarios those that differ."""
+    """Kafka 4.1's answers to the recorded suite are kept, and the differing ones to ours."""
     golden, older = (
         json.loads((RECORDED / f"golden{name}.json").read_text()) for name in ("", "-4.1")
     )
@@ -63,7 +63,7 @@ def test_answers_of_an_older_release_are_kept() -> None:
     ],
 )
 def test_the_answers_are_those_of_kafka(settings: Mapping[str, str]) -> None:
-    """All recorded scenarios pass but for the ones explained here, which all still differ."""
+    """The recorded scenarios pass, except for the explained ones, which all still differ."""
     more = [part for pair in settings.items() for part in ("--set", "=".join(pair))]
     profiles = [("--config", str(HERE / f"profile-{name}.properties"), *more) for name in "ab"]
     with Serve("--ephemeral", *profiles[0]) as a, Serve("--ephemeral", *profiles[1]) as b:

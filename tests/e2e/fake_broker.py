@@ -1,4 +1,4 @@
-"""A broker that serves what a test wants: old versions, moved controllers, broken connections."""
+"""A broker with old API versions, moved controllers or broken connections, as a test needs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ Answer = Callable[[str, int, Any], Message | None]
 
 
 class FakeBroker:
-    """Answers by a function of API name, version and request; None closes the connection.
+    """A broker whose responses come from a function of API name, version and request.
 
-    `ranges` are the versions that it serves, by API key; ApiVersions itself among them.
+    If the function returns None, the connection is closed. `ranges` are the supported versions by
+    API key, including ApiVersions.
     """
 
     def __init__(self, ranges: dict[int, tuple[int, int]], answer: Answer) -> None:
@@ -37,7 +38,7 @@ class FakeBroker:
         self._threads[0].start()
 
     def stop(self) -> None:
-        """Take no more connections; the clients have closed theirs."""
+        """Stop accepting connections, and check that the clients have closed theirs."""
         self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
         for thread in self._threads:
@@ -90,7 +91,7 @@ class FakeBroker:
 
 @contextmanager
 def fake(ranges: dict[int, tuple[int, int]], answer: Answer) -> Iterator[FakeBroker]:
-    """A fake broker, stopped at the end."""
+    """Run a fake broker until the end of the block."""
     broker = FakeBroker(ranges, answer)
     try:
         yield broker
@@ -99,7 +100,7 @@ def fake(ranges: dict[int, tuple[int, int]], answer: Answer) -> Iterator[FakeBro
 
 
 def metadata(broker: FakeBroker) -> MetadataResponse:
-    """A cluster of this broker alone."""
+    """Return the metadata of a cluster with only this broker."""
     host, port = broker.address
     node = MetadataResponseBroker(node_id=5, host=host, port=port)
     return MetadataResponse(brokers=[node], controller_id=5)

@@ -1,9 +1,9 @@
-"""Random frames: well-formed requests with random values, damaged ones, and plain garbage.
+"""Random frames: well-formed requests with random values, damaged requests, and garbage.
 
-All of it follows from one seed. The client keeps many connections at a time, because a random
-request may be parked (a Fetch that waits, a JoinGroup): such a connection is given up after a
-while, like one that the broker closed. "A while" is counted from an answer on a connection of its
-own, so that a slow machine is not taken for a parked request.
+All frames follow from one seed. The client keeps many connections open, because a random request
+may wait at the broker (a Fetch, a JoinGroup). Such a connection is given up after a while, like a
+connection that the broker closed. The time starts at the response on another, new connection, so
+that a slow machine is not mistaken for a waiting request.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from protocol.schema import (
 from tests.support import API_VERSIONS_REQUEST, frame
 
 _INTEGERS = {INT8: 7, INT16: 15, UINT16: 15, INT32: 31, INT64: 63}
-# Few names, so that requests meet what others made, and state stays bounded.
+# With few names, requests refer to existing things, and the broker's state stays bounded.
 _NAMES = (
     "",
     "a",
@@ -45,7 +45,7 @@ _NAMES = (
     "x" * 300,
 )
 
-# UnregisterBroker stops the broker, as it should.
+# UnregisterBroker is left out because it stops the broker.
 HARMLESS = tuple(spec for spec in SPECS if spec.name != "UnregisterBroker")
 CONNECTIONS = 256
 FRAMES_PER_CONNECTION = 40
@@ -53,13 +53,13 @@ GIVE_UP_SECONDS = 0.3
 
 
 class Generator:
-    """Makes random request frames."""
+    """Generates random request frames."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
     def frames(self, count: int) -> list[bytes]:
-        """So many frames: most are well-formed, some damaged, a few garbage."""
+        """Return `count` frames: mostly well-formed, some damaged, a few garbage."""
         return [self._one() for _ in range(count)]
 
     def _one(self) -> bytes:
@@ -82,7 +82,7 @@ class Generator:
     def _body(self, spec: ApiSpec, version: int) -> bytes:
         message = self._message(spec.request_type, version)
         if getattr(message, "acks", None) == 0:
-            message.acks = 1  # an answer is what the client counts
+            message.acks = 1  # the client counts responses
         return encoder(spec.request_type, version)(message)
 
     def _damaged(self, payload: bytes) -> bytes:
@@ -132,10 +132,10 @@ class Generator:
 
 
 class Fuzzer:
-    """Sends random frames to a broker until enough of them were handled.
+    """Sends random frames to a broker until enough frames were handled.
 
-    `answered` and `closed` count frames that the broker answered, and those that it closed the
-    connection for; `given_up` counts connections whose answer did not come.
+    `answered` counts answered frames, `closed` counts frames for which the broker closed the
+    connection, and `given_up` counts connections without a response.
     """
 
     def __init__(self, address: tuple[str, int], seed: int) -> None:
@@ -148,15 +148,15 @@ class Fuzzer:
 
     @property
     def handled(self) -> int:
-        """Frames that the broker dealt with."""
+        """Return the number of frames that the broker answered or refused."""
         return self.answered + self.closed
 
     async def run(self, frames: int) -> None:
-        """Keep CONNECTIONS busy until so many frames were handled."""
+        """Keep CONNECTIONS busy until `frames` frames were handled."""
         await asyncio.gather(*(self._keep_busy(frames) for _ in range(CONNECTIONS)))
 
     async def _round_trip(self) -> None:
-        """Until the broker has answered a newcomer; by then it has read from everybody else."""
+        """Wait for a response on a new connection; all others have been read by then."""
         reader, writer = await asyncio.open_connection(*self._address)
         writer.write(API_VERSIONS_REQUEST)
         await reader.readexactly(4)
@@ -184,7 +184,7 @@ class Fuzzer:
 
 
 class _Connection(asyncio.Protocol):
-    """Counts answers; `done` when all are there or the broker closed the connection."""
+    """Counts responses; `done` is set once all have arrived or the broker closed the connection."""
 
     def __init__(self, expected: int) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -194,7 +194,7 @@ class _Connection(asyncio.Protocol):
         self._rest = b""
 
     def data_received(self, data: bytes) -> None:
-        """Count the whole frames in what came."""
+        """Count the complete frames received."""
         data = self._rest + data
         position = 0
         while len(data) - position >= 4:
@@ -208,7 +208,7 @@ class _Connection(asyncio.Protocol):
             self.done.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The broker closed the connection, unless all answers had come."""
+        """Record that the broker closed the connection before all responses had arrived."""
         if not self.done.done():
             self.was_closed = True
             self.done.set_result(None)

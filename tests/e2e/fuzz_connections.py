@@ -1,9 +1,9 @@
-"""Fuzzing of listeners with SASL and TLS: conversations of clients, damaged somewhere.
+"""Fuzzing of listeners with SASL and TLS by client conversations with damage.
 
-A conversation is a generator of frames that is sent the broker's answers, so that SCRAM can prove
-what it has to and damage comes late as well as early. TLS is spoken by OpenSSL in memory, and the
-records that it wants to send are damaged on their way. All follows from a seed but for keys and
-nonces.
+A SASL conversation is a generator of frames that receives the broker's responses, so that SCRAM can
+compute its proof, and damage can come late as well as early. TLS runs in memory with OpenSSL; its
+outgoing records are damaged before they are sent. Except for keys and nonces, everything follows
+from a seed.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from tests.support import frame
 
 CONNECTIONS = 96
 QUIET_SECONDS = 2.0
-"""How long a conversation waits for an answer that may not come: half a frame was sent."""
+"""How long a conversation waits for a response, which half a frame never gets."""
 
-_HEADER_BYTES = 6  # of an answer: correlation id and error
+_HEADER_BYTES = 6  # of a response: correlation id and error
 _WORDS = (b"\0", b"\1", b"\xff", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\0\0", b"\0\x11",
           b",", b"=", b"n,,", b"r=", b"p=", b"auth=Bearer ", b"\x80", b"a" * 300)  # fmt: skip
 
@@ -41,10 +41,10 @@ Script = Generator[bytes, bytes, None]
 
 
 class Counts:
-    """What became of the frames or records that were sent.
+    """Counts of the frames or TLS flights sent, and their outcomes.
 
-    `answered` and `closed` as of `fuzz.Fuzzer`: `closed` counts connections that the broker closed,
-    `given_up` those whose answer did not come. `sessions` had a good handshake or authentication.
+    `closed` counts connections that the broker closed, `given_up` connections without a response,
+    and `sessions` successful handshakes or authentications.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Counts:
 
 
 class SaslScripts:
-    """Makes the conversations of clients that authenticate, or try to."""
+    """Generates conversations of clients that authenticate, correctly or not."""
 
     def __init__(self, seed: int, password: str, counts: Counts) -> None:
         self._mutator = Mutator((seed, "sasl"))
@@ -62,13 +62,13 @@ class SaslScripts:
         self._others = fuzz.Generator(seed).frames(2000)
 
     def script(self) -> Script:
-        """One conversation."""
+        """Generate one conversation."""
         chance = self._random.random
         if chance() < 0.3:
             yield self._damaged(self._versions())
         if chance() < 0.03:
             yield self._random.choice(self._others)
-        for _ in range(self._random.choice((1, 1, 1, 2, 3))):  # authentications
+        for _ in range(self._random.choice((1, 1, 1, 2, 3))):  # number of authentications
             yield from self._authenticate()
             for _ in range(self._random.choice((0, 1, 1, 3))):
                 yield self._damaged(frame_of(MetadataRequest(topics=[]), 4))
@@ -130,7 +130,7 @@ class SaslScripts:
         return self._damaged(frame_of(SaslAuthenticateRequest(auth_bytes=token), api_version))
 
     def _damaged(self, whole: bytes) -> bytes:
-        """A frame, now and then damaged."""
+        """Return a frame, sometimes damaged."""
         chance = self._random.random()
         if chance > 0.15:
             return whole
@@ -148,7 +148,7 @@ class SaslScripts:
 
 
 class _Conversation(asyncio.Protocol):
-    """One connection; `done` when it is over."""
+    """One connection; `done` is set at its end."""
 
     def __init__(self, counts: Counts) -> None:
         loop = asyncio.get_running_loop()
@@ -156,14 +156,14 @@ class _Conversation(asyncio.Protocol):
         self._counts = counts
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Say the first."""
+        """Send the first frames."""
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(QUIET_SECONDS, self._give_up)
         self._transport = cast(asyncio.Transport, transport)
         self._begin()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The broker closed it, or we did."""
+        """Count the connection as closed, unless this client closed it."""
         self._counts.closed += not self.done.done()
         self._finish()
 
@@ -186,7 +186,7 @@ class _Conversation(asyncio.Protocol):
 
 
 class _Talk(_Conversation):
-    """The frames of a script."""
+    """Sends the frames of a script."""
 
     def __init__(self, script: Script, counts: Counts, *, has_tls: bool) -> None:
         super().__init__(counts)
@@ -198,7 +198,7 @@ class _Talk(_Conversation):
         self._say(None)
 
     def data_received(self, data: bytes) -> None:
-        """Take whole answers; to each something is said."""
+        """Pass each complete response to the script, and send the script's next frame."""
         self._rest += data
         while len(self._rest) >= 4 and not self.done.done():
             end = 4 + int(struct.unpack_from(">i", self._rest)[0])
@@ -219,22 +219,22 @@ class _Talk(_Conversation):
         self._transport.write(said)
         if not self._has_tls and 4 + int(struct.unpack_from(">i", said)[0]) > len(said):
             self._has_said_all = True
-            self._transport.write_eof()  # nothing would ever come
+            self._transport.write_eof()  # the rest of the half frame never comes
 
 
 class TlsDamage:
-    """Damages the records of a client, in one of its flights."""
+    """Damages the TLS records of one client flight."""
 
     def __init__(self, seed: int) -> None:
         self._mutator = Mutator((seed, "tls"))
         self._random = self._mutator.random
 
     def flight(self) -> int:
-        """Which flight is to be damaged; there may be none such."""
+        """Return the index of the flight to damage, which may not occur in the handshake."""
         return self._random.choice((0, 0, 0, 1, 1, 2, 3))
 
     def damage(self, flight: bytes) -> bytes:
-        """The records of a flight, others among them or some of them changed."""
+        """Return a flight with changed, added, repeated, split or truncated records."""
         records = list(_records(flight))
         position = self._random.randrange(len(records))
         records[position : position + 1] = self._changed(records[position])
@@ -269,7 +269,7 @@ class TlsDamage:
         return [record[:5] + self._mutator.bits(content)]
 
     def _stray(self) -> bytes:
-        """A record that does not belong there."""
+        """Return a record that does not belong into the flight."""
         pick = self._random
         kind = pick.choice((20, 21, 22, 23, 24, 0, 255))
         content = pick.choice(
@@ -291,7 +291,7 @@ def _records(flight: bytes) -> Generator[bytes, None, None]:
 
 
 class _TlsTalk(_Conversation):
-    """A handshake, and one request after it; one flight of the client's is damaged."""
+    """A TLS handshake and one request, with damage in one of the client's flights."""
 
     def __init__(self, context: ssl.SSLContext, damage: TlsDamage, counts: Counts) -> None:
         super().__init__(counts)
@@ -302,7 +302,7 @@ class _TlsTalk(_Conversation):
         self._is_established = False
 
     def data_received(self, data: bytes) -> None:
-        """Go on with what the broker says."""
+        """Continue with the bytes from the broker."""
         self._incoming.write(data)
         self._begin()
 
@@ -316,7 +316,7 @@ class _TlsTalk(_Conversation):
             is_over = bool(self._tls.read(65_536))
         except ssl.SSLWantReadError:
             is_over = False
-        except ssl.SSLError:  # an alert, or an answer to what is damaged
+        except ssl.SSLError:  # an alert, or a response to damaged records
             is_over = True
         self._flush()
         if is_over:
@@ -325,13 +325,13 @@ class _TlsTalk(_Conversation):
     def _flush(self) -> None:
         flight = self._outgoing.read()
         if not flight or self._left < 0:
-            return  # of what comes after the damage nothing is needed
+            return  # nothing after the damage is sent
         self._counts.sent += 1
         if not self._left:
             flight = self._damage.damage(flight)
         self._transport.write(flight)
         if not self._left:
-            self._transport.write_eof()  # the broker may wait for the rest of it
+            self._transport.write_eof()  # otherwise the broker may wait for the rest of a record
         self._left -= 1
 
 
@@ -361,7 +361,7 @@ async def fuzz_sasl(
     seed: int,
     context: ssl.SSLContext | None = None,
 ) -> Counts:
-    """Send so many frames in conversations with a listener, over TLS with a context."""
+    """Send `inputs` frames in SASL conversations; with `context` they go over TLS."""
     counts = Counts()
     scripts = SaslScripts(seed, password, counts)
 
@@ -375,7 +375,7 @@ async def fuzz_sasl(
 async def fuzz_tls(
     address: tuple[str, int], contexts: list[ssl.SSLContext], inputs: int, seed: int
 ) -> Counts:
-    """Send so many flights of records in handshakes with a listener."""
+    """Send `inputs` flights of TLS records in handshakes with a listener."""
     counts = Counts()
     damage = TlsDamage(seed)
     pick = random.Random(seed)

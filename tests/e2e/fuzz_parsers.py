@@ -1,7 +1,7 @@
-"""Fuzzing of what reads the texts and files of security, without a broker.
+"""Fuzzing of the parsers of security texts and files, without a broker.
 
-A `Surface` makes inputs from good ones (tests.e2e.mutations) and hands them to a parser, which may
-refuse them by the errors that it documents and by no other, within a time and a memory.
+A `Surface` derives inputs from valid ones (tests.e2e.mutations) and passes them to a parser. The
+parser may refuse an input only with its documented errors, within a limit of time and memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHOWN = 300
 
 
 class Slow(NamedTuple):
-    """The input that took longest, and how long in seconds of CPU."""
+    """The slowest input, and its CPU time in seconds."""
 
     seconds: float = 0.0
     shown: str = ""
@@ -33,10 +33,10 @@ class Slow(NamedTuple):
 
 @dataclass
 class Report:
-    """What came of a surface's inputs.
+    """The outcomes of a surface's inputs.
 
-    `problems` are the inputs that were too much for the parser; `grown_mb` is by how much the
-    largest memory of the process grew.
+    `problems` are inputs with an undocumented error or too high a cost; `grown_mb` is the growth of
+    the process's peak memory.
     """
 
     name: str
@@ -48,12 +48,12 @@ class Report:
 
     @property
     def inputs(self) -> int:
-        """How many there were."""
+        """Return the number of inputs."""
         return self.accepted + self.refused + len(self.problems)
 
 
 def fuzz(name: str, count: int, seed: int, slowness: float = 1.0) -> Report:
-    """Hand so many inputs to a surface; the time is that of a quiet machine times `slowness`."""
+    """Pass `count` inputs to a surface; the time limit is scaled by `slowness`."""
     surface = SURFACES[name]()
     mutator = Mutator((seed, name))
     report = Report(name)
@@ -63,14 +63,14 @@ def fuzz(name: str, count: int, seed: int, slowness: float = 1.0) -> Report:
         value = surface.make(mutator)
         seconds = _hand(surface, value, report)
         if seconds > report.slowest.seconds:
-            # What else the machine does, and a garbage collection, is not the input's.
+            # A single measurement may include other work of the machine, or a garbage collection.
             attempts = _ATTEMPTS if seconds > most_seconds / 2 else 1
             seconds = min([seconds, *(_timed(surface, value) for _ in range(attempts))])
             if seconds > report.slowest.seconds:
                 report.slowest = Slow(seconds, _show(value))
             if seconds > most_seconds:
                 report.problems.append(f"{seconds:.3f} s: {_show(value)}")
-        if seconds > _LOOKED_AT_SECONDS:  # much memory takes time, too
+        if seconds > _LOOKED_AT_SECONDS:  # an input that takes much memory takes time, too
             now_mb = _largest_mb()
             if now_mb - before_mb > MOST_GROWTH_MB:
                 report.problems.append(f"{now_mb - before_mb:.0f} MiB: {_show(value)}")
@@ -80,7 +80,7 @@ def fuzz(name: str, count: int, seed: int, slowness: float = 1.0) -> Report:
 
 
 def _hand(surface: Surface, value: Any, report: Report) -> float:
-    """How long an input takes; what it does is counted."""
+    """Return the CPU time of an input, and count its outcome in the report."""
     began = time.thread_time()
     try:
         surface.parse(value)
@@ -99,9 +99,9 @@ def _timed(surface: Surface, value: Any) -> float:
 
 
 def _largest_mb() -> float:
-    """The largest resident memory so far in MiB; 0 where the system does not tell.
+    """Return the peak resident memory in MiB, or 0 if the system does not report it.
 
-    Not that of getrusage, which begins with what the parent process had.
+    getrusage is no substitute, because its value starts with that of the parent process.
     """
     with suppress(OSError):
         for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
@@ -116,14 +116,14 @@ def _show(value: Any) -> str:
 
 
 def shares(total: int) -> list[tuple[str, int]]:
-    """How many of so many inputs each surface gets, those with the most work first."""
+    """Return how many of `total` inputs each surface gets, in proportion to its weight."""
     costs = {name: make().share for name, make in SURFACES.items()}
     whole = sum(costs.values())
     return [(name, ceil(total * share / whole)) for name, share in costs.items()]
 
 
 def table(reports: Sequence[Report]) -> str:
-    """The reports, one line each."""
+    """Return a text with one line per report."""
     return "\n".join(
         f"{one.name:28} {one.inputs:8} inputs, {one.accepted:8} accepted, slowest "
         f"{one.slowest.seconds * 1000:7.2f} ms, {one.grown_mb:5.0f} MiB more"

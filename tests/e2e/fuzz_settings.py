@@ -1,4 +1,4 @@
-"""The parsers of settings, of what is kept and of ACLs, for tests/e2e/fuzz_parsers.py."""
+"""Surfaces for tests/e2e/fuzz_parsers.py: parsers of settings, security state and ACLs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.e2e.mutations import Mutator, Surface
 from tests.unit.topics.fakes import FakeClock
 
 MOST_SETTING = 65_536
-"""More than anybody writes into one setting."""
+"""Longer than any realistic setting."""
 MOST_FILE = 262_144
 
 _MODULES = "org.apache.kafka.common.security."
@@ -79,7 +79,7 @@ def jaas() -> Surface:
 
 
 def client_jaas() -> Surface:
-    """JAAS texts of clients, and what is read from them for each mechanism."""
+    """JAAS texts of clients, and the settings read from them for each mechanism."""
 
     def parse(text: str) -> None:
         mechanism = "OAUTHBEARER" if "unsecuredLogin" in text else "PLAIN"
@@ -132,7 +132,7 @@ def scram_users() -> Surface:
 
 
 def super_users() -> Surface:
-    """The setting super.users, in a whole configuration."""
+    """The setting super.users in a complete configuration."""
     words = (";", ":", "User:", "User:a", " ", "", "\u00e9", ",", "Group:b")
 
     def parse(text: str) -> None:
@@ -147,7 +147,7 @@ def super_users() -> Surface:
     )
 
 
-# --- what is kept --------------------------------------------------------------------------------
+# --- security state ------------------------------------------------------------------------------
 
 _ENTRY = {
     "resource_type": "TOPIC",
@@ -194,12 +194,12 @@ _KEPT = {
 
 
 def security_state() -> Surface:
-    """security.json, and what users, tokens, quotas and ACLs are made of it."""
+    """security.json, and the users, tokens, quotas and ACLs read from it."""
     return _state_file(SECURITY_FILE, lambda mutator: mutator.json(_KEPT, MOST_FILE))
 
 
 def security_changes() -> Surface:
-    """The same of the changes since."""
+    """security.changes, and the users, tokens, quotas and ACLs read from it."""
     changes = [
         {"section": name, "replaces": False, "drop": entries[:1], "put": entries}
         for name, entries in _KEPT.items()
@@ -242,7 +242,7 @@ def _state_file(name: str, make: Callable[[Mutator], str]) -> Surface:
 
 
 def _acl_requests() -> tuple[CreateAclsRequest, DeleteAclsRequest]:
-    """Good ones."""
+    """Return valid requests."""
     create = CreateAclsRequest(
         creations=[
             AclCreation(
@@ -275,7 +275,7 @@ def _acl_requests() -> tuple[CreateAclsRequest, DeleteAclsRequest]:
 
 
 def acl_requests() -> Surface:
-    """CreateAcls, DescribeAcls and DeleteAcls: numbers, names and filters of every kind."""
+    """CreateAcls, DescribeAcls and DeleteAcls with numbers, names and filters of every kind."""
     from coordinator_server.apis.create_acls import _acl
     from coordinator_server.apis.describe_acls import acl_filter
     from coordinator_server.security.acl import cannot_be, creation_problem

@@ -1,4 +1,4 @@
-"""The parsers of certificates and key stores for tests/e2e/fuzz_parsers.py, with good inputs."""
+"""Surfaces for tests/e2e/fuzz_parsers.py: parsers of certificates and key stores."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from tests.e2e.mutations import Mutator, Surface
 
 MOST_FILE = 262_144
 MOST_CERTIFICATE = 102_400
-"""The longest chain that OpenSSL takes from a client (SSL_MAX_CERT_LIST_DEFAULT)."""
+"""The longest certificate chain that OpenSSL accepts from a client (SSL_MAX_CERT_LIST_DEFAULT)."""
 MOST_RULES = 1024
 MOST_SUBJECT = 4096
-"""Of a certificate of an authority; how long a rule's pattern takes is its author's choice."""
+"""Longest subject. The cost of a mapping rule's pattern is the responsibility of its author."""
 _PASSWORD = "secret"
 _DER_WORDS = (
     b"\x30\x80",
@@ -110,10 +110,10 @@ _SUBJECT = "CN=alice,OU=Tests,O=Coordinators,C=DE"
 
 
 def mapping_rules() -> Surface:
-    """ssl.principal.mapping.rules, applied to the shortest of subjects."""
+    """ssl.principal.mapping.rules, applied to a very short subject."""
 
     def parse(rules: str) -> None:
-        PrincipalMapper(rules).name("a")  # how long a pattern tries is its author's choice
+        PrincipalMapper(rules).name("a")  # a longer subject would measure the pattern
 
     return Surface(
         "mapping rules",
@@ -125,7 +125,7 @@ def mapping_rules() -> Surface:
 
 
 def subjects() -> Surface:
-    """Subjects of certificates, of which rules make principals."""
+    """Certificate subjects that rules map to principals."""
     mapper = PrincipalMapper(",".join(_RULES).replace("DEFAULT", "RULE:(CN=[a-z]+),.*/$1/"))
     words = (",", "CN=", "OU=", "+", "\\,", "#", "a", "aliceCN=", " ", "\n", "é", '"')
 
@@ -182,17 +182,17 @@ def certificates() -> Surface:
 
 
 class _Settings:
-    """The settings of stores, as a `Config` has them."""
+    """The settings of stores, with the methods of a `Config`."""
 
     def __init__(self, values: dict[str, str]) -> None:
         self._values = values
 
     def optional_text(self, name: str) -> str | None:
-        """A text that may not be there."""
+        """Return a text, or None."""
         return self._values.get(name)
 
     def text(self, name: str) -> str:
-        """A text."""
+        """Return a text."""
         return self._values[name]
 
 
@@ -203,7 +203,7 @@ def _read_key(values: dict[str, str]) -> None:
 
 
 def _read_trust(values: dict[str, str]) -> None:
-    """As `ReloadingContext` reads them, up to OpenSSL."""
+    """Read trusted certificates as `ReloadingContext` does, up to OpenSSL."""
     config = cast(Config, _Settings({"ssl.truststore.type": "PEM", **values}))
     with _naming(_TRUST_STORE, config):
         trusted = trusted_certificates(config)
@@ -236,7 +236,7 @@ _PEM_WORDS = (
 
 
 def pem_keys() -> Surface:
-    """Keys in PEM with their certificates."""
+    """PEM keys with their certificates."""
     identity = Authority().issue("broker")
     key, chain = identity.key_pem().decode(), identity.chain_pem().decode()
 
@@ -250,7 +250,7 @@ def pem_keys() -> Surface:
 
 
 def pem_certificates() -> Surface:
-    """Certificates in PEM that are trusted."""
+    """Trusted PEM certificates."""
     chain = Authority().issue("broker").chain_pem().decode()
 
     def make(mutator: Mutator) -> dict[str, str]:
@@ -286,12 +286,12 @@ def _identity() -> Identity:
 
 
 def jks_stores() -> Surface:
-    """Stores of type JKS: any octet, with a digest of the file that fits and without one."""
+    """JKS stores with any changed byte, with a correct digest of the file or an old one."""
     identity = _identity()
     with TemporaryDirectory() as directory:
         file = identity.write_jks(Path(directory, "a"), _PASSWORD).read_bytes()
     trusted = jks([jks_trusted(one) for one in identity.chain], _PASSWORD)
-    # Without the digest at the end, which is made anew.
+    # The digest at the end is left out, because it is recomputed.
     seeds = tuple(one[:-20] for one in (file, trusted))
 
     def make(mutator: Mutator) -> tuple[bytes, str | None]:
@@ -309,7 +309,7 @@ def jks_stores() -> Surface:
 
 
 def pkcs12_stores() -> Surface:
-    """Stores of type PKCS12, whose keys are derived quickly."""
+    """PKCS12 stores with a cheap key derivation."""
     identity = _identity()
     encryption = (
         PrivateFormat.PKCS12.encryption_builder()

@@ -1,4 +1,4 @@
-"""The parsers of security that tests/e2e/fuzz_parsers.py hands inputs to, with good inputs."""
+"""Surfaces for tests/e2e/fuzz_parsers.py: all of them, and those for data that clients send."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.e2e import fuzz_settings, fuzz_stores
 from tests.e2e.mutations import Mutator, Surface
 
 MOST_TOKEN = 524_288
-"""The largest frame of a client that has not authenticated (sasl.server.max.receive.size)."""
+"""The largest frame of an unauthenticated client (sasl.server.max.receive.size)."""
 
 _JSON_WORDS = ("[", "{", '"', "\\", ",", ":", "]", "}", "9", "NaN", "1e999", '{"a":', "\\ud800")
 
@@ -77,22 +77,22 @@ def plain() -> Surface:
 
 
 class _Credentials:
-    """One user, and one delegation token."""
+    """The credentials of one user, and of one delegation token."""
 
     def __init__(self) -> None:
         self._credential = new_credential(SHA_256, "secret", 4096)
 
     def credential(self, _: object, name: str) -> ScramCredential | None:
-        """That of alice."""
+        """Return the credential of alice."""
         return self._credential if name.startswith("alice") else None
 
     def login(self, _: object, token_id: str) -> TokenLogin | None:
-        """The token alice."""
+        """Return the delegation token with the id alice."""
         return TokenLogin("bob", self._credential, 1) if token_id == "alice" else None
 
 
 def scram_first() -> Surface:
-    """The first message of SCRAM."""
+    """The client's first message of SCRAM."""
     seeds = (
         b"n,,n=alice,r=abc",
         b"n,a=alice,m=x,n=alice,r=abc,tokenauth=true,x=y",
@@ -110,7 +110,7 @@ def scram_first() -> Surface:
 
 
 def scram_final() -> Surface:
-    """The second message of SCRAM, with the server's nonce where the input has N."""
+    """The client's final message of SCRAM; N in an input stands for the server's nonce."""
     proof = base64.b64encode(bytes(32))
     seeds = (b"c=biws,r=N,p=" + proof, b"c=biws,r=N,x=y,z=a,p=" + proof, b"c=,r=N,p=")
     words = (*_NAMES, b"N", b"p=AAAA", b",p=", b"AAAA", b"AA==", proof)
@@ -124,7 +124,7 @@ def scram_final() -> Surface:
     def make(mutator: Mutator) -> bytes:
         return mutator.sequence(seeds, words, MOST_TOKEN)
 
-    # Nobody guesses a proof: all of them are refused.
+    # No input has a correct proof, so all are refused.
     return Surface("scram final", make, parse, _SASL_REFUSALS, 3)
 
 
@@ -168,7 +168,7 @@ def _claims() -> dict[str, Any]:
 
 
 def _unsigned_token(mutator: Mutator) -> str:
-    """A token without a signature: another claim, another header, or other letters."""
+    """Return an unsigned token with a changed claim, header or character."""
     pick = mutator.random
     header = json.dumps({"alg": "none", "typ": "JWT"})
     claims = json.dumps(_claims())
@@ -185,7 +185,7 @@ def _unsigned_token(mutator: Mutator) -> str:
 
 
 def unsecured() -> Surface:
-    """Tokens without a signature."""
+    """Unsigned tokens."""
     rules = UnsecuredRules(required_scope=("a",))
     return Surface(
         "unsecured token",
@@ -197,7 +197,7 @@ def unsecured() -> Surface:
 
 
 def oauthbearer() -> Surface:
-    """Messages of OAUTHBEARER, with tokens without a signature."""
+    """OAUTHBEARER messages with unsigned tokens."""
     check = new_unsecured({}, "")
     token = f"{_part(json.dumps({'alg': 'none'}))}.{_part(json.dumps(_claims()))}.".encode()
     seeds = (
@@ -222,21 +222,21 @@ def oauthbearer() -> Surface:
 
 
 class _Keys:
-    """What a validator asks for keys."""
+    """The keys of a token validator."""
 
     def __init__(self, keys: list[Any]) -> None:
         self._keys = keys
 
     def current(self) -> list[Any]:
-        """All of them."""
+        """Return all keys."""
         return self._keys
 
     def misses(self, key_id: str) -> None:
-        """A key that is not here is not fetched."""
+        """Do not fetch an unknown key."""
 
 
 def _key_set() -> tuple[Any, dict[str, Any]]:
-    """A private key of Ed25519, and a set of keys of all kinds with it."""
+    """Return a private Ed25519 key, and a key set with it and with all other kinds of keys."""
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
     from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
@@ -254,7 +254,7 @@ def _key_set() -> tuple[Any, dict[str, Any]]:
 
 
 def jwt_tokens() -> Surface:
-    """Signed tokens, most of which have a good signature over claims that are not."""
+    """Signed tokens, most of them with a valid signature of invalid claims."""
     from jwt import api_jws
 
     from coordinator_server.security.sasl.jwks import parse_keys
@@ -288,7 +288,7 @@ def jwt_tokens() -> Surface:
 
 
 def jwks() -> Surface:
-    """Sets of keys."""
+    """Key sets."""
     from coordinator_server.security.sasl.jwks import MOST_BYTES, parse_keys
 
     _, key_set = _key_set()
@@ -328,4 +328,4 @@ SURFACES: dict[str, Callable[[], Surface]] = {
         fuzz_stores.pkcs12_stores,
     )
 }
-"""By the name of what makes them."""
+"""Functions that create the surfaces, by their names."""

@@ -1,4 +1,4 @@
-"""Damaged values made of good ones, as a fuzzer of parsers wants them. All follows from a seed."""
+"""Damaged variants of valid values for fuzzing parsers. All of them follow from a seed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 S = TypeVar("S", str, bytes)
 
 LONG_SHARE = 0.004
-"""How many inputs are as long as they may be."""
+"""Share of inputs that have the maximum length."""
 
 _STRANGE: tuple[Any, ...] = (
     None,
@@ -43,15 +43,15 @@ _STRANGE: tuple[Any, ...] = (
 
 
 class Mutator:
-    """Makes inputs; `random` may be used beside."""
+    """Makes inputs; `random` may also be used directly."""
 
     def __init__(self, seed: object) -> None:
         self.random = random.Random(repr(seed))
 
     def sequence(self, seeds: Sequence[S], words: Sequence[S], most: int) -> S:
-        """A seed with some of it cut out, doubled, or replaced by words or parts of other seeds.
+        """Return a seed with parts cut out, doubled, or replaced by words or parts of other seeds.
 
-        `most` is the longest length; some inputs are made as long, by one part many times over.
+        `most` is the maximum length; some inputs reach it by repeating one part.
         """
         pick = self.random
         value = pick.choice(seeds)
@@ -77,7 +77,7 @@ class Mutator:
         return other[start : start + pick.choice((1, 1, 2, 4, 8, 40))] * pick.choice((1, 1, 2, 30))
 
     def _long(self, value: S, seeds: Sequence[S], words: Sequence[S], most: int) -> S:
-        """One piece, or one of two in turn, fills what there may be."""
+        """Fill the value up to the maximum length by repeating one piece, or two in turn."""
         piece = self._piece(value, seeds, words) or words[0]
         if self.random.random() < 0.3:
             piece += self.random.choice(words) or words[0]
@@ -86,7 +86,7 @@ class Mutator:
         return value[:start] + (piece * (room // len(piece) + 1))[: max(room, 0)] + value[start:]
 
     def bits(self, value: bytes) -> bytes:
-        """Some octets with other values."""
+        """Return the value with a few changed bytes."""
         changed = bytearray(value)
         for _ in range(self.random.choice((1, 1, 1, 2, 4, 8))):
             if changed:
@@ -97,7 +97,7 @@ class Mutator:
         return bytes(changed)
 
     def tree(self, value: Any) -> Any:
-        """A JSON value of which one part is something else, or missing, or there twice."""
+        """Return a JSON value with one part replaced, removed, renamed or repeated."""
         pick = self.random
         if isinstance(value, dict) and value and pick.random() < 0.85:
             name = pick.choice(list(value))
@@ -121,7 +121,7 @@ class Mutator:
         return pick.choice(_STRANGE)
 
     def json(self, value: Any, most: int) -> str:
-        """A JSON text: mostly well-formed with another value in it, else damaged."""
+        """Return a JSON text: mostly well-formed with a changed value, otherwise damaged."""
         pick = self.random
         for _ in range(pick.choice((1, 1, 2, 3))):
             value = self.tree(value)
@@ -147,9 +147,9 @@ class Mutator:
 
 
 class Surface(NamedTuple):
-    """A parser: what makes its inputs, what hands one over, and by which errors it may refuse.
+    """A parser with a function that makes inputs and the errors that it may raise.
 
-    `share` is how many inputs it gets beside the others.
+    `share` is the weight with which the surface gets inputs.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Servers on loopback that are no broker, or one with a fault: what `doctor` has to recognise."""
+"""Servers on loopback that `doctor` must recognise: not a broker, or a faulty one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Talk = Callable[[socket.socket], None]
 
 @contextmanager
 def server(talk: Talk) -> Iterator[Address]:
-    """A server that does this with each connection, and closes it then."""
+    """Run a server that calls `talk` with each connection and then closes it."""
     listening = socket.create_server(("127.0.0.1", 0))
     threads: list[threading.Thread] = []
     ends = threading.Event()
@@ -26,7 +26,7 @@ def server(talk: Talk) -> Iterator[Address]:
             try:
                 talk(connection)
             except OSError:
-                return  # the client has what it wanted
+                return  # the client closed the connection
 
     def accept() -> None:
         while not ends.is_set():
@@ -52,18 +52,18 @@ def server(talk: Talk) -> Iterator[Address]:
 
 
 def close(connection: socket.socket) -> None:
-    """Close at once, without an answer: a published port with nobody behind."""
+    """Close the connection without a response, like a published port with no process behind it."""
     connection.recv(1)
 
 
 def stay_silent(connection: socket.socket) -> None:
-    """Read whatever comes, until the client has had enough."""
+    """Read until the client closes the connection."""
     while connection.recv(4096):
         pass
 
 
 def speak_http(connection: socket.socket) -> None:
-    """A web server: it waits for a whole line, and has nothing for Kafka's clients."""
+    """Act as a web server: wait for a whole line, then refuse the request."""
     received = b""
     while b"\r\n" not in received:
         part = connection.recv(4096)
@@ -74,13 +74,13 @@ def speak_http(connection: socket.socket) -> None:
 
 
 def greet(connection: socket.socket) -> None:
-    """Another protocol, one whose servers speak first."""
+    """Act as a server of a protocol in which the server speaks first."""
     connection.sendall(b"220 mail.example ESMTP\r\n")
     connection.recv(4096)
 
 
 def encrypted(context: ssl.SSLContext, talk: Talk = stay_silent) -> Talk:
-    """A server with TLS."""
+    """Return a TLS server that calls `talk` after the handshake."""
 
     def shake_hands(connection: socket.socket) -> None:
         with context.wrap_socket(connection, server_side=True) as secured:

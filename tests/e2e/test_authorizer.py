@@ -1,4 +1,4 @@
-"""The authorizer in a real process: clients that have not authenticated, and ACLs for them."""
+"""The authorizer in a real process, with unauthenticated clients and ACLs for them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ READ_GROUP = AclCreation(
 
 
 def connected(broker: Broker) -> ClientConnection:
-    """A connection to a broker."""
+    """Connect to a broker."""
     host, port = broker.bootstrap_servers.split(":")
     return ClientConnection(Address(host, int(port)), ClientSettings())
 
 
 def test_nobody_may_do_anything_at_first() -> None:
-    """But what needs no permission."""
+    """Without ACLs, requests for groups and for the cluster are refused."""
     with Broker(SECURED) as broker:
         connection = connected(broker)
         refused = connection.ask(HEARTBEAT).error_code
@@ -45,7 +45,7 @@ def test_nobody_may_do_anything_at_first() -> None:
 
 
 def test_acls_outlive_the_process(tmp_path: Path) -> None:
-    """What the super user has added holds for others after a restart."""
+    """ACLs that a super user added also apply to other clients after a restart."""
     owned = {**SECURED, "super.users": "User:ANONYMOUS"}
     with Broker(owned, data_dir=tmp_path) as broker:
         connection = connected(broker)
@@ -69,7 +69,7 @@ def test_acls_outlive_the_process(tmp_path: Path) -> None:
 
 
 def test_without_an_authorizer_there_are_no_acls() -> None:
-    """The APIs say so, in Kafka's words."""
+    """The ACL APIs answer SECURITY_DISABLED with Kafka's error messages."""
     with Broker() as broker:
         connection = connected(broker)
         created = connection.ask(CreateAclsRequest(creations=[READ_GROUP])).results
@@ -104,7 +104,7 @@ def test_without_an_authorizer_there_are_no_acls() -> None:
     ],
 )
 def test_settings_that_cannot_be_are_refused(setting: str, told: str) -> None:
-    """At the start, naming what to write."""
+    """An invalid setting ends the start with a message that names a valid value."""
     serve = Serve("--set", setting)
     assert serve.run() == 2
     assert told in serve.log

@@ -1,4 +1,4 @@
-"""The client of the tools against brokers that are old, move or fail."""
+"""The client of our tools with brokers that are old, move or fail."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ QUICK = ClientSettings(request_timeout_ms=2_000, default_api_timeout_ms=2_000, r
 
 
 def test_versions_are_agreed_on_with_an_old_broker() -> None:
-    """It refuses the newest ApiVersions in version 0; each request goes out as it knows it."""
+    """A broker that refuses the newest ApiVersions gets only versions that it supports."""
     with fake({3: (0, 5), 18: (0, 2)}, lambda *_: MetadataResponse(cluster_id="c")) as broker:
         connection = ClientConnection(broker.address, QUICK)
         answer = connection.ask(MetadataRequest(topics=[]))
@@ -54,7 +54,7 @@ def test_versions_are_agreed_on_with_an_old_broker() -> None:
 
 
 def test_what_a_broker_does_not_serve_is_said_in_kafkas_words() -> None:
-    """An API that it does not have, and one without a version that has the field."""
+    """Kafka's messages name an unsupported API, or the version range that lacks a needed field."""
     with fake({3: (0, 5), 18: (0, 4)}, lambda *_: MetadataResponse()) as broker:
         connection = ClientConnection(broker.address, QUICK)
         with pytest.raises(ClientError) as raised:
@@ -71,7 +71,7 @@ def test_what_a_broker_does_not_serve_is_said_in_kafkas_words() -> None:
 
 
 def test_a_request_is_sent_again_when_the_connection_breaks() -> None:
-    """`call` opens a new one; without it the error is the caller's."""
+    """`call` retries on a new connection; a request outside of `call` raises the error."""
     answers: list[MetadataResponse | None] = [None, None, MetadataResponse(cluster_id="c")]
     with fake({3: (0, 13), 18: (0, 4)}, lambda *_: answers.pop(0)) as broker:
         client = Client("{}:{}".format(*broker.address), QUICK)
@@ -83,7 +83,7 @@ def test_a_request_is_sent_again_when_the_connection_breaks() -> None:
 
 
 def test_the_controller_is_looked_up_again_when_it_has_moved() -> None:
-    """NOT_CONTROLLER in a topic's result asks Metadata, then the new controller."""
+    """After NOT_CONTROLLER in a topic's result, the request goes to the controller in Metadata."""
     codes = [ErrorCode.NOT_CONTROLLER, ErrorCode.NONE]
 
     def answer(name: str, version: int, request: Any) -> Message:
@@ -100,7 +100,7 @@ def test_the_controller_is_looked_up_again_when_it_has_moved() -> None:
 
 
 def test_a_controller_that_is_gone_is_looked_up_again() -> None:
-    """A broker to which no connection is to be had is asked for in Metadata before the next try."""
+    """If the controller cannot be reached, the client looks it up in Metadata before it retries."""
 
     def answer(name: str, version: int, request: Any) -> Message:
         if name == "CreateTopics":
@@ -126,7 +126,7 @@ def test_a_controller_that_is_gone_is_looked_up_again() -> None:
 
 
 def test_a_broker_that_never_answers_costs_the_request_timeout() -> None:
-    """REQUEST_TIMED_OUT; the connection is not used again."""
+    """The error is REQUEST_TIMED_OUT, and the connection is not used again."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         settings = QUICK._replace(request_timeout_ms=50)
         with pytest.raises(ClientError, match="does not answer in time") as raised:
@@ -135,7 +135,7 @@ def test_a_broker_that_never_answers_costs_the_request_timeout() -> None:
 
 
 def test_a_call_gives_up_in_kafkas_words() -> None:
-    """After `default.api.timeout.ms`, with one warning per attempt."""
+    """`call` fails after `default.api.timeout.ms`, with one warning per attempt."""
     warned: list[int] = []
     settings = QUICK._replace(default_api_timeout_ms=40, retry_backoff_ms=10)
     servers = f"127.0.0.1:{free_port()},127.0.0.1:{free_port()}"
@@ -148,7 +148,7 @@ def test_a_call_gives_up_in_kafkas_words() -> None:
 
 
 def test_a_refusal_is_not_repeated() -> None:
-    """An error that cannot pass ends a call at once."""
+    """A non-retriable error ends a call at once."""
     client = Client("127.0.0.1:1", QUICK)
     attempts: list[None] = []
 
@@ -162,7 +162,7 @@ def test_a_refusal_is_not_repeated() -> None:
 
 
 def test_leaders_and_coordinators_are_looked_up() -> None:
-    """By partition and by group; a partition that is not there is an error."""
+    """The client finds leaders by partition and coordinators by group; unknown ones are errors."""
     with Broker({"broker.count": "3", "num.partitions": "3"}) as broker:
         broker.create_topic("t")
         client = Client(broker.bootstrap_servers)
@@ -190,7 +190,7 @@ def test_leaders_and_coordinators_are_looked_up() -> None:
 def test_an_old_broker_that_cannot_look_for_an_offset_skips_its_partitions(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """kafka-get-offsets.sh names each partition and the versions; the others are printed."""
+    """kafka-get-offsets.sh names each skipped partition and the unsupported version."""
 
     def answer(name: str, version: int, request: Any) -> Message:
         cluster = metadata(broker)
@@ -214,7 +214,7 @@ def test_an_old_broker_that_cannot_look_for_an_offset_skips_its_partitions(
 def test_the_apis_of_another_release_are_shown_with_what_is_usable(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Too old, too new, unknown and missing, in the words of Kafka's NodeApiVersions."""
+    """Too old, too new, unknown and missing APIs are shown as by Kafka's NodeApiVersions."""
     ranges = {0: (14, 15), 1: (0, 3), 3: (0, 13), 4: (0, 5), 18: (0, 4), 99: (2, 2)}
     with fake(ranges, lambda *_: metadata(broker)) as broker:
         line = ["--bootstrap-server", "{}:{}".format(*broker.address)]
@@ -233,7 +233,7 @@ def test_the_apis_of_another_release_are_shown_with_what_is_usable(
 
 
 def test_a_running_reassignment_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    """Replicas that come do not count yet; a broker without KIP-966 knows no eligible ones."""
+    """Adding replicas do not count as under-replicated; without KIP-966 the ELR is shown as N/A."""
 
     def answer(name: str, version: int, request: Any) -> Message:
         if name == "ListPartitionReassignments":

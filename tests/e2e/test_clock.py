@@ -1,4 +1,4 @@
-"""The clock of the real process over its control server, and what raw requests see of it."""
+"""The clock of the real process: its control by HTTP, and its effect on raw requests."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ WEEK_SECONDS = 7 * 24 * 3600
 
 @pytest.fixture
 def broker(kafka: Broker) -> Broker:
-    """The broker of the session, as new: a reset sets the clock back too."""
+    """The session's broker after a reset, which also resets the clock."""
     return kafka
 
 
 def fetch_request(topic: str, max_wait_ms: int) -> bytes:
-    """A Fetch that waits for the first record."""
+    """Return a Fetch request that waits for the first record."""
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
     message = FetchRequest(
         max_wait_ms=max_wait_ms,
@@ -49,7 +49,7 @@ def fetch_request(topic: str, max_wait_ms: int) -> bytes:
 
 
 def produce_request(topic: str) -> bytes:
-    """A Produce of one record."""
+    """Return a Produce request with one record."""
     records = build_batch([Record(0, 0, None, b"value")]).to_bytes()
     message = ProduceRequest(
         acks=1,
@@ -64,7 +64,7 @@ def produce_request(topic: str) -> bytes:
 
 
 def test_time_advances_by_so_much(broker: Broker) -> None:
-    """An advance adds up to the machine's time exactly; fractions of a second count."""
+    """Advances accumulate exactly, including fractions of a second."""
     before = broker.clock.state()
     assert (before.frozen, before.offset_ms) == (False, 0)
     broker.clock.advance(300)
@@ -75,7 +75,7 @@ def test_time_advances_by_so_much(broker: Broker) -> None:
 
 
 def test_frozen_time_runs_on_from_where_it_stopped(broker: Broker) -> None:
-    """Freeze and resume may be sent twice; an advance of a frozen clock leaves it frozen."""
+    """A resumed clock continues from its frozen time; freeze and resume may be repeated."""
     clock = broker.clock
     frozen = clock.freeze()
     assert clock.freeze().now_ms == frozen.now_ms
@@ -103,7 +103,7 @@ def test_frozen_time_runs_on_from_where_it_stopped(broker: Broker) -> None:
     ],
 )
 def test_times_that_cannot_be_are_refused(broker: Broker, seconds: str, reason: str) -> None:
-    """The answer names what was asked and why it cannot be; the clock is as it was."""
+    """The error names the invalid value and the reason, and the clock does not change."""
     with pytest.raises(BrokerError, match=reason) as raised:
         broker.control.call("POST", "/clock/advance", {"seconds": seconds})
     assert raised.value.status == 400
@@ -111,7 +111,7 @@ def test_times_that_cannot_be_are_refused(broker: Broker, seconds: str, reason: 
 
 
 def test_how_far_has_to_be_said(broker: Broker) -> None:
-    """An advance without seconds is a mistake, and so is one by GET."""
+    """An advance without seconds is refused, and so is an advance by GET."""
     with pytest.raises(BrokerError, match="seconds=N is missing"):
         broker.control.call("POST", "/clock/advance")
     with pytest.raises(BrokerError, match="GET is not served, but POST") as raised:
@@ -120,7 +120,7 @@ def test_how_far_has_to_be_said(broker: Broker) -> None:
 
 
 def test_ten_years_pass_in_a_call(broker: Broker) -> None:
-    """The longest advance is bounded work too."""
+    """The longest advance, of ten years, takes bounded time."""
     broker.produce("t", "a")
     started_s = time.monotonic()
     assert broker.clock.advance(316_224_000).offset_ms == 316_224_000_000
@@ -129,7 +129,7 @@ def test_ten_years_pass_in_a_call(broker: Broker) -> None:
 
 
 def test_a_parked_fetch_is_answered_as_time_moves(broker: Broker) -> None:
-    """A fetch that may wait for ten minutes returns at once when ten minutes pass."""
+    """A fetch that waits up to ten minutes returns as soon as the clock advances by ten minutes."""
     broker.create_topic("t", 1)
     with connect(broker.bootstrap_servers) as wire:
         wire.send(fetch_request("t", 600_000))
@@ -146,7 +146,7 @@ def test_a_parked_fetch_is_answered_as_time_moves(broker: Broker) -> None:
 
 
 def test_a_fetch_is_answered_though_time_is_frozen(broker: Broker) -> None:
-    """Its client waits in the machine's time, so nobody is held up by a frozen broker."""
+    """A fetch timeout passes in real time while the clock is frozen."""
     broker.create_topic("t", 1)
     broker.clock.freeze()
     with connect(broker.bootstrap_servers) as wire:
@@ -155,17 +155,17 @@ def test_a_fetch_is_answered_though_time_is_frozen(broker: Broker) -> None:
 
 
 def _unsent_bytes(sending: socket.socket) -> int:
-    """What the kernel of the sender still keeps: more than the other side's window may wait."""
+    """Return the bytes in the sender's kernel buffer that the receiver has not acknowledged."""
     unsent: int = struct.unpack("i", fcntl.ioctl(sending, termios.TIOCOUTQ, bytes(4)))[0]
     return unsent
 
 
 def test_what_was_sent_before_is_handled_before(broker: Broker) -> None:
-    """Requests that had arrived when an advance was asked for are stamped with the time before."""
+    """Requests that arrived before an advance have timestamps from before it."""
     broker.create_topic("t", 1, {"message.timestamp.type": "LogAppendTime"})
     before_ms = broker.clock.freeze().now_ms
     with connect(broker.bootstrap_servers) as wire:
-        wire.send(*[produce_request("t")] * 600)  # more than one iteration of the loop handles
+        wire.send(*[produce_request("t")] * 600)  # too many for one event loop iteration
         wait_for(lambda: _unsent_bytes(wire.socket) == 0, "600 requests have arrived")
         broker.clock.advance(60)
         for _ in range(600):
@@ -177,17 +177,17 @@ def test_what_was_sent_before_is_handled_before(broker: Broker) -> None:
 
 
 def test_old_records_go(broker: Broker) -> None:
-    """Records older than retention.ms are gone after an advance, younger ones are not."""
+    """An advance removes records older than retention.ms, and keeps younger ones."""
     broker.create_topic("t", 1, {"retention.ms": 3_600_000, "segment.ms": 600_000})
     broker.produce("t", "old")
     broker.clock.advance(1_800)
     broker.produce("t", "young")
-    broker.clock.advance(1_800 + 320)  # log.retention.check.interval.ms, and a round of maintenance
+    broker.clock.advance(1_800 + 320)  # the retention check interval, and a maintenance round
     assert [record.value for record in broker.consume("t", None)] == [b"young"]
 
 
 def test_the_brokers_of_a_process_share_the_clock() -> None:
-    """With broker.count=3 a fetch of any of them returns as time moves."""
+    """With broker.count=3, an advance ends the waiting fetches of every broker."""
     with Broker(broker_count=3) as broker:
         broker.create_topic("t", 3)
         wires = [connect(one) for one in broker.bootstrap_servers.split(",")]
@@ -200,7 +200,7 @@ def test_the_brokers_of_a_process_share_the_clock() -> None:
 
 
 async def test_coroutines_control_it_too(broker: Broker) -> None:
-    """`broker.aio.clock` is the same to be awaited."""
+    """`broker.aio.clock` has the same methods as coroutines."""
     clock = broker.aio.clock
     assert (await clock.freeze()).frozen
     before = await clock.state()

@@ -23,7 +23,7 @@ Process = subprocess.Popen[str]
 
 @contextmanager
 def started(*arguments: str) -> Iterator[Process]:
-    """A script that runs on; it is killed at the end when it has not ended."""
+    """Start a script, and kill it at the end of the block if it still runs."""
     pipe = subprocess.PIPE
     with subprocess.Popen(
         [*RUN, *arguments], cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe, text=True
@@ -35,13 +35,13 @@ def started(*arguments: str) -> Iterator[Process]:
 
 
 def read_line(process: Process) -> str:
-    """The next line that it prints."""
+    """Return the next line that the process prints."""
     assert process.stdout is not None
     return process.stdout.readline()
 
 
 def write(process: Process, text: str) -> None:
-    """Type a text."""
+    """Write a text to the process's standard input."""
     assert process.stdin is not None
     process.stdin.write(text)
     process.stdin.flush()
@@ -55,7 +55,7 @@ def make_topic(broker: Broker, topic: str, partitions: int = 1) -> None:
 
 
 def produce(broker: Broker, topic: str, text: str, *options: str) -> None:
-    """Write the lines of a text, each with its key before a colon."""
+    """Produce the lines of a text, each with its key before a colon."""
     keys = ["--reader-property", "parse.key=true", "--reader-property", "key.separator=:"]
     line = [*RUN, "kafka-console-producer.sh", "--bootstrap-server", broker.bootstrap_servers]
     line += ["--topic", topic, *keys, *options]
@@ -66,7 +66,7 @@ def produce(broker: Broker, topic: str, text: str, *options: str) -> None:
 
 
 def lag(broker: Broker, group: str) -> list[str]:
-    """The lag of each partition of a group."""
+    """Return the lag of each partition of a group."""
     done = run(
         "kafka-consumer-groups.sh",
         "--bootstrap-server",
@@ -79,7 +79,7 @@ def lag(broker: Broker, group: str) -> list[str]:
 
 
 def members(broker: Broker, group: str) -> list[int]:
-    """How many partitions each member of a group has."""
+    """Return the number of partitions of each member of a group."""
     done = run(
         "kafka-consumer-groups.sh",
         "--bootstrap-server",
@@ -93,13 +93,13 @@ def members(broker: Broker, group: str) -> list[int]:
 
 
 def consume_line(broker: Broker, topic: str, *options: str) -> list[str]:
-    """The arguments of a consumer."""
+    """Return the arguments of a console consumer."""
     server = ["--bootstrap-server", broker.bootstrap_servers, "--topic", topic]
     return ["kafka-console-consumer.sh", *server, *options]
 
 
 def test_two_consumers_share_a_group_and_the_one_that_stays_takes_over() -> None:
-    """Partitions are split by range; Ctrl-C commits and leaves, and the other reads on."""
+    """Two consumers split partitions by range; when one leaves at Ctrl-C, the other reads on."""
     with Broker(SETTINGS) as broker:
         make_topic(broker, "t", 4)
         line = consume_line(
@@ -131,7 +131,7 @@ def test_two_consumers_share_a_group_and_the_one_that_stays_takes_over() -> None
 
 
 def test_what_a_stopped_consumer_has_printed_is_committed() -> None:
-    """A group that ends at Ctrl-C begins after the last record that it printed."""
+    """At Ctrl-C a consumer commits all printed records, so that the group continues after them."""
     with Broker(SETTINGS) as broker:
         make_topic(broker, "t")
         produce(broker, "t", "a:1\na:2\na:3\n")
@@ -146,7 +146,7 @@ def test_what_a_stopped_consumer_has_printed_is_committed() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_what_a_stopped_share_consumer_has_printed_is_acknowledged(number: signal.Signals) -> None:
-    """At Ctrl-C and SIGTERM it acknowledges, with two leaders, leaves its group, and says so."""
+    """A stopped share consumer acknowledges all printed records and leaves the group."""
     with Broker({**SETTINGS, "broker.count": "2"}) as broker:
         make_topic(broker, "t", 2)
         server = ["--bootstrap-server", broker.bootstrap_servers]
@@ -168,7 +168,7 @@ def test_what_a_stopped_share_consumer_has_printed_is_acknowledged(number: signa
 
 
 def test_two_share_consumers_share_records_and_one_takes_over_what_the_other_released() -> None:
-    """A released record comes once more, with a higher delivery count."""
+    """A released record is delivered again with a higher delivery count."""
     with Broker(SETTINGS) as broker:
         make_topic(broker, "t")
         server = ["--bootstrap-server", broker.bootstrap_servers]
@@ -194,7 +194,7 @@ def test_two_share_consumers_share_records_and_one_takes_over_what_the_other_rel
 
 
 def test_a_closed_pipe_ends_the_consumer_in_order() -> None:
-    """As with `head -1` behind it: one line says so, the group is left, the exit code is 0."""
+    """If its output pipe closes, a consumer says so, leaves the group and ends with exit code 0."""
     with Broker(SETTINGS) as broker:
         make_topic(broker, "t")
         produce(broker, "t", "a:1\n")
@@ -213,7 +213,7 @@ def test_a_closed_pipe_ends_the_consumer_in_order() -> None:
 
 
 def test_a_consumer_finds_a_topic_that_is_made_after_it() -> None:
-    """It subscribes to what is not there yet, and joins again when it is."""
+    """A consumer that subscribes to a missing topic reads it once the topic is created."""
     settings = {**SETTINGS, "auto.create.topics.enable": "false"}
     with (
         Broker(settings) as broker,
@@ -227,7 +227,7 @@ def test_a_consumer_finds_a_topic_that_is_made_after_it() -> None:
 
 
 def test_a_typed_line_is_sent_while_the_producer_waits_for_the_next() -> None:
-    """A record lingers `--timeout` at most, though standard input stays open."""
+    """A line is sent after at most `--timeout`, while standard input stays open."""
     with Broker(SETTINGS) as broker:
         make_topic(broker, "t")
         server = ["--bootstrap-server", broker.bootstrap_servers, "--topic", "t"]
@@ -243,7 +243,7 @@ def test_a_typed_line_is_sent_while_the_producer_waits_for_the_next() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_producer_sends_what_it_has_read(number: signal.Signals) -> None:
-    """A signal ends the linger: nothing that was typed is lost."""
+    """A producer that is stopped by a signal sends all lines that it has read."""
     with Broker(SETTINGS) as broker:
         make_topic(broker, "t")
         server = ["--bootstrap-server", broker.bootstrap_servers, "--topic", "t"]
@@ -258,7 +258,7 @@ def test_a_stopped_producer_sends_what_it_has_read(number: signal.Signals) -> No
 
 
 def _is_waiting(pid: int) -> bool:
-    """Whether a producer has asked for its topic: it has read a line, and has a connection."""
+    """Return whether a producer has a connection, which it opens after reading a line."""
     return any(
         os.readlink(entry).startswith("socket:")
         for entry in Path(f"/proc/{pid}/fd").iterdir()
@@ -267,7 +267,7 @@ def _is_waiting(pid: int) -> bool:
 
 
 def test_the_protocol_of_kip_848_is_refused_in_one_line() -> None:
-    """`group.protocol=consumer` ends with what to use instead."""
+    """`group.protocol=consumer` is refused with one line that names the alternatives."""
     property_ = ["--command-property", "group.protocol=consumer"]
     done = run("kafka-console-consumer.sh", "--bootstrap-server", "h:1", "--topic", "t", *property_)
     assert (done.returncode, done.stdout) == (1, "")
@@ -279,7 +279,7 @@ def test_the_protocol_of_kip_848_is_refused_in_one_line() -> None:
 
 @pytest.mark.alone
 def test_the_console_tools_do_their_work_within_three_tenths_of_a_second() -> None:
-    """The best of five runs, start of Python included; a group takes what it takes to join."""
+    """The best of five runs takes at most 0.3 s, with the start of Python and joining a group."""
     with Broker(SETTINGS) as broker:
         server = ["--bootstrap-server", broker.bootstrap_servers]
         make_topic(broker, "t")
@@ -311,7 +311,7 @@ def test_the_console_tools_do_their_work_within_three_tenths_of_a_second() -> No
 
 @pytest.mark.real_time
 def test_a_consumer_of_a_group_survives_the_restart_of_its_broker(tmp_path: Path) -> None:
-    """Commits that are due while the broker is away fail; it goes on with what comes then."""
+    """Commits fail while the broker is down; the consumer then continues with the next records."""
     with Broker(SETTINGS, data_dir=tmp_path / "data") as broker:
         make_topic(broker, "restart")
         produce(broker, "restart", "k:before\n")
@@ -329,7 +329,7 @@ def test_a_consumer_of_a_group_survives_the_restart_of_its_broker(tmp_path: Path
         ) as consumer:
             assert read_line(consumer) == "before\n"
             broker.kill()
-            time.sleep(1)  # in which many commits are due
+            time.sleep(1)  # long enough for several commits
             assert consumer.poll() is None
             broker.start()
             produce(broker, "restart", "k:after\n")

@@ -1,4 +1,4 @@
-"""What the image runs, without an image: its entry point and its healthcheck as processes."""
+"""The image's entry point and healthcheck as processes, without an image."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEALTHCHECK = ROOT / "coordinator_server" / "container" / "healthcheck.py"
 
 
 def check(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the healthcheck as the image does: by its path, without installed packages."""
+    """Run the healthcheck like the image: by its path, without installed packages."""
     return subprocess.run(
         [sys.executable, "-I", "-S", str(HEALTHCHECK), *arguments],
         env=environment,
@@ -30,7 +30,7 @@ def check(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
 
 
 def test_a_healthy_broker_answers() -> None:
-    """Exit code 0 and the number of APIs, with the address given or taken from the variables."""
+    """The healthcheck prints the number of APIs and ends with exit code 0."""
     with Broker() as broker:
         by_address = check(broker.bootstrap_servers)
         assert by_address.returncode == 0, by_address.stderr
@@ -41,7 +41,7 @@ def test_a_healthy_broker_answers() -> None:
 
 
 def test_every_address_of_a_host_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """localhost may be ::1 first while the broker listens on 127.0.0.1 alone."""
+    """If localhost is ::1 first, the healthcheck still finds a broker on 127.0.0.1."""
     with Broker() as broker, socket.create_server(("127.0.0.1", 0)) as unused:
         closed = unused.getsockname()
         unused.close()
@@ -52,7 +52,7 @@ def test_every_address_of_a_host_is_tried(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_nobody_there_is_unhealthy() -> None:
-    """A port where nobody listens is exit code 1 and one line."""
+    """Without a broker the healthcheck prints one line and ends with exit code 1."""
     with socket.create_server(("127.0.0.1", 0)) as closed:
         address = f"127.0.0.1:{closed.getsockname()[1]}"
     done = check(address)
@@ -71,7 +71,7 @@ def test_nobody_there_is_unhealthy() -> None:
     ],
 )
 def test_an_answer_that_is_none_is_unhealthy(answer: bytes, expected: str) -> None:
-    """A port that is open is not enough: the answer must be that of ApiVersions."""
+    """A port is only healthy if it answers with an ApiVersions response."""
 
     def serve() -> None:
         connection, _ = server.accept()
@@ -88,7 +88,7 @@ def test_an_answer_that_is_none_is_unhealthy(answer: bytes, expected: str) -> No
 
 
 def test_the_healthcheck_imports_no_broker() -> None:
-    """It runs every few seconds: neither asyncio nor argparse nor any message class is loaded."""
+    """The healthcheck is frequent, so it loads no asyncio, argparse or message class."""
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r}); "
         "import coordinator_server.container.healthcheck; "
@@ -107,7 +107,7 @@ def test_the_healthcheck_imports_no_broker() -> None:
 
 
 def test_the_entry_point_serves_and_stops(tmp_path: Path) -> None:
-    """With the variables of Kafka's image it serves; what does not apply is one line; exit 0."""
+    """The entry point serves with the variables of Kafka's image, and logs the unused ones."""
     environment = {
         "KAFKA_NODE_ID": "1",
         "KAFKA_PROCESS_ROLES": "broker,controller",
@@ -151,7 +151,7 @@ def test_the_entry_point_serves_and_stops(tmp_path: Path) -> None:
 
 
 def test_the_entry_point_names_a_bad_value() -> None:
-    """A variable that cannot be used is one line and exit code 2."""
+    """An invalid variable ends the entry point with one line and exit code 2."""
     done = subprocess.run(
         [sys.executable, "-m", "coordinator_server.container.entrypoint"],
         cwd=ROOT,
@@ -169,7 +169,7 @@ def test_the_entry_point_names_a_bad_value() -> None:
 
 
 def test_the_entry_point_runs_other_programs(tmp_path: Path) -> None:
-    """As those of Kafka's images do, for scripts that start the broker themselves."""
+    """The entry point runs scripts that start the broker, like that of Kafka's images."""
     command = [sys.executable, "-m", "coordinator_server.container.entrypoint"]
     environment = {**os.environ, "KAFKA_LISTENERS": "nonsense"}
     script = ["sh", "-c", "echo $KAFKA_LISTENERS; exit 7"]
@@ -184,7 +184,7 @@ def test_the_entry_point_runs_other_programs(tmp_path: Path) -> None:
 
 
 def test_zookeeper_is_a_port_that_opens(tmp_path: Path) -> None:
-    """Testcontainers waits for it; who connects is disconnected."""
+    """The ZooKeeper port accepts connections, as Testcontainers expects, and closes them."""
     port = free_port()
     properties = tmp_path / "zookeeper.properties"
     properties.write_text(f"clientPort={port}\ndataDir=/var/lib/zookeeper/data\n")

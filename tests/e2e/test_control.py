@@ -1,4 +1,4 @@
-"""The control server of the real process: what it shows, what it does, what it refuses."""
+"""The control server of the real process: its answers, its actions and its refusals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Control:
     def ask(
         self, method: str, path: str, headers: dict[str, str] | None = None, body: bytes = b""
     ) -> tuple[int, Any]:
-        """Status and answer of one request."""
+        """Return the status and the answer of one request."""
         connection = http.client.HTTPConnection(*self.address, timeout=10)
         try:
             connection.request(method, path, body, headers or {})
@@ -38,7 +38,7 @@ class Control:
             connection.close()
 
     def brokers(self) -> dict[int, dict[str, Any]]:
-        """GET /brokers, by id."""
+        """Return GET /brokers by broker id."""
         status, answer = self.ask("GET", "/brokers")
         assert status == 200
         return {one["id"]: one for one in answer["brokers"]}
@@ -46,25 +46,25 @@ class Control:
 
 @contextmanager
 def started(count: int) -> Iterator[tuple[Broker, Control]]:
-    """A process with so many brokers, and its control server."""
+    """Run a process with `count` brokers and a control server."""
     with Broker(broker_count=count) as broker:
         yield broker, Control(broker.control.address)
 
 
 def listener(broker: dict[str, Any]) -> str:
-    """HOST:PORT of one entry of GET /brokers."""
+    """Return HOST:PORT from an entry of GET /brokers."""
     return str(broker["listeners"][0].removeprefix("PLAINTEXT://"))
 
 
 def test_there_is_no_control_server_unless_asked_for() -> None:
-    """Without --http nothing but the broker listens."""
+    """Without --http the process listens only on the broker's port."""
     with Serve("--ephemeral") as broker:
         assert broker.stop() == 0
         assert not broker.log_lines("control.listening")
 
 
 def test_only_the_first_broker_is_printed() -> None:
-    """Standard output has the one line `listening HOST:PORT`; the others are in the log."""
+    """Standard output has only `listening HOST:PORT` of broker 1; the others are in the log."""
     arguments = ("--http", "127.0.0.1:0", "--set", "broker.count=3")
     with Serve("--ephemeral", *arguments) as broker:
         wait_for(lambda: len(broker.log_lines("broker.listening")) == 2, "the other two")
@@ -74,7 +74,7 @@ def test_only_the_first_broker_is_printed() -> None:
 
 
 def test_it_shows_the_brokers() -> None:
-    """GET /brokers lists every broker; the first one is that of the listening line."""
+    """GET /brokers lists every broker; the first one has the address on standard output."""
     with started(3) as (broker, control):
         brokers = control.brokers()
         assert list(brokers) == [1, 2, 3]
@@ -87,13 +87,13 @@ def test_it_shows_the_brokers() -> None:
 
 
 def test_a_broker_stops_and_starts() -> None:
-    """Its connections close and nobody listens there, until it is back at the same port."""
+    """A stopped broker closes its connections and its port; a start opens the same port again."""
     with started(2) as (_, control):
         second = control.brokers()[2]
         with connect(listener(second)) as wire:
             wire.ask(API_VERSIONS_REQUEST)
             assert control.brokers()[2]["connections"] == 1
-            for _ in range(2):  # asked for twice it is done once
+            for _ in range(2):  # a second request has no effect
                 status, answer = control.ask("POST", "/brokers/2/stop")
                 assert (status, answer["brokers"][1]["state"]) == (200, "stopped")
             assert wire.is_closed()
@@ -106,7 +106,7 @@ def test_a_broker_stops_and_starts() -> None:
 
 
 def test_a_port_that_was_taken_meanwhile_is_named() -> None:
-    """The start fails with the address, the others go on, and it can be tried again."""
+    """If its port is taken, a broker's start fails with the address, and can be repeated."""
     with started(2) as (_, control):
         address = listener(control.brokers()[2])
         control.ask("POST", "/brokers/2/stop")
@@ -119,7 +119,7 @@ def test_a_port_that_was_taken_meanwhile_is_named() -> None:
 
 
 def test_the_whole_cluster_may_be_stopped() -> None:
-    """Without a running broker the control server still answers, and the process stops cleanly."""
+    """The control server works while all brokers are stopped, and the process ends cleanly."""
     with started(2) as (_, control):
         for node_id in (1, 2):
             assert control.ask("POST", f"/brokers/{node_id}/stop")[0] == 200
@@ -127,7 +127,7 @@ def test_the_whole_cluster_may_be_stopped() -> None:
 
 
 def test_groups_move() -> None:
-    """POST /groups/GROUP/move answers where the group lives now; its name may have a slash."""
+    """POST /groups/GROUP/move returns the group's new coordinator; group names may have slashes."""
     with started(3) as (_, control):
         for node_id in (1, 2, 3):
             status, answer = control.ask("POST", f"/groups/a%2Fb%20c/move?to={node_id}")
@@ -157,7 +157,7 @@ def test_groups_move() -> None:
 def test_a_bad_request_is_named(
     two: Control, method: str, path: str, status: int, expected: str
 ) -> None:
-    """The answer says in words what is wrong with which value."""
+    """The error text names the mistake and the invalid value."""
     got, answer = two.ask(method, path)
     assert got == status
     assert expected in answer["error"]
@@ -165,7 +165,7 @@ def test_a_bad_request_is_named(
 
 @pytest.fixture(scope="module")
 def two() -> Iterator[Control]:
-    """A cluster of two, the second one stopped, with an offsets topic."""
+    """A cluster of two brokers with an offsets topic; the second broker is stopped."""
     with started(2) as (_, control):
         control.ask("POST", "/groups/g/move?to=1")
         control.ask("POST", "/brokers/2/stop")
@@ -174,7 +174,7 @@ def two() -> Iterator[Control]:
 
 @pytest.mark.parametrize("origin", ["http://example.org", "null", "http://[", "file://"])
 def test_a_page_of_another_origin_is_refused(two: Control, origin: str) -> None:
-    """A browser says where a page came from; only this server's own pages may send requests."""
+    """Requests with the Origin of another site are refused."""
     status, answer = two.ask("POST", "/brokers/1/start", {"Origin": origin})
     assert status == 403
     assert origin in answer["error"]
@@ -186,7 +186,7 @@ def test_a_page_of_another_origin_is_refused(two: Control, origin: str) -> None:
     "host", ["example.org", "localhost.example.org:80", "[::1", "127.0.0.1x", "127.0.0.1%x"]
 )
 def test_a_name_that_is_not_the_servers_own_is_refused(two: Control, host: str) -> None:
-    """A page may have its own name point here (DNS rebinding); then Origin and Host agree."""
+    """Requests for a foreign host name are refused, because of DNS rebinding."""
     headers = {"Host": host, "Origin": f"http://{host}"}
     status, answer = two.ask("POST", "/brokers/1/start", headers)
     assert status == 403
@@ -205,14 +205,14 @@ def test_a_name_that_is_not_the_servers_own_is_refused(two: Control, host: str) 
     ],
 )
 def test_a_bad_address_ends_with_2(value: str, reason: str) -> None:
-    """--http wants HOST:PORT; one line, exit code 2."""
+    """A value of --http that is not HOST:PORT ends the start with one line and exit code 2."""
     broker = Serve("--ephemeral", "--http", value)
     assert broker.run() == 2
     assert broker.log == f"coordinator-server: --http: {value!r} is not HOST:PORT{reason}\n"
 
 
 def test_a_port_in_use_ends_with_1() -> None:
-    """One line that names the address, exit code 1, and the data directory is given back."""
+    """If the port of --http is in use, the start ends with exit code 1 and one line."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         broker = Serve("--ephemeral", "--http", address)
@@ -240,7 +240,7 @@ def test_a_port_in_use_ends_with_1() -> None:
     ],
 )
 def test_ports_that_do_not_fit_end_with_2(settings: dict[str, str], expected: str) -> None:
-    """Each broker takes the next port of every listener; where that fails is said at the start."""
+    """Port ranges of listeners that overlap or exceed 65535 end the start with exit code 2."""
     words = [word for pair in settings.items() for word in ("--set", "=".join(pair))]
     broker = Serve("--ephemeral", *words, listener=None)
     assert broker.run() == 2
@@ -248,7 +248,7 @@ def test_ports_that_do_not_fit_end_with_2(settings: dict[str, str], expected: st
 
 
 def test_elsewhere_than_on_loopback_it_wants_a_token() -> None:
-    """Without one the broker does not start; the address is named."""
+    """On an address other than loopback the control server does not start without a token."""
     for address in ("0.0.0.0:0", "[::]:0", "host.example:0", "localhost.localdomain:0"):
         refused = Serve("--ephemeral", "--http", address)
         assert refused.run() == 2
@@ -267,7 +267,7 @@ def test_elsewhere_than_on_loopback_it_wants_a_token() -> None:
 def test_a_token_that_is_none_is_refused(
     tmp_path: Path, contents: bytes | None, reason: str
 ) -> None:
-    """The file is named, its contents are not shown."""
+    """An invalid token file is named in the error, without its contents."""
     file = tmp_path / "token"
     if contents is not None:
         file.write_bytes(contents)
@@ -279,7 +279,7 @@ def test_a_token_that_is_none_is_refused(
 
 
 def test_requests_need_the_token(tmp_path: Path) -> None:
-    """A wrong one, or none, is refused with 401; the log says neither."""
+    """Requests without the right token get 401, and no token appears in the log."""
     token = secrets.token_hex(16)
     file = tmp_path / "token"
     file.write_text(f"{token}\n")

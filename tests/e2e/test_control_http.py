@@ -1,4 +1,4 @@
-"""HTTP of the control server, byte by byte: what a client may send, and what it must not."""
+"""HTTP of the control server at the level of bytes: accepted and refused requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOPIC = b"POST /topics/%s HTTP/1.1\r\n" + HOST
 
 
 class Response(NamedTuple):
-    """One answer; the names of headers are in lower case."""
+    """A response; header names are in lower case."""
 
     status: int
     headers: dict[str, str]
@@ -29,24 +29,24 @@ class Response(NamedTuple):
 
     @property
     def error(self) -> str:
-        """The text of an error."""
+        """Return the error text."""
         return str(json.loads(self.body)["error"])
 
 
 class Server:
-    """A process with a control server, and raw connections to it."""
+    """A process with a control server that accepts raw connections."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.control = Control(broker.control.address)
 
     def connect(self) -> Client:
-        """A new raw connection."""
+        """Open a raw connection."""
         return Client(socket.create_connection(self.control.address, 30))
 
 
 class Client:
-    """A raw connection; closed at the end of a with-block."""
+    """A raw connection that is closed at the end of the block."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.socket = connection
@@ -59,16 +59,16 @@ class Client:
         self.socket.close()
 
     def send(self, *parts: bytes) -> None:
-        """Send bytes; the server may have closed already."""
+        """Send bytes, even if the server has already closed the connection."""
         for part in parts:
             self.socket.sendall(part)
 
     def end(self) -> None:
-        """Send no more, but read on."""
+        """Close the sending side only."""
         self.socket.shutdown(socket.SHUT_WR)
 
     def response(self, *, has_body: bool = True) -> Response:
-        """The next answer."""
+        """Return the next response."""
         while b"\r\n\r\n" not in self._received:
             self._read()
         head, _, rest = self._received.partition(b"\r\n\r\n")
@@ -82,7 +82,7 @@ class Client:
         return Response(int(first.split(" ")[1]), headers, body)
 
     def is_closed(self) -> bool:
-        """Whether the server sends nothing more; waits for it to close."""
+        """Wait for the end of the connection; return False if more data arrives."""
         return not self._received and self.socket.recv(1) == b""
 
     def _read(self) -> None:
@@ -93,14 +93,14 @@ class Client:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """One process for all tests here; none of them may have met a bug of it."""
+    """A process for all tests of this module, which checks that no test triggered a bug."""
     with Broker() as broker:
         yield Server(broker)
     assert not broker.log_lines("control.failed")
 
 
 def chunks(data: bytes, size_bytes: int) -> Iterator[bytes]:
-    """A body in chunks."""
+    """Return a body in chunked encoding."""
     for start in range(0, len(data), size_bytes):
         part = data[start : start + size_bytes]
         yield b"%x\r\n%s\r\n" % (len(part), part)
@@ -142,7 +142,7 @@ def chunks(data: bytes, size_bytes: int) -> Iterator[bytes]:
 def test_what_is_not_http_is_answered_and_the_connection_closed(
     server: Server, sent: bytes, status: int, words: str
 ) -> None:
-    """It gets one answer with the status and the reason, and the next client is served."""
+    """Invalid input gets one response with status and reason, and the next client is served."""
     with server.connect() as client:
         client.send(sent)
         response = client.response()
@@ -155,7 +155,7 @@ def test_what_is_not_http_is_answered_and_the_connection_closed(
 
 @pytest.mark.parametrize("is_chunked", [False, True])
 def test_a_body_that_is_too_long_does_not_lose_its_answer(server: Server, is_chunked: bool) -> None:
-    """A client that sends all of it before it reads still gets the 413."""
+    """A client that sends its whole body before it reads still gets the 413."""
     data = bytes(BODY_BYTES + (1 << 20))
     with server.connect() as client:
         if is_chunked:
@@ -168,7 +168,7 @@ def test_a_body_that_is_too_long_does_not_lose_its_answer(server: Server, is_chu
 
 
 def test_the_longest_body_is_served(server: Server) -> None:
-    """16 MiB of JSON, in one piece or in chunks."""
+    """A JSON body of 16 MiB is accepted in one piece and in chunks."""
     data = b"{" + b" " * (BODY_BYTES - 2) + b"}"
     with server.connect() as client:
         client.send(TOPIC % b"longest" + b"Content-Length: %d\r\n\r\n" % len(data), data)
@@ -189,7 +189,7 @@ def test_the_longest_body_is_served(server: Server) -> None:
     ],
 )
 def test_a_half_closed_connection_is_answered(server: Server, sent: bytes, status: int) -> None:
-    """A client may say that it sends no more: half a request is 400, a whole one is served."""
+    """After a half-close, half a request gets 400 and a whole one is served."""
     with server.connect() as client:
         client.send(sent)
         client.end()
@@ -198,7 +198,7 @@ def test_a_half_closed_connection_is_answered(server: Server, sent: bytes, statu
 
 
 def test_a_connection_without_a_request_is_closed_in_silence(server: Server) -> None:
-    """Nothing was asked, so nothing is answered; after an answered request too."""
+    """A connection without a pending request is closed without a response."""
     with server.connect() as client:
         client.end()
         assert client.is_closed()
@@ -211,7 +211,7 @@ def test_a_connection_without_a_request_is_closed_in_silence(server: Server) -> 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /bro", BROKERS + b"\r\n", BROKERS + b"bad\r\n\r\n"])
 def test_a_client_that_vanishes_harms_nobody(server: Server, sent: bytes) -> None:
-    """A reset at any moment costs that connection alone."""
+    """A connection reset at any moment affects no other connection."""
     client = server.connect()
     client.send(sent)
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -220,7 +220,7 @@ def test_a_client_that_vanishes_harms_nobody(server: Server, sent: bytes) -> Non
 
 
 def test_a_connection_serves_many_requests(server: Server) -> None:
-    """HTTP/1.1 keeps a connection, a refused request included, until the client wants to close."""
+    """An HTTP/1.1 connection stays open, even after a refused request, until the client closes."""
     with server.connect() as client:
         for _ in range(3):
             client.send(b"POST /brokers/1/start HTTP/1.1\r\n" + HOST)
@@ -236,7 +236,7 @@ def test_a_connection_serves_many_requests(server: Server) -> None:
 
 
 def test_pipelined_requests_are_answered_in_their_order(server: Server) -> None:
-    """All of them may come in one packet; what follows a bad one is not looked at."""
+    """Pipelined requests are answered in order; requests after an invalid one are ignored."""
     with server.connect() as client:
         client.send(
             BROKERS + b"\r\n",
@@ -249,7 +249,7 @@ def test_pipelined_requests_are_answered_in_their_order(server: Server) -> None:
 
 
 def test_a_request_may_come_byte_by_byte(server: Server) -> None:
-    """How the bytes are cut into packets does not matter."""
+    """A request may arrive in any number of packets."""
     request = TOPIC % b"slow" + b'Content-Length: 16\r\n\r\n{"partitions":2}'
     with server.connect() as client:
         client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -261,7 +261,7 @@ def test_a_request_may_come_byte_by_byte(server: Server) -> None:
 
 
 def test_a_client_that_waits_is_bidden_to_go_on(server: Server) -> None:
-    """`Expect: 100-continue` is answered before the body, and not if the body is too long."""
+    """`Expect: 100-continue` gets a 100 before the body, but not if the body is too long."""
     head = TOPIC % b"expected" + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n"
     with server.connect() as client:
         client.send(head % 2)
@@ -274,7 +274,7 @@ def test_a_client_that_waits_is_bidden_to_go_on(server: Server) -> None:
 
 
 def test_a_chunked_body_is_put_together(server: Server) -> None:
-    """Chunks of any size, with trailers; the connection goes on."""
+    """A body in chunks of any size with trailers is accepted, and the connection stays open."""
     with server.connect() as client:
         client.send(TOPIC % b"pieces" + b"Transfer-Encoding: chunked\r\n\r\n")
         *parts, _ = chunks(b'{"partitions": 3}', 5)
@@ -287,7 +287,7 @@ def test_a_chunked_body_is_put_together(server: Server) -> None:
 
 
 def test_head_is_get_without_the_body(server: Server) -> None:
-    """The same headers and nothing else; where there is no GET it is 405."""
+    """HEAD returns the headers of GET, and 405 where GET is not supported."""
     with server.connect() as client:
         client.send(b"HEAD /clock HTTP/1.1\r\n" + HOST + b"\r\n")
         response = client.response(has_body=False)
@@ -302,7 +302,7 @@ def test_head_is_get_without_the_body(server: Server) -> None:
 
 
 def test_http_1_0_is_answered_and_closed(server: Server) -> None:
-    """It needs no Host, and its connection ends with the answer."""
+    """An HTTP/1.0 request needs no Host, and its connection is closed after the response."""
     with server.connect() as client:
         client.send(b"GET /brokers HTTP/1.0\r\n\r\n")
         response = client.response()
@@ -312,7 +312,7 @@ def test_http_1_0_is_answered_and_closed(server: Server) -> None:
 
 @pytest.mark.parametrize("body", [b"[" * 1_000_000, b'{"a":' * 100_000, b"1" * 10_000, b"\xff"])
 def test_a_hostile_body_is_400(server: Server, body: bytes) -> None:
-    """JSON that is too deep, a number that is too long, bytes that are no text."""
+    """JSON with too much nesting, too long a number or invalid UTF-8 gets 400."""
     with server.connect() as client:
         client.send(TOPIC % b"hostile" + b"Content-Length: %d\r\n\r\n" % len(body), body)
         response = client.response()

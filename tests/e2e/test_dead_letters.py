@@ -1,4 +1,4 @@
-"""Dead letters of a real process: many at once hold nobody up, and a kill loses none."""
+"""Dead letters in a real process: many at once block no other client, and a kill loses none."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SETTINGS = {
 }
 GROUP, TOPIC, QUEUE = "workers", "jobs", "dlq.jobs"
 MANY = 4_000
-"""As many as a group may lock by default at most."""
+"""The default limit of records that a group may lock."""
 WORST_MS = 100
 
 
 def reader_of(broker: Broker, values: int, size: int, **configs: Any) -> Reader:
-    """A share session of a member of a group with a queue, and a topic with values of this size."""
+    """Create a topic with values; return a share session of a group with a dead letter queue."""
     cluster = Cluster(broker.bootstrap_servers)
     cluster.make_topics({TOPIC: 1})
     cluster.wait_until_shared(TOPIC, 1)
@@ -45,7 +45,7 @@ def reader_of(broker: Broker, values: int, size: int, **configs: Any) -> Reader:
 
 
 def letters(broker: Broker) -> dict[int, bytes | None]:
-    """Key: the offset of the original record; value: the copy of its value."""
+    """Return the copied values by the offset of the original record."""
     consumer = kafka.KafkaConsumer(
         bootstrap_servers=broker.bootstrap_servers, enable_auto_commit=False
     )
@@ -70,7 +70,7 @@ def letters(broker: Broker) -> dict[int, bytes | None]:
 @pytest.mark.real_time
 @pytest.mark.parametrize("flush", ["9223372036854775807", "1"])
 def test_many_dead_letters_do_not_hold_up_heartbeats(flush: str) -> None:
-    """Half of 4000 records, every second one, are rejected by one request."""
+    """One request that rejects every second of 4000 records does not delay heartbeats."""
     with Broker({**SETTINGS, "log.flush.interval.messages": flush}) as broker:
         reader = reader_of(broker, MANY, 100)
         while True:
@@ -91,8 +91,10 @@ def test_many_dead_letters_do_not_hold_up_heartbeats(flush: str) -> None:
 
 @pytest.mark.real_time
 def test_a_kill_loses_no_dead_letter(tmp_path: Path) -> None:
-    """The broker is killed when it has answered; what was rejected is in the queue all the same,
-    once somebody reads the state again."""
+    """Rejected records reach the queue although the broker is killed after its response.
+
+    They are written once a client makes the restarted broker read the share-group state.
+    """
     with ExitStack() as stack:
         broker = stack.enter_context(Broker(SETTINGS, data_dir=tmp_path / "data"))
         reader = reader_of(broker, 2_000, 10)

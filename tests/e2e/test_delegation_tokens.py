@@ -1,4 +1,4 @@
-"""Delegation tokens in the real process: logins, restarts, expiry, what is not shown."""
+"""Delegation tokens in the real process: logins, restarts, expiry and hidden secrets."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _create(client: Client, lifetime_ms: int = -1) -> Any:
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_a_client_logs_in_with_a_token(mechanism: str) -> None:
-    """As the owner; it gets no further token by that, and sees none."""
+    """A client with a token acts as its owner, but its requests about tokens are refused."""
     with _serve() as broker, _alice(broker) as alice:
         token = _create(alice)
         with _with_token(broker, token, mechanism) as client:
@@ -107,14 +107,14 @@ def _refused(broker: Serve, token: Any) -> None:
 
 
 def _described(client: Client) -> dict[str, int]:
-    """When the tokens end, by id."""
+    """Return the expiry time of each token by id."""
     answer = client.ask(DescribeDelegationTokenRequest(owners=None))
     assert not answer.error_code
     return {one.token_id: one.expiry_timestamp for one in answer.tokens}
 
 
 def test_tokens_outlive_the_process(tmp_path: Path) -> None:
-    """Each change is on the disk before it is answered, whatever becomes of the process."""
+    """Each change is on disk before its response, so that it survives kill -9."""
     arguments = ("--data-dir", str(tmp_path / "data"))
     with _serve(*arguments) as broker, _alice(broker) as alice:
         kept, ended = _create(alice), _create(alice)
@@ -139,7 +139,7 @@ def test_tokens_outlive_the_process(tmp_path: Path) -> None:
 
 
 def test_who_is_refused() -> None:
-    """A wrong HMAC, a token that is none, and one that comes by PLAIN or without saying so."""
+    """A wrong HMAC, an unknown token, PLAIN, and a login without tokenauth are refused."""
     with _serve() as broker, _alice(broker) as alice:
         token = _create(alice)
         good = base64.b64encode(token.hmac).decode()
@@ -161,7 +161,7 @@ def test_who_is_refused() -> None:
 
 
 def test_a_session_ends_with_its_token() -> None:
-    """It may be renewed, and then another login goes on; after its end nothing is served."""
+    """After the end of its token a client is not served; a renewed token allows another login."""
     with _serve(delegation_token_expiry_check_interval_ms="100") as broker, _alice(broker) as alice:
         token = _create(alice, 1500)
         with _with_token(broker, token) as client:
@@ -174,7 +174,7 @@ def test_a_session_ends_with_its_token() -> None:
 
 
 def test_a_session_that_is_prolonged() -> None:
-    """Our client logs in again by itself (KIP-368), for as long as the token is renewed."""
+    """Our client reauthenticates (KIP-368) as long as its token is renewed."""
     with _serve(delegation_token_expiry_time_ms="1500") as broker, _alice(broker) as alice:
         token = _create(alice)
         renew = RenewDelegationTokenRequest(hmac=token.hmac, renew_period_ms=-1)
@@ -197,7 +197,7 @@ def _control(broker: Serve, path: str) -> Any:
 
 
 def test_the_clock_turns_tokens_too() -> None:
-    """A token that lives for a day is gone after one, and a reset forgets the others."""
+    """A token expires when the clock advances far enough, and a reset removes all tokens."""
     with (
         _serve("--ephemeral", "--http", "127.0.0.1:0") as broker,
         _alice(broker) as alice,
@@ -222,7 +222,7 @@ def test_the_clock_turns_tokens_too() -> None:
 
 
 def test_the_key_is_not_shown() -> None:
-    """Neither where settings are described nor in the log, at a start that fails either."""
+    """The secret key appears neither in DescribeConfigs nor in the log, even if a start fails."""
     with _serve() as broker, _alice(broker) as alice:
         resource = DescribeConfigsResource(resource_type=4, resource_name="1")
         (answer,) = alice.ask(DescribeConfigsRequest(resources=[resource])).results
@@ -237,7 +237,7 @@ def test_the_key_is_not_shown() -> None:
 
 
 def test_large_requests_hold_up_nobody() -> None:
-    """Very many renewers are refused, very many owners looked through; another client goes on."""
+    """Requests with very many renewers or owners do not block other clients."""
     with _serve() as broker, _alice(broker) as alice, _alice(broker) as other:
         _create(alice)
         renewers = [CreatableRenewers(principal_type="User", principal_name="x")] * 200_000

@@ -1,4 +1,4 @@
-"""serve --dev-security in the real process: files, restarts, what is refused, no secret shown."""
+"""serve --dev-security in the real process: files, restarts, refusals and hidden secrets."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ FORMS = ("aiokafka.json", "confluent.properties", "java.properties", "kafka-pyth
 
 
 def serve(directory: Path, *arguments: str, listener: str | None = "127.0.0.1:0") -> Serve:
-    """A broker with the files in a directory."""
+    """Return a broker with security files in a directory."""
     where = ("--dev-security", str(directory))
     return Serve("--ephemeral", "--log-level", "debug", *where, *arguments, listener=listener)
 
 
 def config_of(broker: Serve, directory: Path, user: str) -> dict[str, str]:
-    """The settings for librdkafka in the directory, with the address."""
+    """Return the librdkafka settings from the directory, with the broker's address."""
     text = (directory / f"{user}.confluent.properties").read_text()
     return {"bootstrap.servers": broker.bootstrap_servers, **parse_properties(text)}
 
 
 def topics(config: Mapping[str, str], seconds: float = SECONDS) -> set[str]:
-    """The topics that a client sees."""
+    """Return the topics that a client sees."""
     return set(AdminClient(dict(config)).list_topics(timeout=seconds).topics)
 
 
 def passwords_of(directory: Path) -> dict[str, str]:
-    """The users with their passwords."""
+    """Return the passwords by user."""
     passwords: dict[str, str] = json.loads((directory / "users.json").read_text())
     return passwords
 
 
 def test_files_are_made_once_and_hidden(tmp_path: Path) -> None:
-    """Private to the owner; the next start uses them, and makes what is missing."""
+    """The files are private to the owner; the next start reuses them and recreates missing ones."""
     directory = tmp_path / "some" / "where"
     with serve(directory) as broker:
         assert f"security: users and settings of clients are in {directory}\n" in broker.output
@@ -75,7 +75,7 @@ def test_files_are_made_once_and_hidden(tmp_path: Path) -> None:
 
 
 def test_settings_for_kafka_python_are_good_as_they_are(tmp_path: Path) -> None:
-    """As a service reads them."""
+    """kafka-python accepts the settings in its file unchanged."""
     with serve(tmp_path) as broker:
         config = json.loads((tmp_path / "alice.kafka-python.json").read_text())
         servers = broker.bootstrap_servers
@@ -84,7 +84,7 @@ def test_settings_for_kafka_python_are_good_as_they_are(tmp_path: Path) -> None:
 
 
 def test_the_service_of_the_example(tmp_path: Path) -> None:
-    """examples/secured_compose comes by the file that its compose file names."""
+    """examples/secured_compose connects with the settings file named in its compose file."""
     example = ROOT / "examples" / "secured_compose"
     name = "alice.kafka-python.json"
     assert f"/var/lib/kafka/security/{name}" in (example / "docker-compose.yml").read_text()
@@ -101,7 +101,7 @@ def test_the_service_of_the_example(tmp_path: Path) -> None:
 
 
 def test_no_secret_is_shown(tmp_path: Path) -> None:
-    """Not in the log, not in the output, not in DescribeConfigs; a wrong password is refused."""
+    """No password appears in the log, the output or DescribeConfigs."""
     with serve(tmp_path) as broker:
         config = config_of(broker, tmp_path, "alice")
         with pytest.raises(confluent_kafka.KafkaException):
@@ -120,7 +120,7 @@ def test_no_secret_is_shown(tmp_path: Path) -> None:
 
 
 def test_names_of_the_certificate(tmp_path: Path) -> None:
-    """This machine and the addresses that clients get; a new one makes a new certificate."""
+    """The certificate names this machine and all advertised hosts; a new host gets a new one."""
 
     def names() -> set[str]:
         certificate = x509.load_pem_x509_certificate((tmp_path / "server.pem").read_bytes())
@@ -144,7 +144,7 @@ def test_names_of_the_certificate(tmp_path: Path) -> None:
 
 
 def test_a_plaintext_listener_is_secured(tmp_path: Path) -> None:
-    """Whatever its name; what is set otherwise counts."""
+    """A PLAINTEXT listener of any name is secured, and explicit settings take precedence."""
     listeners = "listeners=INSIDE://127.0.0.1:0"
     protocols = "listener.security.protocol.map=INSIDE:PLAINTEXT"
     mechanisms = "sasl.enabled.mechanisms=PLAIN"
@@ -158,7 +158,7 @@ def test_a_plaintext_listener_is_secured(tmp_path: Path) -> None:
 
 
 def test_by_a_variable(tmp_path: Path) -> None:
-    """KAFKA_DEV_SECURITY_DIR does the same, as in a container; its health check knows."""
+    """KAFKA_DEV_SECURITY_DIR has the same effect, and the container's healthcheck respects it."""
     variables = {
         "KAFKA_DEV_SECURITY_DIR": str(tmp_path),
         "KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{free_port()}",
@@ -174,7 +174,7 @@ def test_by_a_variable(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", ""])
 def test_passwords_do_not_pass_in_the_clear(tmp_path: Path, host: str) -> None:
-    """PLAIN without TLS is for this machine alone; without PLAIN it may be any."""
+    """PLAIN without TLS is only allowed on loopback."""
     listeners = f"listeners=SASL_PLAINTEXT://{host}:0"
     broker = serve(tmp_path, "--set", listeners, listener=None)
     assert broker.run() == 2
@@ -199,7 +199,7 @@ def test_passwords_do_not_pass_in_the_clear(tmp_path: Path, host: str) -> None:
     ],
 )
 def test_files_that_cannot_be_used(tmp_path: Path, name: str, content: str, words: str) -> None:
-    """Exit code 2 and one line that names the file, not what is in it."""
+    """An invalid file ends the start with exit code 2; the error names it without its contents."""
     with serve(tmp_path):
         pass
     (tmp_path / name).write_text(content)
@@ -212,7 +212,7 @@ def test_files_that_cannot_be_used(tmp_path: Path, name: str, content: str, word
 
 
 def test_a_directory_that_cannot_be_used(tmp_path: Path) -> None:
-    """A file is there, for example."""
+    """A path that is not a directory is refused."""
     (tmp_path / "file").touch()
     broker = serve(tmp_path / "file" / "dir")
     assert broker.run() == 2

@@ -1,4 +1,4 @@
-"""`coordinator-server doctor`: what it says of brokers, and of what is none."""
+"""`coordinator-server doctor` and its diagnoses of brokers and other servers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STEPS = ["resolve", "connect", "versions", "metadata", "advertised", "coordinato
 
 
 class Told:
-    """What a run said, from its JSON."""
+    """The output of a run, parsed from JSON."""
 
     def __init__(self, code: int, answer: dict[str, Any]) -> None:
         self.code = code
@@ -40,12 +40,12 @@ class Told:
 
     @property
     def names(self) -> list[str]:
-        """The steps that were taken."""
+        """Return the names of the steps."""
         return [step["step"] for step in self.steps]
 
     @property
     def failure(self) -> tuple[str, str, str]:
-        """The step that failed, the reason, and what to change."""
+        """Return the failed step, the reason, and the suggested changes."""
         (failed,) = [step for step in self.steps if not step["ok"]]
         return failed["step"], failed["reason"], " / ".join(failed["changes"])
 
@@ -53,7 +53,7 @@ class Told:
 def doctor(
     capsys: pytest.CaptureFixture[str], address: Address | str, *settings: str, timeout: float = 2
 ) -> Told:
-    """Run it in this process."""
+    """Run doctor in this process."""
     where = address if isinstance(address, str) else f"{address.host}:{address.port}"
     arguments = [where, "--json", "--timeout", str(timeout)]
     for setting in settings:
@@ -65,7 +65,7 @@ def doctor(
 
 
 def test_a_broker_that_is_well(capsys: pytest.CaptureFixture[str]) -> None:
-    """All steps, and nothing is left behind."""
+    """All steps succeed with a healthy broker."""
     with Broker() as broker:
         told = doctor(capsys, broker.bootstrap_servers, timeout=10)
         assert (told.code, told.names) == (0, STEPS)
@@ -80,7 +80,7 @@ def test_a_broker_that_is_well(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_it_is_a_command_and_refuses_wrong_arguments(capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 2, without a secret."""
+    """Wrong arguments end with exit code 2, and no secret is printed."""
     for arguments in (
         [],
         ["here"],
@@ -101,7 +101,7 @@ def test_it_is_a_command_and_refuses_wrong_arguments(capsys: pytest.CaptureFixtu
 
 
 def test_misspelt_settings_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    """Clients ignore them, so that the step which fails for it says another thing."""
+    """Misspelt settings, which clients ignore, are named with the right spelling."""
     with Broker() as broker:
         told = doctor(
             capsys,
@@ -123,7 +123,7 @@ def test_misspelt_settings_are_named(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_the_names_of_librdkafka_are_its_names() -> None:
-    """It refuses the values here, not the names."""
+    """librdkafka knows every name in OF_LIBRDKAFKA."""
 
     def answer(name: str) -> str:
         try:
@@ -138,7 +138,7 @@ def test_the_names_of_librdkafka_are_its_names() -> None:
 
 
 def test_nobody_is_there(capsys: pytest.CaptureFixture[str]) -> None:
-    """A name that nobody knows, a port where nobody listens."""
+    """An unknown host name and a port without a listener are recognised."""
     step, reason, change = doctor(capsys, "kafka-of-nobody.invalid:9092").failure
     assert (step, "does not resolve" in reason) == ("resolve", True)
     assert "bootstrap.servers" in change
@@ -159,7 +159,7 @@ def test_nobody_is_there(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_is_no_broker(
     capsys: pytest.CaptureFixture[str], talk: strange.Talk, words: str, change: str
 ) -> None:
-    """Each is recognised, in plain text and when TLS is wanted, in time."""
+    """Each server that is not a broker is recognised in time, with and without TLS."""
     with strange.server(talk) as address:
         told = doctor(capsys, address)
         assert told.failure[0] == "versions"
@@ -180,7 +180,7 @@ def _context(identity: Identity, directory: Path) -> ssl.SSLContext:
 def test_tls_and_plain_text_are_told_apart(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Either protocol at the port of the other."""
+    """doctor recognises TLS on a plaintext connection, and plaintext on a TLS connection."""
     identity = Authority().issue("broker")
     with strange.server(strange.encrypted(_context(identity, tmp_path))) as address:
         step, reason, change = doctor(capsys, address).failure
@@ -194,7 +194,7 @@ def test_tls_and_plain_text_are_told_apart(
 
 
 def test_certificates_that_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """An unknown CA, another name, one that has expired, one of nobody."""
+    """doctor explains certificates with an unknown CA, another name, no name, or in the past."""
     authority = Authority("The CA")
     trusted = f"ssl.truststore.location={authority.write(tmp_path / 'ca.pem')}"
     other = f"ssl.ca.location={Authority('Other').write(tmp_path / 'other.pem')}"
@@ -219,7 +219,7 @@ def test_certificates_that_are_refused(capsys: pytest.CaptureFixture[str], tmp_p
 def test_certificates_of_clients(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, version: ssl.TLSVersion
 ) -> None:
-    """None where one is wanted, and one of another CA: a failed handshake in each version."""
+    """doctor explains a missing client certificate and one of another CA, in TLS 1.2 and 1.3."""
     authority = Authority()
     context = _context(authority.issue("broker"), tmp_path)
     trust = f"ssl.truststore.location={authority.write(tmp_path / 'ca.pem')}"
@@ -238,7 +238,7 @@ def test_certificates_of_clients(
 
 
 def test_a_web_server_with_tls(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """A REST proxy behind TLS."""
+    """A web server behind TLS is recognised."""
     authority = Authority()
     trust = f"ssl.truststore.location={authority.write(tmp_path / 'ca.pem')}"
     context = _context(authority.issue("proxy"), tmp_path)
@@ -252,7 +252,7 @@ RANGES = {3: (0, 12), 10: (0, 4), 17: (0, 1), 18: (0, 4), 36: (0, 2)}
 
 
 def test_a_listener_without_sasl(capsys: pytest.CaptureFixture[str]) -> None:
-    """The password is not sent."""
+    """On a listener without SASL, doctor does not send the password."""
     with fake({3: (0, 12), 18: (0, 5)}, lambda *_: None) as broker:
         told = doctor(capsys, broker.address, *SASL, f"sasl.password={PASSWORD}")
         assert told.failure[:2] == (
@@ -273,7 +273,7 @@ def test_a_listener_without_sasl(capsys: pytest.CaptureFixture[str]) -> None:
 def test_sasl_that_fails(
     capsys: pytest.CaptureFixture[str], code: ErrorCode, words: str, change: str
 ) -> None:
-    """A mechanism that is not offered, a listener without SASL, a wrong password."""
+    """doctor explains an unsupported mechanism, a listener without SASL, and a wrong password."""
 
     def answer(name: str, _version: int, _request: Message) -> Message:
         if name == "SaslHandshake":
@@ -290,7 +290,7 @@ def test_sasl_that_fails(
 
 
 def test_a_listener_that_wants_sasl(capsys: pytest.CaptureFixture[str]) -> None:
-    """It closes the connection of a client that comes without."""
+    """doctor recognises a SASL listener that closes unauthenticated connections."""
 
     def answer(name: str, _version: int, _request: Message) -> Message | None:
         if name == "SaslHandshake":
@@ -307,7 +307,7 @@ def test_a_listener_that_wants_sasl(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_brokers_that_name_what_cannot_be_reached(capsys: pytest.CaptureFixture[str]) -> None:
-    """The classic mistake of containers; and no coordinator."""
+    """doctor names unreachable advertised listeners, and explains a refused coordinator lookup."""
 
     def answer(name: str, _version: int, _request: Message) -> Message:
         if name == "FindCoordinator":
@@ -327,7 +327,7 @@ def test_brokers_that_name_what_cannot_be_reached(capsys: pytest.CaptureFixture[
 
 
 def test_a_broker_that_stops_in_the_middle(capsys: pytest.CaptureFixture[str]) -> None:
-    """A connection that is closed after the versions."""
+    """doctor explains a connection closed after ApiVersions, and a cluster without live brokers."""
     with fake({3: (0, 12), 18: (0, 4)}, lambda *_: None) as broker:
         step, reason, _ = doctor(capsys, broker.address).failure
         assert (step, "Metadata" in reason) == ("metadata", True)

@@ -1,4 +1,4 @@
-"""Dynamic configs of a real process: certificates, limits of connections, kill -9."""
+"""Dynamic configs in a real process: certificates, connection limits, kill -9."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def alter(bootstrap: str, *arguments: str) -> Outcome:
 
 
 def described(bootstrap: str) -> str:
-    """What kafka-configs.sh shows of broker 1."""
+    """Return the configs of broker 1 from kafka-configs.sh."""
     place = ("--bootstrap-server", bootstrap, "--entity-type", "brokers", "--entity-name", "1")
     return ours("kafka-configs", [*place, "--describe"]).out
 
 
 def certificate(authority: Authority, port: int) -> bytes | None:
-    """The certificate that a client sees, in DER."""
+    """Return the broker's certificate in DER."""
     context = ssl.create_default_context(cadata=authority.pem().decode())
     with (
         socket.create_connection(("127.0.0.1", port), timeout=10) as plain,
@@ -38,7 +38,7 @@ def certificate(authority: Authority, port: int) -> bytes | None:
 
 
 def test_a_listener_gets_another_key_store(tmp_path: Path) -> None:
-    """New connections see the new certificate at once and after kill -9; a bad one is refused."""
+    """A new certificate applies to new connections and survives kill -9; a bad one is refused."""
     authority = Authority()
     one, two = (authority.issue("broker") for _ in range(2))
     for name, identity in (("one", one), ("two", two), ("other", authority.issue("other"))):
@@ -74,7 +74,7 @@ def test_a_listener_gets_another_key_store(tmp_path: Path) -> None:
 
 
 def test_limits_of_connections_hold_at_once(tmp_path: Path) -> None:
-    """A limit per address closes what comes beyond it; a higher one lets clients in again."""
+    """A lower limit per address closes excess connections, a higher one admits clients again."""
     with Serve("--data-dir", str(tmp_path / "data")) as broker:
         bootstrap = broker.bootstrap_servers
         limit = "max.connections.per.ip"
@@ -96,7 +96,7 @@ def test_limits_of_connections_hold_at_once(tmp_path: Path) -> None:
 
 
 def test_a_listener_is_added_and_removed_while_clients_go_on(tmp_path: Path) -> None:
-    """A TLS listener of the run time is there after kill -9; its clients alone end with it."""
+    """An added TLS listener survives kill -9; removing it closes only its own connections."""
     authority = Authority()
     authority.issue("broker").write(tmp_path / "one.pem")
     plain, secured = free_port(), free_port()
@@ -139,7 +139,7 @@ def test_a_listener_is_added_and_removed_while_clients_go_on(tmp_path: Path) -> 
 
 
 def test_a_listener_whose_port_is_taken_does_not_prevent_a_start(tmp_path: Path) -> None:
-    """The log says why, and the broker serves its other listeners."""
+    """The broker logs the reason and serves its other listeners."""
     plain, taken = free_port(), free_port()
     base = f"PLAINTEXT://127.0.0.1:{plain}"
     arguments = ("--data-dir", str(tmp_path / "data"), f"--set=listeners={base}")
@@ -167,7 +167,7 @@ def _refuses(port: int) -> bool:
 
 
 def _is_closed(client: socket.socket) -> bool:
-    """Whether the broker has closed a connection."""
+    """Return whether the broker has closed a connection."""
     client.setblocking(False)
     try:
         return client.recv(1) == b""

@@ -1,4 +1,4 @@
-"""The examples as a user has them: each folder copied somewhere, its tests run by plain pytest."""
+"""The examples pass their tests when each folder is copied elsewhere and run with plain pytest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXAMPLES = ("kafka_python_app", "aiokafka_app", "confluent_app", "rebalance_list
 
 
 def run_copied(example: str, directory: Path, python: str | Path) -> None:
-    """Copy an example and run its tests with an interpreter; their output is shown if one fails."""
+    """Copy an example and run its tests with an interpreter; fail with their output."""
     copy = directory / example
     shutil.copytree(
         ROOT / "examples" / example,
@@ -43,11 +43,11 @@ def run_copied(example: str, directory: Path, python: str | Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_passes_its_tests_wherever_it_lies(example: str, tmp_path: Path) -> None:
-    """With this checkout installed, as `make test` has it."""
+    """A copied example passes its tests with the installed checkout."""
     run_copied(example, tmp_path, sys.executable)
 
 
 def test_every_example_with_tests_is_run() -> None:
-    """A new folder with tests of its own has to be named here."""
+    """Every example folder with tests is in the list of this module."""
     found = {path.parent.name for path in (ROOT / "examples").glob("*/tests")}
     assert found == set(EXAMPLES)

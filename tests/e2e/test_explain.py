@@ -1,4 +1,4 @@
-"""`coordinator-server explain` tells what real consumers did to each other, from outside."""
+"""`coordinator-server explain` describes the rebalances of real consumers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EXPLAIN = (sys.executable, "-m", "coordinator_server", "explain")
 
 
 def explain(broker: Broker | str, *arguments: str) -> tuple[int, list[str], str]:
-    """Exit code, lines of standard output, standard error."""
+    """Return exit code, lines of standard output, and standard error."""
     bootstrap = broker if isinstance(broker, str) else broker.bootstrap_servers.split(",")[0]
     done = subprocess.run(
         [*EXPLAIN, *arguments, "--bootstrap-server", bootstrap],
@@ -43,7 +43,7 @@ def explain(broker: Broker | str, *arguments: str) -> tuple[int, list[str], str]
 
 
 def records(broker: Broker, group: str = "g") -> list[dict[str, Any]]:
-    """What is on record for the group."""
+    """Return the records about the group."""
     code, lines, errors = explain(broker, group, "--json")
     assert code in (0, 1), errors
     return [json.loads(line) for line in lines]
@@ -51,7 +51,7 @@ def records(broker: Broker, group: str = "g") -> list[dict[str, Any]]:
 
 @contextmanager
 def member(broker: Broker, client_id: str, directory: Path) -> Iterator[Member]:
-    """A consumer of group `g` in a process; ended with the test if it still runs."""
+    """Start a consumer of group `g` in a process; it ends with the test."""
     settings = Settings(
         "kafka-python",
         broker.bootstrap_servers,
@@ -69,9 +69,9 @@ def member(broker: Broker, client_id: str, directory: Path) -> Iterator[Member]:
 
 
 def wait_for_members(broker: Broker, count: int) -> dict[str, Any]:
-    """The last record, once so many members own all partitions of the topic.
+    """Wait until `count` members own all partitions of the topic, and return the last record.
 
-    A leader that did not know the topic yet assigns nothing at first, and joins anew.
+    A leader that has no metadata of the topic yet assigns nothing at first, and rejoins.
     """
 
     def settled() -> dict[str, Any] | None:
@@ -90,14 +90,14 @@ def wait_for_members(broker: Broker, count: int) -> dict[str, Any]:
 
 
 def one(lines: list[str], pattern: str) -> int:
-    """The number of the only line that matches."""
+    """Return the index of the only line that matches."""
     (found,) = [number for number, line in enumerate(lines) if re.search(pattern, line)]
     return found
 
 
 @pytest.mark.real_time
 def test_the_story_of_a_group(tmp_path: Path) -> None:
-    """One joins, one is stopped so that its session expires, one leaves: all of it is told."""
+    """The explanation names a member that joined, one whose session expired, and one that left."""
     with Broker(SETTINGS) as broker, ExitStack() as stack:
         broker.create_topic("t", 12)
         processes = {}
@@ -139,14 +139,14 @@ def test_the_story_of_a_group(tmp_path: Path) -> None:
         story = lines[places[3] + 1 : places[4]]
         assert one(story, r"^    c-1: t 0-3 -> t 0-5$") < one(story, r"^    c-2: t 4-7 -> gone$")
 
-        # The log has told it too, and the story of the last one alone can be had.
+        # The log has the same facts, and --last 1 prints only the last rebalance.
         assert broker.log_lines("group.rebalanced", "trigger='member expired'", "moved=4")
         assert explain(broker, "g", "--last", "1")[1] == lines[places[4] :]
 
 
 @pytest.mark.real_time
 def test_a_story_that_goes_on(tmp_path: Path) -> None:
-    """--follow waits for the topic and the group, and tells what comes as it comes."""
+    """--follow waits for the topic and the group, and prints each rebalance as it happens."""
     output = tmp_path / "story"
     with Broker(SETTINGS) as broker, ExitStack() as stack:
         with output.open("wb") as stdout:
@@ -166,7 +166,7 @@ def test_a_story_that_goes_on(tmp_path: Path) -> None:
 
 
 def test_several_brokers(tmp_path: Path) -> None:
-    """Whichever leads the topic, any of them will do to ask."""
+    """The command works with any broker of a cluster, whichever leads the topic."""
     settings = {**SETTINGS, "broker.count": "3"}
     with Broker(settings) as broker, ExitStack() as stack:
         broker.create_topic("t", 3)
@@ -175,7 +175,7 @@ def test_several_brokers(tmp_path: Path) -> None:
 
 
 def test_a_group_without_a_story(tmp_path: Path) -> None:
-    """Exit code 1 and one line, before and after there is a topic."""
+    """A group without records ends with exit code 1 and one line, with and without the topic."""
     with Broker(SETTINGS) as broker, ExitStack() as stack:
         where = broker.bootstrap_servers
         line = f"coordinator-server: no rebalance of 'nobody' is on record at {where}\n"
@@ -187,7 +187,7 @@ def test_a_group_without_a_story(tmp_path: Path) -> None:
 
 
 def test_the_topic_is_switched_off() -> None:
-    """Exit code 2 and one line."""
+    """With group.events.enable=false the command ends with exit code 2 and one line."""
     with Broker({"group.events.enable": "false"}) as broker:
         expected = (
             f"coordinator-server: {broker.bootstrap_servers} writes no __group_events: "
@@ -197,7 +197,7 @@ def test_the_topic_is_switched_off() -> None:
 
 
 def test_nobody_is_there() -> None:
-    """Exit code 2 and one line."""
+    """Without a broker the command ends with exit code 2 and one line."""
     with Broker() as broker:
         bootstrap = broker.bootstrap_servers
     code, lines, errors = explain(bootstrap, "g")
@@ -209,7 +209,7 @@ def test_nobody_is_there() -> None:
     "arguments", [(), ("g", "--last", "0"), ("g", "--last", "x"), ("g", "--bootstrap", "here")]
 )
 def test_wrong_arguments(arguments: tuple[str, ...]) -> None:
-    """Exit code 2 and the usage."""
+    """Wrong arguments end with exit code 2 and the usage."""
     done = subprocess.run(
         [*EXPLAIN, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
@@ -219,7 +219,7 @@ def test_wrong_arguments(arguments: tuple[str, ...]) -> None:
 
 @pytest.mark.real_time
 def test_a_pattern_does_not_find_the_topic(tmp_path: Path) -> None:
-    """Consumers that subscribe to every topic by `.*` do not get the broker's own."""
+    """Consumers that subscribe to `.*` do not get `__group_events`."""
     with Broker(SETTINGS) as broker, ExitStack() as stack:
         broker.create_topic("t", 1)
         stack.enter_context(member(broker, "c-1", tmp_path))
@@ -234,7 +234,7 @@ def test_a_pattern_does_not_find_the_topic(tmp_path: Path) -> None:
 
 
 async def _subscribed_by_pattern(bootstrap: str) -> set[str]:
-    """The topics that aiokafka gets by `.*`."""
+    """Return the topics that aiokafka consumes with the pattern `.*`."""
     consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id="all too")
     consumer.subscribe(pattern=".*")
     await consumer.start()

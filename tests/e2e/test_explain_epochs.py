@@ -1,4 +1,4 @@
-"""`coordinator-server explain` of a consumer group of KIP-848, with real consumers."""
+"""`coordinator-server explain` for a consumer group (KIP-848) with real consumers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.rebalances.schema import faults
 
 
 def consumer(broker: Broker, client_id: str) -> confluent_kafka.Consumer:
-    """A consumer of group `g` that speaks the new protocol."""
+    """Return a consumer of group `g` with the consumer protocol."""
     made = confluent_kafka.Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
@@ -29,7 +29,7 @@ def consumer(broker: Broker, client_id: str) -> confluent_kafka.Consumer:
 
 
 def poll(broker: Broker, members: int, *consumers: confluent_kafka.Consumer) -> None:
-    """Let them poll until the group is stable with so many members."""
+    """Poll until the group is stable with as many members."""
     give_up_s = time.monotonic() + 60
     while True:
         for one in consumers:
@@ -42,7 +42,7 @@ def poll(broker: Broker, members: int, *consumers: confluent_kafka.Consumer) -> 
 
 @pytest.mark.real_time
 def test_the_story_of_a_consumer_group() -> None:
-    """One joins, one takes from it, all sessions expire as the clock is advanced."""
+    """The explanation names two members that joined, and the expiry of all sessions."""
     with Broker() as broker:
         broker.create_topic("t", 6)
         first = consumer(broker, "c-1")
@@ -63,7 +63,7 @@ def test_the_story_of_a_consumer_group() -> None:
         assert sum("STABLE; has t " in line for line in now[place + 2 :]) == 2
         broker.clock.advance(45)
         broker.wait_for_group("g", state="Empty")
-        time.sleep(0.2)  # records are gathered for 50 ms
+        time.sleep(0.2)  # records are collected for 50 ms
         code, lines, errors = explain(broker.bootstrap_servers, "g", "--json")
         assert (code, errors) == (0, "")
         records = [json.loads(line) for line in lines]

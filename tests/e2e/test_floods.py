@@ -1,4 +1,4 @@
-"""Floods of handshakes and logins: whoever is connected goes on being served."""
+"""During floods of handshakes and logins, connected clients are still served."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_SECONDS = 0.1
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
-    """A broker with listeners for all of them."""
+    """A broker with listeners for all floods."""
     broker = SecuredBroker(tmp_path_factory.mktemp("secured"), log_level="error")
     try:
         broker.start()
@@ -31,7 +31,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
 
 
 def waits(broker: SecuredBroker, seconds: float) -> list[Wait]:
-    """How long a client in plain text waits for each of its answers."""
+    """Return the waits of a plaintext client for each of its responses."""
 
     def now() -> Wait:
         return Wait(time.monotonic(), stolen_seconds(), broker.serve.cpu_seconds())
@@ -52,7 +52,7 @@ def waits(broker: SecuredBroker, seconds: float) -> list[Wait]:
 @pytest.mark.real_time
 @pytest.mark.parametrize("name", FLOODS)
 def test_neighbours_of_a_flood(broker: SecuredBroker, name: str) -> None:
-    """They wait less than 100 ms, 99 of 100 times, and never for so much of the broker's work."""
+    """A neighbour of a flood waits less than 100 ms at p99, and the broker works in short steps."""
     quiet = waits(broker, 1)
     with flood(name, broker) as done:
         wait_for(lambda: done.value > 50, "the flood comes")

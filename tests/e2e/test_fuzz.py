@@ -1,4 +1,4 @@
-"""Random frames against the real process: some in each run, a million in `make nightly`."""
+"""Random frames sent to the real process: some in each run, a million in `make nightly`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ MOST_RESIDENT_MB = 200
 
 
 class Wait(NamedTuple):
-    """How long one answer took, and what took so long.
+    """The duration of one request, and the CPU time during it.
 
-    `stolen_seconds` is what the host took of this machine's processors meanwhile: for seconds it
-    may let neither the broker nor the asker run. `cpu_seconds` is what the broker computed.
+    `stolen_seconds` is the time that the host took from this machine's processors, in which neither
+    client nor broker may have run. `cpu_seconds` is the broker's CPU time.
     """
 
     seconds: float
@@ -38,7 +38,7 @@ class Wait(NamedTuple):
 
 
 class Neighbour(threading.Thread):
-    """A well-behaved client that asks all the while and notes how long it has to wait."""
+    """A well-behaved client that sends requests all the time and records its waits."""
 
     def __init__(self, broker: Broker | Serve) -> None:
         super().__init__(daemon=True)
@@ -47,7 +47,7 @@ class Neighbour(threading.Thread):
         self.waits: list[Wait] = []
 
     def run(self) -> None:
-        """Ask twenty times a second."""
+        """Send twenty requests a second."""
         with self._broker.connect() as wire:
             while not self._over.wait(0.05):
                 before = self._now()
@@ -59,13 +59,13 @@ class Neighbour(threading.Thread):
         return Wait(time.monotonic(), stolen_seconds(), self._broker.cpu_seconds())
 
     def end(self) -> None:
-        """Stop asking."""
+        """Stop sending."""
         self._over.set()
         self.join()
 
 
 def first_bug(log: str) -> str:
-    """What the log says from the first bug on, its traceback included; empty without any."""
+    """Return the log from the first bug on, including its traceback; empty if there is none."""
     bug = re.search(
         r"^.*(request\.failed|group\.failed|authenticator\.failed|Traceback).*$", log, re.MULTILINE
     )
@@ -73,7 +73,7 @@ def first_bug(log: str) -> str:
 
 
 def check_waits(waits: Sequence[Wait]) -> None:
-    """A neighbour was served all the time."""
+    """Check that a neighbour was served all the time."""
     assert len(waits) > 10
     most = NOTICEABLE_SECONDS * slowness()
     assert max(wait.seconds - wait.stolen_seconds for wait in waits) < most
@@ -89,7 +89,10 @@ def test_random_frames_do_no_harm() -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("first", range(0, FRAMES, FRAMES_AT_ONCE))
 def test_very_many_random_frames_do_no_harm(first: int) -> None:
-    """The same holds for a million frames. FUZZ_FRAMES and FUZZ_SEED choose another long run."""
+    """A million random frames do no harm either.
+
+    FUZZ_FRAMES and FUZZ_SEED choose another long run.
+    """
     check_frames(min(FRAMES_AT_ONCE, FRAMES - first), SEED + first)
 
 

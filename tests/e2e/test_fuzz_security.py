@@ -1,4 +1,4 @@
-"""Fuzzing of security: its parsers, and listeners with TLS and SASL in the real process.
+"""Fuzzing of the security parsers, and of listeners with TLS and SASL in the real process.
 
 FUZZ_INPUTS and FUZZ_SEED choose another long run.
 """
@@ -27,17 +27,17 @@ SEED = int(os.environ.get("FUZZ_SEED", "3"))
 INPUTS = int(os.environ.get("FUZZ_INPUTS", "1000000"))
 SOME_INPUTS = 12_000
 SHARES = {"sasl": 0.13, "sasl over tls": 0.012, "tls": 0.018}
-"""Of a long run: what goes over sockets; the rest are the parsers' inputs."""
+"""Shares of a long run that go over sockets; the rest goes to the parsers."""
 PART = 4000
 MOST_GROWN_MB = 200
 ENOUGH = 1000
-"""Inputs of a surface among which there is a good one."""
+"""With this many inputs, a surface has at least one valid one."""
 NEVER_ACCEPTED = {"scram_final"}
-"""Whose good inputs nobody can make by chance."""
+"""Surfaces whose valid inputs cannot arise by chance."""
 
 
 def check(reports: list[Report]) -> None:
-    """No problem, little memory, and inputs of both kinds for each surface."""
+    """Check that no surface has a problem or uses much memory, and both kinds of inputs occur."""
     print(table(reports))
     assert [problem for one in reports for problem in one.problems][:9] == [], f"seed {SEED}"
     assert max(one.grown_mb for one in reports) < MOST_GROWN_MB
@@ -49,14 +49,14 @@ def check(reports: list[Report]) -> None:
 
 
 def test_parsers_bear_some_inputs() -> None:
-    """Each refuses what it cannot read by its own errors, at once, in little memory."""
+    """Each parser refuses invalid inputs with its own errors, in little time and memory."""
     work = partial(fuzz, seed=SEED, slowness=slowness())
     check([work(name, count) for name, count in shares(SOME_INPUTS)])
 
 
 @pytest.mark.nightly
 def test_parsers_bear_many_inputs() -> None:
-    """The same with all of a long run's inputs but those over sockets, on two processors."""
+    """Each parser handles its share of a long run, on two processors."""
     work = partial(fuzz, slowness=slowness())
     inputs = round(INPUTS * (1 - sum(SHARES.values())))
     parts = [
@@ -73,7 +73,7 @@ def test_parsers_bear_many_inputs() -> None:
 
 
 def socket_inputs(total: int = INPUTS) -> dict[str, int]:
-    """How many frames and flights go over sockets."""
+    """Return the number of frames and flights that go over sockets."""
     return {name: ceil(total * share) for name, share in SHARES.items()}
 
 
@@ -81,10 +81,9 @@ def socket_inputs(total: int = INPUTS) -> dict[str, int]:
     "total", [SOME_INPUTS * 3, pytest.param(INPUTS, marks=pytest.mark.nightly)]
 )
 def test_listeners_bear_damaged_conversations(tmp_path: Path, total: int) -> None:
-    """SASL in every state, with TLS and without, and records of TLS.
+    """Damaged SASL conversations, with and without TLS, and damaged TLS records do no harm.
 
-    The broker stays up and small, none of its errors is a bug, and somebody else is served all the
-    time.
+    The broker stays up and small, no handler fails, and another client is served all the time.
     """
     settings = {"connection.failed.authentication.delay.ms": "0"}
     broker = SecuredBroker(tmp_path, settings, log_level="error")
@@ -112,7 +111,7 @@ def test_listeners_bear_damaged_conversations(tmp_path: Path, total: int) -> Non
         for name, counts in results.items():
             print(name, vars(counts))
             assert counts.sent >= inputs[name]
-            # Conversations go far, and are broken off.
+            # Some conversations succeed, and some are closed by the broker.
             assert counts.sessions > inputs[name] / 50
             assert counts.closed > inputs[name] / 50
             assert counts.given_up < counts.conversations / 2
@@ -126,7 +125,7 @@ def test_listeners_bear_damaged_conversations(tmp_path: Path, total: int) -> Non
 
 
 def _merged(reports: list[Report]) -> Report:
-    """The reports of a surface's parts as one."""
+    """Merge the reports of one surface."""
     return Report(
         reports[0].name,
         sum(one.accepted for one in reports),

@@ -1,4 +1,4 @@
-"""Bad input against the real process: it stays up, stays small, and others do not notice."""
+"""Hostile input to the real process: it stays up and small, and serves its other clients."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ NOTICEABLE_SECONDS = 1.0
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """A broker for all tests that do not need settings of their own."""
+    """A broker for all tests with default settings."""
     with Broker() as one:
         yield one
 
 
 def assert_healthy(broker: Broker) -> None:
-    """A new client is answered, and soon."""
+    """Check that a new client gets a response quickly."""
     started = time.monotonic()
     with broker.connect() as wire:
         assert wire.ask(API_VERSIONS_REQUEST)
@@ -48,7 +48,7 @@ def assert_healthy(broker: Broker) -> None:
 )
 @pytest.mark.real_time
 def test_what_is_no_request_closes_with_one_line(broker: Broker, data: bytes, reason: str) -> None:
-    """The connection is closed, one line says from where and why, the next client is served."""
+    """An invalid request closes its connection with one log line, and the next client is served."""
     with broker.connect() as wire:
         remote = "{}:{}".format(*wire.socket.getsockname())
         wire.send(data)
@@ -61,7 +61,7 @@ def test_what_is_no_request_closes_with_one_line(broker: Broker, data: bytes, re
 
 
 def test_good_requests_before_a_bad_one_are_answered(broker: Broker) -> None:
-    """Answers that were due when the bad frame came still go out, then the connection closes."""
+    """Valid requests before an invalid one are answered, then the connection closes."""
     with broker.connect() as wire:
         wire.send(API_VERSIONS_REQUEST, request(999, 0))
         assert wire.receive() is not None
@@ -69,7 +69,7 @@ def test_good_requests_before_a_bad_one_are_answered(broker: Broker) -> None:
 
 
 def test_a_request_byte_by_byte_is_answered(broker: Broker) -> None:
-    """A frame may come in single bytes."""
+    """A request that arrives in single bytes is answered."""
     with broker.connect() as wire:
         wire.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in API_VERSIONS_REQUEST:
@@ -79,7 +79,7 @@ def test_a_request_byte_by_byte_is_answered(broker: Broker) -> None:
 
 @pytest.mark.real_time
 def test_an_announced_length_is_not_allocated(broker: Broker) -> None:
-    """50 clients that announce 100 MB each and send nothing more cost next to nothing."""
+    """50 clients that announce 100 MB each and send nothing more use almost no memory."""
     before_mb = broker.resident_mb()
     wires = [broker.connect() for _ in range(50)]
     for wire in wires:
@@ -92,7 +92,7 @@ def test_an_announced_length_is_not_allocated(broker: Broker) -> None:
 
 @pytest.mark.real_time
 def test_a_thousand_silent_connections_are_closed() -> None:
-    """They cost little, others are served meanwhile, and each is closed with a line of its own."""
+    """Silent connections use little memory, delay nobody, and are each closed with a log line."""
     with Broker({"connections.max.idle.ms": "2500"}) as broker:
         assert_healthy(broker)
         before_mb = broker.resident_mb()
@@ -108,7 +108,7 @@ def test_a_thousand_silent_connections_are_closed() -> None:
 
 @pytest.mark.real_time
 def test_a_client_that_does_not_read_is_cut_off() -> None:
-    """Its requests are no longer read, memory stays bounded, and after the idle time it goes."""
+    """The broker stops reading from a client that does not read, and closes it when it is idle."""
     settings = {"connections.max.idle.ms": "3000"}
     with Broker(settings) as broker:
         assert_healthy(broker)
@@ -116,7 +116,7 @@ def test_a_client_that_does_not_read_is_cut_off() -> None:
         wires = [broker.connect() for _ in range(5)]
         sent = send_until_refused(wires, API_VERSIONS_REQUEST)
         assert_healthy(broker)
-        # What the broker would hold if it handled or read everything.
+        # the memory that the broker would use if it kept reading
         assert broker.resident_mb() - before_mb < 15, f"sent {sent} bytes"
         wait_for(
             lambda: len(broker.log_lines("took none of its answers")) == len(wires),
@@ -128,7 +128,7 @@ def test_a_client_that_does_not_read_is_cut_off() -> None:
 
 
 def test_one_connection_too_many_waits() -> None:
-    """max.connections keeps the newest one waiting with a line; the others go on."""
+    """Above max.connections the newest connection waits, with a log line; the others are served."""
     with Broker({"max.connections": "3"}) as broker:
         wires = [broker.connect() for _ in range(3)]
         for wire in wires:

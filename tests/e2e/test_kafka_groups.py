@@ -1,7 +1,7 @@
-"""A broker on an offsets log that Kafka wrote serves the groups that Kafka serves from it.
+"""A broker with an offsets log that Kafka wrote serves the same groups as Kafka.
 
-`expected.json` is what a Kafka that started on the same segments said about its groups; a Kafka 4.1
-said the same about its own log of the same life.
+`expected.json` is the description of the groups by a Kafka that started on the same segments. A
+Kafka 4.1 gave the same description of its own log of the same events.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.support import Broker
 
 DATA = Path(__file__).parents[1] / "data"
 PARTITIONS = 4
-NOW_MS = 1_800_000_000_000  # later than all in the log
+NOW_MS = 1_800_000_000_000  # later than every timestamp in the log
 SETTINGS = {"offsets.topic.num.partitions": str(PARTITIONS)}
 EXPECTED: Groups = json.loads((DATA / "segments" / "expected.json").read_text())
 CLASSIC = {name: one for name, one in EXPECTED.items() if one["type"] == "Classic"}
@@ -29,7 +29,7 @@ CLASSIC = {name: one for name, one in EXPECTED.items() if one["type"] == "Classi
 
 @pytest.fixture(params=["segments", "segments-4.1"])
 def data(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Kafka's offsets log, copied; without indexes, checkpoints and epochs."""
+    """A copy of Kafka's offsets log without indexes, checkpoints and epochs."""
     for partition in range(PARTITIONS):
         name = f"__consumer_offsets-{partition}"
         log = DATA / str(request.param) / name
@@ -38,7 +38,7 @@ def data(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def assert_served(data: Path) -> None:
-    """Classic groups agree in everything, KIP-848 groups in their offsets; there are no others."""
+    """Check that classic groups agree in everything, KIP-848 groups in their offsets."""
     with Broker(SETTINGS, data_dir=data) as broker:
         groups = groups_of(broker.bootstrap_servers)
         broker.stop()
@@ -49,7 +49,7 @@ def assert_served(data: Path) -> None:
 
 
 def compact(data: Path) -> tuple[int, int]:
-    """Let our cleaner go over the whole log; returns its size before and after."""
+    """Run our cleaner over the whole log; return its size before and after."""
     manager = LogManager.open(LocalDisk(), str(data), LogConfig())
     logs = [manager.log("__consumer_offsets", partition) for partition in range(PARTITIONS)]
     before = sum(log.size_bytes for log in logs)
@@ -63,8 +63,10 @@ def compact(data: Path) -> tuple[int, int]:
 
 
 def test_the_groups_are_those_that_kafka_serves(data: Path) -> None:
-    """Types, members, instance ids, offsets, metadata and epochs agree; so they do after a restart,
-    and after our compaction went over the log."""
+    """Types, members, instance ids, offsets, metadata and epochs agree with Kafka's.
+
+    They still agree after a restart, and after our compaction of the log.
+    """
     assert_served(data)
     assert_served(data)
     before, after = compact(data)

@@ -1,4 +1,4 @@
-"""No request holds up the heartbeats of other connections: all APIs, their largest arrays."""
+"""No request of any API, even with its largest arrays, delays heartbeats of others."""
 
 from __future__ import annotations
 
@@ -36,12 +36,15 @@ Key = tuple[str, str]
 def late(
     part: int, count: int, topics: int, *, oldest: bool, only: Collection[Key] | None = None
 ) -> dict[Key, Figure]:
-    """The requests that held up a heartbeat beyond WORST_MS: of the large work or, in parts 1 to
-    PARTS, of the arrays of one API in PARTS; with `only`, of these arrays alone."""
+    """Return the requests that delayed a heartbeat beyond WORST_MS.
+
+    Part 0 is the large work; parts 1 to PARTS have the arrays of one API in PARTS. `only` restricts
+    the latter to these arrays.
+    """
     print(HEAD)
     found: dict[Key, Figure] = {}
     with Broker(SETTINGS) as broker, heart(broker) as probe:
-        # The large work is done again as a whole: it needs what the requests before have made.
+        # The large work is always repeated as a whole: its requests build on the previous ones.
         cases = (
             array_cases(count, SPECS[part - 1 :: PARTS], oldest=oldest)
             if part
@@ -59,7 +62,7 @@ def late(
 
 
 def check(part: int, count: int, topics: int, *, oldest: bool) -> None:
-    """What is late twice is no noise of the machine."""
+    """Check that no request is late twice; a single late one may be noise of the machine."""
     found = late(part, count, topics, oldest=oldest)
     if found:
         again = late(part, count, topics, oldest=oldest, only=found)

@@ -1,6 +1,6 @@
-"""Compaction keeps pace with commits that come as fast as they are answered.
+"""Compaction keeps up with commits at full speed.
 
-`python -m benchmarks.log_size` watches the same for as long as one likes.
+`python -m benchmarks.log_size` measures the same for any length of time.
 """
 
 from __future__ import annotations
@@ -19,30 +19,34 @@ from tests.support import Broker
 
 GROUPS = 100
 ROUNDS = 80
-"""How often every offset is committed: as many times the live data is written to the log."""
+"""How often every offset is committed, and thus how often the live data is written to the log."""
 
 SETTINGS = {"offsets.topic.num.partitions": "4", "group.initial.rebalance.delay.ms": "0"}
 MOST_BYTES = 1.5 * FLOOR_BYTES
-"""Largest size, each half second: the middle one of all. The promise for a log as small as this one
-is the floor and its live data; what is above it comes while a pass is under way."""
+"""Limit of the median over the largest sizes of each half second.
+
+The target for a small log is the floor and its live data; a running pass may exceed it.
+"""
 
 MOST_BYTES_EVER = 2.5 * FLOOR_BYTES
-"""Of any half second. A disk that stands still for a while holds compaction up and not the commits,
-until the next sync."""
+"""Limit of the largest size in any half second.
+
+A stalled disk delays compaction, but not the commits until the next sync.
+"""
 
 WARM_UP_SECONDS = 2.0
-"""A new log is first looked at after a while."""
+"""Time until compaction first considers a new log."""
 
 SAMPLES = 10
-"""Half seconds at least: a fast broker has written `ROUNDS` in two, and a median needs more."""
+"""Least number of half seconds: a fast broker may write `ROUNDS` in two, too few for a median."""
 
 SECONDS = 60.0
 RECORD_BYTES = 60
-"""Of one offset in the log, at least."""
+"""Least size of one offset record in the log."""
 
 
 async def largest_sizes(broker: Broker, data: Path) -> list[int]:
-    """The largest size of the offsets log in bytes, each half second of the rounds."""
+    """Return the largest size of the offsets log in bytes in each half second."""
     load = Load(broker, data, GROUPS, connections=10)
     await load.begin()
     await load.run(WARM_UP_SECONDS, 0)
@@ -63,7 +67,7 @@ async def largest_sizes(broker: Broker, data: Path) -> list[int]:
 @pytest.mark.alone
 @pytest.mark.real_time
 def test_the_offsets_log_stays_small_under_commits(tmp_path: Path) -> None:
-    """Every file of it together stays near the floor, while several times that comes."""
+    """The files of the offsets log together stay near the floor while far more is written."""
     data = tmp_path / "data"
     with Broker(SETTINGS, data_dir=data) as broker:
         largest = uvloop.run(largest_sizes(broker, data))

@@ -1,4 +1,4 @@
-"""A batch whose check takes long does not hold up the heartbeats of other connections."""
+"""A batch that takes long to validate does not delay the heartbeats of other connections."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ BOMB_BYTES = 100_000_000
 
 
 def tiny_records() -> bytes:
-    """100 000 records in 1 MB, of two sizes in turn: no run of records of one layout."""
+    """Return 100 000 records in 1 MB whose sizes alternate, so that no neighbours look alike."""
     count = 100_000
     section = b"".join(record_bytes(0, one, None, b"v" * (one & 1)) for one in range(count))
     return batch_of_section(section, count, 1).to_bytes()
 
 
 def bomb(codec: Compression) -> bytes:
-    """One record of 100 MB, compressed to less than 1 MB, if the codec can."""
+    """Return one record of 100 MB, compressed to less than 1 MB if the codec can."""
     whole = batch_of_section(record_bytes(0, 0, None, bytes(BOMB_BYTES)), 1, 1)
     payload = compress(codec, whole.body[40:])
     return rebuilt_batch(whole.header._replace(attributes=codec), payload).to_bytes()
 
 
 def gzip_members() -> bytes:
-    """One record after 45 000 empty gzip members."""
+    """Return one record after 45 000 empty gzip members."""
     whole = batch_of_section(record_bytes(0, 0, None, b"v"), 1, 1)
     payload = compress(Compression.GZIP, b"") * 45_000 + compress(Compression.GZIP, whole.body[40:])
     return rebuilt_batch(whole.header._replace(attributes=Compression.GZIP), payload).to_bytes()
 
 
 def record_headers() -> bytes:
-    """One record with 450 000 headers."""
+    """Return one record with 450 000 headers."""
     headers: list[tuple[str, bytes | None]] = [("", None)] * 450_000
     return batch_of_section(record_bytes(0, 0, None, b"v", headers), 1, 1).to_bytes()
 
 
 def wrong_records() -> bytes:
-    """500 000 records that claim LogAppendTime without a time, compressed to 400 bytes."""
+    """Return 500 000 records with LogAppendTime but no timestamp, compressed to 400 bytes."""
     count = 500_000
     section = record_bytes(0, 0, None, b"") * count
     header = batch_of_section(section, count, 1).header._replace(
@@ -70,7 +70,7 @@ BATCHES: dict[str, Callable[[], bytes]] = {
 @pytest.mark.alone
 @pytest.mark.parametrize("name", BATCHES)
 def test_heartbeats_are_answered_meanwhile(name: str) -> None:
-    """Heartbeats take less than 100 ms on a quiet machine while a batch is checked."""
+    """Heartbeats take less than 100 ms on a quiet machine while a batch is validated."""
     data = PartitionProduceData(index=0, records=BATCHES[name]())
     request = ProduceRequest(
         transactional_id=None,
@@ -81,7 +81,7 @@ def test_heartbeats_are_answered_meanwhile(name: str) -> None:
     with Broker({"message.max.bytes": 4_000_000}) as broker, heart(broker) as probe:
         create_topic(broker.bootstrap_servers, "t", 1)
         case = Case("Produce", name, request, 9)
-        for _ in range(2):  # late twice is no noise of the machine
+        for _ in range(2):  # a single late heartbeat may be noise of the machine
             figure = measured(broker, probe, case)
             print(figure)
             if figure.worst_ms <= WORST_MS * slowness():

@@ -1,4 +1,4 @@
-"""The broker without uvloop, on asyncio's own loop, and with only what Windows has."""
+"""The broker without uvloop: on asyncio's own loop, and with only the features of Windows."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ print(len(names))
 def broker(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Broker]:
-    """A broker with a data directory, and the fixture as it is on that system."""
+    """A broker with a data directory, run as on that system."""
     monkeypatch.setattr(process, "HAS_SIGNALS", request.param != "windows")
     started_by = partial(BrokerProcess, COMMANDS[request.param])
     monkeypatch.setattr("coordinator_server.testing.broker.BrokerProcess", started_by)
@@ -54,7 +54,7 @@ def broker(
 
 
 def consumer_of(broker: Broker) -> kafka.KafkaConsumer:
-    """A member of the group."""
+    """Return a member of the group."""
     return kafka.KafkaConsumer(
         "orders",
         bootstrap_servers=broker.bootstrap_servers,
@@ -65,21 +65,21 @@ def consumer_of(broker: Broker) -> kafka.KafkaConsumer:
 
 
 def produce(broker: Broker, *values: bytes) -> None:
-    """Records by a client."""
+    """Produce records with a client."""
     with kafka.KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
         for value in values:
             producer.send("orders", value).get(30)
 
 
 def consume(consumer: kafka.KafkaConsumer, count: int) -> list[bytes]:
-    """The next records, whose offsets are then committed."""
+    """Return the next records, and commit their offsets."""
     values = [next(consumer).value for _ in range(count)]
     consumer.commit()
     return values
 
 
 def test_a_group_and_its_client_outlive_restarts(broker: Broker) -> None:
-    """Records and offsets are there after a stop and after a kill; the clients reconnect."""
+    """Records and offsets survive a stop and a kill, and clients reconnect."""
     produce(broker, b"first", b"second")
     consumer = consumer_of(broker)
     assert consume(consumer, 2) == [b"first", b"second"]
@@ -93,7 +93,7 @@ def test_a_group_and_its_client_outlive_restarts(broker: Broker) -> None:
 
 
 def test_topics_are_deleted_compacted_and_reset(broker: Broker) -> None:
-    """Files are renamed and removed while clients use the broker, and nothing fails."""
+    """Files can be renamed and removed while clients use the broker."""
     configs = {"cleanup.policy": "compact", "segment.ms": "1", "min.cleanable.dirty.ratio": "0.01"}
     broker.create_topic("latest", configs=configs)
     for number in range(100):
@@ -115,7 +115,7 @@ def test_topics_are_deleted_compacted_and_reset(broker: Broker) -> None:
 
 
 def test_it_ends_with_the_process_that_started_it(broker: Broker) -> None:
-    """The end of standard input is a clean stop."""
+    """The end of standard input stops the broker cleanly."""
     assert broker._process._process is not None
     stdin = broker._process._process.stdin
     assert stdin is not None
@@ -126,7 +126,7 @@ def test_it_ends_with_the_process_that_started_it(broker: Broker) -> None:
 
 
 def test_many_connections_at_once(broker: Broker) -> None:
-    """All of them are accepted and served, also those that come while others leave."""
+    """Many simultaneous connections are accepted and served, even while others close."""
     for _ in range(2):
         wires = [broker.connect() for _ in range(150)]
         for wire in wires:
@@ -138,14 +138,14 @@ def test_many_connections_at_once(broker: Broker) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
 def test_signals_where_the_loop_takes_none(number: int) -> None:
-    """As on Windows, where Ctrl-Break (SIGUSR1 in its place) is a clean stop as well."""
+    """Signals stop the broker cleanly on a loop without signal handlers, like that of Windows."""
     with Serve("--ephemeral", command=LIKE_WINDOWS) as broker:
         broker.signal(number)
         assert broker.wait() == 0
 
 
 def test_a_directory_in_use_is_refused_by_the_locks_of_windows(tmp_path: Path) -> None:
-    """The second process says so in one line, exit code 1."""
+    """A second process on the same directory prints one line and ends with exit code 1."""
     with Serve("--data-dir", str(tmp_path), command=LIKE_WINDOWS):
         second = Serve("--data-dir", str(tmp_path), command=LIKE_WINDOWS)
         assert second.run() == 1
@@ -154,7 +154,7 @@ def test_a_directory_in_use_is_refused_by_the_locks_of_windows(tmp_path: Path) -
 
 
 def test_nothing_is_left_of_an_ephemeral_broker(tmp_path: Path) -> None:
-    """No file of it is open when its directory is removed."""
+    """An ephemeral broker has no file open when its directory is removed."""
     environment = {"TMPDIR": str(tmp_path)}
     with Serve("--ephemeral", environment=environment, command=LIKE_WINDOWS) as broker:
         with broker.connect() as wire:
@@ -164,7 +164,7 @@ def test_nothing_is_left_of_an_ephemeral_broker(tmp_path: Path) -> None:
 
 
 def test_every_module_can_be_imported_on_windows() -> None:
-    """None needs a module that Windows lacks."""
+    """No module imports a module that Windows lacks."""
     script = IMPORTS_ALL.format(root=str(ROOT))
     command = [sys.executable, "-P", "-c", script]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)

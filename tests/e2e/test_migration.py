@@ -1,4 +1,4 @@
-"""`promote` and `import` between two brokers of ours: the same contents, whatever interrupts."""
+"""`promote` and `import` copy everything between two of our brokers, even if interrupted."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def brokers(tmp_path: Path) -> Iterator[tuple[str, str]]:
 
 
 def fill(bootstrap: str, records: int = RECORDS) -> None:
-    """Topics with records of every shape, and groups of which one is far behind."""
+    """Create topics with many kinds of records, and groups, one of which is far behind."""
     admin = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
     configs = {"retention.ms": "-1", "segment.bytes": "2097152"}
     admin.create_topics(
@@ -70,7 +70,7 @@ def fill(bootstrap: str, records: int = RECORDS) -> None:
 
 
 def commit(admin: Any, group: str, offsets: dict[int, tuple[int, str]]) -> None:
-    """Commit for a group without members: partition -> offset and metadata."""
+    """Commit offsets and metadata by partition for a group without members."""
     places = {
         kafka.TopicPartition("orders", partition): OffsetAndMetadata(offset, metadata, -1)
         for partition, (offset, metadata) in offsets.items()
@@ -79,7 +79,7 @@ def commit(admin: Any, group: str, offsets: dict[int, tuple[int, str]]) -> None:
 
 
 def contents(bootstrap: str, topic: str = "orders") -> Contents:
-    """Everything that a reader sees of a topic, by partition, offsets included."""
+    """Return all records of a topic, with their offsets, by partition."""
     consumer = kafka.KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
     places = [
         kafka.TopicPartition(topic, number)
@@ -102,7 +102,7 @@ def contents(bootstrap: str, topic: str = "orders") -> Contents:
 
 
 def command(*arguments: str) -> list[str]:
-    """The command line of a tool."""
+    """Return the command line of a tool."""
     return [sys.executable, "-m", "coordinator_server", *arguments]
 
 
@@ -114,7 +114,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def assert_same(source: str, target: str) -> None:
-    """Records, topics, settings and committed offsets agree."""
+    """Check that records, topics, configs and committed offsets are equal."""
     assert contents(target) == contents(source)
     admins = [kafka.KafkaAdminClient(bootstrap_servers=one) for one in (source, target)]
     resource = kafka.admin.ConfigResource(kafka.admin.ConfigResourceType.TOPIC, "orders")
@@ -135,8 +135,10 @@ def assert_same(source: str, target: str) -> None:
 
 
 def test_promote_moves_everything_and_back(brokers: tuple[str, str]) -> None:
-    """Topics with settings, records with keys, headers and times, null values among them, and
-    committed offsets with metadata are the same there; a second run adds nothing."""
+    """`promote` copies topics, configs, records and committed offsets; a second run adds nothing.
+
+    The records have keys, headers, timestamps and null values.
+    """
     source, target = brokers
     fill(source)
     done = run("promote", "--from", source, "--to", target)
@@ -150,8 +152,7 @@ def test_promote_moves_everything_and_back(brokers: tuple[str, str]) -> None:
 
 
 def test_what_came_meanwhile_follows(brokers: tuple[str, str]) -> None:
-    """A later run takes the records that came since; a committed offset of the target that is
-    further on is left where it is."""
+    """A later run copies newer records, and keeps a committed offset that is further on."""
     source, target = brokers
     fill(source, 300)
     assert run("promote", "--from", source, "--to", target, "--topic", "orders").returncode == 0
@@ -171,7 +172,7 @@ def test_what_came_meanwhile_follows(brokers: tuple[str, str]) -> None:
 
 
 def total(contents_: Contents) -> int:
-    """The number of records."""
+    """Return the number of records."""
     return sum(map(len, contents_.values()))
 
 
@@ -180,7 +181,7 @@ def total(contents_: Contents) -> int:
 def test_an_interrupted_run_goes_on_without_duplicates(
     brokers: tuple[str, str], number: signal.Signals
 ) -> None:
-    """Killed in the middle of copying and run again: the same contents, nothing twice."""
+    """A run that was killed while copying can be repeated, and duplicates nothing."""
     source, target = brokers
     fill(source, 15_000)
     process = subprocess.Popen(
@@ -212,7 +213,7 @@ def test_an_interrupted_run_goes_on_without_duplicates(
 
 
 def test_a_target_that_others_write_to_is_refused(brokers: tuple[str, str]) -> None:
-    """Records that are not the source's, or partitions that do not match, stop it with one line."""
+    """Foreign records or a different partition count in the target stop a run with one line."""
     source, target = brokers
     fill(source, 60)
     admin = kafka.KafkaAdminClient(bootstrap_servers=target)

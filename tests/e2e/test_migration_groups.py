@@ -1,4 +1,4 @@
-"""What `promote` and `import` take along of groups of the newer kinds: offsets and configs."""
+"""`promote` and `import` copy offsets and configs of share, streams and consumer groups."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ CONFIGS = {
 
 
 def prepare(bootstrap: str) -> None:
-    """A topic with two partitions, a share group, an empty streams group, configs of groups."""
+    """Create a topic, a share group, an empty streams group, and group configs."""
     admin = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
     admin.create_topics({"lines": {"num_partitions": 2, "replication_factor": 1}})
     wait_for(lambda: "lines" in admin.list_topics(), "the topic is there")
@@ -73,7 +73,7 @@ def prepare(bootstrap: str) -> None:
 
 
 def settled(client: Client, ask: Callable[[], Any]) -> Any:
-    """An answer without an error; asked again while coordinators are being loaded."""
+    """Return a response without an error; retry while coordinators are loading."""
     return client.call("ask", ask)
 
 
@@ -93,7 +93,7 @@ def alter_starts(client: Client, group: str, starts: Mapping[int, int]) -> None:
 
 
 def heartbeat(client: Client, group: str, member_id: str) -> int:
-    """Join a streams group; gives the member's epoch."""
+    """Join a streams group and return the member's epoch."""
     topology = StreamsTopology(
         epoch=0,
         subtopologies=[
@@ -124,13 +124,13 @@ def heartbeat(client: Client, group: str, member_id: str) -> int:
 
 
 def check(code: int, message: str | None) -> None:
-    """Raise ClientError for an error."""
+    """Raise ClientError for an error code."""
     if code:
         raise ClientError(ErrorCode(code), message)
 
 
 def state(bootstrap: str) -> dict[str, Any]:
-    """The types of the groups, their offsets, and the configs that were made for them."""
+    """Return the types, offsets and configs of the groups."""
     admin = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
     committed = admin.list_group_offsets(["counts"])["counts"]
     admin.close()
@@ -155,7 +155,7 @@ def state(bootstrap: str) -> dict[str, Any]:
 
 
 def own_configs(client: Client, group: str) -> dict[str, str]:
-    """The configs that were made for a group."""
+    """Return the configs set for a group."""
     resource = DescribeConfigsResource(
         resource_type=GROUP_RESOURCE, resource_name=group, configuration_keys=None
     )
@@ -167,7 +167,7 @@ def own_configs(client: Client, group: str) -> dict[str, str]:
 
 
 def assert_moved(source: str, target: str) -> None:
-    """All is the same there but for the type of the streams group, which has no members yet."""
+    """Check that all is equal but the type of the streams group, which has no members yet."""
     moved = state(target)
     assert moved == {
         "types": {"counts": "classic", "queue": "share"},
@@ -179,8 +179,10 @@ def assert_moved(source: str, target: str) -> None:
 
 
 def test_offsets_and_configs_of_every_kind_of_group_go_over(tmp_path: Path) -> None:
-    """A streams group's offsets, a share group's start offsets and the configs of groups are the
-    same there; a start offset that is further on stays."""
+    """Offsets, share-group start offsets and group configs are copied.
+
+    A start offset that is further on in the target is kept.
+    """
     with (
         Broker(data_dir=tmp_path / "a") as a,
         Broker(data_dir=tmp_path / "b") as b,
@@ -197,7 +199,7 @@ def test_offsets_and_configs_of_every_kind_of_group_go_over(tmp_path: Path) -> N
         assert again.returncode == 0, again.stderr
         assert "3 committed offsets, 1 were further on" in again.stdout
         assert state(target)["starts"] == {**STARTS, 0: 29}
-        # The streams client goes on from the offsets, in a group of its kind.
+        # A streams client continues from the offsets, in a group of type streams.
         with closing(Client(target)) as client:
             assert heartbeat(client, "counts", "b" * 22) > 0
         moved = state(target)
@@ -206,7 +208,7 @@ def test_offsets_and_configs_of_every_kind_of_group_go_over(tmp_path: Path) -> N
 
 
 def test_a_share_group_with_members_is_refused(tmp_path: Path) -> None:
-    """Its start offsets cannot be set; the line names group and error."""
+    """The start offsets of a share group with members cannot be set; the error names the group."""
     with (
         Broker(data_dir=tmp_path / "a") as a,
         Broker(data_dir=tmp_path / "b") as b,

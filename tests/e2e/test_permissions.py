@@ -1,4 +1,4 @@
-"""Files that the broker may not touch: one partition fails, the others go on, and it comes back."""
+"""A partition without file permissions fails alone, and works again once they are back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SETTINGS = {"offsets.topic.num.partitions": "50", "log.cleaner.backoff.ms": "200
 
 @contextmanager
 def modes_of(path: Path, mode: int) -> Iterator[None]:
-    """Give a directory other permissions for a while."""
+    """Change the permissions of a directory during the block."""
     before = path.stat().st_mode
     path.chmod(mode)
     try:
@@ -40,13 +40,13 @@ def modes_of(path: Path, mode: int) -> Iterator[None]:
 
 
 def broker_on(data: Path) -> Serve:
-    """A broker that permissions hold for."""
+    """Return a broker that is subject to permissions, even if the tests run as root."""
     settings = [word for pair in SETTINGS.items() for word in ("--set", "=".join(pair))]
     return Serve("--data-dir", str(data), *settings, command=UNPRIVILEGED)
 
 
 def create(client: Client) -> None:
-    """Topic "t" with two partitions, whose segments take some records only."""
+    """Create topic "t" with two partitions whose segments hold only a few records."""
     configs = [CreatableTopicConfig(name="internal.segment.bytes", value="1000")]
     topic = CreatableTopic(name="t", num_partitions=2, replication_factor=1, configs=configs)
     answer = client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
@@ -54,7 +54,7 @@ def create(client: Client) -> None:
 
 
 def produce(client: Client, partition: int) -> int:
-    """Produce a record that needs a segment of its own; the error of the answer."""
+    """Produce a record that needs a new segment, and return the error."""
     records = build_batch([Record(0, 1, b"k", bytes(700))]).to_bytes()
     data = PartitionProduceData(index=partition, records=records)
     topic = TopicProduceData(name="t", partition_data=[data])
@@ -64,7 +64,7 @@ def produce(client: Client, partition: int) -> int:
 
 
 def commit(client: Client, group: str) -> int:
-    """Commit an offset of a group without members; the error of the answer."""
+    """Commit an offset for a group without members, and return the error."""
     one = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
     topic = OffsetCommitRequestTopic(name="t", partitions=[one])
     request = OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=-1, topics=[topic])
@@ -73,7 +73,7 @@ def commit(client: Client, group: str) -> int:
 
 
 def test_a_partition_that_may_not_be_written_fails_alone(tmp_path: Path) -> None:
-    """KAFKA_STORAGE_ERROR from it and advice in the log; as before once it may be written."""
+    """A partition without write permission gives KAFKA_STORAGE_ERROR until it is writable again."""
     data = tmp_path / "data"
     with broker_on(data) as broker:
         client = Client(broker.address)
@@ -92,7 +92,7 @@ def test_a_partition_that_may_not_be_written_fails_alone(tmp_path: Path) -> None
 
 
 def test_a_group_whose_partition_cannot_be_made_is_told_to_try_again(tmp_path: Path) -> None:
-    """NOT_COORDINATOR, which clients ask again for; groups with a partition go on."""
+    """A group without an offsets partition gets the retriable NOT_COORDINATOR; others continue."""
     data = tmp_path / "data"
     with broker_on(data) as broker:
         client = Client(broker.address)
@@ -108,7 +108,7 @@ def test_a_group_whose_partition_cannot_be_made_is_told_to_try_again(tmp_path: P
 
 
 def test_a_data_directory_that_may_not_be_read_ends_the_start(tmp_path: Path) -> None:
-    """One line that names the directory and the reason, exit code 1; then it starts again."""
+    """An unreadable data directory ends the start with one line and exit code 1."""
     data = tmp_path / "data"
     with broker_on(data) as broker:
         assert broker.stop() == 0

@@ -1,4 +1,4 @@
-"""Published compose files: the entry point as a process with their variables, and real clients."""
+"""The variables of published compose files work in the entry point, with real clients."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ image_variables.SECRETS_DIRECTORY, *image_variables.BITNAMI_DIRECTORIES = sys.ar
 del sys.argv[1:3]
 entrypoint.run()
 """
-"""The entry point with directories of the test in place of those of the images."""
+"""The entry point with the test's directories instead of the image's."""
 
 _LISTENER = re.compile(r"([A-Za-z0-9_-]+)://[^:,]*:\d+")
 _TIMEOUT_SECONDS = 20
 
 
 class Container:
-    """Files, addresses and variables of a row as this test has them.
+    """Files, addresses and variables of a row, changed for this machine.
 
-    The ports of two listeners are at least `apart` from each other.
+    The ports of two listeners differ by at least `apart`.
     """
 
     def __init__(self, row: Published, directory: Path, *, apart: int = 1) -> None:
@@ -60,7 +60,7 @@ class Container:
             path.write_text(row.jaas)
 
     def _moved(self, name: str, value: str) -> str:
-        """Return a value with files in the directories of the test, and free ports on loopback."""
+        """Return a value with the test's directories, and with free ports on loopback."""
         if name.endswith("LISTENERS"):
             return _LISTENER.sub(self._address, value)
         value = value.replace("/etc/kafka", str(self.secrets.parent))
@@ -86,7 +86,7 @@ class Container:
             "socket.timeout.ms": 10_000,
         }
         if protocol.uses_tls:
-            # The row with one file for both stores trusts the broker's certificate alone.
+            # The row with one file for both stores trusts only the broker's certificate.
             one = self._row.environment.get("KAFKA_SSL_TRUSTSTORE_FILENAME", "")
             is_same = one and one == self._row.environment.get("KAFKA_SSL_KEYSTORE_FILENAME")
             own = self.broker if is_same else self.authority.issue("client", hosts=())
@@ -115,7 +115,7 @@ def _unsigned(user: str) -> str:
 
 
 def _round_trip(settings: Mapping[str, Any], topic: str) -> None:
-    """Create a topic, write a record and read it back."""
+    """Create a topic, produce a record and consume it."""
     admin = AdminClient(dict(settings))
     new = confluent_kafka.admin.NewTopic(topic, 1, 1)
     admin.create_topics([new])[topic].result(_TIMEOUT_SECONDS)
@@ -142,7 +142,7 @@ def _is_refused(settings: Mapping[str, Any]) -> bool:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.source.split()[0]}-{row.service}")
 def test_the_variables_of_a_published_file(row: Published, tmp_path: Path) -> None:
-    """The broker starts with these warnings, and clients log in; or it says why it does not."""
+    """The broker starts with the listed warnings and serves clients, or refuses with the reason."""
     container = Container(row, tmp_path)
     broker = container.serve()
     if row.refusal:
@@ -174,7 +174,7 @@ def test_the_variables_of_a_published_file(row: Published, tmp_path: Path) -> No
 
 
 def test_the_three_brokers_of_the_documentation(tmp_path: Path) -> None:
-    """The variables of the page give three brokers that clients reach by any of their addresses."""
+    """The variables of the page start three brokers, each of which bootstraps clients."""
     page = (ROOT / "docs" / "docker.md").read_text()
     snippet = page.partition("## Three brokers")[2].partition("```yaml")[2].partition("```")[0]
     lines = re.findall(r"^ +(KAFKA_[A-Z_]+): (.*)$", snippet, re.MULTILINE)
@@ -213,7 +213,7 @@ def test_the_three_brokers_of_the_documentation(tmp_path: Path) -> None:
 def test_errors_name_the_variables(
     name: str, content: str | None, words: str, tmp_path: Path
 ) -> None:
-    """Settings that the user did not write are explained by the variables that the user wrote."""
+    """An error about a derived setting names the variable that the user wrote."""
     [row] = [one for one in ROWS if one.source.endswith("single-node/ssl")]
     container = Container(row, tmp_path)
     if content is None:
@@ -226,7 +226,7 @@ def test_errors_name_the_variables(
 
 
 def test_the_documentation_has_the_rows() -> None:
-    """docs/docker.md has one line for each row, with what becomes of it."""
+    """docs/docker.md has a line with the outcome for each row."""
     lines = (ROOT / "docs" / "docker.md").read_text().splitlines()
     missing = [row.line_of_documentation for row in ROWS if row.line_of_documentation not in lines]
     assert not missing, "\n".join(missing)

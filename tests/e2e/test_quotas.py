@@ -1,4 +1,4 @@
-"""Quotas act on real clients: one is slowed down to its rate, the others notice nothing."""
+"""Quotas slow real clients down to their rates without affecting other clients."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOST_MORE_MS = 20
 
 
 def alter(servers: str, quotas: Mapping[str, float | None], **names: str | None) -> None:
-    """Set quotas of an entity, None to remove; names by type, with _ for -."""
+    """Set quotas of an entity (None removes them); entity types are given with _ for -."""
     entity = [
         AlteredQuotaEntity(entity_type=kind.replace("_", "-"), entity_name=name)
         for kind, name in names.items()
@@ -55,7 +55,7 @@ def alter(servers: str, quotas: Mapping[str, float | None], **names: str | None)
 
 
 def described(servers: str) -> dict[str, float]:
-    """All quotas, whomever they are of."""
+    """Return all quotas of all entities."""
     client = Client(servers)
     try:
         answer = client.ask(DescribeClientQuotasRequest(strict=False))
@@ -65,7 +65,7 @@ def described(servers: str) -> dict[str, float]:
 
 
 def producer(servers: str, client_id: str) -> KafkaProducer:
-    """A producer whose requests have one record each."""
+    """Return a producer that sends one record per request."""
     return KafkaProducer(
         bootstrap_servers=servers,
         client_id=client_id,
@@ -75,7 +75,7 @@ def producer(servers: str, client_id: str) -> KafkaProducer:
 
 
 def produced_for(seconds: float, one: KafkaProducer, topic: str) -> float:
-    """Bytes a second that were acknowledged, produced as fast as it goes."""
+    """Produce at full speed and return the acknowledged bytes per second."""
     began = time.monotonic()
     sent = 0
     while time.monotonic() - began < seconds:
@@ -85,7 +85,7 @@ def produced_for(seconds: float, one: KafkaProducer, topic: str) -> float:
 
 
 def fetched_for(seconds: float, one: KafkaConsumer) -> float:
-    """Bytes a second of values that were fetched."""
+    """Return the bytes of values fetched per second."""
     began = time.monotonic()
     got = 0
     while time.monotonic() - began < seconds:
@@ -95,7 +95,7 @@ def fetched_for(seconds: float, one: KafkaConsumer) -> float:
 
 
 def small_produce(topic: str) -> bytes:
-    """The frame of a Produce request with one small record."""
+    """Return a Produce request frame with one small record."""
     record = Record(0, time.time_ns() // 1_000_000, None, b"x")
     data = PartitionProduceData(index=0, records=build_batch([record]).to_bytes())
     request = ProduceRequest(
@@ -111,20 +111,20 @@ def _shown(values: Sequence[float]) -> str:
 
 
 def p99_ms(probe: Probe) -> float:
-    """The p99 of another client's latencies since the last time."""
+    """Return the p99 of the probe's latencies since the last call."""
     return percentile(probe.waits_ms(), 0.99)
 
 
 def test_a_producer_is_slowed_down_while_it_is_connected() -> None:
-    """The quota holds from the next request on, and no longer than it is set."""
+    """A quota applies to a connected producer from its next request on, until it is removed."""
     with Broker(quota_window_num=2) as broker:
         servers = broker.bootstrap_servers
         one = producer(servers, "slow")
         try:
-            one.send("t", RECORD).get(timeout=30)  # the topic is created
+            one.send("t", RECORD).get(timeout=30)  # creates the topic
             fast = produced_for(1, one, "t")
             alter(servers, {"producer_byte_rate": RATE}, client_id="slow")
-            produced_for(1, one, "t")  # nothing was counted so far: that much may come at once
+            produced_for(1, one, "t")  # uses up the burst, as nothing was counted before
             slow = produced_for(2, one, "t")
             alter(servers, {"producer_byte_rate": None}, client_id="slow")
             produced_for(0.5, one, "t")
@@ -139,22 +139,21 @@ def test_a_producer_is_slowed_down_while_it_is_connected() -> None:
 @pytest.mark.alone
 @pytest.mark.real_time
 def test_one_client_is_slowed_to_its_rate_and_another_is_not_touched() -> None:
-    """Within 10 %, produce and fetch; the neighbour's p99 is what it is beside nobody.
+    """Produce and fetch rates are within 10 % of the quotas, and a neighbour's p99 does not rise.
 
-    The neighbour is a process of its own, so that the clients of this one do not hold it up. What
-    is beside nobody is measured before, between and after: a machine that is busy with something
-    else is so for both.
+    The neighbour runs in a separate process, so that the other clients cannot delay it. Its p99
+    without load is measured before, between and after, so that a busy machine affects both values.
     """
     with Broker(quota_window_num=2) as broker:
         servers = broker.bootstrap_servers
         one = producer(servers, "slow")
-        one.send("n", b"x").get(timeout=30)  # the topic is created
+        one.send("n", b"x").get(timeout=30)  # creates the topic
         reader = KafkaConsumer(
             "t",
             bootstrap_servers=servers,
             client_id="slow",
             auto_offset_reset="earliest",
-            max_partition_fetch_bytes=len(RECORD),  # else an answer is all that it may have in 1 s
+            max_partition_fetch_bytes=len(RECORD),  # a larger one would take up the quota
         )
         alone, beside = [], []
         try:
@@ -164,7 +163,7 @@ def test_one_client_is_slowed_to_its_rate_and_another_is_not_touched() -> None:
             with Probe(broker, small_produce("n"), 0.005) as neighbour:
 
                 def measured(work: Callable[[], float]) -> float:
-                    """What is done at the rate; the neighbour meanwhile, and alone after it."""
+                    """Return the rate of `work`; record the neighbour's p99 during and after it."""
                     neighbour.waits_ms()
                     given = work()
                     beside.append(p99_ms(neighbour))
@@ -192,7 +191,7 @@ def test_one_client_is_slowed_to_its_rate_and_another_is_not_touched() -> None:
 
 
 def test_quotas_are_kept(tmp_path: Path) -> None:
-    """They are there, and hold, after a restart; a reset forgets them."""
+    """Quotas survive a restart and are enforced after it; a reset removes them."""
     with Broker(data_dir=tmp_path) as broker:
         alter(broker.bootstrap_servers, {"producer_byte_rate": 1000.0}, user=None)
     with Broker(data_dir=tmp_path, quota_window_num=2) as broker:
@@ -211,7 +210,7 @@ def test_quotas_are_kept(tmp_path: Path) -> None:
 
 
 def test_requests_take_their_share_of_time() -> None:
-    """All requests of a client count, and each answer says how long it has to wait."""
+    """A request quota counts all requests of a client, and responses have the throttle time."""
     with Broker(quota_window_num=2) as broker:
         client = FrameClient(broker.address)
         free, _ = asked_for(1, client)
@@ -224,7 +223,7 @@ def test_requests_take_their_share_of_time() -> None:
 
 
 def asked_for(seconds: float, client: FrameClient) -> tuple[float, int]:
-    """Requests a second, and how long the answers had the client wait."""
+    """Return the requests per second, and the total throttle time in ms."""
     began = time.monotonic()
     count = throttled_ms = 0
     while time.monotonic() - began < seconds:
@@ -234,10 +233,10 @@ def asked_for(seconds: float, client: FrameClient) -> tuple[float, int]:
 
 
 def test_connections_of_an_address_come_by_its_quota() -> None:
-    """Those too many are not served, and closed after a while; then others are."""
+    """Connections above the quota of an address are not served; later connections are."""
     with Broker(quota_window_num=2) as broker:
         alter(broker.bootstrap_servers, {"connection_creation_rate": 3.0}, ip="127.0.0.1")
-        time.sleep(1.2)  # the connection that did it does not count
+        time.sleep(1.2)  # so that the connection that set the quota no longer counts
         served = [is_served(broker.address) for _ in range(4)]
         time.sleep(2.2)
         assert is_served(broker.address)
@@ -245,7 +244,7 @@ def test_connections_of_an_address_come_by_its_quota() -> None:
 
 
 def test_a_listener_accepts_by_its_rate() -> None:
-    """Those that come faster wait; nobody is turned away."""
+    """Connections above a listener's creation rate wait, and none is refused."""
     with Broker({"max.connection.creation.rate": 4, "quota.window.num": 2}) as broker:
         began = time.monotonic()
         assert all(is_served(broker.address) for _ in range(10))
@@ -254,7 +253,7 @@ def test_a_listener_accepts_by_its_rate() -> None:
 
 
 def is_served(address: tuple[str, int]) -> bool:
-    """Whether a new connection gets an answer."""
+    """Return whether a new connection gets a response."""
     client = FrameClient(address)
     try:
         client.ask(ApiVersionsRequest(), 0)

@@ -1,4 +1,4 @@
-"""What the README tells a newcomer to type."""
+"""The commands that the README gives to a newcomer work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def test_the_example_works() -> None:
-    """The kafka-python example, pasted as it stands, prints the ten records it produced."""
+    """The kafka-python example prints the ten records that it produced."""
     example, _ = EXAMPLES
     with Broker() as broker:
         pasted = example.replace("127.0.0.1:9092", broker.bootstrap_servers)
@@ -27,7 +27,7 @@ def test_the_example_works() -> None:
 
 
 def test_the_test_passes(tmp_path: Path) -> None:
-    """The test of a newcomer, in an empty folder, has as many lines as it says."""
+    """The README's test passes in an empty folder, and has as many lines as stated."""
     _, example = EXAMPLES
     (tmp_path / "test_first.py").write_text(example)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
@@ -39,7 +39,7 @@ def test_the_test_passes(tmp_path: Path) -> None:
 
 
 def test_the_tools_it_names_exist() -> None:
-    """`protocol show` prints the declaration, and every make target named is there."""
+    """`protocol show` prints a declaration, and every make target named in the README exists."""
     done = subprocess.run(
         [sys.executable, "-m", "coordinator_server", "protocol", "show", "JoinGroup", "9"],
         capture_output=True,
@@ -54,7 +54,7 @@ def test_the_tools_it_names_exist() -> None:
 
 
 def test_output_may_be_cut_short() -> None:
-    """A reader that goes away early, as `head` does, causes no traceback."""
+    """A closed output pipe, as with `head`, causes no traceback."""
     done = subprocess.run(
         f'"{sys.executable}" -m coordinator_server protocol show Fetch 17 | head -n 1',
         shell=True,

@@ -1,4 +1,4 @@
-"""The consumer of the console tool, with partitions that cannot be read at the moment."""
+"""The consumer of the console tool with partitions that currently cannot be read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SETTINGS = {
 
 
 def test_a_partition_without_a_leader_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its offsets are looked up once it has a leader; the other partition is read meanwhile."""
+    """The consumer reads other partitions until a partition without a leader has one."""
     leaderless = {LEADERLESS}
     metadata = Client.metadata
 

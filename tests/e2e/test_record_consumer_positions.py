@@ -1,4 +1,4 @@
-"""The consumer of the console on a cluster, a fake one, where not all partitions can be read."""
+"""The consumer of the console tool with a fake broker where some partitions cannot be read."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ OFFSET = 7
 
 
 def topics(broker: FakeBroker) -> MetadataResponse:
-    """Of topic t one partition has a leader, one has none and one has one that is not there."""
+    """Return metadata of topic t with a leader, without one, and with an absent one."""
     cluster = metadata(broker)
     led = [
         MetadataResponsePartition(partition_index=index, leader_id=leader)
@@ -71,7 +71,7 @@ def topics(broker: FakeBroker) -> MetadataResponse:
 
 
 def assignment() -> bytes:
-    """All partitions of `topics`."""
+    """Return an assignment of all partitions of `topics`."""
     owned = [
         TopicPartition(topic="t", partitions=[0, 1, 2]),
         TopicPartition(topic="gone", partitions=[0]),
@@ -80,7 +80,7 @@ def assignment() -> bytes:
 
 
 def answer_of_a_group(broker: FakeBroker, name: str, request: Any) -> Message:
-    """What the coordinator of a group with this one member answers."""
+    """Return a group coordinator's response for a group with one member."""
     host, port = broker.address
     if name == "FindCoordinator":
         found = Coordinator(key=request.coordinator_keys[0], node_id=BROKER, host=host, port=port)
@@ -97,10 +97,10 @@ def answer_of_a_group(broker: FakeBroker, name: str, request: Any) -> Message:
 
 
 class Leader:
-    """Leads one partition, with a record in it; it is asked for no other.
+    """Answers for the leader of one partition with a record; fails if asked for another partition.
 
-    With `committed` the group has an offset that is not in the log any more, and the leader has
-    to think about where the log begins.
+    With `committed` the group's committed offset is out of range, and the first ListOffsets returns
+    OFFSET_NOT_AVAILABLE.
     """
 
     def __init__(self, committed: int | None = None) -> None:
@@ -110,7 +110,7 @@ class Leader:
         self.broker: FakeBroker | None = None
 
     def answer(self, name: str, _: int, request: Any) -> Message:
-        """The answer to a request."""
+        """Return the response to a request."""
         assert self.broker is not None
         if name == "Metadata":
             return topics(self.broker)
@@ -147,7 +147,7 @@ class Leader:
 
 
 def receive(leader: Leader, *subscribed: str) -> Fetched:
-    """The first record that a consumer of the group receives."""
+    """Return the first record that a consumer of the group receives."""
     with fake(RANGES, leader.answer) as broker:
         leader.broker = broker
         settings = ConsumerSettings(MemberSettings("g"), FetchSettings(), is_auto_commit=False)
@@ -164,13 +164,13 @@ def receive(leader: Leader, *subscribed: str) -> Fetched:
 
 @pytest.mark.parametrize("subscribed", [("t",), ("t", "gone")])
 def test_what_cannot_be_read_holds_up_nothing_else(subscribed: tuple[str, ...]) -> None:
-    """A topic that is not there, a partition without a leader and one whose leader is away."""
+    """A missing topic or an unreachable leader does not block other partitions."""
     fetched = receive(Leader(), *subscribed)
     assert (fetched.partition, fetched.next_offset) == (("t", 0), OFFSET + 1)
 
 
 def test_an_offset_out_of_range_is_reset_for_good() -> None:
-    """Where the reset has to wait, the committed offset is not tried once more."""
+    """While a reset is pending, the consumer does not fetch from the committed offset again."""
     leader = Leader(committed=3)
     assert receive(leader, "t").next_offset == OFFSET + 1
     assert leader.fetched_at == [3, OFFSET]

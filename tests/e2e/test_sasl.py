@@ -1,4 +1,4 @@
-"""SASL in the real process: settings, users that are kept, secrets that are not shown."""
+"""SASL in the real process: settings, persistent users and hidden secrets."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _topics(client: dict[str, Any], seconds: float = SECONDS) -> set[str]:
 
 
 def test_users_are_added_changed_and_kept(tmp_path: Path) -> None:
-    """By the setting, and by a client; a restart forgets none, a removed one is refused."""
+    """Users from the setting and from clients survive a restart; a deleted user is refused."""
     arguments = ("--data-dir", str(tmp_path / "data"))
     credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 8192)
     password = PASSWORD.encode()
@@ -85,7 +85,7 @@ def test_users_are_added_changed_and_kept(tmp_path: Path) -> None:
 
 
 def test_no_secret_is_shown() -> None:
-    """Not in the log of failures, nor where settings are described."""
+    """No password appears in the log or in DescribeConfigs."""
     with _serve() as broker:
         wrong = secrets.token_urlsafe(12)
         for mechanism, user in (("PLAIN", "alice"), ("SCRAM-SHA-256", "bob")):
@@ -113,14 +113,14 @@ def test_no_secret_is_shown() -> None:
 
 
 def _raw_plain(user: bytes, password: bytes) -> bytes:
-    """A handshake of version 0 and the token after it."""
+    """Return a SaslHandshake v0 and a PLAIN token."""
     handshake = struct.pack(">hhihh5s", 17, 0, 1, -1, 5, b"PLAIN")
     token = b"\0" + user + b"\0" + password
     return b"".join(struct.pack(">i", len(part)) + part for part in (handshake, token))
 
 
 def test_failures_hold_nobody_up() -> None:
-    """While many are refused, and wait for it, others are answered at once."""
+    """While many clients wait for a delayed failure, other clients are served at once."""
     with _serve({"connection.failed.authentication.delay.ms": "1000"}) as broker:
         plaintext = _plaintext(broker)
         wrong = _raw_plain(b"alice", b"wrong")
@@ -141,7 +141,7 @@ def test_failures_hold_nobody_up() -> None:
 
 
 def _plaintext(broker: Serve) -> Client:
-    """A client of the second listener."""
+    """Return a client of the second listener."""
     lines = wait_for(lambda: _listening(broker)[1:], "both listen")
     return Client(address_of(lines[0].removeprefix("listening ")))
 
@@ -168,7 +168,7 @@ def _listening(broker: Serve) -> list[str]:
     ],
 )
 def test_settings_that_are_refused(settings: dict[str, str], words: str) -> None:
-    """The process ends with code 2, and says which setting is wrong but not what is in it."""
+    """An invalid setting ends the start with exit code 2 and its name, not its value."""
     broker = _serve(settings)
     assert broker.run() == 2
     assert words in broker.log

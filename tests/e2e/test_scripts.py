@@ -1,4 +1,4 @@
-"""Kafka's scripts as processes: as the image runs them, and as commands of `coordinator-server`."""
+"""Kafka's scripts as processes: as run in the image, and as commands of `coordinator-server`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support import ROOT, Broker, Serve, free_port
 
 RUN = (sys.executable, "-m", "coordinator_server.container.scripts")
 SECONDS = 0.3
-"""Within this a script has started and done its work."""
+"""The limit within which a script starts and does its work."""
 
 
 def run(*arguments: str, command: Sequence[str] = RUN) -> subprocess.CompletedProcess[str]:
@@ -29,7 +29,7 @@ def run(*arguments: str, command: Sequence[str] = RUN) -> subprocess.CompletedPr
 
 
 def test_an_init_service_makes_its_topic_and_may_run_again() -> None:
-    """The commonest line beside a Kafka container does what it says, twice."""
+    """The most common command of an init container creates a topic, and may be repeated."""
     with Broker() as broker:
         line = ["--create", "--if-not-exists", "--topic", "orders", "--partitions", "3"]
         line += ["--replication-factor", "1", "--bootstrap-server", broker.bootstrap_servers]
@@ -39,7 +39,7 @@ def test_an_init_service_makes_its_topic_and_may_run_again() -> None:
 
 
 def test_the_image_learns_the_names_of_all_scripts() -> None:
-    """`--names` is what the Dockerfile writes scripts for; each runs with `.sh` and without."""
+    """`--names` lists the scripts for the Dockerfile; each runs with `.sh` and without."""
     done = run("--names")
     assert (done.returncode, done.stdout.split()) == (0, list(BY_NAME))
     for name in ("kafka-storage", "/opt/kafka/bin/kafka-storage.sh"):
@@ -47,7 +47,7 @@ def test_the_image_learns_the_names_of_all_scripts() -> None:
 
 
 def test_help_of_the_storage_tool_is_no_mistake() -> None:
-    """It goes to standard output with exit code 0; other tools print it as one for a mistake."""
+    """The storage tool prints help to standard output with exit code 0, unlike other tools."""
     done = run("kafka-storage.sh", "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("usage: kafka-storage {")
@@ -56,14 +56,14 @@ def test_help_of_the_storage_tool_is_no_mistake() -> None:
 
 
 def test_a_script_that_is_not_there_is_named() -> None:
-    """An unknown name is one line and exit code 2."""
+    """An unknown script name ends with one line and exit code 2."""
     done = run("kafka-nothing.sh", "--list")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("kafka-nothing: not one of kafka-acls, ")
 
 
 def test_the_command_line_has_every_script() -> None:
-    """`coordinator-server COMMAND` runs the same tool, and `--help` names it."""
+    """`coordinator-server COMMAND` runs the same tool, and `--help` lists it."""
     ours = (sys.executable, "-m", "coordinator_server")
     shown = run("--help", command=ours).stdout
     for script in SCRIPTS:
@@ -78,7 +78,7 @@ def test_the_command_line_has_every_script() -> None:
 
 @pytest.mark.alone
 def test_a_script_does_its_work_within_three_tenths_of_a_second() -> None:
-    """The best of five runs, start of Python included."""
+    """The best of five runs takes at most 0.3 s, including the start of Python."""
     with Broker() as broker:
         server = ["--bootstrap-server", broker.bootstrap_servers]
         run("kafka-topics.sh", *server, "--create", "--topic", "t")
@@ -97,7 +97,7 @@ def test_a_script_does_its_work_within_three_tenths_of_a_second() -> None:
 
 
 def test_a_script_waits_for_a_broker_that_is_still_starting() -> None:
-    """As with Kafka's tools an init service needs no health check: it warns and tries again."""
+    """A script warns and retries until the broker is up, so that no health check is needed."""
     port = free_port()
     line = [*RUN, "kafka-topics.sh", "--list", "--bootstrap-server", f"127.0.0.1:{port}"]
     with subprocess.Popen(
@@ -117,7 +117,7 @@ def test_a_script_waits_for_a_broker_that_is_still_starting() -> None:
 
 
 def test_no_broker_at_all_ends_after_the_timeout_of_the_client(tmp_path: Path) -> None:
-    """`default.api.timeout.ms` of --command-config is how long a script waits, exit code 1."""
+    """A script without a broker ends with exit code 1 after `default.api.timeout.ms`."""
     config = tmp_path / "client.properties"
     config.write_text("default.api.timeout.ms=500\nsasl.mechanism=PLAIN\n")
     server = ["--bootstrap-server", f"127.0.0.1:{free_port()}", "--command-config", str(config)]
@@ -156,7 +156,7 @@ def test_no_broker_at_all_ends_after_the_timeout_of_the_client(tmp_path: Path) -
     ],
 )
 def test_what_is_not_here_says_what_to_use(tmp_path: Path, line: str, message: str) -> None:
-    """One line on standard error and exit code 1."""
+    """An unsupported option ends with one line on standard error and exit code 1."""
     config = tmp_path / "client.properties"
     config.write_text("security.protocol=SASL_SSL\n")
     script, *arguments = line.format(config=config).split()
@@ -167,7 +167,7 @@ def test_what_is_not_here_says_what_to_use(tmp_path: Path, line: str, message: s
 
 
 def test_storage_says_that_nothing_is_formatted() -> None:
-    """A start script that formats goes on; what it leaves out is refused."""
+    """`format` succeeds without formatting, so that start scripts continue."""
     done = run("kafka-storage.sh", "format", "-t", "x", "-c", "server.properties", "--standalone")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Nothing to format")
@@ -177,7 +177,7 @@ def test_storage_says_that_nothing_is_formatted() -> None:
 
 
 def test_the_tools_find_the_leaders_of_a_cluster(tmp_path: Path) -> None:
-    """Partitions on three brokers: offsets, deleting and versions ask the one that leads."""
+    """Offsets, deletions and versions are requested from the leaders of a cluster."""
     with Broker({"broker.count": "3", "num.partitions": "6"}) as broker:
         producer = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
         for partition in range(6):

@@ -1,4 +1,4 @@
-"""Our tools and `doctor` against our own broker with TLS and SASL, by every way in."""
+"""Our tools and `doctor` work with our broker over TLS and SASL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.secured import SecuredBroker
 from tests.secured_clients import PAUSES_SECONDS, WAYS, Way, name_of
 
 QUICKLY: list[Way] = [("MUTUAL", None), ("SASLTLS", "SCRAM-SHA-256")]
-"""The tools begin five processes for each way; the doctor, in this one, goes by all of them."""
+"""The combinations for the tools, which start five processes each; doctor runs with all."""
 
 TOOLS_WAYS = [
     pytest.param(way, marks=() if way in QUICKLY else pytest.mark.nightly, id=name_of(way))
@@ -21,7 +21,7 @@ TOOLS_WAYS = [
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
-    """One broker with a listener for everything, where no handler fails."""
+    """A broker with a listener per combination, which checks that no handler failed."""
     broker = SecuredBroker(tmp_path_factory.mktemp("secured"))
     try:
         broker.start()
@@ -36,25 +36,25 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
 def test_doctor_is_content_by_every_way_in(
     broker: SecuredBroker, way: Way, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """TLS, mutual TLS, and each mechanism of SASL with TLS and without."""
+    """doctor succeeds with TLS, mutual TLS, and each SASL mechanism with and without TLS."""
     secured_clients.play_doctor(broker, way, capsys)
 
 
 @pytest.mark.parametrize("way", TOOLS_WAYS)
 def test_tools_work_by_every_way_in(broker: SecuredBroker, way: Way) -> None:
-    """Topics, records, groups and settings."""
+    """The tools manage topics, records, groups and settings."""
     secured_clients.play_tools(broker, way)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("pause_s", PAUSES_SECONDS)
 def test_a_session_is_renewed(broker: SecuredBroker, pause_s: float) -> None:
-    """KIP-368: by the first request after most of its time, and after all of it as well."""
+    """A client reauthenticates (KIP-368) both before and after its session expires."""
     secured_clients.play_session(broker, pause_s)
 
 
 def test_what_doctor_says_of_refusals(
     broker: SecuredBroker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same of each mistake as of Kafka's refusals."""
+    """doctor gives the same diagnosis for each client mistake as with Kafka."""
     secured_clients.play_refusals(broker, capsys)

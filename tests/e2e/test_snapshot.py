@@ -1,4 +1,4 @@
-"""`snapshot` and `restore` of a broker under load: nothing acknowledged before is missing."""
+"""`snapshot` and `restore` of a broker under load lose nothing that was acknowledged before."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTINGS = {
 
 
 class Load(threading.Thread):
-    """Produces and commits without a pause until it is told to stop; knows what was answered."""
+    """Produces and commits without a pause, and remembers the acknowledged requests."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(daemon=True)
@@ -62,7 +62,7 @@ class Load(threading.Thread):
             place = kafka.TopicPartition("events", 0)
             admin.alter_group_offsets("readers", {place: OffsetAndMetadata(offset, "m", -1)})
             self.committed = offset
-            # A topic that comes and goes, so that directories change under the snapshot.
+            # Creating and deleting topics changes directories during the snapshot.
             if number % 300 == 0:
                 admin.create_topics({"passing": {"num_partitions": 2, "replication_factor": 1}})
                 producer.send("passing", value=b"x", partition=0).get(10)
@@ -72,13 +72,13 @@ class Load(threading.Thread):
 
 
 def tool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a command of ours in a process of its own."""
+    """Run one of our commands in a new process."""
     command = [sys.executable, "-m", "coordinator_server", *map(str, arguments)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def read_all(bootstrap: str) -> dict[int, list[tuple[int, bytes]]]:
-    """Offsets and values of `events`, by partition."""
+    """Return offsets and values of `events` by partition."""
     consumer = kafka.KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
     places = [kafka.TopicPartition("events", number) for number in range(PARTITIONS)]
     consumer.assign(places)
@@ -98,8 +98,10 @@ def read_all(bootstrap: str) -> dict[int, list[tuple[int, bytes]]]:
 
 @pytest.mark.real_time
 def test_a_snapshot_under_load_has_all_that_was_acknowledged(tmp_path: Path) -> None:
-    """Several snapshots of a busy broker, with compaction and topics coming and going: each one is
-    whole, restores, and holds every record and commit that was answered before it began."""
+    """Each snapshot of a busy broker restores all writes acknowledged before it began.
+
+    Compaction runs, and topics are created and deleted, during the snapshots.
+    """
     data = tmp_path / "data"
     with Broker(SETTINGS, data_dir=data) as broker:
         admin = kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
@@ -120,7 +122,7 @@ def test_a_snapshot_under_load_has_all_that_was_acknowledged(tmp_path: Path) -> 
             known.append((dict(load.produced), load.committed))
             taken = tool("snapshot", "--data-dir", data, tmp_path / f"snapshot-{number}")
             assert taken.returncode == 0, taken.stderr
-            time.sleep(0.2)  # for the load to go on, not for anything to happen
+            time.sleep(0.2)  # gives the load some time
         load.stopping.set()
         load.join(30)
         assert load.error is None
@@ -133,7 +135,7 @@ def test_a_snapshot_under_load_has_all_that_was_acknowledged(tmp_path: Path) -> 
 
 
 def assert_complete(directory: Path, produced: dict[int, int], committed: int) -> None:
-    """A broker that starts there has all that was acknowledged, and commits within the records."""
+    """Check that a broker on the directory has all acknowledged records, and valid commits."""
     with Broker(SETTINGS, data_dir=directory) as broker:
         records = read_all(broker.bootstrap_servers)
         offset = groups_of(broker.bootstrap_servers)["readers"]["offsets"]["events-0"]["offset"]

@@ -38,9 +38,9 @@ DESCRIBE_GROUP = request(15, 0, b"\x00\x00\x00\x01\x00\x01g")
 
 @pytest.mark.alone
 def test_the_start_is_cheap() -> None:
-    """`serve --ephemeral` says that it listens after at most 250 ms of CPU, then idles small.
+    """A start takes at most 250 ms of CPU time, and the idle broker uses little memory.
 
-    The best of some starts counts: the first one has to write byte code.
+    The best of several starts counts, because the first one writes byte code.
     """
     costs = []
     for _ in range(5):
@@ -55,7 +55,7 @@ def test_the_start_is_cheap() -> None:
 
 
 def imported(*arguments: str, use: Callable[[Serve], object] = id) -> set[str]:
-    """The modules that a process imports from its start to its stop, while it is in use."""
+    """Return the modules that a process imports between start and stop, while it is in use."""
     command = [sys.executable, "-X", "importtime", "-m", "coordinator_server"]
     with Serve("--ephemeral", *arguments, command=command) as broker:
         use(broker)
@@ -65,7 +65,7 @@ def imported(*arguments: str, use: Callable[[Serve], object] = id) -> set[str]:
 
 
 def test_the_control_server_costs_nothing_unless_asked_for() -> None:
-    """h11 and the control server are imported with --http alone."""
+    """h11 and the control server are only imported with --http."""
     parts = {"h11", "coordinator_server.control.http", "coordinator_server.clock.virtual_clock"}
     without = imported()
     assert "coordinator_server.cluster" in without
@@ -74,7 +74,7 @@ def test_the_control_server_costs_nothing_unless_asked_for() -> None:
 
 
 def use_classic_group(broker: Serve) -> None:
-    """A member joins, heartbeats, commits, reads its offsets, and is gone."""
+    """Join, heartbeat, commit and fetch offsets as a classic member."""
     with load.client_of(broker) as client:
         load.ensure_topic(client)
         member = load.only_member(client, "group")
@@ -83,7 +83,7 @@ def use_classic_group(broker: Serve) -> None:
 
 
 def test_new_kinds_of_groups_cost_nothing_without_a_group_of_them() -> None:
-    """Their modules are imported with the first group of their kind, not for classic groups."""
+    """The modules of a newer group type are imported with the first group of that type."""
     group = "coordinator_server.core.groups"
     kinds = (f"{group}.consumer", f"{group}.share", f"{group}.streams", f"{group}.modern")
     others = (
@@ -94,13 +94,13 @@ def test_new_kinds_of_groups_cost_nothing_without_a_group_of_them() -> None:
     )
     modules = imported("--set", "group.initial.rebalance.delay.ms=0", use=use_classic_group)
     assert f"{group}.classic.join_group" in modules
-    # What explains rebalances is loaded for every kind.
+    # Rebalances of all group types are explained, so these modules are always loaded.
     modules -= {f"{group}.modern{name}" for name in ("", ".account", ".snapshot")}
     assert not [one for one in modules if one.startswith((*kinds, *others))]
 
 
 def test_it_prints_one_line_and_answers() -> None:
-    """Standard output has the one line `listening HOST:PORT`, and there it answers."""
+    """Standard output is only `listening HOST:PORT`, and the broker answers there."""
     with Serve("--ephemeral") as broker:
         assert broker.output.startswith("listening 127.0.0.1:")
         with broker.connect() as wire:
@@ -111,7 +111,7 @@ def test_it_prints_one_line_and_answers() -> None:
 
 @pytest.fixture
 def _sighup_ends() -> Iterator[None]:
-    """Processes begin with SIGHUP at its default, though the tests may run under nohup."""
+    """Give child processes the default SIGHUP, even if the tests run under nohup."""
     inherited = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, inherited)
@@ -141,7 +141,7 @@ def test_nohup_keeps_it_running() -> None:
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
 def test_a_standard_stream_may_be_closed(closed: str) -> None:
-    """A daemon may be started without them: it serves, and its stop is clean."""
+    """With closed standard streams, as a daemon may have, the broker serves and stops cleanly."""
     port = free_port()
     shell = (
         f'exec "$0" -m coordinator_server serve --ephemeral --listener 127.0.0.1:{port} {closed}'
@@ -157,7 +157,7 @@ def test_a_standard_stream_may_be_closed(closed: str) -> None:
 
 
 def test_a_data_directory_that_is_gone_is_named_at_the_stop(tmp_path: Path) -> None:
-    """One line, no traceback, exit code 1."""
+    """If the data directory is gone, the stop ends with one line and exit code 1."""
     with Serve("--data-dir", str(tmp_path / "data")) as broker:
         shutil.rmtree(tmp_path / "data")
         assert broker.stop() == 1
@@ -168,10 +168,10 @@ def test_a_data_directory_that_is_gone_is_named_at_the_stop(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("limit", ["-n 64", "-Sn 64"])
 def test_few_file_descriptors_are_enough_for_many_partitions(limit: str) -> None:
-    """The logs take a part of the descriptors that there are; a soft limit is raised."""
+    """Logs use only part of the available file descriptors, and the soft limit is raised."""
     script = f'ulimit {limit}; exec "$0" "$@"'
     shell = ("bash", "-c", script, sys.executable, "-m", "coordinator_server")
-    partitions = 60  # of three files each
+    partitions = 60  # with three files each
     with Serve("--ephemeral", "--set", f"num.partitions={partitions}", command=shell) as broker:
         (line,) = [
             line
@@ -189,7 +189,7 @@ def test_few_file_descriptors_are_enough_for_many_partitions(limit: str) -> None
 
 
 def test_data_stays_without_ephemeral(tmp_path: Path) -> None:
-    """With --data-dir the broker starts again on what it left behind."""
+    """With --data-dir the broker can start again on its data."""
     broker = Serve("--data-dir", str(tmp_path / "data"))
     for _ in range(2):
         with broker:
@@ -198,7 +198,7 @@ def test_data_stays_without_ephemeral(tmp_path: Path) -> None:
 
 
 def test_ephemeral_leaves_nothing(tmp_path: Path) -> None:
-    """--ephemeral neither uses the working directory nor leaves its data behind."""
+    """--ephemeral does not use the working directory, and leaves no data."""
     with Serve("--ephemeral", environment={"TMPDIR": str(tmp_path)}) as broker:
         assert broker.stop() == 0
     assert list(tmp_path.iterdir()) == []
@@ -215,7 +215,7 @@ def test_ephemeral_leaves_nothing(tmp_path: Path) -> None:
 def test_a_bad_value_ends_with_2(
     arguments: list[str], environment: dict[str, str], expected: str
 ) -> None:
-    """One line that names setting and value, nothing on standard output, exit code 2."""
+    """An invalid value ends the start with exit code 2; one line names setting and value."""
     broker = Serve("--ephemeral", *arguments, environment=environment)
     assert broker.run() == 2
     assert expected in broker.log
@@ -224,7 +224,7 @@ def test_a_bad_value_ends_with_2(
 
 
 def test_a_port_in_use_ends_with_1() -> None:
-    """One line that names the address, exit code 1."""
+    """A port in use ends the start with exit code 1 and a line with the address."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         broker = Serve("--ephemeral", listener=address)
@@ -234,7 +234,7 @@ def test_a_port_in_use_ends_with_1() -> None:
 
 
 def test_a_second_broker_on_the_same_data_is_refused(tmp_path: Path) -> None:
-    """The data directory is locked: the second process says so in one line, exit code 1."""
+    """A second process on the same data directory ends with one line and exit code 1."""
     with Serve("--data-dir", str(tmp_path)):
         second = Serve("--data-dir", str(tmp_path))
         assert second.run() == 1
@@ -243,7 +243,7 @@ def test_a_second_broker_on_the_same_data_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_server_properties_of_kafka_is_accepted(tmp_path: Path) -> None:
-    """What applies is used; everything that does not is named in one warning line."""
+    """Supported settings of a server.properties are used; one warning names all others."""
     file = tmp_path / "server.properties"
     file.write_text(
         "process.roles=broker,controller\ncontroller.quorum.voters=1@localhost:1\n"
@@ -260,7 +260,7 @@ def test_a_server_properties_of_kafka_is_accepted(tmp_path: Path) -> None:
 
 
 def test_settings_that_were_hardly_meant_so_are_named() -> None:
-    """One warning line; the broker serves all the same."""
+    """Suspicious settings cause one warning, and the broker serves."""
     with Serve("--ephemeral", "--set", "super.users=User:a,User:b") as broker:
         wait_for(lambda: broker.log_lines("settings.doubted"), "the warning")
         (line,) = broker.log_lines("settings.doubted")
@@ -270,7 +270,7 @@ def test_settings_that_were_hardly_meant_so_are_named() -> None:
 
 
 def test_several_voters_are_explained_in_one_line() -> None:
-    """One line says what replaces several containers; with several brokers there is none."""
+    """Several voters cause one warning about broker.count, unless broker.count is set."""
     voters = "controller.quorum.voters=1@a:1,2@b:1,3@c:1"
     with Serve("--ephemeral", "--set", voters) as broker:
         wait_for(lambda: broker.log_lines("settings.doubted"), "the warning")
@@ -287,7 +287,7 @@ def test_several_voters_are_explained_in_one_line() -> None:
     ("listener", "name"), [("PLAINTEXT://", "PLAINTEXT"), ("a://", "A"), ("PLAINTEXT://", None)]
 )
 def test_a_listener_may_have_its_name(listener: str, name: str | None) -> None:
-    """NAME://HOST:PORT is as in the setting `listeners`; several are separated by commas."""
+    """--listener accepts NAME://HOST:PORT like the setting `listeners`, separated by commas."""
     address = f"{listener}127.0.0.1:0"
     if name is None:
         address += ",B://127.0.0.1:0"
@@ -309,14 +309,14 @@ def test_a_listener_may_have_its_name(listener: str, name: str | None) -> None:
     ],
 )
 def test_a_listener_that_is_none(listener: str, wrong: str) -> None:
-    """Exit code 2, and one line that names the flag and the part that is wrong."""
+    """An invalid --listener ends with exit code 2 and a line with the flag and the invalid part."""
     broker = Serve("--ephemeral", listener=listener)
     assert broker.run() == 2
     assert broker.log == f"coordinator-server: --listener: {wrong}\n"
 
 
 def test_the_topics_of_the_settings(tmp_path: Path) -> None:
-    """They exist at the first start, stay as they are at the next one, and come back by a reset."""
+    """Configured topics are created at the first start, kept, and recreated by a reset."""
     arguments = ("--data-dir", str(tmp_path), "--set")
     with Serve(*arguments, "create.topics=orders:3:1,audit:1:3:compact") as broker:
         assert [line.split()[-2:] for line in broker.log_lines("topic.created")] == [
@@ -330,7 +330,7 @@ def test_the_topics_of_the_settings(tmp_path: Path) -> None:
         (line,) = broker.log_lines("topic.created")
         assert line.split()[-2:] == ["partitions=1", "topic=log"]
         assert broker.stop() == 0
-    # Kafka has one topic for both names in its metrics, so it refuses the second.
+    # In metric names Kafka cannot tell the two names apart, so the second is refused.
     broker = Serve(*arguments, "create.topics=a.b:1:1,a_b:1:1")
     assert broker.run() == 2
     assert "create.topics: 'a_b:1:1': its name collides with that of a.b\n" in broker.log
@@ -341,13 +341,13 @@ def test_the_topics_of_the_settings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_clients_are_told_the_address_they_used(host: str) -> None:
-    """On every interface, Metadata names the very address that the client connected to."""
+    """A broker on all interfaces returns in Metadata the address that the client connected to."""
     with Serve("--ephemeral", listener=":0") as broker:
         port = broker.address[1]
         if host == "::1" and not socket.has_dualstack_ipv6():
             return
         with Wire(socket.create_connection((host, port), 10)) as wire:
-            # Metadata v1 of no topic: an array of one broker, its id, its host, its port.
+            # Metadata v1 without topics: an array of one broker with id, host and port.
             answer = wire.ask(request(3, 1, b"\x00\x00\x00\x00"))
         told = struct.pack(">h", len(host)) + host.encode() + struct.pack(">i", port)
         assert told in answer
@@ -355,7 +355,7 @@ def test_clients_are_told_the_address_they_used(host: str) -> None:
 
 
 def test_it_serves_without_uvloop() -> None:
-    """Where uvloop is not there, asyncio's own loop serves just as well."""
+    """Without uvloop the broker serves on asyncio's own loop."""
     code = (
         "import sys; sys.modules['uvloop'] = None;"
         "from coordinator_server.__main__ import run; run()"
@@ -368,10 +368,10 @@ def test_it_serves_without_uvloop() -> None:
 
 
 def test_a_parked_request_does_not_keep_the_broker() -> None:
-    """A JoinGroup that waits for more members is answered or closed, and the stop is clean."""
+    """At a stop a waiting JoinGroup is answered or closed, and the stop is clean."""
     delay = ("--set", "group.initial.rebalance.delay.ms=60000")
     with Serve("--ephemeral", *delay) as broker, broker.connect() as wire:
-        # JoinGroup v0: group, session timeout, no member id, protocol type, one protocol.
+        # JoinGroup v0: group, session timeout, no member id, protocol type, one protocol
         protocol = b"\x00\x01p" + b"\x00\x00\x00\x00"
         wire.send(
             request(
@@ -389,9 +389,9 @@ def test_a_parked_request_does_not_keep_the_broker() -> None:
 
 
 def test_a_second_signal_ends_it_at_once() -> None:
-    """Two signals in a row end the process even if the clean stop has not come to its end."""
+    """A second signal ends the process even if the clean stop is not complete."""
     with Serve("--ephemeral") as broker:
-        # Both are there when it goes on, so that no clean stop is quicker than the second one.
+        # The process is suspended until both signals are pending, so the stop cannot be faster.
         for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
             broker.signal(number)
         assert broker.wait() in (128 + signal.SIGTERM, 128 + signal.SIGINT)
@@ -401,7 +401,7 @@ def test_a_second_signal_ends_it_at_once() -> None:
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_output_that_cannot_be_written_stops_nothing(stream: str) -> None:
-    """With its output on a full disk the broker serves all the same."""
+    """The broker serves although its output goes to a full disk."""
     port = free_port()
     command = [sys.executable, "-m", "coordinator_server", "serve", "--ephemeral"]
     command += ["--listener", f"127.0.0.1:{port}", "--set", "broker.rack=a", "--watch-stdin"]
@@ -424,7 +424,7 @@ def test_output_that_cannot_be_written_stops_nothing(stream: str) -> None:
 
 
 def is_listening(port: int) -> bool:
-    """Whether a connection to this port of loopback is accepted."""
+    """Return whether this loopback port accepts connections."""
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
@@ -439,7 +439,7 @@ TOOLS_THAT_PRINT = (
 
 @pytest.mark.parametrize("command", TOOLS_THAT_PRINT)
 def test_a_closed_pipe_ends_a_tool_silently(command: str, tmp_path: Path) -> None:
-    """As in `coordinator-server ... | head -1`: no traceback, no message, exit code 1."""
+    """With a closed pipe, as with `head -1`, a tool ends with exit code 1 and no message."""
     process = subprocess.Popen(
         tool(command, tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
     )
@@ -451,7 +451,7 @@ def test_a_closed_pipe_ends_a_tool_silently(command: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("command", TOOLS_THAT_PRINT)
 def test_output_of_a_tool_that_cannot_be_written_is_one_line(command: str, tmp_path: Path) -> None:
-    """A full disk is named, and not taken for a fault of the file that was read."""
+    """If the output disk is full, the error names the output, not the file that was read."""
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             tool(command, tmp_path),
@@ -468,7 +468,7 @@ def test_output_of_a_tool_that_cannot_be_written_is_one_line(command: str, tmp_p
 
 
 def tool(command: str, directory: Path) -> list[str]:
-    """The arguments of a command; SEGMENT is a file with so many records that pipes are full."""
+    """Return a command line; SEGMENT becomes a file with more records than a pipe holds."""
     segment = directory / "00000000000000000000.log"
     batches = (build_batch([Record(0, 1, b"k", bytes(10))] * 100).to_bytes() for _ in range(20))
     segment.write_bytes(b"".join(batches))

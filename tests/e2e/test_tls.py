@@ -1,4 +1,4 @@
-"""Listeners with TLS in the real process: handshakes good and bad, limits, new certificates."""
+"""TLS listeners in the real process: valid and invalid handshakes, limits, new certificates."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SECRET = "correct horse battery"
 
 @pytest.fixture(scope="module")
 def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
-    """The certificates of this file."""
+    """The certificates of this module."""
     return Papers(tmp_path_factory.mktemp("papers"))
 
 
@@ -53,13 +53,13 @@ def broker(papers: Papers) -> Iterator[TlsBroker]:
 
 @pytest.mark.parametrize("title", CASES)
 def test_a_conversation(broker: TlsBroker, title: str) -> None:
-    """It ends as it does with Kafka, but for what the table names (tests/oracle/test_tls.py)."""
+    """The outcome is Kafka's, or the one listed for ours (tests/oracle/test_tls.py)."""
     assert CASES[title](broker.papers, broker.addresses) == OUTCOMES[title].ours
 
 
 @pytest.mark.parametrize("system", COMMANDS)
 def test_other_loops(papers: Papers, system: str) -> None:
-    """On asyncio's own loop, and with what Windows has, the same conversations end the same."""
+    """The outcomes are the same on asyncio's own loop and with only the features of Windows."""
     broker = TlsBroker(papers, {}, COMMANDS[system])
     with broker.serve:
         ended = {title: converse(papers, broker.addresses) for title, converse in CASES.items()}
@@ -69,7 +69,7 @@ def test_other_loops(papers: Papers, system: str) -> None:
 
 @pytest.mark.parametrize("name", ["sha1", "rsa1024"])
 def test_an_old_certificate_of_the_broker(papers: Papers, name: str) -> None:
-    """A SHA-1 signature or a 1024-bit RSA key is served, and our client accepts both."""
+    """The broker serves a SHA-1 signature and a 1024-bit RSA key, and our client accepts both."""
     store = str(papers.directory / f"{name}.pem")
     with serving(papers, ssl_keystore_location=store) as broker:
         settings = TlsSettings(
@@ -83,7 +83,7 @@ def test_an_old_certificate_of_the_broker(papers: Papers, name: str) -> None:
 
 
 def test_the_healthcheck_of_a_container(broker: TlsBroker) -> None:
-    """It asks a listener without TLS if there is any, else one with it."""
+    """The healthcheck prefers a listener without TLS to one with TLS."""
     host, port = broker.addresses["NONE"]
     done = check(KAFKA_LISTENERS=f"SSL://{host}:{port}")
     assert (done.returncode, done.stderr) == (0, "")
@@ -93,7 +93,7 @@ def test_the_healthcheck_of_a_container(broker: TlsBroker) -> None:
 
 
 def test_the_log_says_why(broker: TlsBroker) -> None:
-    """Address, listener and reason, one line each."""
+    """Each failed handshake has one log line with address, listener and reason."""
     broker.ask("REQUIRED")
     in_plain(broker.addresses["NONE"], API_VERSIONS)
     in_plain(broker.addresses["PLAIN"], client_hello(broker.papers))
@@ -106,7 +106,7 @@ def test_the_log_says_why(broker: TlsBroker) -> None:
 
 
 def test_principals(broker: TlsBroker) -> None:
-    """The subject of the certificate; ANONYMOUS without one, or where none is asked for."""
+    """The principal is the certificate's subject, or ANONYMOUS without a client certificate."""
     for listener, client, principal in (
         ("REQUIRED", "alice", "User:CN=alice,O=Tests"),
         ("REQUESTED", "alice", "User:CN=alice,O=Tests"),
@@ -121,7 +121,7 @@ def test_principals(broker: TlsBroker) -> None:
 
 
 def test_rules_for_principals(papers: Papers) -> None:
-    """They map the subject; a client that no rule fits is closed, and the log names its subject."""
+    """Rules map the subject; a client that no rule matches is closed with a log line."""
     papers.add("carol")
     rules = "RULE:^CN=(alice).*$/$1/U"
     with serving(papers, ssl_principal_mapping_rules=rules) as broker:
@@ -132,14 +132,15 @@ def test_rules_for_principals(papers: Papers) -> None:
 
 
 def test_renegotiation_is_refused(broker: TlsBroker) -> None:
-    """A client of TLS 1.2 that begins a second handshake is closed."""
+    """A TLS 1.2 client that begins a second handshake is closed."""
     assert renegotiate(broker.addresses["NONE"]) == RENEGOTIATION.ours
     wait_for(lambda: broker.serve.log_lines("wants to renegotiate"), "a line of the log")
 
 
 def test_a_stalled_handshake_holds_nothing_up(papers: Papers) -> None:
-    """It ends after ssl.handshake.timeout.ms; others are served meanwhile, and it counts as a
-    connection of its address.
+    """A stalled handshake ends after ssl.handshake.timeout.ms, and others are served meanwhile.
+
+    It counts as a connection of its address.
     """
     hello = client_hello(papers)
     with serving(papers, ssl_handshake_timeout_ms="1500", max_connections_per_ip="4") as broker:
@@ -163,7 +164,7 @@ def test_a_stalled_handshake_holds_nothing_up(papers: Papers) -> None:
 @pytest.mark.real_time
 @pytest.mark.alone
 def test_neighbours_of_two_hundred_handshakes(broker: TlsBroker, papers: Papers) -> None:
-    """Another client waits less than 100 ms while they begin all at once."""
+    """While 200 handshakes begin at once, another client waits less than 100 ms."""
     hellos = [client_hello(papers) for _ in range(200)]
     begun = [socket.create_connection(broker.addresses["NONE"], 30) for _ in hellos]
     host, port = broker.addresses["PLAIN"]
@@ -184,7 +185,7 @@ def test_neighbours_of_two_hundred_handshakes(broker: TlsBroker, papers: Papers)
 
 
 def test_certificates_are_read_again(papers: Papers, tmp_path: Path) -> None:
-    """A new key store and a new trust store count from the next connection on; open ones stay."""
+    """A new key store or trust store applies to new connections; open ones stay."""
     store, trusted = tmp_path / "broker.pem", tmp_path / "trusted.pem"
     papers.authority.issue("broker").write(store)
     trusted.write_bytes(papers.authority.pem())
@@ -219,7 +220,7 @@ def test_certificates_are_read_again(papers: Papers, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_a_session_that_is_resumed(papers: Papers, tmp_path: Path, version: ssl.TLSVersion) -> None:
-    """The client is who it was, without its certificate; another trust store ends it."""
+    """A resumed session keeps its principal; after a change of the trust store it is refused."""
     trusted = tmp_path / "trusted.pem"
     trusted.write_bytes(papers.authority.pem())
     context = papers.client_context("alice")
@@ -252,14 +253,14 @@ def test_a_session_that_is_resumed(papers: Papers, tmp_path: Path, version: ssl.
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Another file at the same path."""
+    """Replace a file atomically."""
     new = path.with_suffix(".new")
     new.write_bytes(content)
     os.replace(new, path)
 
 
 def test_secrets_are_shown_to_nobody(papers: Papers, tmp_path: Path) -> None:
-    """Neither by DescribeConfigs nor in the log, with an encrypted key and a key as text."""
+    """Key passwords appear neither in DescribeConfigs nor in the log."""
     identity = papers.authority.issue("broker")
     identity.write(tmp_path / "broker.pem", SECRET)
     with serving(
@@ -311,7 +312,7 @@ def test_secrets_are_shown_to_nobody(papers: Papers, tmp_path: Path) -> None:
 def test_what_cannot_serve_does_not_start(
     tmp_path: Path, settings: Mapping[str, str], words: str
 ) -> None:
-    """Exit code 2, one line with setting and file, and no password."""
+    """An invalid setting ends the start with exit code 2 and one line without a password."""
     authority = Authority()
     one, other = authority.issue("one"), authority.issue("other")
     encrypted, mixed = tmp_path / "encrypted.p12", tmp_path / "mixed.pem"
@@ -333,7 +334,7 @@ def test_what_cannot_serve_does_not_start(
 
 
 def test_versions_and_suites(papers: Papers) -> None:
-    """Those of the settings are served, no others."""
+    """Only the configured TLS versions and cipher suites are accepted."""
     suites = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,TLS_AES_256_GCM_SHA384"
     with serving(papers, ssl_cipher_suites=suites) as broker:
         for version, cipher, expected in (
@@ -353,7 +354,7 @@ def test_versions_and_suites(papers: Papers) -> None:
 
 
 def test_a_large_answer_that_is_taken_slowly(broker: TlsBroker, papers: Papers) -> None:
-    """Fifty megabytes come whole to a slow reader while another one is served at once."""
+    """A slow reader gets 50 MB completely, while another client is served at once."""
     from kafka import KafkaConsumer, KafkaProducer
 
     host, port = broker.addresses["NONE"]

@@ -1,4 +1,4 @@
-"""kafka-transactions.sh: what it prints, as Kafka's does for the same broker."""
+"""kafka-transactions.sh prints the same as Kafka's tool for the same broker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SETTINGS = {"transaction.partition.verification.enable": "false"}
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """With a transaction "open" in t-0, one "done", and one in t-1 that no coordinator knows."""
+    """A broker with an open transaction in t-0, a committed one, and an unknown one in t-1."""
     with Broker(SETTINGS) as broker:
         create_topic(broker.bootstrap_servers, "t", 2)
         for name in ("open", "done"):
@@ -43,13 +43,13 @@ def broker() -> Iterator[Broker]:
             if name == "done":
                 producer.commit_transaction(SECONDS)
         yield broker
-        broker.kill()  # before the producer that is left waits for its end
+        broker.kill()  # otherwise the remaining producer would wait for the end of its transaction
 
 
 def run(
     broker: Broker, capsys: pytest.CaptureFixture[str], *arguments: str
 ) -> tuple[int, list[str], str]:
-    """Exit code, lines of output with times as T, and what it says on standard error."""
+    """Return exit code, output lines with timestamps replaced by T, and standard error."""
     code = run_script(
         BY_NAME["kafka-transactions"],
         ["--bootstrap-server", broker.bootstrap_servers, *arguments],
@@ -59,12 +59,12 @@ def run(
 
 
 def cells(lines: list[str]) -> list[list[str]]:
-    """The cells of a table, without its header."""
+    """Return the cells of a table without its header."""
     return [[cell.strip() for cell in line.split("\t")[:-1]] for line in lines[1:]]
 
 
 def test_list_and_its_filters(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
-    """All ids; by pattern; those that are open for long."""
+    """`list` prints all ids, and filters by pattern and by duration."""
     code, lines, _ = run(broker, capsys, "list")
     assert code == 0
     assert lines[0].split() == ["TransactionalId", "Coordinator", "ProducerId", "TransactionState"]
@@ -85,7 +85,7 @@ def test_list_and_its_filters(broker: Broker, capsys: pytest.CaptureFixture[str]
 
 
 def test_describe(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
-    """State, times and partitions of an id; one that does not exist."""
+    """`describe` prints state, times and partitions of an id, and fails for an unknown id."""
     _, lines, _ = run(broker, capsys, "describe", "--transactional-id", "open")
     ((coordinator, name, _, epoch, state, timeout, start, _, partitions),) = cells(lines)
     assert (coordinator, name, epoch, state, timeout, start, partitions) == (
@@ -99,7 +99,7 @@ def test_describe(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_transaction_is_aborted_by_hand(
     broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What describe-producers shows as open: after that its records hold nothing back."""
+    """After `abort` of an open transaction, read_committed consumers read beyond it."""
     _, lines, _ = run(broker, capsys, "describe-producers", "--topic", "t", "--partition", "0")
     opened = [row[5] for row in cells(lines) if row[5] != "None"]
     assert opened == ["0"]
@@ -110,7 +110,7 @@ def test_a_transaction_is_aborted_by_hand(
     assert error == (
         "Could not find any open transactions starting at offset 77 on partition t-0\n"
     )
-    # Known to its coordinator, it does not hang.
+    # The coordinator knows this transaction, so it does not count as hanging.
     limits = ("--max-transaction-timeout", "0")
     assert cells(run(broker, capsys, "find-hanging", "--topic", "t", *limits)[1]) == []
     assert run(broker, capsys, "abort", *where, "0") == (0, [], "")
@@ -121,7 +121,7 @@ def test_a_transaction_is_aborted_by_hand(
 def test_a_transaction_is_ended_by_its_id(
     broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """forceTerminateTransaction aborts whatever is open, and fences its producer."""
+    """forceTerminateTransaction aborts an open transaction and fences its producer."""
     name = ("--transactionalId", "open")
     assert run(broker, capsys, "forceTerminateTransaction", *name) == (0, [], "")
     _, lines, _ = run(broker, capsys, "describe", "--transactional-id", "open")
@@ -131,7 +131,7 @@ def test_a_transaction_is_ended_by_its_id(
 def test_a_hanging_transaction_is_found_and_aborted(
     broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Open in a partition, and known to no coordinator."""
+    """`find-hanging` lists a transaction that no coordinator knows, and `abort` ends it."""
     records = build_batch(
         [Record(0, 1_700_000_000_000, b"k", b"hangs")],
         producer_id=4242,
@@ -184,7 +184,7 @@ def test_a_hanging_transaction_is_found_and_aborted(
 def test_mistakes(
     broker: Broker, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], error: str
 ) -> None:
-    """One line that says what is missing, exit code 1."""
+    """A mistake ends with exit code 1 and a line that names what is missing."""
     code, lines, shown = run(broker, capsys, *arguments)
     assert (code, lines) == (1, [])
     assert error in shown
@@ -210,7 +210,7 @@ def test_mistakes(
 def test_no_broker(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], call: str
 ) -> None:
-    """Kafka's TimeoutException, with the name of the call that Kafka's tool ends in."""
+    """Without a broker the error is Kafka's TimeoutException with the name of the failed call."""
     config = tmp_path / "hasty.properties"
     config.write_text("default.api.timeout.ms=100\n")
     where = ("--bootstrap-server", f"127.0.0.1:{free_port()}", "--command-config", str(config))
@@ -221,7 +221,7 @@ def test_no_broker(
 
 
 def test_a_broker_that_does_not_lead(capsys: pytest.CaptureFixture[str]) -> None:
-    """describe-producers of a broker by its id fails at once where another one leads."""
+    """describe-producers with --broker-id fails at once if that broker is not the leader."""
     with Broker({"broker.count": "2"}) as brokers:
         create_topic(brokers.bootstrap_servers, "t", 2)
         where = ("describe-producers", "--topic", "t", "--broker-id", "1", "--partition")

@@ -1,4 +1,4 @@
-"""`coordinator-server users`: users with SCRAM credentials, made, listed and removed."""
+"""`coordinator-server users` creates, lists and deletes users with SCRAM credentials."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTINGS = {
 
 
 def serve(directory: Path) -> Serve:
-    """A broker with one user, admin."""
+    """Return a broker with one user, admin."""
     named = [part for pair in SETTINGS.items() for part in ("--set", "=".join(pair))]
     return Serve("--data-dir", str(directory), *named, listener=None)
 
@@ -32,7 +32,7 @@ def serve(directory: Path) -> Serve:
 def users(
     where: str, *arguments: str, password: str = "", user: str | None = "admin"
 ) -> subprocess.CompletedProcess[str]:
-    """Run the tool as admin, with what is piped into it."""
+    """Run the tool as admin with piped input."""
     settings = {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "SCRAM-SHA-256",
@@ -53,7 +53,7 @@ def users(
 
 
 def can_log_in(where: str, user: str, mechanism: str, password: str) -> bool:
-    """Whether a client of librdkafka gets the topics."""
+    """Return whether a librdkafka client can list topics."""
     admin = AdminClient(
         {
             "bootstrap.servers": where,
@@ -71,7 +71,7 @@ def can_log_in(where: str, user: str, mechanism: str, password: str) -> bool:
 
 
 def test_a_user_comes_changes_and_goes(tmp_path: Path) -> None:
-    """With both mechanisms unless one is named; kept over kill -9; no password is shown."""
+    """A user gets both mechanisms by default, survives kill -9, and can be changed and deleted."""
     first, second = secrets.token_urlsafe(12), secrets.token_urlsafe(12)
     with serve(tmp_path / "data") as broker:
         where = broker.bootstrap_servers
@@ -124,7 +124,7 @@ def test_a_user_comes_changes_and_goes(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_arguments(arguments: tuple[str, ...], said: str) -> None:
-    """One line that names what is wrong; exit code 2, and no broker is asked."""
+    """Wrong arguments end with exit code 2 and one line, before any request."""
     done = users("127.0.0.1:1", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
@@ -132,7 +132,7 @@ def test_wrong_arguments(arguments: tuple[str, ...], said: str) -> None:
 
 
 def test_a_broker_that_is_not_there_or_refuses(tmp_path: Path) -> None:
-    """Is one line and exit code 1."""
+    """An unreachable broker, or a refused request, ends with one line and exit code 1."""
     quick = ("--set", "default.api.timeout.ms=500", "--set", "request.timeout.ms=500")
     done = users(f"127.0.0.1:{free_port()}", *quick, "list", user=None)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)

@@ -1,4 +1,4 @@
-"""The wheel, built and installed into an empty environment, beside packages that bear our names."""
+"""The wheel works in an empty environment, even beside packages with the names of our modules."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ PIP = (sys.executable, "-m", "pip")
 
 
 def run(*command: str | Path) -> None:
-    """Run a command; its output is shown if it fails."""
+    """Run a command; fail with its output."""
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_on_the_path() -> Iterator[None]:
-    """Nothing but the environment is importable.
+    """Run the tests without PYTHONPATH, so that only the environment can be imported.
 
-    A pipeline of the tests that ran in this process has put the checkout on PYTHONPATH, for Spark.
+    A pipeline test in this process may have added the checkout to PYTHONPATH, for Spark.
     """
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.delenv("PYTHONPATH", raising=False)
@@ -45,7 +45,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The `bin` of an environment that holds the wheel and what it requires, nothing else."""
+    """The `bin` of an environment with only the wheel and its requirements."""
     directory = tmp_path_factory.mktemp("environment")
     run(sys.executable, "-m", "venv", "--without-pip", directory)
     python = directory / "bin" / "python"
@@ -55,7 +55,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Path:
-    """A directory with packages with our names, which must never be imported."""
+    """A directory with packages of our module names, which must never be imported."""
     for name in ("storage", "protocol"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise ImportError('not yours')\n")
@@ -63,7 +63,7 @@ def foreign(tmp_path: Path) -> Path:
 
 
 def test_the_wheel_adds_one_name(wheel: Path) -> None:
-    """All modules lie under coordinator_server; tests and tools stay out."""
+    """All modules are under coordinator_server; tests and tools are not in the wheel."""
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     tops = {name.split("/")[0] for name in names}
@@ -78,20 +78,20 @@ def test_the_wheel_adds_one_name(wheel: Path) -> None:
 def test_the_wheel_serves_beside_foreign_packages(
     environment: Path, foreign: Path, command: str
 ) -> None:
-    """Script and module serve from a directory with a `storage` and a `protocol` of its own."""
+    """Script and module work in a directory with foreign packages `storage` and `protocol`."""
     program, *rest = command.split()
     broker = Serve("--ephemeral", command=[str(environment / program), *rest], directory=foreign)
     with broker:
         with broker.connect() as wire:
             assert wire.ask(API_VERSIONS_REQUEST)
-            # Metadata of all topics: a handler, the codec and the storage room.
+            # Metadata of all topics uses a handler, the codec and the storage.
             assert wire.ask(request(3, 1, b"\xff\xff\xff\xff"))
         assert broker.stop() == 0
         assert "Error" not in broker.log
 
 
 def test_the_image_can_run_what_the_wheel_holds(environment: Path, foreign: Path) -> None:
-    """The container's entry point, its healthcheck and Kafka's scripts find the packages."""
+    """The container's entry point, its healthcheck and Kafka's scripts can import the packages."""
     python = environment / "python"
     entry_point = [str(python), "-P", "-m", "coordinator_server.container.entrypoint"]
     with Serve("--ephemeral", command=entry_point, directory=foreign) as broker:
@@ -110,7 +110,7 @@ def test_the_image_can_run_what_the_wheel_holds(environment: Path, foreign: Path
 
 
 def test_the_wheel_says_what_is_public(environment: Path, tmp_path: Path) -> None:
-    """An import of the broker's insides says so, and how; what is public needs nothing."""
+    """Importing an internal module fails with the list of public ones and a workaround."""
     python = environment / "python"
 
     def run(script: str) -> tuple[int, str]:
@@ -129,10 +129,10 @@ def test_the_wheel_says_what_is_public(environment: Path, tmp_path: Path) -> Non
 
 @pytest.fixture(scope="module")
 def with_clients(environment: Path) -> Path:
-    """The interpreter of that environment, to which pytest and the client libraries are added.
+    """The interpreter of the environment, with pytest and the client libraries added.
 
-    Theirs is the last place on its path, and has the checkout only as a link that is not followed
-    from there: `coordinator_server` is the one of the wheel.
+    They are last on its path. The checkout is only linked from there, and the link is not followed,
+    so `coordinator_server` is that of the wheel.
     """
     python = environment / "python"
     script = "import sysconfig; print(sysconfig.get_path('purelib'))"
@@ -147,7 +147,7 @@ def with_clients(environment: Path) -> Path:
 def test_an_example_passes_its_tests_with_the_wheel(
     with_clients: Path, example: str, tmp_path: Path
 ) -> None:
-    """Copied out, beside the wheel and without this checkout."""
+    """A copied example passes its tests with the wheel and without this checkout."""
     script = "import coordinator_server; print(coordinator_server.__file__)"
     found = subprocess.run(
         [with_clients, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path

@@ -1,1 +1,1 @@
-"""Faults of a real process under load: it is killed, and nothing acknowledged may be missing."""
+"""Kill a real process under load, and check that no acknowledged write is lost."""

@@ -1,4 +1,4 @@
-"""Requests by our own codec: frames, and a small blocking client that sees every answer."""
+"""Request frames, and a small blocking client that uses our own codec."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.versions import newest_with_names
 
 
 def frame_of(message: Message, version: int, correlation_id: int = 5) -> bytes:
-    """The frame of a request at a version."""
+    """Return the request frame of a message at a version."""
     spec = _spec(message)
     body = encoder(type(message), version)(message)
     flexible = spec.request_header_version(version) == 2
@@ -26,11 +26,11 @@ def _spec(message: Message) -> ApiSpec:
 
 
 class GoneError(Exception):
-    """The connection is gone; what was asked may or may not have been done."""
+    """The connection is closed; the broker may or may not have handled the request."""
 
 
 class Client:
-    """One connection; requests one at a time."""
+    """A connection that sends one request at a time."""
 
     def __init__(self, address: tuple[str, int], timeout_seconds: float = 20.0) -> None:
         try:
@@ -40,26 +40,26 @@ class Client:
         self._correlation_ids = count(1)
 
     def ask(self, message: Message, version: int | None = None) -> Any:
-        """Send a request and return its answer. Raises GoneError when there is none."""
+        """Send a request and return the response. Raises GoneError if the connection is closed."""
         self.send(message, version)
         return self.receive()
 
     def send(self, message: Message, version: int | None = None) -> None:
-        """Send a request; `receive` gives its answer. Raises GoneError."""
+        """Send a request for `receive`. Raises GoneError if the connection is closed."""
         spec = _spec(message)
         version = newest_with_names(spec) if version is None else version
         self._asked = (spec, version)
         self._send(frame_of(message, version, next(self._correlation_ids)))
 
     def receive(self) -> Any:
-        """The answer to what `send` has sent. Raises GoneError."""
+        """Return the response to `send`. Raises GoneError if the connection is closed."""
         answer = self._receive()
         spec, version = self._asked
         body_position = 4 + (spec.response_header_version(version) == 1)
         return decoder(spec.response_type, version)(answer, body_position)[0]
 
     def ask_frame(self, frame: bytes) -> bytes:
-        """Send a frame as it is and return its answer without the length. Raises GoneError."""
+        """Send a raw frame and return the response without its length. Raises GoneError."""
         self._send(frame)
         return self._receive()
 

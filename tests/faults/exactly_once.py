@@ -1,11 +1,11 @@
-"""Exactly once under fire: transactional pipelines while brokers and clients are killed.
+"""Check exactly-once processing while brokers and clients are killed.
 
     python -m tests.faults.exactly_once --seconds 1200 --seed 1
 
-Four pipelines (`pipeline_worker`) copy a topic in transactions. At random moments the broker is
-killed with SIGKILL, a pipeline is, or with `--brokers 3` a coordinator moves. In the end every
-input is in the output once, in order within each key, as a reader of committed records sees it.
-Runs against 127.0.0.1 only and ends by itself.
+Four pipelines (`pipeline_worker`) copy a topic in transactions. At random moments a pipeline or the
+broker is killed with SIGKILL, or with `--brokers 3` a coordinator moves. At the end a
+read_committed consumer must see every input in the output once, in order within each key. The run
+uses 127.0.0.1 only and ends by itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support import ROOT, Broker, free_port
 
-FIRST_ID = 1  # of the brokers
+FIRST_ID = 1  # of the first broker
 PIPELINES = 4
 PARTITIONS = 4
 KEYS = 40
@@ -43,7 +43,7 @@ END_SECONDS = 90.0
 
 
 def free_ports(count: int) -> int:
-    """The first of so many ports in a row that are free at this moment."""
+    """Return the first port of a free range of `count` ports."""
     while True:
         first = free_port()
         with ExitStack() as stack:
@@ -56,7 +56,7 @@ def free_ports(count: int) -> int:
 
 
 class Fire:
-    """A broker, its pipelines, and what was put in."""
+    """A broker, its pipelines, and the number of inputs per key."""
 
     def __init__(self, directory: str, seed: int, brokers: int) -> None:
         self._random = random.Random(seed)
@@ -64,7 +64,7 @@ class Fire:
         self._broker = Broker(
             {**SETTINGS, "broker.count": str(brokers)},
             data_dir=directory,
-            port=free_ports(brokers),  # several brokers take these after a kill, too
+            port=free_ports(brokers),  # several brokers keep these ports after a kill
         )
 
         self._broker.start()
@@ -83,7 +83,7 @@ class Fire:
         self._pipelines = [self._start(number) for number in range(PIPELINES)]
 
     def burn(self, seconds: float) -> None:
-        """Feed, and do harm at random moments, for so long."""
+        """Produce input for `seconds`, and kill or move something at random moments."""
         end = time.monotonic() + seconds
         next_deed = time.monotonic() + 3.0
         while time.monotonic() < end:
@@ -96,7 +96,7 @@ class Fire:
         assert self._feed.flush(60) == 0
 
     def check(self) -> int:
-        """Wait for the output, then hold it against the input; how many records there were."""
+        """Wait for the output, compare it with the input, and return the number of records."""
         wanted = sum(self.sent.values())
         consumer = self._reader()
         per_key: dict[str, list[int]] = {}
@@ -108,7 +108,7 @@ class Fire:
                 if record.error() is None:
                     per_key.setdefault(record.key().decode(), []).append(int(record.value()))
                     got += 1
-        # Anything that comes now would be a duplicate.
+        # Any further record would be a duplicate.
         for record in consumer.consume(500, 3.0):
             assert record.error() is not None, f"one too many: {record.key()} {record.value()}"
         consumer.close()
@@ -122,7 +122,7 @@ class Fire:
         return wanted
 
     def close(self) -> None:
-        """End everything."""
+        """End the pipelines and the broker."""
         for process in self._pipelines:
             process.kill()
             process.wait()
@@ -182,7 +182,7 @@ class Fire:
 
 
 def main() -> None:
-    """Burn for some time, then check."""
+    """Run for the given time, then check the output."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,10 +1,11 @@
-"""As `kills`, for consumer groups (KIP-848) and share groups (KIP-932).
+"""Like `kills`, for consumer groups (KIP-848) and share groups (KIP-932).
 
     python -m tests.faults.group_kills --kills 1000 --seed 1
 
-After each restart members are known with the epochs that they were told, own what they were told
-and nothing twice, and what they committed is there. What a share group acknowledged is never
-delivered again, and at the end everything was.
+After each restart the broker knows the members with the epochs it had sent them, members own the
+partitions it had assigned, no partition has two owners, and committed offsets are kept. A record
+that a share group acknowledged is never delivered again, and in the end every record is
+acknowledged.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ DRAIN_SECONDS = 30.0
 
 
 class ConsumerKills(KilledBroker):
-    """Consumer groups, in each of which one member comes and goes."""
+    """Consumer groups in each of which one member repeatedly leaves and rejoins."""
 
     def _make_workers(self) -> None:
         self.commits = {f"consumers-{number}": Commits() for number in range(GROUPS)}
@@ -84,7 +85,7 @@ class ConsumerKills(KilledBroker):
         group: DescribedConsumerGroup,
         known: dict[tuple[str, str], tuple[int, frozenset[int]]],
     ) -> None:
-        """No member is behind what it was told, and no partition has two owners."""
+        """Check that no member lost a response, and that no partition has two owners."""
         if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
             epochs = [one[0] for (name, _), one in known.items() if name == group.group_id]
             assert not any(epochs)
@@ -110,7 +111,7 @@ class ConsumerKills(KilledBroker):
 
 
 class ClientKills(KilledBroker):
-    """A consumer group of clients of librdkafka."""
+    """A consumer group of librdkafka clients."""
 
     def _make_workers(self) -> None:
         self.consumers = [
@@ -137,7 +138,7 @@ class ClientKills(KilledBroker):
         return check
 
     def drain(self) -> int:
-        """End the producers, and wait until every record is read; how many there are."""
+        """End the producers, wait until every record is read, and return the number of records."""
         stored = self._stored(self.producers)
         wait_for(
             lambda: (
@@ -154,7 +155,7 @@ class ClientKills(KilledBroker):
 
 
 class ShareKills(KilledBroker):
-    """A share group whose members read what producers write."""
+    """A share group whose members read the records of the producers."""
 
     def _make_workers(self) -> None:
         client = Client(self._address)
@@ -178,10 +179,10 @@ class ShareKills(KilledBroker):
         return [*self.members, *self.producers]
 
     def _expectation(self) -> Callable[[], None]:
-        return lambda: None  # members look themselves, at each delivery
+        return lambda: None  # members check each delivery
 
     def drain(self) -> int:
-        """End the producers, and wait until every record is acknowledged; how many there are."""
+        """End the producers, wait until all records are acknowledged, and return their number."""
         stored = self._stored(self.producers)
         wait_for(
             lambda: (
@@ -198,7 +199,7 @@ class ShareKills(KilledBroker):
 
 
 def main() -> int:
-    """Run from the command line; the first violation ends it with its traceback."""
+    """Run the command line; the first violation ends the run with a traceback."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)

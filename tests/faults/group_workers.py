@@ -1,7 +1,7 @@
 """Members of consumer and share groups that keep a broker busy while it is killed.
 
-As with `workers`, each remembers what was acknowledged to it. Members keep their id and their epoch
-when the broker is gone: it has to know both again.
+Like `workers`, each remembers its acknowledged requests. Members keep their id and epoch when the
+broker dies: after its restart the broker must know both.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Address = Callable[[], tuple[str, int]]
 
 
 class Commits:
-    """What the members of a consumer group have committed, by partition; for all of its members."""
+    """Acknowledged offset commits of a consumer group by partition, shared by all members."""
 
     def __init__(self) -> None:
         self._numbers = count()
@@ -53,17 +53,17 @@ class Commits:
         self.acknowledged = dict.fromkeys(range(PARTITIONS), -1)
 
     def next(self) -> int:
-        """A higher number than all before."""
+        """Return a number higher than all previous ones."""
         with self._lock:
             self.sent = next(self._numbers)
             return self.sent
 
 
 class ConsumerMember(Worker):
-    """A member of a consumer group that heartbeats, gives up what it has to, and commits.
+    """A consumer group member that heartbeats, revokes partitions when asked to, and commits.
 
-    `known` is the epoch and the partitions of the last answer. A guest leaves after some
-    heartbeats and comes back, so that epochs rise and partitions move.
+    `known` is the epoch and the partitions of the last response. A guest leaves after some
+    heartbeats and rejoins, so that epochs rise and partitions move.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class ConsumerMember(Worker):
         self._topic_id = b""
 
     def connected(self, client: Client) -> None:
-        """Say again what it owns: the last answer may be lost."""
+        """Report the owned partitions again, because the last response may be lost."""
         if self.known[0]:
             self._beat(client)
 
@@ -109,7 +109,7 @@ class ConsumerMember(Worker):
         if error in RETRIED:
             time.sleep(0.005)
             return
-        # If the broker does not know it, the answer to an earlier leave was lost.
+        # UNKNOWN_MEMBER_ID means that the response to an earlier leave was lost.
         assert error in (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID), error
         self.known, self._beats = (0, frozenset()), 0
 
@@ -131,7 +131,7 @@ class ConsumerMember(Worker):
             return False
         if self._is_guest and answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
             self.known, self._beats = (0, frozenset()), 0
-            return False  # it has left, and does not know it
+            return False  # the response to its leave was lost
         assert answer.error_code == ErrorCode.NONE, (self.name, self.known, answer)
         assert answer.member_epoch >= self.known[0], (self.name, self.known, answer)
         owned = self.known[1]
@@ -146,7 +146,7 @@ class ConsumerMember(Worker):
         return True
 
     def _commit(self, client: Client) -> None:
-        """Commit the next number for all that it owns."""
+        """Commit the next number for all owned partitions."""
         epoch, owned = self.known
         if not owned:
             return
@@ -169,9 +169,9 @@ class ConsumerMember(Worker):
 
 
 class ConfluentConsumer(threading.Thread):
-    """A client of librdkafka in a consumer group that commits what it has read.
+    """A librdkafka consumer that commits the records that it has read.
 
-    `acknowledged` counts commits that went through, `committed` is the last one of each partition.
+    `acknowledged` counts successful commits, `committed` holds the last commit of each partition.
     """
 
     def __init__(self, address: Address, group: str, number: int) -> None:
@@ -196,7 +196,7 @@ class ConfluentConsumer(threading.Thread):
         self.committed: dict[int, int] = {}
 
     def run(self) -> None:
-        """Read and commit until told to finish."""
+        """Read and commit until `finish` is called."""
         try:
             self._consumer.subscribe([TOPIC])
             while not self._finished.is_set():
@@ -213,21 +213,22 @@ class ConfluentConsumer(threading.Thread):
         try:
             committed = self._consumer.commit(asynchronous=False)
         except confluent_kafka.KafkaException:
-            return  # no broker, or the partitions have moved: they are read again
+            return  # no broker, or partitions have moved: they are read again
         for one in committed:
             if one.error is None and one.offset >= 0:
                 self.committed[one.partition] = one.offset
         self.acknowledged += 1
 
     def finish(self) -> None:
-        """Have the loop end."""
+        """End the loop."""
         self._finished.set()
 
 
 class Deliveries:
-    """What the members of a share group have acknowledged: (partition, offset).
+    """Records acknowledged by the members of a share group, as (partition, offset).
 
-    `unsure` is what they sent when the broker was killed: it may have been taken.
+    `unsure` holds acknowledgements without a response: the broker may have applied them before the
+    kill.
     """
 
     def __init__(self) -> None:
@@ -236,7 +237,7 @@ class Deliveries:
 
 
 class ShareMember(Worker):
-    """A member of a share group that fetches from all partitions and accepts what it gets."""
+    """A share group member that fetches from all partitions and accepts all records."""
 
     def __init__(
         self, address: Address, group: str, number: int, topic_id: bytes, deliveries: Deliveries
@@ -250,11 +251,11 @@ class ShareMember(Worker):
         self._session_epoch = 0
 
     def connected(self, client: Client) -> None:
-        """Another connection is another share session."""
+        """Begin a new share session, because each connection has its own."""
         self._session_epoch = 0
 
     def step(self, client: Client) -> None:
-        """Heartbeat, fetch, and accept."""
+        """Send a heartbeat, fetch, and accept the records."""
         if not self._beat(client):
             return
         acquired = self._fetch(client)
@@ -278,7 +279,7 @@ class ShareMember(Worker):
         return True
 
     def _fetch(self, client: Client) -> list[tuple[int, int, int]]:
-        """What is delivered, as (partition, first offset, last offset)."""
+        """Return the acquired records as (partition, first offset, last offset)."""
         topics = []
         if self._session_epoch == 0:
             partitions = [

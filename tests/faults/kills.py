@@ -1,9 +1,9 @@
-"""Kill the broker again and again at random moments under load; check after every restart.
+"""Kill the broker repeatedly at random moments under load, and check it after every restart.
 
     python -m tests.faults.kills --kills 1000 --seed 1
 
 After each restart every acknowledged commit and record is there, nothing appears that was never
-sent, and every group gets on. Runs against 127.0.0.1 only and ends by itself.
+sent, and every group makes progress. The run uses 127.0.0.1 only and ends by itself.
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ RECORDS_CHECKED = 2000  # of each partition, after each kill
 
 
 class Load(Protocol):
-    """Something that keeps the broker busy: a `Worker`, or the like."""
+    """A source of load: a `Worker`, or a class with the same methods."""
 
     name: str
     acknowledged: int
     failure: BaseException | None
 
     def start(self) -> None:
-        """Begin."""
+        """Start the load."""
 
     def finish(self) -> None:
-        """Have it end."""
+        """Request the end of the load."""
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait for its end."""
+        """Wait until the load has ended."""
 
 
 class KilledBroker(ABC):
-    """A broker on one data directory, its load, and what must hold after each kill."""
+    """A broker on one data directory, its load, and the checks after each kill."""
 
     def __init__(self, directory: str, seed: int) -> None:
         self._random = random.Random(seed)
@@ -77,18 +77,18 @@ class KilledBroker(ABC):
 
     @abstractmethod
     def _make_workers(self) -> None:
-        """Make what keeps the broker busy."""
+        """Create the workers that keep the broker busy."""
 
     @abstractmethod
     def _workers(self) -> Sequence[Load]:
-        """All of it."""
+        """Return all workers."""
 
     @abstractmethod
     def _expectation(self) -> Callable[[], None]:
-        """Note what is acknowledged, while no broker runs; the function checks the next one."""
+        """Record the acknowledged requests while the broker is down; return their check."""
 
     def kill_and_check(self) -> None:
-        """One round: load, kill -9 at a random moment, restart, check."""
+        """Run one round: load, kill -9 at a random moment, restart, check."""
         time.sleep(self._random.uniform(0.0, 0.25))
         self._broker.kill()
         before = [(worker, worker.acknowledged) for worker in self._workers()]
@@ -100,11 +100,11 @@ class KilledBroker(ABC):
 
     @property
     def logs_cut(self) -> int:
-        """How many logs had a torn end that a restart cut."""
+        """Return the number of logs with a torn end that a restart truncated."""
         return len(self._broker.log_lines("log.recovered"))
 
     def _wait_for_progress(self, worker: Load, acknowledged: int) -> None:
-        """Whoever works gets on after the restart: no group and no partition is stuck."""
+        """Check that no group or partition is stuck: the worker makes progress."""
         wait_for(
             lambda: worker.acknowledged > acknowledged or worker.failure,
             f"{worker.name} gets on after the restart\n{self._broker.log}",
@@ -122,7 +122,7 @@ class KilledBroker(ABC):
         self._broker.stop()
 
     def _stored(self, producers: Sequence[Producer]) -> set[tuple[int, int]]:
-        """End producers; (partition, offset) of all that was acknowledged to them."""
+        """Stop the producers and return (partition, offset) of all their acknowledged records."""
         for producer in producers:
             producer.finish()
             producer.join(30)
@@ -180,7 +180,7 @@ class Kills(KilledBroker):
         return [*self.committers, *self.members, *self.producers]
 
     def _check_commits(self, acknowledged: dict[str, int]) -> None:
-        """What is committed is at least what was acknowledged and at most what was sent."""
+        """Check that committed offsets are at least the acknowledged and at most the sent ones."""
         client = Client(self._address)
         for worker in self.committers:
             for offset in self._committed(client, worker.group):
@@ -193,7 +193,7 @@ class Kills(KilledBroker):
         client.close()
 
     def _check_records(self, stored: list[dict[int, int]]) -> None:
-        """Every acknowledged record is where the acknowledgement said, values in order."""
+        """Check that acknowledged records are at their offsets, and values are in order."""
         client = Client(self._address)
         for producer, offset_of in zip(self.producers, stored, strict=True):
             if not offset_of:
@@ -204,12 +204,12 @@ class Kills(KilledBroker):
                 if offset >= start:
                     assert found.get(offset) == value, (producer.name, value, offset)
                 else:
-                    producer.offset_of.pop(value)  # was checked in earlier rounds
+                    producer.offset_of.pop(value)  # checked in earlier rounds
             assert list(found.values()) == sorted(found.values())
         client.close()
 
     def _values(self, client: Client, partition: int, start: int, last: int) -> dict[int, int]:
-        """The numbers in a partition by offset, from `start` to `last`."""
+        """Return the values of a partition by offset, from `start` to `last`."""
         found: dict[int, int] = {}
         while start <= last:
             one = FetchPartition(
@@ -229,7 +229,7 @@ class Kills(KilledBroker):
 
 
 def main() -> int:
-    """Run from the command line; the first violation ends it with its traceback."""
+    """Run the command line; the first violation ends the run with a traceback."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,10 +1,10 @@
-"""One transactional pipeline, as a process of its own that may be killed at any moment.
+"""One transactional pipeline, in a process that may be killed at any moment.
 
     python -m tests.faults.pipeline_worker BOOTSTRAP TRANSACTIONAL_ID
 
-It reads "input" in the group "pipelines", writes each value to "output" under its key, and commits
-records and offsets in one transaction. It runs until it is killed; after an error that ends a
-producer it ends with exit code 3, to be started again.
+The pipeline reads "input" in the group "pipelines", writes each value to "output" under the same
+key, and commits records and offsets in one transaction. It runs until it is killed. After a fatal
+producer error it ends with exit code 3, so that it is started again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SECONDS = 20.0
 
 
 def run(bootstrap: str, transactional_id: str) -> None:
-    """Transform until killed."""
+    """Transform records until the process is killed."""
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -40,7 +40,7 @@ def run(bootstrap: str, transactional_id: str) -> None:
         {
             "bootstrap.servers": bootstrap,
             "transactional.id": transactional_id,
-            # Else librdkafka forgets its coordinator when no broker can be reached, for good.
+            # Otherwise librdkafka forgets its coordinator for good when no broker is reachable.
             "metadata.recovery.strategy": "none",
             "transaction.timeout.ms": 10_000,
             "linger.ms": 0,
@@ -60,7 +60,7 @@ def run(bootstrap: str, transactional_id: str) -> None:
 
 
 def transform(consumer: Any, producer: Any, records: list[Any]) -> None:
-    """One transaction; an error that allows it aborts, and the records are read again."""
+    """Process one batch in a transaction; an abortable error leads to another attempt."""
     producer.begin_transaction()
     try:
         for record in records:
@@ -76,7 +76,7 @@ def transform(consumer: Any, producer: Any, records: list[Any]) -> None:
 
 
 def rewind(consumer: Any) -> None:
-    """Go on from the offsets that are committed."""
+    """Seek to the committed offsets."""
     for committed in consumer.committed(consumer.assignment(), SECONDS):
         if committed.offset < 0:
             committed.offset = 0
@@ -88,4 +88,4 @@ if __name__ == "__main__":
         run(*sys.argv[1:])
     except KafkaException as error:
         print(error, file=sys.stderr, flush=True)
-        os._exit(3)  # librdkafka may wait for ever for a broker when it ends in good order
+        os._exit(3)  # a clean exit may wait forever for a broker

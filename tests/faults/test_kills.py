@@ -1,4 +1,4 @@
-"""The broker is killed under load; `kills` and `group_kills` do more of it (`--kills N`)."""
+"""The broker is killed under load; `kills` and `group_kills` run longer (`--kills N`)."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.faults.kills import Kills
 
 @pytest.mark.real_time
 def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:
-    """After each of some kills every acknowledged commit and record is there and groups go on."""
+    """After each kill every acknowledged commit and record is there, and groups make progress."""
     kills = Kills(str(tmp_path / "data"), seed=7)
     try:
         for _ in range(5):
@@ -23,7 +23,7 @@ def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:
 
 @pytest.mark.real_time
 def test_consumer_groups_go_on_after_kill_9(tmp_path: Path) -> None:
-    """Members keep their epochs and partitions, and what they have committed is there."""
+    """Members keep their epochs, partitions and committed offsets."""
     kills = ConsumerKills(str(tmp_path / "data"), seed=7)
     try:
         for _ in range(4):
@@ -36,7 +36,7 @@ def test_consumer_groups_go_on_after_kill_9(tmp_path: Path) -> None:
 
 @pytest.mark.real_time
 def test_share_groups_go_on_after_kill_9(tmp_path: Path) -> None:
-    """What was acknowledged is not delivered again, and everything else is."""
+    """Acknowledged records are not delivered again, and all other records are delivered."""
     kills = ShareKills(str(tmp_path / "data"), seed=7)
     try:
         for _ in range(4):
@@ -48,7 +48,7 @@ def test_share_groups_go_on_after_kill_9(tmp_path: Path) -> None:
 
 @pytest.mark.real_time
 def test_clients_of_consumer_groups_go_on_after_kill_9(tmp_path: Path) -> None:
-    """confluent-kafka by `group.protocol=consumer`: everything is read, and commits are kept."""
+    """confluent-kafka with `group.protocol=consumer` reads every record and keeps its commits."""
     kills = ClientKills(str(tmp_path / "data"), seed=7)
     try:
         for _ in range(2):

@@ -1,11 +1,11 @@
-"""Run a command that may do to files what their modes allow and nothing else.
+"""Run a command that has only the file permissions that the modes grant.
 
     python -m tests.faults.unprivileged COMMAND...
 
-Tests often run as root, for whom `chmod` means nothing. Root's right to pass over modes is dropped
-here for good (Linux: out of the bounding set, so that it does not come back with exec); whoever is
-not root has none to drop. The user stays the same, so the command can read its own code wherever
-that lies.
+Tests often run as root, which ignores `chmod`. This module drops root's capabilities to bypass file
+modes for good (on Linux also from the bounding set, so that exec does not restore them). Other
+users have no such capabilities. The user id stays the same, so the command can read its own code
+wherever that is installed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
 
 
 def main() -> None:
-    """Drop the rights and become the command."""
+    """Drop the capabilities and execute the command."""
     if os.geteuid() == 0:
         libc = ctypes.CDLL(None, use_errno=True)
         for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):

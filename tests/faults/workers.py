@@ -1,7 +1,7 @@
-"""What keeps a broker busy while it is killed. Each worker remembers what was acknowledged to it.
+"""Workers that keep a broker busy while it is killed, and remember their acknowledged requests.
 
-A worker has one connection and one thread; when the broker is gone it connects again and goes on.
-`acknowledged` may be read from outside at any time.
+A worker has one connection and one thread; when the broker dies, it reconnects and continues.
+`acknowledged` may be read from other threads at any time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RETRIED = {
 
 
 class Worker(threading.Thread):
-    """A loop of `step`s with a connection, until `finish` is called."""
+    """A thread that repeats `step` on a connection until `finish` is called."""
 
     def __init__(self, address: Callable[[], tuple[str, int]], name: str) -> None:
         super().__init__(name=name, daemon=True)
@@ -48,7 +48,7 @@ class Worker(threading.Thread):
         self.failure: BaseException | None = None
 
     def run(self) -> None:
-        """Work until told to finish; a failed assertion is kept for the main thread."""
+        """Work until `finish` is called; keep a failed assertion for the main thread."""
         try:
             while not self._finished.is_set():
                 try:
@@ -68,19 +68,19 @@ class Worker(threading.Thread):
             self.failure = error
 
     def connected(self, client: Client) -> None:
-        """What to do first on a new connection."""
+        """Prepare a new connection."""
 
     def step(self, client: Client) -> None:
-        """One request."""
+        """Send one request."""
         raise NotImplementedError
 
     def finish(self) -> None:
-        """Have the loop end."""
+        """End the loop."""
         self._finished.set()
 
 
 def commit(group: str, offset: int, member_id: str = "", generation_id: int = -1) -> Any:
-    """An OffsetCommit of the same offset for every partition of the topic."""
+    """Commit the same offset for every partition of the topic, and return the response."""
     partitions = [
         OffsetCommitRequestPartition(partition_index=index, committed_offset=offset)
         for index in range(PARTITIONS)
@@ -94,7 +94,7 @@ def commit(group: str, offset: int, member_id: str = "", generation_id: int = -1
 
 
 class Committer(Worker):
-    """A standalone consumer that commits 0, 1, 2, ..."""
+    """A consumer without a group membership that commits 0, 1, 2, ..."""
 
     def __init__(self, address: Callable[[], tuple[str, int]], group: str) -> None:
         super().__init__(address, f"committer of {group}")
@@ -113,7 +113,7 @@ class Committer(Worker):
 
 
 class Member(Worker):
-    """A member of a group that heartbeats and commits, and rejoins whenever it has to."""
+    """A group member that heartbeats and commits, and rejoins whenever necessary."""
 
     def __init__(self, address: Callable[[], tuple[str, int]], group: str, number: int) -> None:
         super().__init__(address, f"member {number} of {group}")
@@ -123,7 +123,7 @@ class Member(Worker):
         self.is_stable = False
 
     def step(self, client: Client) -> None:
-        """Join, or heartbeat and commit."""
+        """Join, or send a heartbeat and commit."""
         if not self.is_stable:
             self._join(client)
             return
@@ -171,7 +171,7 @@ class Member(Worker):
         self.is_stable = self._accepted(synced.error_code)
 
     def _accepted(self, error: int) -> bool:
-        """Whether a request went through; what it means for the membership otherwise."""
+        """Return whether a request succeeded; update the membership after an error."""
         if error == ErrorCode.NONE:
             return True
         if error in RETRIED:
@@ -186,7 +186,7 @@ class Member(Worker):
 
 
 class Producer(Worker):
-    """Produces 0, 1, 2, ... as values to one partition, and knows where each one was stored."""
+    """Produces 0, 1, 2, ... as values to one partition, and remembers the offset of each."""
 
     def __init__(self, address: Callable[[], tuple[str, int]], partition: int) -> None:
         super().__init__(address, f"producer of {partition}")
@@ -194,7 +194,7 @@ class Producer(Worker):
         self.offset_of: dict[int, int] = {}
 
     def step(self, client: Client) -> None:
-        """Produce the next number with acks=all; one that was not acknowledged is left out."""
+        """Produce the next number with acks=all; a number without an acknowledgement is skipped."""
         self.sent += 1
         now_ms = time.time_ns() // 1_000_000
         value = str(self.sent).encode()

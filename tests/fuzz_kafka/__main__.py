@@ -1,7 +1,7 @@
-"""Random sequences of requests against Apache Kafka and this broker: `make fuzz-kafka`.
+"""Send random sequences of requests to Apache Kafka and to this broker: `make fuzz-kafka`.
 
-Starts both brokers unless --kafka names one that runs. Prints what differs, with the shortest
-sequence that shows it, and exits 1 if a difference has no explanation.
+Both brokers are started here unless --kafka names a running one. Each difference is printed with
+the shortest sequence that shows it; the exit code is 1 if a difference has no explanation.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ OFFLOAD = {
 
 
 class Fuzzer:
-    """Plays the sequences of `seeds`, each worker with a broker of ours.
+    """Plays the sequences of `seeds`; each worker has a broker of ours.
 
-    `found` has a difference of each kind by the theme and the seed, `counts` what was played.
+    `found` has one difference of each kind by theme and seed, `counts` the numbers of sequences.
     """
 
     def __init__(self, kafka: Target, themes: Sequence[str], seeds: Iterator[int]) -> None:
@@ -54,7 +54,7 @@ class Fuzzer:
         self.errors: list[str] = []
 
     def run(self, workers: int, seconds: float) -> None:
-        """Play until the seeds or the seconds are used up."""
+        """Play until the seeds or the seconds run out."""
         end = time.monotonic() + seconds
         threads = [threading.Thread(target=self._work, args=(end,)) for _ in range(workers)]
         for thread in threads:
@@ -89,7 +89,7 @@ class Fuzzer:
         self.found[difference.kind] = drawn.theme, seed, difference, shrunk
 
     def report(self) -> str:
-        """Describe what was played and each difference."""
+        """Return a text with the numbers of sequences and each difference."""
         lines = []
         for kind, (theme, seed, difference, steps) in self.found.items():
             lines += [f"{theme}, seed {seed}: {kind}"]

@@ -1,4 +1,4 @@
-"""Play a sequence against Kafka and against our broker, and reduce a difference to its cause."""
+"""Play a sequence against Kafka and our broker, and reduce a difference to its cause."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from tests.fuzz_kafka.explained import explanation
 from tests.fuzz_kafka.play import Player, Transcript
 
 _CONFIRMING, _SHRINKING = 2.0, 1.2
-"""How patient the replays are: a difference has to be there for a slow client as well."""
+"""Patience of the replays: a difference must also appear to a slow client."""
 
 _SHRINK_SECONDS = 40.0
 
 
 class Target(NamedTuple):
-    """A broker under test; `wait` lets time pass for it, in real time or by its virtual clock."""
+    """A broker under test; `wait` lets time pass, in real time or by its virtual clock."""
 
     address: tuple[str, int]
     wait: Callable[[float], object] = time.sleep
 
 
 class Difference(NamedTuple):
-    """The first step with different answers; `kind` says what differs, without ids."""
+    """The first step with different answers; `kind` describes the difference without ids."""
 
     step: int
     kind: str
@@ -35,10 +35,10 @@ class Difference(NamedTuple):
 
 
 def find(kafka: Target, ours: Target, steps: Sequence[Step]) -> Difference | None:
-    """Return the first difference of a slow replay, None if there is none, or none in a quick one.
+    """Return the first difference of a slow replay, or None if the quick or slow run has none.
 
-    The replay is of the whole sequence: on a busy machine the first difference of the quick one may
-    be a delay. A sequence in which Kafka does not agree with itself tells nothing.
+    The slow replay is of the whole sequence, because on a busy machine the quick run's first
+    difference may be a delay. A sequence to which Kafka gives varying answers is ignored.
     """
     if _compare(kafka, ours, steps, 1.0) is None:
         return None
@@ -51,7 +51,7 @@ def find(kafka: Target, ours: Target, steps: Sequence[Step]) -> Difference | Non
 
 
 def shrink(kafka: Target, ours: Target, steps: Sequence[Step], kind: str) -> Sequence[Step]:
-    """Drop steps from the end to the beginning as long as the same difference stays."""
+    """Drop steps from the end to the beginning while the same difference remains."""
     end = time.monotonic() + _SHRINK_SECONDS
     for position in reversed(range(len(steps))):
         fewer = [*steps[:position], *steps[position + 1 :]]
@@ -95,7 +95,7 @@ def first_difference(
 
 
 def _paths(kafka: Any, ours: Any, path: str = "") -> list[str]:
-    """Return what differs, as "PATH: KAFKA | OURS"."""
+    """Return the differences as "PATH: KAFKA | OURS"."""
     if isinstance(kafka, dict) and isinstance(ours, dict):
         names = sorted({*kafka, *ours})
         pairs = [(f"{path}.{one}", kafka.get(one, "-"), ours.get(one, "-")) for one in names]

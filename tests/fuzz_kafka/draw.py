@@ -1,8 +1,8 @@
 """Draw sequences of requests from a seed.
 
 A request body follows the declaration of its message in `protocol`: HINTS draws a field by its
-name, SHAPES draws fields that depend on each other, every other field keeps its default. A dict
-with a single key `$NAME` is a reference that `play` resolves, as an id is known only then.
+name, SHAPES draws fields that depend on each other, and every other field keeps its default. A dict
+with a single key `$NAME` is a reference to an id, which `play` resolves when the id is known.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from protocol.schema import INT32, ArrayType, Field, Message
 from tests.fuzz_kafka.fields import DEFAULT, HINTS, SHAPES, Body, Choices, produced
 
 TOPICS = {"t0": 1, "t1": 3}
-"""The topics that exist before a sequence begins, and their partitions."""
+"""The topics that exist before a sequence begins, by partition count."""
 
 WAIT = "wait"
-"""The name of a step that lets time pass: its body is {"seconds": N}."""
+"""The name of a step that lets time pass; its body is {"seconds": N}."""
 
 
 class Step(NamedTuple):
-    """One request of a client; `owner` is the group or the transactional id that it is about."""
+    """One request of a client; `owner` is its group or transactional id."""
 
     number: int
     client: int
@@ -86,11 +86,11 @@ THEMES: dict[str, dict[str, float]] = {
         "DescribeGroups": 2, "ShareGroupDescribe": 1,
     },
 }  # fmt: skip
-"""How often each API is drawn, by theme."""
+"""The weight of each API by theme."""
 
 
 class Draw(Choices):
-    """Draws one sequence: `theme`, `steps`."""
+    """Draws one sequence of `steps` for a `theme`."""
 
     def __init__(self, seed: int, themes: Sequence[str] = tuple(THEMES)) -> None:
         super().__init__(seed, themes)
@@ -105,7 +105,7 @@ class Draw(Choices):
         self._end()
 
     def add(self, api: str, version: int | None = None, **fixed: Any) -> None:
-        """Append a request; `fixed` replaces what is drawn for the outermost fields."""
+        """Append a request; `fixed` replaces drawn values of top-level fields."""
         number = len(self.steps)
         if api == WAIT:
             body: Body = {"seconds": self.pick({0.5: 2, 3.0: 1})}
@@ -174,7 +174,7 @@ class Draw(Choices):
             self.add("InitProducerId")
 
     def _end(self) -> None:
-        """Ask for the final state."""
+        """Add requests for the final state."""
         described = {
             "classic": "DescribeGroups", "share": "ShareGroupDescribe", "txn": "DescribeGroups",
             "streams": "StreamsGroupDescribe",

@@ -1,4 +1,4 @@
-"""Differences that random sequences meet and that are meant, with their reasons."""
+"""Intended differences that random sequences encounter, with their reasons."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 
 class Explained(NamedTuple):
-    """A difference that is meant. `kind` is a regular expression on `Difference.kind`.
+    """An intended difference. `kind` is a regular expression on `Difference.kind`.
 
-    `after` is one on the steps before with Kafka's answers, and on the step itself. With `ends` the
-    rest of the sequence tells nothing, as the brokers are in different states from there on.
+    `after` is a regular expression on the previous steps with Kafka's answers, and on the step
+    itself. With `ends` the rest of the sequence is ignored, because the brokers' states differ from
+    then on.
     """
 
     kind: str
@@ -86,9 +87,9 @@ EXPLAINED = (
 
 
 def explanation(kind: str, earlier: str) -> Explained | None:
-    """Return what explains a difference, None if nothing does.
+    """Return the explanation of a difference, or None.
 
-    `earlier` are the steps before with Kafka's answers, and the step itself.
+    `earlier` has the previous steps with Kafka's answers, and the step itself.
     """
     for one in EXPLAINED:
         if re.fullmatch(one.kind, kind) and re.search(one.after, earlier):

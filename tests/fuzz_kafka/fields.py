@@ -1,4 +1,4 @@
-"""Draw the fields of requests: HINTS by their names, SHAPES where they depend on each other."""
+"""Draw the fields of requests: HINTS by name, SHAPES for fields that depend on each other."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 Body = dict[str, Any]
 DEFAULT = object()
-"""Says that a field keeps its default."""
+"""Marks a field that keeps its default."""
 
 _ASSIGNORS = (("range",), ("range", "rr"), ("rr", "range"), ("rr",), ("other",), ())
 
 
 class Choices:
-    """What one sequence is about, and the random choices that all fields share.
+    """Random choices for a sequence, shared by all fields.
 
-    `client`, `group`, `transactional_id` and `version` are those of the request being drawn.
+    `client`, `group`, `transactional_id` and `version` are those of the current request.
     """
 
     def __init__(self, seed: int, themes: Sequence[str]) -> None:
@@ -36,7 +36,7 @@ class Choices:
         return self.random.random() < probability
 
     def pick(self, weights: Mapping[Any, float]) -> Any:
-        """Return a key by its weight."""
+        """Return a key, chosen by weight."""
         return self.random.choices(list(weights), list(weights.values()))[0]
 
     def topic(self) -> str:
@@ -44,29 +44,29 @@ class Choices:
         return str(self.pick({"t0": 6, "t1": 6, "t2": 1, "nope": 0.5}))
 
     def partition(self) -> int:
-        """Return the index of a partition that mostly exists."""
+        """Return a partition index, which usually exists."""
         return int(self.pick({0: 8, 1: 3, 2: 2, 7: 0.6, -1: 0.3}))
 
     def group_reference(self) -> Body:
-        """Return a group: nearly always that of the step."""
+        """Return a group, nearly always that of the step."""
         return {"$name": "GX" if self.chance(0.04) else self.group}
 
     def member(self) -> Body:
-        """Return a member id: mostly the client's own."""
+        """Return a member id, usually the client's own."""
         return {"$member": [self.group, self.client, self.pick(
             {"own": 12, "": 1, "nobody": 0.7, "0": 0.5, "1": 0.5, "2": 0.5})]}  # fmt: skip
 
     def epoch(self) -> Body:
-        """Return a generation or member epoch: mostly the last that the client was given."""
+        """Return a generation or member epoch, usually the client's last one."""
         return {"$epoch": [self.group, self.client, self.pick({0: 14, -1: 1.2, 1: 0.7, 5: 0.3})]}
 
     def instance(self) -> str | None:
-        """Return the instance id of the client, seldom another one."""
+        """Return the client's instance id, rarely another one."""
         own = f"i{self.client}" if self.static[self.client] else None
         return own if self.chance(0.9) else self.random.choice((None, "i0", "i1", ""))
 
     def subscription(self) -> list[Body]:
-        """Return names of topics."""
+        """Return topic names."""
         names = self.pick(
             {"t0": 4, "t1": 4, "t0 t1": 4, "t1 t0": 1, "t2": 1, "nope t1": 1, "": 0.4}
         )
@@ -158,7 +158,7 @@ def _streams_heartbeat(d: Choices) -> Body:
 
 
 def _session_epoch(d: Choices, key: Any, opened: int) -> int:
-    """Return the next epoch of a session, seldom a wrong one; `opened` is the first one's next."""
+    """Return the next session epoch, rarely a wrong one; `opened` is the epoch after the first."""
     epoch = d.session_epochs.get(key, 0)
     drawn = int(d.pick({epoch: 14, 0: 1, -1: 0.7, epoch + 1: 0.5}))
     d.session_epochs[key] = {0: opened, -1: 0}.get(drawn, epoch + 1)
@@ -285,7 +285,7 @@ SHAPES: dict[str, Callable[[Choices], Body]] = {
     "CreateTopics": _new_topic,
     "DeleteTopics": _deleted_topic,
 }
-"""The fields of a request that depend on each other."""
+"""The fields of a request that depend on each other, by request."""
 
 GROUP_CONFIGS = (
     ("consumer.session.timeout.ms", "46000"), ("consumer.session.timeout.ms", "1"),
@@ -339,7 +339,7 @@ HINTS: dict[str, Callable[[Choices], Any]] = {
     "group_ids": lambda d: [d.group_reference()],
     "group_instance_id": lambda d: d.instance(),
     "groups_names": lambda d: [d.group_reference()],
-    # Kafka does not answer for partitions that do not exist.
+    # Kafka omits partitions that do not exist from its response.
     "DescribeShareGroupOffsets.partitions": lambda d: [0],
     "DescribeGroups.groups": lambda d: [{"$name": name} for name in (*d.groups, "GX")],
     "include_authorized_operations": lambda d: False,
@@ -394,4 +394,4 @@ HINTS: dict[str, Callable[[Choices], Any]] = {
     "validate_only": lambda d: d.chance(0.1),
     "verify_only": lambda d: d.chance(0.3),
 }
-"""Draws a field by its name, or by API and name."""
+"""Functions that draw a field, by field name, or by API and field name."""

@@ -1,8 +1,8 @@
-"""Play a sequence against one broker: what it answers, with names in place of ids.
+"""Play a sequence against one broker, and return its answers with names instead of ids.
 
-The transcript has an entry per step: its label, and the answers that came before the next step. A
-JoinGroup or SyncGroup that is not answered soon is parked; its answer is recorded with the step
-after which it came.
+The transcript has an entry per step: its label, and the answers received before the next step. A
+JoinGroup or SyncGroup without a prompt answer is parked; its answer is recorded with the step after
+which it arrives.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from tests.fuzz_kafka.fields import Body
 Transcript = list[tuple[str, list[tuple[int, Any]]]]
 
 _GENERATED_ID = 22
-"""The length of the ids that brokers generate; ids of clients are shorter."""
+"""The length of ids that brokers generate; ids of clients are shorter."""
 
 _UNKNOWN_ID = bytes(range(1, 17))
 _OFFSETS_TOPIC = "__consumer_offsets"
-"""Its partitions follow from the names of groups, which differ in each run."""
+"""Its partition depends on group names, which differ in each run."""
 
 _PARKS = ("JoinGroup", "SyncGroup")
 _PARKED_AFTER_S, _ANSWER_S = 0.12, 8.0
@@ -62,7 +62,7 @@ _DROPPED = {
     "acquisition_lock_timeout_ms", "log_append_time_ms", "last_timestamp", "member_metadata",
     "transaction_start_time_ms", "authorized_operations", "acceptable_recovery_lag_legacy",
 }  # fmt: skip
-"""Fields of responses that are times, places, or of no interest."""
+"""Response fields with times and places, and irrelevant ones."""
 
 _OF_ALL = (
     ("ListGroups", "groups"),
@@ -70,17 +70,17 @@ _OF_ALL = (
     ("DescribeTopicPartitions", "topics"),
     ("ElectLeaders", "replica_election_results"),
 )
-"""The lists that may have the groups and topics of other sequences."""
+"""The lists that may contain the groups and topics of other sequences."""
 
 _ORDERED = {"acquired_records", "acknowledge_types"}
 _ORDERED_APIS = ("Fetch", "Produce", "OffsetCommit")
-"""The APIs whose responses have an order that does not come from hash maps."""
+"""The APIs whose responses do not have the order of hash maps."""
 
 
 class Player:
     """Plays one sequence; `run` is a prefix of all names, `wait` lets time pass for the broker.
 
-    `patience` stretches the time that is given to the broker.
+    `patience` scales all waits for the broker.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Player:
         self._connections: dict[int, list[Any]] = {}
         self._parked: list[tuple[Step, Any, int]] = []
         self._correlation_ids = count(1)
-        self._names: dict[Any, str] = {}  # what the transcript calls ids
+        self._names: dict[Any, str] = {}  # names of ids in the transcript
         self._topic_ids: dict[str, bytes] = {}
         self._own: dict[Any, str] = {}  # by (group, client)
         self._members: dict[str | None, list[str]] = {}
@@ -135,7 +135,7 @@ class Player:
         time.sleep(0.1 * self._patience)  # until the coordinators know the topics
 
     def _until_there(self, api: str, version: int, body: Body) -> Any:
-        """Ask until no topic of the answer has an error, as those of new topics in Kafka."""
+        """Retry until no topic in the answer has an error, as new topics have in Kafka."""
         end = time.monotonic() + _ANSWER_S
         while _has_error(answer := self._ask(api, version, body), _NOT_YET):
             if time.monotonic() > end:
@@ -144,7 +144,7 @@ class Player:
         return answer
 
     def _ask(self, api: str, version: int, body: Body) -> Any:
-        """Send a request that is not part of the sequence, and return the answer."""
+        """Send a request outside of the sequence and return the answer."""
         step = Step(-1, -1, api, version, body)
         connection, correlation_id = self._send(step)
         return self._receive(step, connection, correlation_id, _ANSWER_S)
@@ -173,7 +173,7 @@ class Player:
         return answers + self._unpark()
 
     def _unpark(self) -> list[tuple[int, Any]]:
-        """Return the answers to parked requests, until no more come."""
+        """Return the answers to parked requests, until no more arrive."""
         answers: list[tuple[int, Any]] = []
         is_answered = True
         while self._parked and is_answered:
@@ -214,7 +214,7 @@ class Player:
         return free[0], correlation_id
 
     def _receive(self, step: Step, connection: Any, correlation_id: int, seconds: float) -> Any:
-        """Return the answer as a dict, None if it has not come, or what is wrong with it."""
+        """Return the answer as a dict, None without an answer, or the fault of an invalid one."""
         spec = SPEC_BY_NAME[step.api]
         try:
             frame = connection.recv_frame(seconds)
@@ -309,7 +309,7 @@ class Player:
     # --- what answers tell
 
     def _learn(self, step: Step, answer: Any) -> None:
-        """Remember ids and epochs for the next requests."""
+        """Record ids and epochs for later requests."""
         if not isinstance(answer, dict):
             return
         for topic in answer.get("topics") or [] if step.api == "CreateTopics" else []:
@@ -391,7 +391,7 @@ class Player:
 
 
 def _message(kind: Any, body: Body) -> Message:
-    """Build a message from nested dicts; fields that are absent get their defaults."""
+    """Build a message from nested dicts; missing fields get their defaults."""
     values: Body = {}
     for field in kind.FIELDS:
         if field.name in body:
@@ -408,7 +408,7 @@ def _message(kind: Any, body: Body) -> Message:
 
 
 def _plain(value: Any, version: int) -> Any:
-    """Return a message as nested dicts of the fields that its version has."""
+    """Return a message as nested dicts with the fields of its version."""
     if isinstance(value, Message):
         fields = [field for field in value.FIELDS if field.in_version(version)]
         return {field.name: _plain(getattr(value, field.name), version) for field in fields}

@@ -1,4 +1,4 @@
-"""The tool itself, with our brokers in the place of Kafka."""
+"""Tests of the tool itself, with our brokers in place of Kafka."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.support import Broker
 
 @pytest.fixture(scope="module")
 def target() -> Iterator[Target]:
-    """Yield a broker with the settings of the tool."""
+    """A broker with the settings of the tool."""
     with Broker({**profile(), **SETTINGS, **OFFLOAD}) as broker:
         yield Target(broker.address, broker.clock.advance)
 
 
 def test_a_seed_always_draws_the_same_sequence() -> None:
-    """Every theme is drawn, with every API that it lists."""
+    """A seed always gives the same sequence, and every theme draws all its APIs."""
     drawn = [Draw(seed, (theme,)) for theme in THEMES for seed in range(60)]
     again = [Draw(seed, (theme,)) for theme in THEMES for seed in range(60)]
     assert [one.steps for one in drawn] == [one.steps for one in again]
@@ -39,7 +39,7 @@ def test_a_broker_agrees_with_itself(target: Target, theme: str) -> None:
 
 
 def test_a_difference_is_found_and_reduced(target: Target) -> None:
-    """A second member meets another `group.max.size`; requests that do not matter are dropped."""
+    """A different `group.max.size` is found, and requests without influence are dropped."""
     join = {
         "group_id": {"$name": "G0"},
         "session_timeout_ms": 30000,
@@ -67,7 +67,7 @@ def test_a_difference_is_found_and_reduced(target: Target) -> None:
 def test_a_delay_does_not_hide_a_later_difference(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A late answer in the quick run is no difference; the slow run is searched to its end."""
+    """A delay in the quick run is not a difference, and does not hide a later one."""
     steps = [Step(number, 0, "Heartbeat", 0, {}) for number in (0, 1)]
     ours = target._replace(wait=lambda _: None)
 
@@ -85,7 +85,7 @@ def test_a_delay_does_not_hide_a_later_difference(
 
 
 def test_explanations_match_what_they_are_about() -> None:
-    """A difference has the explanation of its kind; with `after` only behind such an answer."""
+    """An explanation applies to its kind of difference; with `after` only after such an answer."""
     refused = (
         "('ConsumerGroupHeartbeat v1', [(2, {})]), "
         "('JoinGroup v9', [(3, {'error_code': 'UNKNOWN_MEMBER_ID'})])"
@@ -102,7 +102,7 @@ def test_explanations_match_what_they_are_about() -> None:
 
 
 def test_the_step_that_differs_counts_for_its_explanation() -> None:
-    """The second vote of a tie between assignors may be that of the step itself."""
+    """`after` also sees the step that differs."""
     steps = [
         Step(number, number, "ConsumerGroupHeartbeat", 1, {"server_assignor": assignor}, "G0")
         for number, assignor in enumerate(("uniform", "range"))

@@ -1,4 +1,4 @@
-"""A Kafka and our broker with the same settings and listeners, by the addresses of these."""
+"""Start a Kafka and our broker with the same settings and listeners."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Addresses = dict[str, tuple[str, int]]
 def theirs(
     directory: Path, settings: Mapping[str, str], listeners: Mapping[str, str]
 ) -> Iterator[Addresses]:
-    """A Kafka with PLAINTEXT, the listener between brokers, and `listeners` by their protocols."""
+    """Run a Kafka with `listeners` and the inter-broker listener PLAINTEXT; yield the addresses."""
     kafka = Kafka(directory, settings, listeners=listeners)
     try:
         kafka.start()
@@ -29,7 +29,7 @@ def theirs(
 def ours(
     settings: Mapping[str, str], listeners: Mapping[str, str]
 ) -> Iterator[tuple[Addresses, Serve]]:
-    """Our broker likewise, and the broker itself."""
+    """Run our broker with `listeners` and PLAINTEXT; yield the addresses and the process."""
     protocols = {"PLAINTEXT": "PLAINTEXT", **listeners}
     addresses: Addresses = {name: ("127.0.0.1", free_port()) for name in protocols}
     given = {

@@ -1,6 +1,6 @@
-"""The oracle tests need Java; without it they are left out, and one line says so. In CI they fail.
+"""The oracle tests need Java. Without Java they are left out with one line; in CI they fail.
 
-CI installs Java and Maven (`.ci/run`), so that there nothing is left out unseen.
+CI installs Java and Maven (`.ci/run`), so that no test is left out there.
 """
 
 from __future__ import annotations

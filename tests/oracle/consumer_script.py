@@ -1,6 +1,6 @@
-"""Members of consumer groups by hand, and all that they do to a broker, ours or Kafka's.
+"""Scripted members of consumer groups, and all their requests to a broker, ours or Kafka's.
 
-Every request is answered before the next is sent, so that both write the same records.
+Every request is answered before the next is sent, so that both brokers write the same records.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ GROUPS = (
     "from-offsets",
     "left",
 )
-"""The groups that are there in the end."""
+"""The groups that exist at the end of the script."""
 
 
 class Cluster(GroupCluster):
-    """A broker that is asked over one connection, and its consumer groups."""
+    """One connection to a broker, for requests about its consumer groups."""
 
     def create_topics(self) -> None:
-        """The topics of the script, and that of offsets."""
+        """Create the topics of the script and the offsets topic."""
         self.make_topics(TOPICS)
 
     def commit(self, group: str, member: str = "", epoch: int = -1) -> None:
-        """An offset of partition 0 of "one"."""
+        """Commit an offset for partition 0 of "one"."""
         partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
         topic = OffsetCommitRequestTopic(name="one", partitions=[partition])
         request = OffsetCommitRequest(
@@ -61,7 +61,7 @@ class Cluster(GroupCluster):
         assert error == 0, ErrorCode(error).name
 
     def describe(self, group: str) -> dict[str, Any]:
-        """What ConsumerGroupDescribe shows, without the order of things."""
+        """Return the ConsumerGroupDescribe response without the order of its lists."""
         request = ConsumerGroupDescribeRequest(group_ids=[group])
         shown = self.described(request, 1)
         return {
@@ -94,7 +94,7 @@ def _by_topic(assignment: Any) -> dict[str, list[int]]:
 
 
 class ScriptedMember:
-    """A member of one group; it keeps its epoch and what it was assigned."""
+    """A member of one group that remembers its epoch and assignment."""
 
     def __init__(self, cluster: Cluster, group: str, name: str, **fields: Any) -> None:
         self._cluster = cluster
@@ -106,7 +106,7 @@ class ScriptedMember:
         self.owned: dict[bytes, list[int]] = {}
 
     def send(self, **fields: Any) -> Any:
-        """A heartbeat with just these fields; it has to be taken."""
+        """Send a heartbeat with only these fields; fail if it is refused."""
         fields = {"member_epoch": self.epoch, "instance_id": self._instance_id, **fields}
         request = ConsumerGroupHeartbeatRequest(group_id=self._group, member_id=self.name, **fields)
         response = self._cluster.ask(request, 1)
@@ -133,7 +133,7 @@ class ScriptedMember:
         return self
 
     def own(self, **fields: Any) -> None:
-        """A heartbeat that lists what the member was assigned."""
+        """Send a heartbeat that reports the assignment as owned."""
         listed = [
             OwnedTopicPartitions(topic_id=topic_id, partitions=partitions)
             for topic_id, partitions in self.owned.items()
@@ -141,19 +141,19 @@ class ScriptedMember:
         self.send(topic_partitions=listed, **fields)
 
     def leave(self, epoch: int = -1) -> None:
-        """Leave, for good or for a while."""
+        """Leave for good, or temporarily as a static member."""
         self.send(member_epoch=epoch)
 
 
 def reconcile(*members: ScriptedMember, rounds: int = 3) -> None:
-    """Everybody says what it owns, some times."""
+    """Let all members report their owned partitions, several times."""
     for _ in range(rounds):
         for member in members:
             member.own()
 
 
 def use(cluster: Cluster) -> dict[str, dict[str, Any]]:
-    """Do everything, each group of its own; the descriptions in the end."""
+    """Run the whole script and return the descriptions of the groups."""
 
     def member(group: str, name: str, **fields: Any) -> ScriptedMember:
         return ScriptedMember(cluster, group, name, **fields)
@@ -168,14 +168,14 @@ def use(cluster: Cluster) -> dict[str, dict[str, Any]]:
 
 
 def describe(cluster: Cluster) -> dict[str, dict[str, Any]]:
-    """The descriptions of all groups, and there are no others."""
+    """Return the descriptions of all groups, and check that no other group exists."""
     described = {group: cluster.describe(group) for group in GROUPS}
     assert cluster.listed().keys() == set(GROUPS)
     return described
 
 
 def _move(cluster: Cluster, member: Any) -> None:
-    """Partitions change hands, one member leaves in the middle of it; all kinds of news."""
+    """Move partitions, let a member leave meanwhile, and change all fields of a member."""
     a, b = member("moves", "a", rack_id="r"), member("moves", "b")
     a.join("three", "one")
     cluster.commit("moves", "a", a.epoch)
@@ -199,7 +199,7 @@ def _move(cluster: Cluster, member: Any) -> None:
 
 
 def _statics(member: Any) -> None:
-    """Away and back under another id, with and without another subscription; one stays away."""
+    """Replace a static member, with the same and another subscription; leave one member away."""
     a = member("statics", "a", instance_id="i").join("three")
     other = member("statics", "z").join("three")
     reconcile(a, other)
@@ -217,7 +217,7 @@ def _statics(member: Any) -> None:
 
 
 def _expressions(cluster: Cluster, member: Any) -> None:
-    """They are resolved, shared, changed and dropped."""
+    """Resolve, share, change and drop regular expressions."""
     group = "expressions"
     a = member(group, "a", subscribed_topic_regex="t.*").join()
     _wait_for_epoch(cluster, group, 2)
@@ -237,7 +237,7 @@ def _expressions(cluster: Cluster, member: Any) -> None:
 
 
 def _ends(cluster: Cluster, member: Any) -> None:
-    """Groups that are empty, deleted, and made of one that had offsets alone."""
+    """Leave an empty group, delete a group, and turn a group with only offsets into this type."""
     member("left", "a").join("three").leave()
     cluster.commit("left")
     deleted = member("deleted", "a").join("three")
@@ -249,7 +249,7 @@ def _ends(cluster: Cluster, member: Any) -> None:
 
 
 def _settings(cluster: Cluster, member: Any) -> None:
-    """A group that waits for its target, and one whose members are silent."""
+    """Let a group wait for the next assignment, and let members of another group expire."""
     a = member("waits", "a").join("nowhere", "one")
     cluster.configure("waits", consumer_assignment_interval_ms=LONG_MS)
     a.send(subscribed_topic_names=["nowhere"])
@@ -259,7 +259,7 @@ def _settings(cluster: Cluster, member: Any) -> None:
 
     a, b = (member("expires", name).join("three") for name in "ab")
     cluster.configure("expires", consumer_session_timeout_ms=1000)
-    for one in (a, b):  # from now on its sessions are short: the other's was renewed before
+    for one in (a, b):  # this shortens its session alone
         one.send()
         cluster.wait_until_gone("expires", one.name)
     cluster.configure("expires", consumer_session_timeout_ms=60_000)
@@ -270,7 +270,7 @@ def _settings(cluster: Cluster, member: Any) -> None:
 
 
 def _growth(cluster: Cluster, member: Any) -> None:
-    """A topic has more partitions all of a sudden."""
+    """Add partitions to a topic."""
     a = member("grows", "a").join("grows")
     cluster.grow("grows", GROWN)
     b = member("grows", "b").join("grows", "one")
@@ -282,7 +282,7 @@ def _wait_for_epoch(cluster: Cluster, group: str, epoch: int) -> None:
 
 
 def _wait_until_resolved(cluster: Cluster, member: Any) -> None:
-    """What matches nothing shows nowhere: what another group asks for after it does."""
+    """Wait until an expression without matches is resolved, as a later one then is."""
     other = member("resolved", "a", subscribed_topic_regex="t.*").join()
     _wait_for_epoch(cluster, "resolved", 2)
     other.leave()

@@ -1,4 +1,4 @@
-"""Logs of groups on a Kafka and on ours: the same script runs on both, then they change places."""
+"""Group logs written by the same script on Kafka and on our broker, which then swap their logs."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ OFFSETS = "__consumer_offsets-0"
 
 Described = dict[str, Any]
 Written = tuple[Any, int | None, Any]
-"""Key, version of the value, and the value: both None for a tombstone."""
+"""Key, value version and value of a record; the last two are None for a tombstone."""
 
 
 class Used(NamedTuple):
-    """A Kafka and a directory of ours, both used in the same way and stopped; their groups."""
+    """A stopped Kafka, and our data directory, both after the same script, and their groups."""
 
     kafka: Kafka
     ours: Path
@@ -39,7 +39,7 @@ class Used(NamedTuple):
 
 
 class Script(NamedTuple):
-    """What is done: `prepare` to Kafka alone, before ours gets its topics; `use` to both."""
+    """A script: `prepare` runs on Kafka before its topics are copied, `use` runs on both."""
 
     topics: tuple[str, ...]
     prepare: Callable[[str], None]
@@ -49,7 +49,7 @@ class Script(NamedTuple):
 def use_both(
     theirs: Path, ours: Path, settings: Mapping[str, str], script: Script
 ) -> Iterator[Used]:
-    """Our topics are copies of Kafka's as they are before the script, with the same ids."""
+    """Run a script on both brokers; our topics are copies of Kafka's, with the same ids."""
     kafka = Kafka(theirs, settings)
     try:
         kafka.start()
@@ -65,14 +65,14 @@ def use_both(
 
 
 def copy_topics(source: Path, target: Path, topics: tuple[str, ...]) -> None:
-    """The directories of the partitions of topics."""
+    """Copy the partition directories of topics."""
     for name in topics:
         for directory in source.glob(f"{name}-*"):
             shutil.copytree(directory, target / directory.name)
 
 
 def give_our_logs(used: Used, *directories: str) -> None:
-    """Put our logs of internal topics in the place of those of a Kafka that is stopped."""
+    """Replace the logs of internal topics of a stopped Kafka by ours."""
     for name in directories:
         directory = used.kafka.data / name
         for path in directory.iterdir():
@@ -85,7 +85,7 @@ def give_our_logs(used: Used, *directories: str) -> None:
 
 
 def log_records(data: Path, directory: str) -> Iterator[Record]:
-    """The records of a partition, none of which a producer or a transaction wrote."""
+    """Yield the records of a partition; check that no producer or transaction wrote them."""
     for path in sorted((data / directory).glob("*.log")):
         contents = path.read_bytes()
         for header in iterate_batches(contents):
@@ -94,7 +94,7 @@ def log_records(data: Path, directory: str) -> Iterator[Record]:
 
 
 def group_records(data: Path) -> dict[str, list[Written]]:
-    """The records of each group in the order of the log; our codec makes the same bytes of them."""
+    """Return the records of each group in log order; our codec must encode them alike."""
     found: dict[str, list[Written]] = {}
     for record in log_records(data, OFFSETS):
         assert record.key is not None
@@ -112,9 +112,9 @@ def group_records(data: Path) -> dict[str, list[Written]]:
 
 
 def with_sorted_runs(written: list[Written], key_type: type[Any]) -> list[Written]:
-    """Neighbouring records of a type of key, which name members, in the order of these.
+    """Sort runs of records of a key type that names members, by key.
 
-    In Kafka they are in the order of its hash table.
+    Kafka writes these records in the order of its hash table.
     """
     result: list[Written] = []
     for run in map(list, map(itemgetter(1), groupby(written, lambda one: type(one[0])))):

@@ -1,6 +1,6 @@
-"""What the scripts of all kinds of groups need of a broker, ours or Kafka's: topics, configs, ends.
+"""Shared parts of the scripts for all group types, on our broker or Kafka's.
 
-Every request is answered before the next is sent, so that both write the same records.
+Every request is answered before the next is sent, so that both brokers write the same records.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ RETRIED = {
 
 
 class GroupCluster:
-    """A broker that is asked over one connection."""
+    """One connection to a broker."""
 
     def __init__(self, bootstrap: str) -> None:
         self.address = address_of(bootstrap)
         self.client = Client(self.address)
 
     def ask(self, request: Any, version: int) -> Any:
-        """Ask until the coordinator is there."""
+        """Send a request, and retry until the coordinator is available."""
         end = time.monotonic() + TIMEOUT_SECONDS
         while True:
             response = self.client.ask(request, version)
@@ -54,7 +54,7 @@ class GroupCluster:
             time.sleep(0.05)
 
     def described(self, request: Any, version: int) -> Any:
-        """The only group in the answer to a request that describes it, once it can be described."""
+        """Return the only group of a describe response; retry until the group can be described."""
 
         def described() -> Any:
             (shown,) = self.client.ask(request, version).groups
@@ -63,7 +63,7 @@ class GroupCluster:
         return wait_for(described, "the group can be described")
 
     def listed(self) -> dict[str, tuple[str, str, str]]:
-        """Protocol type, state and type of all groups, by ListGroups."""
+        """Return protocol type, state and type of all groups from ListGroups."""
         answer = self.ask(ListGroupsRequest(), 5)
         assert not answer.error_code, answer
         return {
@@ -72,15 +72,15 @@ class GroupCluster:
         }
 
     def describe(self, group: str) -> dict[str, Any]:
-        """What there is to see of a group, with its "members" by id."""
+        """Return all observable state of a group, with its "members" by id."""
         raise NotImplementedError
 
     def wait_until_gone(self, group: str, member: str) -> None:
-        """Wait until a member is not in the group any more."""
+        """Wait until a member is no longer in the group."""
         wait_for(lambda: member not in self.describe(group)["members"], f"{member} is fenced")
 
     def committed(self, group: str) -> dict[tuple[str, int], tuple[int, int, str, int]]:
-        """OffsetFetch of all that a group has committed."""
+        """Return all committed offsets of a group from OffsetFetch."""
         wanted = OffsetFetchRequestGroup(group_id=group, topics=None)
         shown = self.described(OffsetFetchRequest(groups=[wanted], require_stable=True), 9)
         assert not shown.error_code, shown
@@ -96,7 +96,7 @@ class GroupCluster:
         }
 
     def make_topics(self, partitions: Mapping[str, int]) -> None:
-        """Topics with these numbers of partitions, and that of offsets."""
+        """Create topics with these partition counts, and the offsets topic."""
         topics = [
             CreatableTopic(name=name, num_partitions=count, replication_factor=1)
             for name, count in partitions.items()
@@ -107,7 +107,7 @@ class GroupCluster:
         self.ask(FindCoordinatorRequest(key="any"), 2)
 
     def wait_for_topics(self, *names: str) -> None:
-        """Wait until they are there."""
+        """Wait until the topics are available."""
         asked = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names])
 
         def are_there() -> bool:
@@ -116,7 +116,7 @@ class GroupCluster:
         wait_for(are_there, "the topics are there")
 
     def topic_id(self, name: str) -> bytes:
-        """The id of a topic."""
+        """Return the id of a topic."""
         (topic,) = self.client.ask(
             MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 12
         ).topics
@@ -124,7 +124,7 @@ class GroupCluster:
         return topic_id
 
     def grow(self, topic: str, count: int) -> None:
-        """Give a topic more partitions, and wait until that is known."""
+        """Add partitions to a topic, and wait until they are visible."""
         change = CreatePartitionsTopic(name=topic, count=count, assignments=None)
         request = CreatePartitionsRequest(topics=[change], timeout_ms=10_000)
         (result,) = self.client.ask(request, 3).results
@@ -136,10 +136,10 @@ class GroupCluster:
             return len(found.partitions) == count
 
         wait_for(is_known, "the partitions are there")
-        time.sleep(0.5)  # the coordinator of Kafka hears of it by another way
+        time.sleep(0.5)  # Kafka's coordinator learns of the change separately
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic, and wait until all have heard of it."""
+        """Delete a topic, and wait until all brokers know."""
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=10_000)
         (result,) = self.client.ask(request, 6).responses
         assert result.error_code == 0, result
@@ -150,10 +150,10 @@ class GroupCluster:
             return bool(found.error_code)
 
         wait_for(is_gone, "the topic is gone")
-        time.sleep(0.5)  # the coordinators of Kafka hear of it by another way
+        time.sleep(0.5)  # Kafka's coordinators learn of the deletion separately
 
     def configure(self, *groups: str, **configs: int | str) -> None:
-        """Give groups configs of their own, and wait until the coordinator has heard of it."""
+        """Set group configs, and wait until the coordinator knows them."""
         changes = [
             AlterableConfig(name=name.replace("_", "."), config_operation=0, value=str(value))
             for name, value in configs.items()
@@ -167,16 +167,16 @@ class GroupCluster:
         wanted = {change.name: change.value for change in changes}
         for group in groups:
             wait_for(partial(self._has_configs, group, wanted), "the configs are there")
-        time.sleep(0.5)  # the coordinator of Kafka hears of it by another way
+        time.sleep(0.5)  # Kafka's coordinator learns of the change separately
 
     def _has_configs(self, group: str, wanted: Mapping[str, str | None]) -> bool:
-        """Whether DescribeConfigs shows these of a group."""
+        """Return whether DescribeConfigs shows these configs of a group."""
         resource = DescribeConfigsResource(resource_type=GROUP_RESOURCE, resource_name=group)
         answer = self.client.ask(DescribeConfigsRequest(resources=[resource]), 4)
         shown = {one.name: one.value for one in answer.results[0].configs}
         return wanted.items() <= shown.items()
 
     def delete_group(self, group: str) -> None:
-        """Delete it, and be refused nothing."""
+        """Delete a group, and check that this is not refused."""
         (result,) = self.client.ask(DeleteGroupsRequest(groups_names=[group]), 2).results
         assert result.error_code == 0, result

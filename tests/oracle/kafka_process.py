@@ -1,7 +1,7 @@
-"""A real Kafka of the reference version: jars by Maven, its DumpLogSegments, and a whole broker.
+"""A real Kafka of the reference version: jars from Maven, DumpLogSegments, and a whole broker.
 
-The jars are fetched once into `.kafka-VERSION/` of the checkout (ORACLE_JARS=DIR takes others). One
-Java process runs at a time, so that a small machine bears it.
+The jars are fetched once into `.kafka-VERSION/` of the checkout (ORACLE_JARS=DIR overrides it).
+Only one Java process runs at a time, to spare small machines.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REPORTER = Path(__file__).with_name("Telemetry.java")
 POM = Path(__file__).with_name("pom.xml")
 LEAST_JAVA = 17
 JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
-# Kafka's classes as the JVM has them in memory: with it, a broker starts in half the CPU time.
+# A class data archive of Kafka's classes, which halves the CPU time of a broker's start.
 CLASS_ARCHIVE = JARS / "classes.jsa"
 _WRITE_ARCHIVE = "-XX:ArchiveClassesAtExit="
 SECONDS = 300
@@ -37,14 +37,14 @@ COMPLAINTS = (
     "Exception",
     "corrupt",
 )
-# The tool looks for a time index entry's timestamp among the records of its batch. Compaction may
-# leave a batch without records (a producer's last): Kafka's own logs get that complaint as well.
+# The tool looks up a time index entry's timestamp in the records of its batch. Compaction may leave
+# a batch without records (a producer's last one), so Kafka's own logs get this complaint, too.
 OF_AN_EMPTY_BATCH = "log timestamp: -1"
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAQ"
 
 
 def missing() -> str | None:
-    """What is not there that the oracle needs; None when it can run."""
+    """Return the missing requirements of the oracle, or None if it can run."""
     if shutil.which("java") is None:
         return "no Java"
     told = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)
@@ -57,12 +57,12 @@ def missing() -> str | None:
 
 
 def is_complete() -> bool:
-    """Whether Maven has brought all jars."""
+    """Return whether all jars are present."""
     return (JARS / ".complete").exists()
 
 
 def jars() -> Path:
-    """The directory of Kafka's jars, fetched on first use."""
+    """Return the directory of Kafka's jars, which are fetched on first use."""
     if "ORACLE_JARS" in os.environ:
         return Path(os.environ["ORACLE_JARS"])
     return fetch(POM, JARS, f"kafka.version={REFERENCE_VERSION}")
@@ -75,26 +75,26 @@ def java(
     options: Sequence[str] = JAVA_OPTIONS,
     more_classes: Path | None = None,
 ) -> list[str]:
-    """The command line of one of Kafka's classes."""
+    """Return the command line that runs one of Kafka's classes."""
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
     classes = f"{jars()}{os.sep}*"
     if more_classes is not None:
         classes += f"{os.pathsep}{more_classes}"
     if "ORACLE_JARS" not in os.environ and CLASS_ARCHIVE.exists():
-        # A JVM that cannot use it says so on its output unless told to be silent.
+        # A JVM that cannot use the archive would print a warning to its output.
         options = (*options, f"-XX:SharedArchiveFile={CLASS_ARCHIVE}", "-Xlog:disable")
     return ["java", f"-Xmx{heap}", *options, quiet, "-cp", classes, main, *arguments]
 
 
 def _compile(source: Path, directory: Path) -> None:
-    """Compile a class on Kafka's jars."""
+    """Compile a class with Kafka's jars."""
     jar_files = f"{jars()}{os.sep}*"
     command = ["javac", "-d", str(directory), "-cp", jar_files, str(source)]
     subprocess.run(command, capture_output=True, check=True)
 
 
 def _archive_classes() -> None:
-    """Write CLASS_ARCHIVE, once, with the classes that a start of a broker loads."""
+    """Write CLASS_ARCHIVE, once, with the classes that a broker loads at its start."""
     with one_at_a_time(POM), tempfile.TemporaryDirectory() as directory:
         if CLASS_ARCHIVE.exists():
             return
@@ -109,7 +109,7 @@ def _archive_classes() -> None:
 
 
 def dump_log_segments(files: Sequence[Path], *options: str) -> str:
-    """What Kafka's DumpLogSegments prints about files; fails when it finds anything wrong."""
+    """Return the output of Kafka's DumpLogSegments; fail if it reports a fault."""
     names = ",".join(map(str, files))
     command = java("org.apache.kafka.tools.DumpLogSegments", *options, "--files", names)
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
@@ -124,10 +124,11 @@ def dump_log_segments(files: Sequence[Path], *options: str) -> str:
 
 
 class Kafka:
-    """One broker of Kafka's, with a directory for its data; `options` are those of its JVM.
+    """A Kafka broker with a data directory; `options` are passed to its JVM.
 
-    `listeners` are further ones, by name with their protocol; `addresses` says where they are. With
-    `takes_telemetry` it has a reporter for what clients push, and advertises the APIs of KIP-714.
+    `listeners` maps the names of additional listeners to their protocols; `addresses` has the
+    addresses of all. With `takes_telemetry` the broker has a metrics reporter for client metrics,
+    and advertises the APIs of KIP-714.
     """
 
     def __init__(
@@ -151,7 +152,7 @@ class Kafka:
         self.bootstrap_servers = ""
 
     def start(self) -> None:
-        """Start it, formatted when it is new, and wait until it takes connections."""
+        """Start the broker, format a new directory, and wait until it accepts connections."""
         is_archiving = self._options[-1].startswith(_WRITE_ARCHIVE)
         if "ORACLE_JARS" not in os.environ and not CLASS_ARCHIVE.exists() and not is_archiving:
             jars()
@@ -207,31 +208,31 @@ class Kafka:
 
     @property
     def pid(self) -> int:
-        """The process id, while it runs."""
+        """Return the process id of the running broker."""
         assert self._process is not None
         return self._process.pid
 
     @property
     def log(self) -> str:
-        """What it wrote so far."""
+        """Return the broker's log so far."""
         return self._log.read_text(errors="replace")
 
     def stop(self) -> None:
-        """Stop it in good order."""
+        """Stop the broker cleanly."""
         if self._process is not None:
             self._process.terminate()
             self._process.wait(SECONDS)
             self._process = None
 
     def end(self) -> None:
-        """Whatever state it is in, it ends now."""
+        """End the broker now, whatever state it is in."""
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait(SECONDS)
 
 
 def answers(port: int) -> bool:
-    """Whether somebody takes connections there."""
+    """Return whether the port accepts connections."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1):
             return True

@@ -1,4 +1,4 @@
-"""Requests about quotas that a Kafka and ours are asked, one after the other."""
+"""Requests about quotas that are sent to a Kafka and to our broker in this order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Request = AlterClientQuotasRequest | DescribeClientQuotasRequest
 
 
 class Case(NamedTuple):
-    """A request, and whether it must be seen by the requests that follow."""
+    """A request, and whether its change must be visible to the next requests."""
 
     request: Request
     version: int
@@ -35,7 +35,7 @@ class Case(NamedTuple):
 def alter(
     *entries: tuple[Names, Operations], validate_only: bool = False, version: int = 1
 ) -> Case:
-    """Change entities; a value of None removes."""
+    """Return a request that changes the quotas of entities; None removes a quota."""
     request = AlterClientQuotasRequest(
         entries=[
             AlterQuotaEntry(
@@ -59,7 +59,7 @@ def alter(
 def describe(
     *components: tuple[str, int, str | None], strict: bool = False, version: int = 1
 ) -> Case:
-    """Describe what matches."""
+    """Return a request that describes matching quotas."""
     request = DescribeClientQuotasRequest(
         components=[
             QuotaFilterComponent(entity_type=kind, match_type=match_type, match=match)

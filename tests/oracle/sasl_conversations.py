@@ -1,7 +1,7 @@
-"""Conversations of a client that authenticates, to be had with Kafka and with us.
+"""Conversations of authenticating clients, to be held with Kafka and with our broker.
 
-Each is a function of a `Talk` on a listener, and what the server says is noted: answers byte by
-byte but for the server's nonces, and whether it closes.
+Each conversation is a function of a `Talk` on a listener. The server's responses are recorded byte
+by byte except for its nonces, and whether it closes the connection.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REAUTH_MS = 2500
 
 
 class Talk:
-    """One connection, and what the server has said on it."""
+    """One connection, and a record of the server's responses."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -46,7 +46,7 @@ class Talk:
         self._wire.socket.close()
 
     def send(self, frame: bytes) -> bytes | None:
-        """Send a frame and note whether anything comes back."""
+        """Send a frame; return the response, and record a closed connection or silence."""
         try:
             self._wire.send(frame)
             answer = self._wire.receive()
@@ -60,7 +60,7 @@ class Talk:
         return answer
 
     def ask(self, request: Message, version: int) -> Any:
-        """Send a request; its answer is noted with all fields."""
+        """Send a request, and record its response with all fields."""
         answer = self.send(frame_of(request, version))
         if answer is None:
             return None
@@ -108,7 +108,7 @@ class Talk:
     def scram(
         self, say: Callable[[bytes], bytes | None], user: str, password: str, **changes: Any
     ) -> None:
-        """The two steps of SCRAM; `changes` are mistakes, or `extensions` and which are signed."""
+        """Send both messages of SCRAM; `changes` are mistakes, extensions, or signed extensions."""
         name, extensions = f"n={user},r=cnonce", changes.get("extensions", "")
         first = say(f"{changes.get('gs2', 'n,,')}{name}{extensions}".encode())
         if first is None or not first.startswith(b"r="):
@@ -123,7 +123,7 @@ class Talk:
 
 
 def scram_final(bare: str, first: str, password: str, **changes: Any) -> str:
-    """The client's final message of SCRAM, of SHA-256 unless `changes` say otherwise.
+    """Return the client's final message of SCRAM-SHA-256, or of the mechanism in `changes`.
 
     Other `changes` are mistakes.
     """
@@ -143,9 +143,9 @@ def scram_final(bare: str, first: str, password: str, **changes: Any) -> str:
 
 
 def _without_nonce(token: bytes) -> bytes:
-    """A server's token of SCRAM without what its nonce makes another one each time.
+    """Return a server's SCRAM token without the parts that depend on its nonce.
 
-    The salt of a delegation token is another one each time as well: a number in base 36.
+    The salt of a delegation token, a number in base 36, also differs each time and is removed.
     """
     if token.startswith(b"v="):
         return b"v=..."
@@ -222,7 +222,7 @@ Make = Callable[..., Hold]
 
 
 def _requests(steps: Make, shake: Make, token: Make, raw: Make) -> Iterator[tuple[str, Hold]]:
-    """What comes at a time when it must not, or is no request."""
+    """Yield conversations with requests in a wrong state, and with invalid frames."""
     versions, metadata, plain = Talk.versions, Talk.metadata, Talk.plain
     yield "no mechanism", steps(shake(""), plain)
     yield "mechanism in lower case", steps(shake("plain"), plain)
@@ -258,7 +258,7 @@ def _requests(steps: Make, shake: Make, token: Make, raw: Make) -> Iterator[tupl
 
 
 def _plains(steps: Make, shake: Make, token: Make, raw: Make) -> Iterator[tuple[str, Hold]]:
-    """Good and bad tokens of PLAIN."""
+    """Yield conversations with valid and invalid PLAIN tokens."""
     metadata, plain = Talk.metadata, Talk.plain
     for name, bad in {
         "wrong password": b"\0alice\0wrong",
@@ -370,7 +370,7 @@ def _of_scram(talk: Talk) -> None:
 
 
 def _again() -> Iterator[tuple[str, Callable[[Talk], object]]]:
-    """Authentication again (KIP-368), on a listener where sessions are short."""
+    """Yield reauthentications (KIP-368), for a listener with short sessions."""
 
     def twice(
         user: str, password: str, mechanism: str = "PLAIN", version: int = 1
@@ -407,7 +407,7 @@ def _again() -> Iterator[tuple[str, Callable[[Talk], object]]]:
 
 
 def all_conversations() -> list[Conversation]:
-    """All of them but those with tokens."""
+    """Return all conversations except those with tokens."""
     listeners = {"USERS": _users, "AGAIN": _again}
     return [
         Conversation(name, listener, hold)
@@ -417,7 +417,7 @@ def all_conversations() -> list[Conversation]:
 
 
 def hold(conversation: Conversation, bootstrap: str) -> list[Any]:
-    """What the server says in a conversation."""
+    """Hold a conversation and return the server's responses."""
     talk = Talk(bootstrap)
     try:
         conversation.hold(talk)

@@ -1,4 +1,4 @@
-"""Conversations with tokens, without a signature and with one."""
+"""Conversations with OAUTHBEARER tokens, signed and unsigned."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.oracle.sasl_conversations import CLOSED, Conversation, Talk
 
 
 def bearer(token: str, gs2: str = "n,,", more: str = "") -> bytes:
-    """The first message of OAUTHBEARER."""
+    """Return the client's first message of OAUTHBEARER."""
     return f"{gs2}\x01auth=Bearer {token}\x01{more}\x01".encode()
 
 
 def jws(header: object, claims: object, signature: str = "") -> str:
-    """A token of these parts, as they are."""
+    """Return a token made from these parts."""
     parts = (json.dumps(part) if not isinstance(part, str) else part for part in (header, claims))
     encoded = (base64.urlsafe_b64encode(part.encode()).decode().rstrip("=") for part in parts)
     return ".".join((*encoded, signature))
@@ -33,7 +33,7 @@ def _say(*tokens: bytes) -> Callable[[Talk], None]:
                 if response is not None:
                     response = talk.said.pop()
                     fields = response[1]
-                    fields["session_lifetime_ms"] //= 60_000  # by the clock
+                    fields["session_lifetime_ms"] //= 60_000  # depends on the clock
                     talk.said.append(response)
         if talk.said[-1] != CLOSED:
             talk.metadata()
@@ -42,7 +42,7 @@ def _say(*tokens: bytes) -> Callable[[Talk], None]:
 
 
 def unsecured_conversations() -> Iterator[tuple[str, Callable[[Talk], object]]]:
-    """Good and bad tokens without a signature."""
+    """Yield conversations with valid and invalid unsigned tokens."""
     now = int(time.time())
     none = {"alg": "none"}
     good = {"sub": "alice", "exp": now + 3600, "iat": now, "scope": ["a", "b"]}
@@ -90,7 +90,7 @@ def unsecured_conversations() -> Iterator[tuple[str, Callable[[Talk], object]]]:
 
 
 def _messages(token: str) -> Iterator[tuple[str, Callable[[Talk], object]]]:
-    """Good and bad messages with a good token."""
+    """Yield valid and invalid messages with a valid token."""
     for name, message in {
         "nothing": b"",
         "control a": b"\x01",
@@ -117,7 +117,7 @@ def _messages(token: str) -> Iterator[tuple[str, Callable[[Talk], object]]]:
 
 
 class Signer:
-    """An issuer of tokens: an RSA key and an EC key, and the file with their public halves."""
+    """A token issuer: an RSA key, an EC key, and the file with their public keys."""
 
     def __init__(self) -> None:
         from cryptography.hazmat.primitives.asymmetric import ec, rsa
@@ -223,7 +223,7 @@ def _changed(token: str) -> str:
 
 
 def _say_token(*tokens: bytes) -> Callable[[Talk], None]:
-    """Tokens on a listener of OAUTHBEARER, then %x01; lifetimes in minutes, by the clock."""
+    """Return a function that sends a token and %x01; lifetimes are recorded in minutes."""
 
     def hold(talk: Talk) -> None:
         talk.handshake("OAUTHBEARER")

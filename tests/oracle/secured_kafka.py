@@ -9,7 +9,7 @@ from tests.secured import LISTENERS, Secured
 
 
 class SecuredKafka(Secured):
-    """A broker of Kafka's."""
+    """A Kafka broker with all secured listeners."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
@@ -17,19 +17,19 @@ class SecuredKafka(Secured):
 
     @property
     def addresses(self) -> dict[str, tuple[str, int]]:
-        """Host and port of each of LISTENERS."""
+        """Return host and port of each listener in LISTENERS."""
         return self._kafka.addresses
 
     @property
     def plain_server(self) -> str:
-        """HOST:PORT of a listener without security."""
+        """Return HOST:PORT of the listener without security."""
         return self._kafka.bootstrap_servers
 
     def start(self) -> None:
-        """Start it, with the user's SCRAM credentials."""
+        """Start the broker with the user's SCRAM credentials."""
         self._kafka.start()
         self._make_users()
 
     def end(self) -> None:
-        """Whatever state it is in, it ends now."""
+        """End the broker now, whatever state it is in."""
         self._kafka.end()

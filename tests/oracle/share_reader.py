@@ -1,4 +1,4 @@
-"""A share session by hand: what a member acquires, and what it says of it."""
+"""A raw share session that acquires and acknowledges records."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tests.oracle.group_script import GroupCluster
 CLOSE = -1
 
 Acquired = list[tuple[int, int, int]]
-"""First and last offset, and how often they were delivered."""
+"""First offset, last offset and delivery count of each range."""
 Range = tuple[int, int, int | Sequence[int]]
-"""First and last offset, and the type of the acknowledgement, or one for each offset."""
+"""First offset, last offset, and the acknowledgement type, or one type per offset."""
 
 
 class Reader:
-    """A share session of one member and one partition, over a connection of its own."""
+    """A share session of one member and one partition, on a separate connection."""
 
     def __init__(
         self, cluster: GroupCluster, group: str, name: str, topic: str, partition: int = 0
@@ -40,7 +40,7 @@ class Reader:
         self._epoch = 0
 
     def fetch(self, *acks: Range, **fields: Any) -> Acquired:
-        """Acknowledge, and acquire what is there; with `max_wait_ms` that may be nothing."""
+        """Acknowledge, and return the acquired ranges; with `max_wait_ms` there may be none."""
         partition = ShareFetchPartition(
             partition_index=self._partition,
             acknowledgement_batches=[
@@ -72,7 +72,7 @@ class Reader:
         return acquired
 
     def nothing(self) -> None:
-        """A fetch that finds nothing to acquire."""
+        """Fetch and check that no record can be acquired."""
         assert self.fetch(max_wait_ms=300) == []
 
     def acknowledge(self, *acks: Range, **fields: Any) -> None:
@@ -99,7 +99,7 @@ class Reader:
         self._epoch += 1
 
     def close(self) -> None:
-        """End the session; what it holds is released."""
+        """End the session, which releases its acquired records."""
         self.acknowledge(share_session_epoch=CLOSE, topics=[])
         self._client.close()
 
@@ -109,7 +109,7 @@ def _listed(types: int | Sequence[int]) -> list[int]:
 
 
 def joined(acquired: Iterable[tuple[int, int, int]]) -> Acquired:
-    """Neighbours that were delivered equally often, as one."""
+    """Merge adjacent ranges with the same delivery count."""
     result: Acquired = []
     for first, last, count in sorted(acquired):
         if result and result[-1][1:] == (first - 1, count):

@@ -1,7 +1,7 @@
-"""Members of share groups by hand, and all that they do to a broker, ours or Kafka's.
+"""Scripted members of share groups, and all their requests to a broker, ours or Kafka's.
 
-Every request is answered before the next is sent, and what the group coordinator asks of the share
-coordinator is awaited, so that both write the same records.
+Every request is answered before the next is sent, and the script waits for the group coordinator's
+requests to the share coordinator, so that both brokers write the same records.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tests.unit.coordinator.share_state_broker import summary_request
 TOPICS = {"one": 1, "three": 3, "grows": 2, "gone": 1}
 GROWN = 4
 BATCHES = (5, 1, 4)
-"""Each partition of the topics has batches of so many records."""
+"""Number of records in each batch of every partition."""
 END = sum(BATCHES)
 DELIVERY_LIMIT = 5
 LONG_LOCK_MS = 60_000
@@ -64,10 +64,10 @@ GROUPS = (
     "grows",
     "gone",
 )
-"""The groups that are there in the end."""
+"""The groups that exist at the end of the script."""
 
 SPREAD = ("moves", "subscribes", "expires", "grows")
-"""Of these several members share partitions: who has which depends on the hashes of topic ids."""
+"""Groups whose members share partitions; the assignment depends on hashes of topic ids."""
 LEFT = {
     "reads one-0": [(4, 4, 3), (7, 7, 2)],
     "batches three-1": [(4, 5, 2), (6, 9, 1)],
@@ -80,19 +80,19 @@ LEFT = {
     "altered three-1": [(7, 9, 1)],
     "from-offsets one-0": [(4, 9, 1)],
 }
-"""What is delivered in the end where it is not all that there is, for the first time."""
+"""Records still delivered at the end, where these are not all records for the first time."""
 EARLIEST = (*(one for one in GROUPS if one != "latest"), "deleted")
 
 
 class Cluster(GroupCluster):
-    """A broker that is asked over one connection, and its share groups."""
+    """One connection to a broker, for requests about its share groups."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap)
         self._partition_counts = dict(TOPICS)
 
     def create_topics(self) -> None:
-        """The topics of the script, with records, and the internal ones."""
+        """Create the topics of the script with records, and the internal topics."""
         self.make_topics(TOPICS)
         for name, count in TOPICS.items():
             for partition in range(count):
@@ -112,14 +112,16 @@ class Cluster(GroupCluster):
             assert answer.error_code == 0, answer
 
     def prepare(self) -> None:
-        """Wait until the share coordinator is there and knows the topics: asked too early, a group
-        asks again much later. Then the groups get their configs."""
+        """Wait for the share coordinator, then set the group configs.
+
+        A group whose early request to the share coordinator fails retries only much later.
+        """
         for name, count in TOPICS.items():
             self.wait_until_shared(name, count)
         self.configure(*EARLIEST, share_auto_offset_reset="earliest")
 
     def wait_until_shared(self, topic: str, count: int) -> None:
-        """Wait until the share coordinator knows so many partitions of a topic."""
+        """Wait until the share coordinator knows as many partitions of a topic."""
         topic_id = self.topic_id(topic)
         key = f"g:{uuid_to_text(topic_id)}:0"
         find = FindCoordinatorRequest(coordinator_keys=[key], key_type=SHARE_KEY)
@@ -134,7 +136,7 @@ class Cluster(GroupCluster):
         self._partition_counts[topic] = count
 
     def wait_until_initialized(self, group: str, *topics: str) -> None:
-        """Wait until the state of all partitions of these topics has begun."""
+        """Wait until the state of all partitions of these topics is initialized."""
 
         def is_so() -> bool:
             found = self.offsets(group)
@@ -146,7 +148,7 @@ class Cluster(GroupCluster):
         wait_for(is_so, f"{group} has initialized {topics}")
 
     def offsets(self, group: str) -> dict[tuple[str, int], tuple[int, int, int, int]]:
-        """DescribeShareGroupOffsets: start, leader epoch, lag and error of each partition."""
+        """Return start offset, leader epoch, lag and error of each partition."""
         wanted = DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
         shown = self.described(DescribeShareGroupOffsetsRequest(groups=[wanted]), 1)
         return {
@@ -161,7 +163,7 @@ class Cluster(GroupCluster):
         }
 
     def describe(self, group: str) -> dict[str, Any]:
-        """What ShareGroupDescribe and DescribeShareGroupOffsets show, without the order."""
+        """Return ShareGroupDescribe and DescribeShareGroupOffsets responses without the order."""
         shown = self.described(ShareGroupDescribeRequest(group_ids=[group]), 1)
         return {
             "error": ErrorCode(shown.error_code).name,
@@ -187,7 +189,7 @@ class Cluster(GroupCluster):
         }
 
     def alter_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-        """Let a group read on from elsewhere in these partitions."""
+        """Set the share-group start offsets of these partitions."""
         partitions = [
             AlterShareGroupOffsetsRequestPartition(partition_index=index, start_offset=offset)
             for index, offset in offsets.items()
@@ -199,7 +201,7 @@ class Cluster(GroupCluster):
         assert not any(errors), answer
 
     def delete_offsets(self, group: str, topic: str) -> None:
-        """Let a group forget a topic."""
+        """Delete a topic's offsets from a group."""
         wanted = [DeleteShareGroupOffsetsRequestTopic(topic_name=topic)]
         answer = self.ask(DeleteShareGroupOffsetsRequest(group_id=group, topics=wanted), 0)
         assert not answer.error_code, answer
@@ -207,13 +209,13 @@ class Cluster(GroupCluster):
 
 
 def shown_partitions(group: str, partitions: Iterable[int]) -> list[int]:
-    """Partitions in order, or how many they are where that alone is certain."""
+    """Return the sorted partitions, or only their number where just that is deterministic."""
     listed = sorted(partitions)
     return [len(listed)] if group in SPREAD else listed
 
 
 class ScriptedMember:
-    """A member of one group; it keeps its epoch."""
+    """A member of one group that remembers its epoch."""
 
     def __init__(self, cluster: Cluster, group: str, name: str, **fields: Any) -> None:
         self._cluster = cluster
@@ -223,7 +225,7 @@ class ScriptedMember:
         self.epoch = 0
 
     def send(self, **fields: Any) -> Any:
-        """A heartbeat with just these fields; it has to be taken."""
+        """Send a heartbeat with only these fields; fail if it is refused."""
         fields = {"member_epoch": self.epoch, **fields}
         request = ShareGroupHeartbeatRequest(group_id=self._group, member_id=self.name, **fields)
         response = self._cluster.ask(request, 1)
@@ -232,7 +234,7 @@ class ScriptedMember:
         return response
 
     def join(self, *topics: str, **fields: Any) -> ScriptedMember:
-        """Join with these topics, and be assigned them with the heartbeat that follows."""
+        """Join with these topics; the next heartbeat returns the assignment."""
         joining = {"member_epoch": 0, **self._fields, **fields}
         self.send(subscribed_topic_names=list(topics), **joining)
         self._cluster.wait_until_initialized(self._group, *(one for one in topics if one in TOPICS))
@@ -240,18 +242,18 @@ class ScriptedMember:
         return self
 
     def subscribe(self, *topics: str) -> None:
-        """Read other topics."""
+        """Change the subscription."""
         self.send(subscribed_topic_names=list(topics))
         self._cluster.wait_until_initialized(self._group, *topics)
         self.send()
 
     def leave(self) -> None:
-        """Leave for good."""
+        """Leave the group."""
         self.send(member_epoch=-1)
 
 
 def use(cluster: Cluster) -> dict[str, dict[str, Any]]:
-    """Do everything, each group of its own; the descriptions in the end."""
+    """Run the whole script and return the descriptions of the groups."""
 
     def member(group: str, name: str, **fields: Any) -> ScriptedMember:
         return ScriptedMember(cluster, group, name, **fields)
@@ -267,14 +269,14 @@ def use(cluster: Cluster) -> dict[str, dict[str, Any]]:
 
 
 def describe(cluster: Cluster) -> dict[str, dict[str, Any]]:
-    """The descriptions of all groups, and there are no others."""
+    """Return the descriptions of all groups, and check that no other group exists."""
     described = {group: cluster.describe(group) for group in GROUPS}
     assert cluster.listed().keys() == set(GROUPS)
     return described
 
 
 def remaining(cluster: Cluster) -> dict[str, Acquired]:
-    """What each group still delivers of each partition with records."""
+    """Return the records that each group still delivers, by group and partition."""
     cluster.configure(*EARLIEST, share_auto_offset_reset="earliest")
     return {
         f"{group} {topic}-{partition}": read_all(cluster, group, topic, partition)
@@ -285,7 +287,7 @@ def remaining(cluster: Cluster) -> dict[str, Acquired]:
 
 
 def read_all(cluster: Cluster, group: str, topic: str, partition: int) -> Acquired:
-    """Acquire all that there is, without a word on it."""
+    """Acquire all available records without acknowledging them."""
     reader = Reader(cluster, group, f"last-{topic}-{partition}", topic, partition)
     acquired = reader.fetch()
     while acquired and acquired[-1][1] < END - 1 and (more := reader.fetch(max_wait_ms=1000)):
@@ -294,7 +296,7 @@ def read_all(cluster: Cluster, group: str, topic: str, partition: int) -> Acquir
 
 
 def _move(member: Any) -> None:
-    """Members come and go and read other topics."""
+    """Let members join, leave and change their subscriptions."""
     a, b = member("moves", "a", rack_id="r"), member("moves", "b")
     a.join("three")
     b.join("three")
@@ -318,7 +320,7 @@ def _move(member: Any) -> None:
 
 
 def _read(cluster: Cluster, member: Any) -> None:
-    """Acknowledgements of every type, with and without a fetch."""
+    """Send acknowledgements of every type, with and without a fetch."""
     member("reads", "a").join("one")
     reader = Reader(cluster, "reads", "a", "one")
     assert joined(reader.fetch()) == [(0, 9, 1)]
@@ -346,7 +348,7 @@ def _read(cluster: Cluster, member: Any) -> None:
 
 
 def _deliver_again(cluster: Cluster, member: Any) -> None:
-    """A poison record, locks that end by themselves, and what nothing is said of."""
+    """Redeliver a poison record, records with expired locks, and unacknowledged ones."""
     member("poison", "a").join("one")
     reader = Reader(cluster, "poison", "a", "one")
     counts: list[int] = []
@@ -356,7 +358,7 @@ def _deliver_again(cluster: Cluster, member: Any) -> None:
         reader.acknowledge(*((first, last, RELEASE) for first, last, _ in acquired))
     reader.close()
 
-    # Only the lock that is to end is a short one: nothing has to be done in time.
+    # Only the lock that must expire is short, so nothing else is subject to timing.
     member("locks", "a").join("one")
     reader = Reader(cluster, "locks", "a", "one")
     assert reader.fetch(max_records=5) == [(0, 4, 1)]
@@ -375,7 +377,7 @@ def _deliver_again(cluster: Cluster, member: Any) -> None:
     assert joined(reader.fetch()) == [(0, 9, 1)]
     reader.acknowledge((2, 3, ACCEPT))
 
-    # The fourth write is a snapshot, in which 4 stays apart from 2 and 3.
+    # The fourth write is a snapshot, which keeps 4 separate from 2 and 3.
     member("apart", "a").join("one")
     reader = Reader(cluster, "apart", "a", "one")
     assert joined(reader.fetch()) == [(0, 9, 1)]
@@ -388,7 +390,7 @@ def _deliver_again(cluster: Cluster, member: Any) -> None:
 
 
 def _administer(cluster: Cluster, member: Any) -> None:
-    """Offsets are altered and forgotten; a group is deleted."""
+    """Alter and delete offsets, and delete a group."""
     a = member("altered", "a").join("three")
     reader = Reader(cluster, "altered", "a", "three")
     assert joined(reader.fetch()) == [(0, 9, 1)]
@@ -422,10 +424,10 @@ def _administer(cluster: Cluster, member: Any) -> None:
 
 
 def _end(cluster: Cluster, member: Any) -> None:
-    """A group whose members are silent."""
+    """Let the members of a group expire."""
     a, b = (member("expires", name).join("three") for name in "ab")
     cluster.configure("expires", share_session_timeout_ms=1000)
-    for one in (a, b):  # from now on its sessions are short: the other's was renewed before
+    for one in (a, b):  # this shortens its session alone
         one.send()
         cluster.wait_until_gone("expires", one.name)
     cluster.configure("expires", share_session_timeout_ms=60_000)
@@ -433,7 +435,7 @@ def _end(cluster: Cluster, member: Any) -> None:
 
 
 def _change(cluster: Cluster, member: Any) -> None:
-    """A topic has more partitions all of a sudden; one is deleted."""
+    """Add partitions to a topic, and delete a topic."""
     a = member("grows", "a").join("grows")
     b = member("grows", "b").join("grows")
     cluster.grow("grows", GROWN)

@@ -1,6 +1,6 @@
-"""Members of streams groups by hand, and all that they do to a broker, ours or Kafka's.
+"""Scripted members of streams groups, and all their requests to a broker, ours or Kafka's.
 
-Every request is answered before the next is sent, so that both write the same records.
+Every request is answered before the next is sent, so that both brokers write the same records.
 """
 
 from __future__ import annotations
@@ -41,9 +41,12 @@ TOPICS = {
     "stateful-store-changelog": 2,
     "standby-store-changelog": 3,
 }
-"""With internal topics of two groups, so that these have the same ids in both."""
+"""Topics by partition count.
+
+The internal topics of two groups are included, so that their ids are equal on both brokers.
+"""
 CREATED = {"creates-part-repartition": 3, "creates-store-changelog": 3}
-"""Those that each broker creates itself, with ids of its own."""
+"""Internal topics that each broker creates itself, with different ids."""
 GROWN = 4
 CREATES = "creates"
 GROUPS = (
@@ -62,18 +65,21 @@ GROUPS = (
     "from-offsets",
     "grows",
 )
-"""The groups that are there in the end."""
+"""The groups that exist at the end of the script."""
 KINDS = ("active_tasks", "standby_tasks", "warmup_tasks")
 REQUESTED = {"stateful-part-repartition": 2}
-"""Internal topics whose number of partitions the application has a wish for."""
+"""Internal topics for which the application requests a partition count."""
 PROCESSES = {"a": "p", "b": "q", "c": "s"}
-"""A process of each member. Kafka's hash tables, which decide ties, keep their order."""
+"""The process of each member.
+
+These names keep their order in Kafka's hash tables, which decide ties.
+"""
 LEAVE = -1
 LONG_MS = 600_000
 
 
 def changelog(name: str, **fields: Any) -> StreamsTopicInfo:
-    """An internal topic that has settings of its own."""
+    """Return an internal topic with topic configs."""
     configs = [
         StreamsKeyValue(key="cleanup.policy", value="compact"),
         StreamsKeyValue(key="min.compaction.lag.ms", value="5"),
@@ -82,18 +88,18 @@ def changelog(name: str, **fields: Any) -> StreamsTopicInfo:
 
 
 def topology(*subtopologies: StreamsSubtopology, epoch: int = 0) -> StreamsTopology:
-    """A topology of these parts."""
+    """Return a topology of these subtopologies."""
     return StreamsTopology(epoch=epoch, subtopologies=list(subtopologies))
 
 
 def simple(*sources: str, **fields: Any) -> StreamsTopology:
-    """One subtopology."""
+    """Return a topology with one subtopology."""
     part = StreamsSubtopology(subtopology_id="0", source_topics=list(sources), **fields)
     return topology(part)
 
 
 def two_parts(group: str) -> StreamsTopology:
-    """Topics that are read together, what is made of them in a repartition topic, and a store."""
+    """Return a topology with copartitioned topics, a repartition topic, and a store."""
     repartition = f"{group}-part-repartition"
     together = CopartitionGroup(source_topics=[0, 1])
     first = StreamsSubtopology(
@@ -112,14 +118,14 @@ def two_parts(group: str) -> StreamsTopology:
 
 
 class Cluster(GroupCluster):
-    """A broker that is asked over one connection, and its streams groups."""
+    """One connection to a broker, for requests about its streams groups."""
 
     def create_topics(self) -> None:
-        """The topics of the script, and that of offsets; then the coordinator knows them."""
+        """Create the topics of the script and the offsets topic, and wait for the coordinator."""
         self.make_topics(TOPICS)
 
     def prepare(self) -> None:
-        """Wait until the coordinator knows the topics, which it hears of a bit later."""
+        """Wait until the coordinator knows the topics, which takes a moment."""
         probe = ScriptedMember(self, "probe", "a", simple(*TOPICS))
 
         def are_known() -> bool:
@@ -130,7 +136,7 @@ class Cluster(GroupCluster):
         self.delete_group("probe")
 
     def commit(self, group: str, member: str = "", epoch: int = -1) -> None:
-        """An offset of partition 0 of "three"."""
+        """Commit an offset for partition 0 of "three"."""
         partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
         topic = OffsetCommitRequestTopic(name="three", partitions=[partition])
         request = OffsetCommitRequest(
@@ -143,13 +149,13 @@ class Cluster(GroupCluster):
         assert error == 0, ErrorCode(error).name
 
     def described_group(self, group: str) -> DescribedStreamsGroup:
-        """The answer to StreamsGroupDescribe."""
+        """Return the StreamsGroupDescribe response."""
         shown = self.described(StreamsGroupDescribeRequest(group_ids=[group]), 0)
         assert isinstance(shown, DescribedStreamsGroup)
         return shown
 
     def describe(self, group: str) -> dict[str, Any]:
-        """What StreamsGroupDescribe shows, without the order of things."""
+        """Return the StreamsGroupDescribe response without the order of its lists."""
         shown = self.described_group(group)
         return {
             "error": ErrorCode(shown.error_code).name,
@@ -212,7 +218,7 @@ def _by_subtopology(tasks: Iterable[Any]) -> dict[str, list[int]]:
 
 
 class ScriptedMember:
-    """A member of one group; it keeps its epoch and the tasks that it was assigned."""
+    """A member of one group that remembers its epoch and assigned tasks."""
 
     def __init__(
         self,
@@ -231,7 +237,7 @@ class ScriptedMember:
         self.owned: Mapping[str, Mapping[str, Sequence[int]]] = {kind: {} for kind in KINDS}
 
     def send(self, **fields: Any) -> Any:
-        """A heartbeat with just these fields; it has to be taken."""
+        """Send a heartbeat with only these fields; fail if it is refused."""
         request = StreamsGroupHeartbeatRequest(
             group_id=self._group,
             member_id=self.name,
@@ -245,7 +251,7 @@ class ScriptedMember:
         return response
 
     def join(self) -> Any:
-        """Join with the topology, without tasks."""
+        """Join with the topology and without tasks."""
         self.owned = {kind: {} for kind in KINDS}
         fields = {
             "member_epoch": 0,
@@ -257,7 +263,7 @@ class ScriptedMember:
         return self.own(**fields)
 
     def own(self, **fields: Any) -> Any:
-        """A heartbeat that lists the tasks that the member was assigned."""
+        """Send a heartbeat that reports the assigned tasks as owned."""
         listed = {
             kind: [
                 StreamsTaskIds(subtopology_id=subtopology_id, partitions=list(partitions))
@@ -268,19 +274,19 @@ class ScriptedMember:
         return self.send(**listed, **fields)
 
     def leave(self) -> None:
-        """Leave for good."""
+        """Leave the group."""
         self.send(member_epoch=LEAVE)
 
 
 def reconcile(*members: ScriptedMember, rounds: int = 3) -> None:
-    """Everybody says what it owns, some times."""
+    """Let all members report their owned tasks, several times."""
     for _ in range(rounds):
         for member in members:
             member.own()
 
 
 def use(cluster: Cluster) -> dict[str, dict[str, Any]]:
-    """Do everything, each group of its own; the descriptions in the end."""
+    """Run the whole script and return the descriptions of the groups."""
 
     def member(group: str, name: str, wanted: StreamsTopology, **fields: Any) -> ScriptedMember:
         return ScriptedMember(cluster, group, name, wanted, **fields)
@@ -295,16 +301,16 @@ def use(cluster: Cluster) -> dict[str, dict[str, Any]]:
 
 
 def describe(cluster: Cluster) -> dict[str, dict[str, Any]]:
-    """The descriptions of all groups, and there are no others."""
+    """Return the descriptions of all groups, and check that no other group exists."""
     described = {group: cluster.describe(group) for group in GROUPS}
     assert cluster.listed().keys() == set(GROUPS)
     return described
 
 
 def wake(cluster: Cluster, groups: Iterable[str]) -> None:
-    """A heartbeat of one member of each group: the topics are looked at again.
+    """Send a heartbeat of one member per group, so that the topics are evaluated again.
 
-    The configs of groups are not in the log: what the groups go by is set once more.
+    Group configs are not in the log, so they are set again.
     """
     cluster.configure("standby", streams_num_standby_replicas=2)
     for group in groups:
@@ -315,7 +321,7 @@ def wake(cluster: Cluster, groups: Iterable[str]) -> None:
 
 
 def uncounted(described: Mapping[str, Any]) -> dict[str, Any]:
-    """What is shown of a group whose topics nobody has looked at since it was loaded."""
+    """Return a group's description as it is before its topics are evaluated after loading."""
     epoch, subtopologies = described["topology"]
     as_asked = {
         subtopology_id: (*one[:2], *map(_as_asked, one[2:]))
@@ -325,12 +331,12 @@ def uncounted(described: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_asked(topics: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """Internal topics with the numbers of partitions that the application asks for."""
+    """Return internal topics with the partition counts that the application requests."""
     return {name: (REQUESTED.get(name, 0), *one[1:]) for name, one in topics.items()}
 
 
 def _move(cluster: Cluster, member: Any) -> None:
-    """Tasks change hands, one member leaves in the middle of it; all kinds of news."""
+    """Move tasks, let a member leave meanwhile, and change all fields of a member."""
     three = simple("three")
     a, b, c = (member("moves", name, three) for name in "abc")
     a.join()
@@ -367,7 +373,7 @@ def _move(cluster: Cluster, member: Any) -> None:
 
 
 def _keep_state(cluster: Cluster, member: Any) -> None:
-    """Stores with standby tasks; internal topics that are there, and that are to be created."""
+    """Use stores with standby tasks, and internal topics that exist or must be created."""
     store = simple("three", state_changelog_topics=[changelog("standby-store-changelog")])
     cluster.configure("standby", streams_num_standby_replicas=1)
     a, b, c = (member("standby", name, store) for name in "abc")
@@ -398,7 +404,7 @@ def _keep_state(cluster: Cluster, member: Any) -> None:
 
 
 def _wait(cluster: Cluster, member: Any) -> None:
-    """For topics, for more members at first, and for the next assignment."""
+    """Wait for topics, for the initial rebalance delay, and for the next assignment."""
     a = member("waits", "a", simple("three", "nowhere"))
     a.join()
     a.own()
@@ -420,13 +426,13 @@ def _wait(cluster: Cluster, member: Any) -> None:
 
 
 def _end(cluster: Cluster, member: Any) -> None:
-    """Groups whose members are silent, leave, and are deleted; one that had offsets alone."""
+    """Let members expire and leave, delete a group, and start from a group with only offsets."""
     three = simple("three")
     a, b = (member("expires", name, three) for name in "ab")
     a.join()
     b.join()
     cluster.configure("expires", streams_session_timeout_ms=1500)
-    for one in (a, b):  # from now on its sessions are short: the other's was renewed before
+    for one in (a, b):  # this shortens its session alone
         one.send()
         cluster.wait_until_gone("expires", one.name)
     cluster.configure("expires", streams_session_timeout_ms=60_000)
@@ -455,7 +461,7 @@ def _end(cluster: Cluster, member: Any) -> None:
 
 
 def _grow(cluster: Cluster, member: Any) -> None:
-    """A topic has more partitions all of a sudden."""
+    """Add partitions to a topic."""
     a, b = (member("grows", name, simple("grows")) for name in "ab")
     a.join()
     b.join()

@@ -1,4 +1,4 @@
-"""Who may do what: what was recorded of a Kafka is what a Kafka answers."""
+"""A running Kafka still gives the recorded answers of the access matrix."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.conformance.access.matrix import CASES, cells_of, play
 from tests.conformance.access.record import differences, read
 
 SHARE = 20
-"""One of so many cells is played."""
+"""Divisor: one in this many cells is played."""
 
 
 @pytest.mark.nightly
 def test_a_kafka_answers_as_recorded(tmp_path: Path) -> None:
-    """A random part of the cells of the matrix."""
+    """Kafka answers a random sample of the matrix as recorded."""
     seed = random.randrange(10_000)
     cells = cells_of(CASES)
     chosen = set(random.Random(seed).sample(range(len(cells)), len(cells) // SHARE))

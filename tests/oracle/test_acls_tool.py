@@ -1,4 +1,4 @@
-"""Kafka's kafka-acls against our broker and against Kafka: the same output."""
+"""Kafka's kafka-acls prints the same with our broker and with Kafka."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
 
 
 def _run(bootstrap_servers: str) -> list[list[str]]:
-    """What each command prints, its lines in an order of their own: Kafka's are of hash tables."""
+    """Return the output of each command with sorted lines: Kafka's order is that of hash tables."""
     main = "org.apache.kafka.tools.AclCommand"
     printed = []
     for command in COMMANDS:
@@ -38,14 +38,14 @@ def _run(bootstrap_servers: str) -> list[list[str]]:
             timeout=SECONDS,
             check=False,
         )
-        # Which ACL comes first, with a space in front, is a matter of the JVM's hash codes.
+        # Which ACL comes first, after a space, depends on the JVM's hash codes.
         printed.append(sorted(line.strip() for line in done.stdout.splitlines()))
     return printed
 
 
 @pytest.mark.nightly
 def test_the_tool_prints_the_same(tmp_path: Path) -> None:
-    """Adding, listing and removing ACLs, as a super user."""
+    """A super user adds, lists and removes ACLs with the same output."""
     with Broker(AUTHORIZED) as broker:
         ours = _run(broker.bootstrap_servers)
     kafka = Kafka(tmp_path, AUTHORIZED)

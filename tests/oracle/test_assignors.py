@@ -20,8 +20,11 @@ PROGRAM = Path(__file__).with_name("Assign.java")
 
 @pytest.mark.nightly
 def test_range_and_uniform_assign_as_kafkas_do() -> None:
-    """Where the order of Kafka's hash tables matters and is not ours, the balance is the same and
-    as much stays where it was; else all is the same."""
+    """Range and uniform assign like Kafka's classes.
+
+    Where our order differs from that of Kafka's hash tables, the balance and the number of kept
+    partitions are the same; otherwise the assignments are equal.
+    """
     cases = [*consumer_cases()]
     counts = Counter(case.assignor for case in cases)
     assert counts["uniform"] >= 3000
@@ -31,13 +34,17 @@ def test_range_and_uniform_assign_as_kafkas_do() -> None:
 
 @pytest.mark.nightly
 def test_simple_assigns_as_kafkas_does() -> None:
-    """The same of small share groups, where our order is that of Kafka's tables. Of large ones each
-    member has as many partitions, but for one, and in all cases together as many stay."""
+    """The simple assignor assigns like Kafka's class.
+
+    Small share groups, with the order of Kafka's hash tables, get equal assignments. In large
+    groups each member's number of partitions differs by at most one, and in total about as many
+    partitions are kept.
+    """
     small, large = [*small_share_cases()], [*large_share_cases()]
     assert len(small) >= 2000
     assert len(large) >= 1000
     failed = compare(small)
-    # Kafka's runs off the end of a table if members have what may not be assigned any more.
+    # Kafka's class runs off the end of a table if members own unassignable partitions.
     assert all("NoSuchElementException" in error for error in failed.values()), failed
     assert all(case.spec.assignable is not None for case in map(small.__getitem__, failed))
     assert len(failed) < 100
@@ -58,7 +65,7 @@ def test_simple_assigns_as_kafkas_does() -> None:
 
 
 def consumer_cases() -> Iterator[Case]:
-    """Small groups and large ones; ids whose order is that of Kafka's tables, and random ones."""
+    """Yield small and large groups; some have ids in the order of Kafka's hash tables."""
     for seed, count, members_max, partitions_max, kind in (
         (1, 3000, 8, 12, "topics"),
         (2, 500, 60, 90, "topics"),
@@ -74,7 +81,7 @@ def consumer_cases() -> Iterator[Case]:
 
 
 def small_share_cases() -> Iterator[Case]:
-    """The tables' order is ours while they are of their first size, 16 entries."""
+    """Yield groups of up to 16 entries, for which our order is that of Kafka's hash tables."""
     for step, group in enumerate(evolving(5, 2500, 16, 2)):
         ids = group.ids("partitions")
         spec = group.spec(ids, has_assignable=step % 4 == 0)
@@ -83,7 +90,7 @@ def small_share_cases() -> Iterator[Case]:
 
 
 def large_share_cases() -> Iterator[Case]:
-    """More partitions than members, and more members than partitions."""
+    """Yield groups with more partitions than members, and the reverse."""
     for seed, members_max, partitions_max in ((6, 12, 20), (7, 60, 30)):
         for group in evolving(seed, 500, members_max, partitions_max):
             ids = group.ids("random")
@@ -93,7 +100,7 @@ def large_share_cases() -> Iterator[Case]:
 
 
 def answers(cases: Iterable[Case]) -> list[Any]:
-    """What Kafka's assignors say to each case."""
+    """Return the answers of Kafka's assignors."""
     lines = "".join(json.dumps(to_json(case)) + "\n" for case in cases)
     done = subprocess.run(
         java(str(PROGRAM)), input=lines, capture_output=True, text=True, timeout=SECONDS, check=True
@@ -102,7 +109,7 @@ def answers(cases: Iterable[Case]) -> list[Any]:
 
 
 def compare(cases: Sequence[Case]) -> dict[int, str]:
-    """Run them in both and compare. What Kafka says where it fails, by the number of the case."""
+    """Compare both assignors on each case; return Kafka's failures by case number."""
     failed: dict[int, str] = {}
     for number, (case, answer) in enumerate(zip(cases, answers(cases), strict=True)):
         own = plain(assigned(case.assignor, case.spec), case.spec)
@@ -118,7 +125,7 @@ def compare(cases: Sequence[Case]) -> dict[int, str]:
 
 
 def to_json(case: Case) -> dict[str, Any]:
-    """What the program reads."""
+    """Return a case as the Java program reads it."""
     spec = case.spec
     return {
         "assignor": case.assignor,
@@ -137,12 +144,12 @@ def to_json(case: Case) -> dict[str, Any]:
 
 
 def as_hex(partitions: Partitions) -> dict[str, list[int]]:
-    """Partitions of topics in order, as JSON can say it."""
+    """Return sorted partitions by hexadecimal topic id."""
     return {topic_id.hex(): sorted(of_topic) for topic_id, of_topic in sorted(partitions.items())}
 
 
 def assignment_of(answer: Mapping[str, Mapping[str, list[int]]]) -> Assignment:
-    """An answer of the program."""
+    """Parse an answer of the Java program."""
     return {
         name: {bytes.fromhex(one): frozenset(of_topic) for one, of_topic in partitions.items()}
         for name, partitions in answer.items()
@@ -150,16 +157,16 @@ def assignment_of(answer: Mapping[str, Mapping[str, list[int]]]) -> Assignment:
 
 
 def plain(assignment: Assignment, spec: GroupSpec) -> dict[str, dict[bytes, frozenset[int]]]:
-    """Every member is in it."""
+    """Return the assignment with an entry for every member."""
     assert set(assignment) <= set(spec.members), assignment
     return {name: dict(assignment.get(name, {})) for name in spec.members}
 
 
 class Quality(NamedTuple):
-    """What there is to an assignment but the order of things.
+    """The properties of an assignment that do not depend on order.
 
-    How many partitions members have, sorted, by subscription; how many partitions stay where they
-    were; how many members have each partition.
+    `sizes` are the sorted numbers of partitions per member, by subscription; `kept` is the number
+    of partitions that stay with their member; `holders` counts the members of each partition.
     """
 
     sizes: Mapping[frozenset[bytes], list[int]]
@@ -168,7 +175,7 @@ class Quality(NamedTuple):
 
 
 def quality(assignment: Assignment, spec: GroupSpec) -> Quality:
-    """What an assignment is worth."""
+    """Return the order-independent properties of an assignment."""
     sizes: dict[frozenset[bytes], list[int]] = {}
     kept, holders = 0, Counter[tuple[bytes, int]]()
     for name, member in spec.members.items():

@@ -15,7 +15,7 @@ WORLDS = 4000
 
 
 def test_the_authorizer_answers_as_kafkas_does() -> None:
-    """Literal, prefixed and wildcard; allowed, denied, implied; hosts, super users, no ACL."""
+    """The answers are equal for all pattern types, permissions, hosts, and super users."""
     asked = [*worlds(19, WORLDS)]
     lines = "".join(json.dumps(_plain(world)) + "\n" for world in asked)
     command = java(str(PROGRAM))

@@ -1,7 +1,7 @@
-"""Refused changes of configs and quotas: a Kafka and ours answer alike, and in the same order.
+"""Kafka and our broker refuse config and quota changes with the same errors in the same order.
 
-Kafka's broker looks at the form of a change before its controller asks whether the client may do
-it: who may not still hears of a null value or a key that is there twice.
+Kafka's broker checks the form of a change before its controller checks the client's permission, so
+a client without permission still gets the error for a null value or a duplicate key.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ MOST = 10_000
 
 
 def _clients(addresses: Addresses) -> Iterator[tuple[str, Client]]:
-    """alice, who may do nothing, and somebody who may do everything."""
+    """Yield alice, who has no permission, and a client with every permission."""
     client = Client(addresses["USERS"])
     client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
     assert not client.ask(SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"), 2).error_code
@@ -72,7 +72,7 @@ def _clients(addresses: Addresses) -> Iterator[tuple[str, Client]]:
 
 
 def _requests(kind: int, name: str, configs: Configs) -> Iterator[Any]:
-    """Both APIs; nothing is changed."""
+    """Yield requests of both APIs that change nothing."""
     of_whole = whole.AlterConfigsResource(
         resource_type=kind,
         resource_name=name,
@@ -92,7 +92,7 @@ def _requests(kind: int, name: str, configs: Configs) -> Iterator[Any]:
 
 
 def _config_answers(addresses: Addresses) -> dict[str, Any]:
-    """Error and text for each request of each client."""
+    """Return error code and message for each request of each client."""
     answers = {}
     for who, client in _clients(addresses):
         if who == "anonymous":
@@ -108,7 +108,7 @@ def _config_answers(addresses: Addresses) -> dict[str, Any]:
 
 
 def _quota_answers(addresses: Addresses) -> list[Any]:
-    """What becomes of as many changes as there may be, and of one more, of one entity and many."""
+    """Return the answers to as many quota changes as allowed, and to one more."""
     *_, (_, client) = _clients(addresses)
     users: list[Names] = [[("user", f"u{number}")] for number in range(MOST + 1)]
     keys = ("producer_byte_rate", "consumer_byte_rate")
@@ -118,7 +118,8 @@ def _quota_answers(addresses: Addresses) -> list[Any]:
             single_value: Operations = [(keys[0], 1.0)]
             changes = [(one, single_value) for one in users[:count]]
             requests.append(alter(*changes, validate_only=validate_only).request)
-    # Half of the entities with two values each: values count. The same ones as before count too.
+    # With two values per entity, half the entities are enough: values are counted, even unchanged
+    # ones.
     for count in (MOST // 2, MOST // 2 + 1):
         both_values: Operations = [(key, 1.0) for key in keys]
         changes = [(one, both_values) for one in users[:count]]
@@ -140,7 +141,7 @@ def _quota_answers(addresses: Addresses) -> list[Any]:
 
 
 def test_refusals(tmp_path: Path) -> None:
-    """Every answer is the same, for who may do all and for who may do nothing."""
+    """All answers are the same, for the client with every permission and the one without."""
     with theirs(tmp_path, SETTINGS, LISTENERS) as addresses:
         expected = _config_answers(addresses), _quota_answers(addresses)
     with ours(SETTINGS, LISTENERS) as (addresses, _):

@@ -1,4 +1,4 @@
-"""max.connections, of the broker and of a listener: who waits and who is closed, as in a Kafka."""
+"""max.connections of the broker and of a listener has the same effect as in Kafka."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ LISTENERS = dict.fromkeys(("SMALL", "OTHER"), "PLAINTEXT")
 
 
 class Visitors:
-    """Connections by name, each with one request."""
+    """Connections by name, each of which sends one request."""
 
     def __init__(self, addresses: Addresses) -> None:
         self._addresses = addresses
         self._open: dict[str, Client] = {}
 
     def come(self, name: str, listener: str) -> str:
-        """Connect and ask: "served", or "waits" if there is no answer for a while."""
+        """Connect and send a request; return "served", or "waits" if no response comes."""
         client = self._open[name] = Client(self._addresses[listener], PAUSE_SECONDS)
         client.send(ApiVersionsRequest(), 0)
         return self.look(name)
 
     def look(self, name: str) -> str:
-        """Whether the answer is here by now."""
+        """Return whether the response has arrived by now."""
         try:
             self._open[name].receive()
         except GoneError as error:
@@ -45,7 +45,7 @@ class Visitors:
         return "served"
 
     def ask(self, name: str) -> str:
-        """Ask once more."""
+        """Send another request."""
         try:
             self._open[name].send(ApiVersionsRequest(), 0)
         except GoneError:
@@ -53,27 +53,27 @@ class Visitors:
         return self.look(name)
 
     def go(self, name: str) -> None:
-        """End a connection."""
+        """Close a connection."""
         self._open.pop(name).close()
 
     def end(self) -> None:
-        """End all."""
+        """Close all connections."""
         for client in self._open.values():
             client.close()
 
 
 def story(addresses: Addresses) -> list[str]:
-    """What becomes of connections that come and go."""
+    """Return the outcomes of a series of connections."""
     wait_for(lambda: _is_free(addresses), "the connection that looked for the start is gone")
     visitors = Visitors(addresses)
-    told = [f"{name} {visitors.come(name, 'SMALL')}" for name in "abc"]  # the listener's limit
+    told = [f"{name} {visitors.come(name, 'SMALL')}" for name in "abc"]  # at the limit
     visitors.go("a")
     told.append(f"c then {visitors.look('c')}")
     told += [f"{name} {visitors.come(name, 'PLAINTEXT')}" for name in "de"]
-    told.append(f"f {visitors.come('f', 'OTHER')}")  # the broker's limit
-    told.append(f"c {visitors.ask('c')}")  # b was silent longest
+    told.append(f"f {visitors.come('f', 'OTHER')}")  # reaches the broker's limit
+    told.append(f"c {visitors.ask('c')}")  # so that b has been idle longest
     told.append(f"g {visitors.come('g', 'PLAINTEXT')}")
-    time.sleep(PAUSE_SECONDS)  # Kafka's processors look three times a second
+    time.sleep(PAUSE_SECONDS)  # Kafka's processors check three times a second
     told += [f"{name} {visitors.ask(name)}" for name in "bcdeg"]
     told.append(f"f {visitors.look('f')}")
     visitors.go("g")
@@ -90,7 +90,7 @@ def _is_free(addresses: Addresses) -> bool:
 
 
 def test_connections_beyond_the_limits(tmp_path: Path) -> None:
-    """A full listener keeps who comes waiting; the one between brokers displaces the silent."""
+    """New connections wait on a full listener; a new inter-broker one closes the idlest."""
     with theirs(tmp_path, SETTINGS, LISTENERS) as addresses:
         expected = story(addresses)
     with ours(SETTINGS, LISTENERS) as (addresses, broker):

@@ -1,8 +1,8 @@
-"""Consumer groups in `__consumer_offsets`, ours to theirs and back.
+"""Consumer groups in `__consumer_offsets` are interchangeable between our broker and Kafka.
 
-The same requests go to our broker and to a Kafka that have the same topics: the records are the
-same. Kafka's dump tool reads ours; a Kafka that finds our log describes the same groups, and so do
-we with its log.
+The same requests to our broker and to a Kafka with the same topics write the same records. Kafka's
+dump tool reads ours. A Kafka with our log describes the same groups, and our broker does with
+Kafka's log.
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ SCRIPT = Script(
 
 @pytest.fixture(scope="module")
 def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Used]:
-    """The script was run on both."""
+    """Both brokers after the script."""
     theirs, ours = tmp_path_factory.mktemp("theirs"), tmp_path_factory.mktemp("ours") / "data"
     yield from use_both(theirs, ours, SETTINGS, SCRIPT)
 
 
 def records(data: Path) -> dict[str, list[Written]]:
-    """The records of each group in the order of the log, without times.
+    """Return the records of each group in log order, without times.
 
-    The targets of several members are in the order of Kafka's hash table: here in that of ids.
+    Target assignments of several members, in Kafka in hash table order, are sorted by id.
     """
     return {
         group: with_sorted_runs(
@@ -81,7 +81,7 @@ def records(data: Path) -> dict[str, list[Written]]:
 
 
 def plain(value: Any) -> Any:
-    """A value without times and the numbers of revisions, and with its topics in order."""
+    """Return a value without times and revision numbers, and with sorted topics."""
     match value:
         case ConsumerGroupTargetAssignmentMetadataValue():
             value.assignment_timestamp = int(value.assignment_timestamp > 0)
@@ -105,7 +105,7 @@ def plain(value: Any) -> Any:
 
 
 def test_the_records_are_kafkas(used: Used) -> None:
-    """Byte for byte but for times, the metadata hashes and the epochs of partitions too."""
+    """The records are equal except for times, including metadata hashes and partition epochs."""
     ours, theirs = records(used.ours), records(used.kafka.data)
     assert ours.keys() == theirs.keys() == {*GROUPS, "deleted", "resolved"}
     for group, written in theirs.items():
@@ -113,13 +113,13 @@ def test_the_records_are_kafkas(used: Used) -> None:
 
 
 def test_the_groups_are_described_as_by_kafka(used: Used) -> None:
-    """Epochs, states, assignments and targets in the end."""
+    """At the end epochs, states, assignments and targets are equal."""
     for group in GROUPS:
         assert used.our_groups[group] == used.their_groups[group], group
 
 
 def test_kafkas_dump_tool_reads_ours(used: Used) -> None:
-    """By its decoder of this topic: records of offsets and of every type of consumer groups."""
+    """Kafka's decoder of this topic reads offsets and every record type of consumer groups."""
     logs = sorted((used.ours / OFFSETS).glob("*.log"))
     shown = dump_log_segments(logs, "--offsets-decoder")
     types = set(map(int, re.findall(r'key: \{"type":"?(\d+)', shown)))
@@ -128,7 +128,7 @@ def test_kafkas_dump_tool_reads_ours(used: Used) -> None:
 
 
 def test_we_find_kafkas_groups(used: Used, tmp_path: Path) -> None:
-    """On a copy of its directory."""
+    """Our broker loads the groups from a copy of Kafka's directory."""
     data = tmp_path / "data"
     copy_topics(used.kafka.data, data, SCRIPT.topics)
     shutil.copytree(used.kafka.data / OFFSETS, data / OFFSETS)
@@ -137,7 +137,7 @@ def test_we_find_kafkas_groups(used: Used, tmp_path: Path) -> None:
 
 
 def test_kafka_finds_our_groups(used: Used) -> None:
-    """With our log in the place of its own."""
+    """Kafka loads the groups from our log."""
     give_our_logs(used, OFFSETS)
     used.kafka.start()
     assert describe(Cluster(used.kafka.bootstrap_servers)) == used.our_groups

@@ -1,7 +1,7 @@
-"""kafka-consumer-groups and kafka-groups, Kafka's and ours, on groups of KIP-848 of a Kafka.
+"""kafka-consumer-groups and kafka-groups, Kafka's and ours, on KIP-848 groups of a Kafka.
 
-One group has two members, one of them static; one has ended; one is being upgraded, with a classic
-member; one is classic.
+One group has two members, one of them static; one has ended; one is being upgraded and has a
+classic member; one is classic.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ PATTERNS = (
     "\\pX",
 )
 PARTITION_COUNTS = {"new": [3, 4], "mixed": [3, 3], "old": [6]}
-"""The groups with members, and how many partitions those have in the end, sorted."""
+"""The groups with members, and the sorted partition counts of their members at the end."""
 _FRAMES = re.compile(r"\n\s+at .*")
 
 
 @contextmanager
 def polled(consumers: list[confluent_kafka.Consumer]) -> Iterator[None]:
-    """The consumers stay members."""
+    """Keep the consumers in their groups by polling."""
     is_over = threading.Event()
 
     def poll() -> None:
@@ -95,7 +95,7 @@ def polled(consumers: list[confluent_kafka.Consumer]) -> Iterator[None]:
 
 
 def plain(outcome: Outcome, *, is_list: bool) -> Outcome:
-    """Without frames of the stack; a list sorted, as Kafka's order is that of a hash table."""
+    """Return the outcome without stack frames; lists are sorted, as Kafka's order varies."""
     text = "\n".join(sorted(outcome.out.splitlines())) if is_list else outcome.out
     return outcome._replace(out=text, err=_FRAMES.sub("", outcome.err))
 
@@ -104,7 +104,7 @@ def plain(outcome: Outcome, *, is_list: bool) -> Outcome:
 def test_groups_of_the_consumer_protocol_are_shown_as_kafkas_tool_shows_them(
     tmp_path: Path,
 ) -> None:
-    """Each call prints the same and ends with the same code."""
+    """Both tools print the same and end with the same exit code."""
     kafka = Kafka(tmp_path, {"auto.create.topics.enable": "false"})
     with OfficialTools() as official, ExitStack() as stack:
         stack.callback(kafka.end)

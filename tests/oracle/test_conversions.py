@@ -1,7 +1,7 @@
-"""Groups that move between the classic and the consumer protocol, ours beside Kafka's.
+"""Groups that change between the classic and the consumer protocol, in Kafka and in our broker.
 
-The same members say the same to a Kafka and to our broker, which has its topic: the records in
-`__consumer_offsets` are the same, batch by batch. Each loads what the other has written.
+The same members send the same requests to both brokers, which have the same topic. The records in
+`__consumer_offsets` are equal batch by batch, and each broker loads the other's records.
 """
 
 from __future__ import annotations
@@ -62,16 +62,19 @@ OFFSETS = "__consumer_offsets-0"
 PARTITIONS = 6
 SESSION_MS = 300_000
 TIMES = {"assignment_timestamp": 0, "current_state_timestamp": None, "commit_timestamp": None}
-"""The fields that are times, and what stays as it is. We give a blank classic group none."""
+"""The time fields and the values that replace them; None stays.
+
+Our broker gives a blank classic group no time.
+"""
 
 WAITS_SECONDS = 30
 
 Batches = list[list[str]]
-"""The records of each batch, in no order, without times and with the names of members."""
+"""The records of each batch without order and times, with the names of members."""
 
 
 class Talk:
-    """What is said to one broker; `names` are those of the member ids that it has given."""
+    """The requests to one broker; `names` maps its member ids to names."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -79,7 +82,7 @@ class Talk:
         self.client = Client(address_of(bootstrap))
 
     def find_coordinator(self) -> None:
-        """Wait until there is one that has loaded its groups."""
+        """Wait until a coordinator has loaded its groups."""
         find = FindCoordinatorRequest(coordinator_keys=["g"], key_type=0)
         describe = DescribeGroupsRequest(groups=["g"])
         end = time.monotonic() + WAITS_SECONDS
@@ -92,7 +95,7 @@ class Talk:
 
 
 class Old:
-    """A member of the classic protocol, on a connection of its own."""
+    """A classic member on a separate connection."""
 
     def __init__(
         self, talk: Talk, name: str, group: str, *topics: str, instance: str | None = None
@@ -119,19 +122,19 @@ class Old:
         self._client.send(request, 3 if self._instance is None else 5)
 
     def joined(self) -> None:
-        """Take the answer."""
+        """Receive the JoinGroup response."""
         answer = self._client.receive()
         assert not answer.error_code, ErrorCode(answer.error_code)
         self.id, self.generation = answer.member_id, answer.generation_id
         self._talk.names[self.id] = f"<{self._name}>"
 
     def join(self) -> None:
-        """Send JoinGroup, and take the answer."""
+        """Send JoinGroup and receive the response."""
         self.ask_to_join()
         self.joined()
 
     def sync(self, given: dict[Old, list[int]] | None = None) -> None:
-        """Send SyncGroup, as the leader with what each member gets."""
+        """Send SyncGroup; the leader passes the assignments."""
         assignments = [
             SyncGroupRequestAssignment(member_id=member.id, assignment=assignment(partitions))
             for member, partitions in (given or {}).items()
@@ -146,7 +149,7 @@ class Old:
         assert not self._client.ask(request, 3).error_code
 
     def wait_until_told(self) -> None:
-        """Heartbeat until it has to rejoin."""
+        """Send heartbeats until the member must rejoin."""
         request = HeartbeatRequest(
             group_id=self._group,
             generation_id=self.generation,
@@ -159,7 +162,7 @@ class Old:
             time.sleep(0.01)
 
     def rejoin(self) -> None:
-        """Do what a heartbeat asks for: join and sync."""
+        """Rejoin after REBALANCE_IN_PROGRESS: join and sync."""
         self.wait_until_told()
         self.join()
         self.sync()
@@ -199,7 +202,7 @@ class New:
         self._owned: list[OwnedTopicPartitions] = []
 
     def beat(self, **fields: Any) -> None:
-        """Send ConsumerGroupHeartbeat with what the member owns."""
+        """Send ConsumerGroupHeartbeat with the owned partitions."""
         said = {"member_epoch": self.epoch, "topic_partitions": self._owned, **fields}
         request = ConsumerGroupHeartbeatRequest(
             group_id=self._group, member_id=self.id, instance_id=self._instance, **said
@@ -214,7 +217,7 @@ class New:
             ]
 
     def join(self) -> None:
-        """Send everything."""
+        """Join with a full heartbeat."""
         self.beat(
             member_epoch=0,
             rebalance_timeout_ms=SESSION_MS,
@@ -224,21 +227,21 @@ class New:
         )
 
     def leave(self) -> None:
-        """Leave for good."""
+        """Leave the group."""
         self.beat(member_epoch=-1)
 
 
 def assignment(partitions: list[int]) -> bytes:
-    """Partitions of "t"."""
+    """Return an assignment of partitions of "t"."""
     named = [TopicPartition(topic="t", partitions=partitions)]
     return encode_assignment(ConsumerProtocolAssignment(assigned_partitions=named))
 
 
 def use(talk: Talk) -> None:
-    """Groups that end as mixed ones, or have gone there and back."""
+    """Create groups that stay mixed, and groups that are converted there and back."""
     talk.find_coordinator()
-    # g: two classic members, an upgrade, more members of both protocols. With their instance ids
-    # the assignor has an order.
+    # g: two classic members, an upgrade, more members of both protocols. Instance ids give the
+    # assignor an order.
     m, n = Old(talk, "m", "g", instance="m"), Old(talk, "n", "g", "t", "other", instance="n")
     m.join()
     m.sync({m: [0, 1, 2, 3, 4, 5]})
@@ -263,7 +266,7 @@ def use(talk: Talk) -> None:
     again.join()
     again.sync()
     n.leave()
-    # h: there and back by a leave.
+    # h: upgraded, and downgraded by a leave
     m = Old(talk, "h-m", "h")
     m.join()
     m.sync({m: [0, 1, 2, 3, 4, 5]})
@@ -272,7 +275,7 @@ def use(talk: Talk) -> None:
     m.rejoin()
     m.commit(1, 9)
     a.leave()
-    # i: there and back by a static member, without a rebalance.
+    # i: upgraded, and downgraded by a static member without a rebalance
     m = Old(talk, "i-m", "i")
     m.join()
     m.sync({m: [0, 1, 2, 3, 4, 5]})
@@ -283,7 +286,7 @@ def use(talk: Talk) -> None:
     back = Old(talk, "i-b", "i", instance="i")
     back.join()
     back.sync()
-    # e: an Empty consumer group becomes a classic one.
+    # e: an empty consumer group becomes a classic group
     a = New(talk, "e-a", "e")
     a.join()
     a.leave()
@@ -293,7 +296,7 @@ def use(talk: Talk) -> None:
 
 
 def batches(data: Path, names: dict[str, str]) -> Batches:
-    """What the offsets log holds; every record is encoded as we would encode it."""
+    """Return the batches of the offsets log; check that our codec encodes the same records."""
     found: Batches = []
     for path in sorted((data / OFFSETS).glob("*.log")):
         contents = path.read_bytes()
@@ -319,7 +322,7 @@ def batches(data: Path, names: dict[str, str]) -> Batches:
 
 
 def shown(bootstrap: str) -> list[str]:
-    """What a broker that has just loaded the groups says of them."""
+    """Return the descriptions of the groups by a broker that has just loaded them."""
     talk = Talk(bootstrap)
     talk.find_coordinator()
     client = talk.client
@@ -333,7 +336,7 @@ def shown(bootstrap: str) -> list[str]:
 
 
 class Used(NamedTuple):
-    """A Kafka and a directory of ours, both used in the same way and stopped; what was said."""
+    """A stopped Kafka and our data directory after the same requests, and their descriptions."""
 
     kafka: Kafka
     ours: Path
@@ -342,7 +345,7 @@ class Used(NamedTuple):
 
 
 def with_its_topic(kafka: Kafka, data: Path) -> Path:
-    """A directory for our broker in which "t" is that of a Kafka."""
+    """Create a directory for our broker with a copy of Kafka's topic "t"."""
     for index in range(PARTITIONS):
         shutil.copytree(kafka.data / f"t-{index}", data / f"t-{index}")
     return data
@@ -350,7 +353,7 @@ def with_its_topic(kafka: Kafka, data: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Used]:
-    """Ours is killed before it is read: what it says is what is in its log."""
+    """Both brokers after the script; ours is killed, so that its descriptions come from its log."""
     kafka = Kafka(tmp_path_factory.mktemp("theirs"), SETTINGS)
     try:
         kafka.start()
@@ -372,7 +375,7 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Used]:
 
 
 def test_the_records_are_kafkas(used: Used) -> None:
-    """The same batches of the same records, but for times, random ids and the order in a batch."""
+    """The batches have the same records except for times, random ids and the order in a batch."""
     ours = batches(used.ours, used.to_us.names)
     theirs = batches(used.kafka.data, used.theirs.names)
     for number, (our, their) in enumerate(zip(ours, theirs, strict=False)):
@@ -381,7 +384,7 @@ def test_the_records_are_kafkas(used: Used) -> None:
 
 
 def test_each_loads_what_the_other_has_written(used: Used, tmp_path: Path) -> None:
-    """Kafka's log is shown by us as by Kafka, and ours by Kafka as by us."""
+    """Our broker describes Kafka's log like Kafka, and Kafka describes ours like our broker."""
     kafka = used.kafka
     kafka.start()
     said_by_kafka = shown(kafka.bootstrap_servers)

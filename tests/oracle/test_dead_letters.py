@@ -1,4 +1,4 @@
-"""Java's KafkaShareConsumer and a dead letter queue: the same records are in it as with Kafka."""
+"""With Java's KafkaShareConsumer, a dead letter queue gets the same records as in Kafka."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ _SHARE_SETTINGS = {
 _VALUES = (b"accept 1", b"reject 2", b"release 3", b"reject 4", b"accept 5")
 _DEAD = 3
 _WHEN = re.compile(r"CreateTime:\d+\t|Offset:\d+\t")
-"""While Kafka creates the queue, its dead letters overtake each other."""
+"""Offsets and times are left out: Kafka reorders dead letters while it creates the queue."""
 
 
 @contextmanager
 def broker_of(kind: str, directory: Path) -> Iterator[str]:
-    """One broker, ours or Kafka's: its address."""
+    """Run one broker, ours or Kafka's, and yield its address."""
     if kind == "ours":
         with Broker(_SHARE_SETTINGS, data_dir=directory / "data") as broker:
             yield broker.bootstrap_servers
@@ -64,7 +64,7 @@ def broker_of(kind: str, directory: Path) -> Iterator[str]:
 
 
 def consumed(bootstrap: str, topic: str, count: int) -> list[str]:
-    """What Java's console consumer prints of so many records, but for when they were written."""
+    """Return the output of Java's console consumer for `count` records, without their times."""
     shown = ("timestamp", "partition", "offset", "headers", "key", "value")
     command = java(
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
@@ -77,7 +77,7 @@ def consumed(bootstrap: str, topic: str, count: int) -> list[str]:
 
 
 def played(kind: str, directory: Path, queue: str, *, copies: bool) -> tuple[list[str], list[str]]:
-    """A member obeys the records of a topic; what it got, and what is in the queue then."""
+    """Let a member process the records as told by them; return its records and the queue's."""
     directory.mkdir()
     with broker_of(kind, directory) as bootstrap:
         create_topic(bootstrap, TOPIC)
@@ -103,8 +103,11 @@ def played(kind: str, directory: Path, queue: str, *, copies: bool) -> tuple[lis
 def test_a_java_consumer_sees_the_records_that_another_has_rejected(
     tmp_path: Path, copies: bool
 ) -> None:
-    """The queue is created, and has the rejected records and the one that was released too often,
-    as those of Kafka's broker have; the member gets the same records as often."""
+    """The queue is created, and gets the same dead letters as in Kafka.
+
+    These are the rejected records and the one that was released too often. The member gets the same
+    records equally often.
+    """
     theirs = played("theirs", tmp_path / "theirs", "dlq.jobs", copies=copies)
     ours = played("ours", tmp_path / "ours", "dlq.jobs", copies=copies)
     assert ours[1] == theirs[1]
@@ -120,8 +123,10 @@ _MEMBER = uuid_to_text(bytes(range(16)))
 
 
 def rejected_by_a_user(address: tuple[str, int]) -> list[int]:
-    """A user who may read the topic and the group, and nothing else, rejects two records. Returns
-    their offsets as the queue has them."""
+    """Let a user with rights only to the topic and the group reject two records.
+
+    Return the offsets of these records as the queue has them.
+    """
     world = World(address)
     world.create_topics([TOPIC])
     is_queue = {"name": "errors.deadletterqueue.group.enable", "value": "true"}
@@ -230,7 +235,7 @@ def _reject(world: World, user: Connection) -> None:
 
 @pytest.mark.real_time
 def test_members_need_no_rights_to_the_queue(tmp_path: Path) -> None:
-    """The broker writes it, in Kafka and here; who may not read it can still fill it."""
+    """A user without rights to the queue can reject records: the broker writes the queue."""
     with their_broker(tmp_path) as address:
         assert rejected_by_a_user(address) == [0, 1]
     with our_broker(tmp_path) as address:

@@ -1,4 +1,4 @@
-"""Delegation tokens: a Kafka and ours answer alike, and make HMACs of the same key."""
+"""Delegation tokens: Kafka and our broker give the same answers and HMACs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Pair = tuple[Brokers, Brokers]
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """A Kafka and ours, with an authorizer and a key."""
+    """A Kafka and our broker, with an authorizer and the same secret key."""
     yield from _pair(tmp_path_factory.mktemp("tokens"), AUTHORIZED)
 
 
@@ -29,7 +29,7 @@ def _pair(directory: Path, more: dict[str, str]) -> Iterator[Pair]:
 
 
 def differences(pair: Pair, scenario: Callable[[Asked], None]) -> str:
-    """What the two answer otherwise."""
+    """Return the differences between the answers of the two."""
     told = []
     for brokers in pair:
         with asked(brokers) as one:
@@ -46,19 +46,19 @@ def differences(pair: Pair, scenario: Callable[[Asked], None]) -> str:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.__name__)
 def test_both_answer_alike(pair: Pair, scenario: Callable[[Asked], None]) -> None:
-    """Codes, fields, lifetimes and HMACs at all versions."""
+    """Error codes, fields, lifetimes and HMACs are equal at all versions."""
     assert not differences(pair, scenario)
 
 
 def test_without_a_key(tmp_path: Path) -> None:
-    """Tokens are disabled, which some learn and others do not."""
+    """Without a secret key, each request gets Kafka's error."""
     for pair in _pair(tmp_path, {}):
         assert not differences(pair, token_cases.disabled)
 
 
 @pytest.mark.real_time
 def test_without_an_authorizer(tmp_path: Path) -> None:
-    """Everybody may have everybody's tokens; those that have expired are removed by and by."""
+    """Without an authorizer everyone may handle all tokens, and expired ones are removed."""
     settings = {
         "delegation.token.secret.key": KEY,
         "delegation.token.expiry.check.interval.ms": "300",

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: a Kafka and ours answer the same requests with the same pages."""
+"""DescribeTopicPartitions: Kafka and our broker return the same pages."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ASKED: list[tuple[list[str], int, tuple[str, int] | None]] = [
 
 
 def answers(address: tuple[str, int]) -> list[dict[str, Any]]:
-    """What a broker says to each request, ids left out."""
+    """Return a broker's response to each request, without ids."""
     client = Client(address)
     topics = [
         CreatableTopic(name=name, num_partitions=count, replication_factor=1)
@@ -77,7 +77,7 @@ def answers(address: tuple[str, int]) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """Kafka's answers."""
+    """Kafka's responses."""
     kafka = Kafka(tmp_path_factory.mktemp("kafka"), LIMIT)
     try:
         kafka.start()
@@ -88,7 +88,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 @pytest.mark.nightly
 def test_answers_are_kafkas(theirs: list[dict[str, Any]], tmp_path: Path) -> None:
-    """Every field of every answer, the order included."""
+    """Every field of every response is equal, including the order."""
     with Broker(LIMIT, data_dir=tmp_path / "ours") as broker:
         ours = answers(broker.address)
     for asked, our, their in zip(ASKED, ours, theirs, strict=True):

@@ -1,6 +1,7 @@
-"""Kafka's own group tools on Kafka and on our broker: the same groups, the same output.
+"""Kafka's group tools print the same with Kafka and with our broker.
 
-The calls are those of `group_tools.txt`: first the groups have their members, then they have not.
+The calls of `group_tools.txt` run first while the groups have members, then after the members have
+left.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from tests.support import Broker, wait_for
 HERE = Path(__file__).parent
 CALLS = HERE / "group_tools.txt"
 SETTINGS = {
-    # Those that a broker of a test has by itself: `--describe --all` shows them.
+    # Topics that a test broker creates itself, which `--describe --all` would show
     **{name: str(value) for name, value in DEFAULTS.items()},
     "auto.create.topics.enable": "false",
     "log.retention.ms": "-1",
-    # A static member, and programs that are killed, stay for so long.
+    # how long static members and killed programs remain in their groups
     **{
         f"group.{kind}.{name}": str(value)
         for kind in ("consumer", "share", "streams")
@@ -48,7 +49,7 @@ TOOLS = {
     "configs": "org.apache.kafka.tools.ConfigCommand",
 }
 CONSUMER = {"group_protocol": "consumer"}
-# In the order in which they join, each when those before have what is theirs.
+# in join order: each starts when the previous ones have their assignments
 MEMBERS: tuple[tuple[str, dict[str, str]], ...] = (
     ("new", CONSUMER),
     ("new", {**CONSUMER, "group_instance_id": "s"}),
@@ -63,7 +64,7 @@ _USAGE = re.compile(r"(?s)\nOption .*")
 _TIME = re.compile(r"(?m)^\[[^\]]*\] ")
 _MEMBER_ID = re.compile(r"(?<![\w/+-])[\w/+-]{22}(?=\s)")
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
-# The streams client deletes what it has read from there, at a time of its own.
+# The streams client deletes consumed records of this topic at an arbitrary time.
 _REPARTITION = re.compile(r"(\S+-repartition\s+\d\s).*")
 
 
@@ -77,7 +78,7 @@ class Side:
         directory.mkdir()
 
     def play(self, line: str) -> Outcome:
-        """What a tool says, without what differs from run to run; its lines sorted."""
+        """Return a tool's sorted output without values that differ between runs."""
         name, *arguments = line.split()
         done = self._tools(TOOLS[name], [*arguments, "--bootstrap-server", self.bootstrap])
         return done._replace(out=self._plain(done.out), err=self._plain(done.err))
@@ -90,7 +91,7 @@ class Side:
         return "\n".join(sorted(line.rstrip() for line in text.splitlines() if line.strip()))
 
     def outcomes(self) -> dict[str, Outcome]:
-        """What all the calls say, by where they stand in the file and what they are."""
+        """Return the outcomes of all calls by line number and call."""
         said: dict[str, Outcome] = {}
         with_members, without_members = sections()
         with self.prepared():
@@ -105,7 +106,7 @@ class Side:
 
     @contextmanager
     def prepared(self) -> Iterator[None]:
-        """The groups have their members."""
+        """Keep the groups' members running."""
         self._write()
         self.play(
             "configs --alter --entity-type groups --entity-name queue "
@@ -134,7 +135,7 @@ class Side:
             yield
 
     def _write(self) -> None:
-        """Make the topics, with records of which each is a second after the one before."""
+        """Create the topics with records whose timestamps are one second apart."""
         server = {"bootstrap.servers": self.bootstrap}
         topics = [NewTopic(name, count, 1) for name, count in PARTITIONS.items()]
         admin = AdminClient(server)
@@ -184,7 +185,7 @@ class Side:
 
 
 def sections() -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
-    """The calls while there are members, and those after, with their line numbers."""
+    """Return the calls with members and those without, each with line numbers."""
     parts: list[list[tuple[int, str]]] = []
     for number, line in enumerate(CALLS.read_text().splitlines(), 1):
         if line.startswith("["):
@@ -197,7 +198,7 @@ def sections() -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
 
 @contextmanager
 def running(program: str, *arguments: str, log: Path) -> Iterator[None]:
-    """A program of this directory, until it is killed."""
+    """Run a program of this directory, and kill it at the end of the block."""
     command = java(str(HERE / program), *arguments)
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output)
@@ -211,7 +212,7 @@ def running(program: str, *arguments: str, log: Path) -> Iterator[None]:
 @pytest.mark.nightly
 @pytest.mark.real_time
 def test_the_tools_say_the_same_of_ours_as_of_kafka(tmp_path: Path) -> None:
-    """Each call prints the same and ends with the same code."""
+    """Each call prints the same and ends with the same exit code."""
     with OfficialTools() as tools:
         kafka = Kafka(tmp_path, {**SETTINGS, **OF_KAFKA})
         try:

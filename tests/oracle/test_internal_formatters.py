@@ -1,4 +1,4 @@
-"""The console consumer's formatters of internal topics, Kafka's tool and ours on our broker."""
+"""Kafka's and our console consumer format the internal topics of our broker alike."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support import Broker
 PACKAGE = "org.apache.kafka.tools.consumer"
 INTERNAL = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
 USE = (
-    # The records are old ones.
+    # the records have old timestamps
     "kafka-topics --create --topic @a --partitions 2 --config retention.ms=-1",
     "produce @a 0 3",
     "kafka-console-consumer --topic @a --group @g --from-beginning --max-messages 2",
@@ -35,7 +35,7 @@ READ = tuple(
 
 @pytest.mark.nightly
 def test_the_formatters_print_the_same(tmp_path: Path) -> None:
-    """Records of all kinds, tombstones, other topics' records."""
+    """Records of all types, tombstones, and records of other topics are printed alike."""
     with Broker({**SETTINGS, **INTERNAL}) as broker, OfficialTools() as official:
         theirs = Player(official, broker.bootstrap_servers, "k-", tmp_path / "k")
         own = Player(ours, broker.bootstrap_servers, "k-", tmp_path / "u")

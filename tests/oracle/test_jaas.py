@@ -1,6 +1,6 @@
-"""JAAS texts mean the same to Kafka and to us: those of the unit tests, and thousands at random.
+"""Kafka and our parser read JAAS texts alike: those of the unit tests and thousands at random.
 
-JAAS files mean the same to Java and to us.
+Java and our parser read JAAS files alike.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def _ours(text: str) -> str:
         modules = parse_jaas(text)
     except JaasError:
         return "refused"
-    if len(modules) != 1:  # Kafka takes one alone
+    if len(modules) != 1:  # Kafka accepts only one login module
         return "refused"
     return _told(modules[0])
 
 
 def _told(module: LoginModule) -> str:
-    # Java's order of texts is that of UTF-16 units; all here are of the lowest plane.
+    # Java sorts by UTF-16 units; all texts here are in the basic plane.
     options = (
         f" {_encoded(name)}={_encoded(module.options[name])}" for name in sorted(module.options)
     )
@@ -62,7 +62,7 @@ def _encoded(text: str) -> str:
 
 
 def test_texts_mean_the_same() -> None:
-    """What Kafka refuses is refused, the rest has the same names and values."""
+    """Kafka refuses the same texts, and reads the same names and values from the others."""
     random = Random(19)
     texts = [*GOOD, *BAD]
     for _ in range(COUNT):
@@ -74,14 +74,14 @@ def test_texts_mean_the_same() -> None:
 
 
 def test_files_mean_the_same() -> None:
-    """Java refuses the same files, and reads the same sections, names and values from the rest."""
+    """Java refuses the same files, and reads the same sections and options from the others."""
     random = Random(29)
     texts = [*GOOD_FILES, *BAD_FILES]
     pieces = (*PIECES, "{", "}", "};", "*", "${jaas.known}", "${", "${{x}}", "b {", "a required;")
     for _ in range(COUNT):
         piece = "".join(random.choices(pieces, k=random.randrange(1, 10)))
         texts += [piece, f"a {{ {piece} }};", f'a {{ M required x="{piece}"; }}; b {{ }};']
-    # Java takes a section without a name, which nothing can ask for.
+    # Java accepts a section without a name, which no login can refer to.
     texts = [text for text in texts if not _is_nameless(text)]
     assert not _differences(texts, _ours_of_file, "files")
 
@@ -97,7 +97,7 @@ def _is_nameless(text: str) -> bool:
 def _differences(
     texts: list[str], ours: Callable[[str], str], *arguments: str
 ) -> list[tuple[str, str, str]]:
-    """Return the first texts that Java reads otherwise than `ours`, with both readings."""
+    """Return the first texts that Java reads differently, with both readings."""
     command = java(str(Path(__file__).with_name("JaasTexts.java")), *arguments)
     lines = "".join(f"{_encoded(text)}\n" for text in texts)
     done = subprocess.run(

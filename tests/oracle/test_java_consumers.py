@@ -33,7 +33,7 @@ class JavaMember(Member):
     """A process of GroupMember.java; the client is "java" or "java/consumer"."""
 
     def command(self) -> list[str]:
-        """How the process is started."""
+        """Return the command that starts the process."""
         asked = self.settings
         settings = [f"bootstrap.servers={asked.bootstrap}", f"group.id={asked.group}"]
         if asked.client == "java/consumer":
@@ -61,8 +61,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 def test_a_group_is_upgraded_and_goes_on_after_kill_9(
     broker: Broker, tmp_path: Path, assignor: str
 ) -> None:
-    """A classic member, then two of the consumer protocol; the classic one leaves, the broker is
-    killed, then a member. Every record is processed once."""
+    """Every record is processed once through an upgrade, a killed broker and a killed member."""
     bootstrap = broker.bootstrap_servers
     set_group_configs(bootstrap, "g", {"consumer.session.timeout.ms": "4000"})
     group = Group(tmp_path, Settings("java", bootstrap, "g", [TOPIC], assignor, 10_000))

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.nightly
 
 @pytest.mark.parametrize("protocol", ["SASL_SSL", "SSL"])
 def test_java_produces_and_consumes(tmp_path: Path, protocol: str) -> None:
-    """As alice, by the console tools: with a password, with a certificate."""
+    """Java's console tools produce and consume as alice, with a password or a certificate."""
     arguments = ("--dev-security", str(tmp_path), "--set", f"listeners={protocol}://127.0.0.1:0")
     with Serve("--ephemeral", *arguments, listener=None) as broker:
         common = ["--bootstrap-server", broker.bootstrap_servers, "--topic", "t"]

@@ -1,4 +1,4 @@
-"""Java clients over TLS, with stores that keytool made, at both ends."""
+"""Java clients over TLS, with stores made by keytool on both sides."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ COUNT = 20
 
 
 class KeyTool:
-    """Stores of one directory."""
+    """The stores in one directory."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def path(self, name: str) -> Path:
-        """A file."""
+        """Return the path of a file."""
         return self._directory / name
 
     def run(self, *arguments: str) -> None:
-        """One command of keytool's."""
+        """Run one keytool command."""
         command = ["keytool", "-J-XX:TieredStopAtLevel=1", *arguments]
         subprocess.run(
             command, cwd=self._directory, capture_output=True, check=True, timeout=SECONDS
         )
 
     def make(self, name: str, store_type: str, algorithm: str, key_password: str) -> None:
-        """A key with a certificate that it has signed itself, and the certificate alone."""
+        """Create a key store with a self-signed certificate, and export the certificate."""
         store = ["-keystore", name, "-storetype", store_type, "-storepass", STORE]
         self.run(
             *("-genkeypair", "-alias", "one", "-keyalg", algorithm, *store),
@@ -44,7 +44,7 @@ class KeyTool:
         self.run("-exportcert", "-alias", "one", "-file", f"{name}.crt", *store)
 
     def trust(self, name: str, store_type: str, trusted: str) -> None:
-        """A trust store with the certificate of another one."""
+        """Create a trust store with another store's certificate."""
         self.run(
             *("-importcert", "-noprompt", "-alias", "other", "-file", f"{trusted}.crt"),
             *("-keystore", name, "-storetype", store_type, "-storepass", STORE),
@@ -57,7 +57,7 @@ class KeyTool:
 def test_java_produces_and_consumes(
     tmp_path: Path, store_type: str, algorithm: str, key_password: str
 ) -> None:
-    """With a certificate of its own, by the console tools; our broker reads keytool's stores."""
+    """Java's console tools use a client certificate, and our broker reads keytool's stores."""
     tool = KeyTool(tmp_path)
     tool.make("broker", store_type, algorithm, key_password)
     tool.make("client", store_type, algorithm, key_password)

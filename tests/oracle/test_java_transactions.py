@@ -1,4 +1,4 @@
-"""The Java producer, the one client that speaks transactions v2, over kill -9 of the broker."""
+"""The Java producer, the only client with transactions v2, across kill -9 of the broker."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ COUNT = 600
 
 @pytest.mark.real_time
 def test_every_record_is_copied_once(tmp_path: Path) -> None:
-    """The broker is killed twice in the middle; the copy is the source, in its order, and what
-    ran was transactions v2."""
+    """Every record is copied once and in order with transactions v2, over two broker kills."""
     with Broker({"group.initial.rebalance.delay.ms": "0"}, data_dir=tmp_path / "data") as broker:
         for topic in ("source", "target"):
             create_topic(broker.bootstrap_servers, topic, 1)
@@ -57,5 +56,5 @@ def test_every_record_is_copied_once(tmp_path: Path) -> None:
 
 
 def has_reached(output: Path, count: int) -> bool:
-    """Whether the program says that so many records are committed."""
+    """Return whether the program reports `count` committed records."""
     return f"committed {count}" in output.read_text()

@@ -1,4 +1,4 @@
-"""The metadata hashes that unit tests know are those of Kafka's own class."""
+"""The metadata hashes in the unit tests are those of Kafka's own class."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROGRAM = Path(__file__).with_name("MetadataHash.java")
 
 
 def test_the_hashes_are_kafkas() -> None:
-    """Also of topics with racks, and of names beyond the basic plane."""
+    """The hashes are equal, including topics with racks and names beyond the basic plane."""
     lines = "".join(json.dumps(to_json(case)) + "\n" for case in [Hashed([], {}, 0), *CASES])
     done = subprocess.run(
         java(str(PROGRAM)), input=lines, capture_output=True, text=True, timeout=SECONDS, check=True
@@ -23,7 +23,7 @@ def test_the_hashes_are_kafkas() -> None:
 
 
 def to_json(case: Hashed) -> list[dict[str, Any]]:
-    """What the program reads."""
+    """Return a case as the Java program reads it."""
     return [
         {
             "name": topic.name,

@@ -1,4 +1,4 @@
-"""`promote` into a running Kafka and `import` back from it: what groups have."""
+"""`promote` into a running Kafka and `import` back from it: offsets and configs of groups."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ OF_KAFKA = {
 
 @pytest.mark.nightly
 def test_what_groups_have_goes_to_kafka_and_back(tmp_path: Path) -> None:
-    """Offsets of a streams group, start offsets of a share group and configs of groups are the same
-    in Kafka and in a broker of ours that takes them from there; in Kafka the streams group goes on
-    from its offsets."""
+    """Group offsets, share-group start offsets and group configs are equal in Kafka and afterwards.
+
+    In Kafka the streams group continues from its offsets.
+    """
     kafka = Kafka(tmp_path, OF_KAFKA)
     with (
         ExitStack() as stack,

@@ -1,4 +1,4 @@
-"""Quotas: a Kafka and ours answer the same requests alike, and throttle the same clients alike."""
+"""Quotas: Kafka and our broker give the same answers and throttle the same clients."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support import Broker, address_of, wait_for
 
 SETTLE_SECONDS = 0.3
 RATE = 200_000
-RECORD = bytes(260_000)  # the eighth is too much, by what two fifths of a second give
+RECORD = bytes(260_000)  # the eighth exceeds the quota
 _ALL: Names = [("user", None)]
 
 
@@ -40,7 +40,7 @@ def apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def forget_all(servers: str) -> None:
-    """Remove all quotas, which an earlier test may have left."""
+    """Remove all quotas that an earlier test may have left."""
     client = Client(address_of(servers))
     found = client.ask(describe().request, 1).entries
     changes: list[tuple[Names, Operations]] = [
@@ -56,9 +56,9 @@ def forget_all(servers: str) -> None:
 
 
 def answers(servers: str) -> list[dict[str, Any]]:
-    """Return the answers of a broker; entities are sorted, as Kafka has them by hash.
+    """Return a broker's answers with sorted entities, because Kafka's order is a hash table's.
 
-    The values of an entity are in the order of the broker.
+    The values of an entity keep the broker's order.
     """
     forget_all(servers)
     client = Client(address_of(servers))
@@ -67,7 +67,7 @@ def answers(servers: str) -> list[dict[str, Any]]:
     for case in CASES:
         is_change = isinstance(case.request, AlterClientQuotasRequest)
         if not is_change and not is_settled:
-            time.sleep(SETTLE_SECONDS)  # until the broker knows what the controller knows
+            time.sleep(SETTLE_SECONDS)  # until the broker has the controller's changes
         is_settled = not is_change
         answer: dict[str, Any] = to_json(client.ask(case.request, case.version), case.version)
         for entry in answer["entries"] or ():
@@ -80,12 +80,12 @@ def answers(servers: str) -> list[dict[str, Any]]:
 
 
 def text(case: Case) -> str:
-    """A request, for a failure."""
+    """Return a readable request for a failed test."""
     return f"v{case.version} {case.request}"
 
 
 def throttled(servers: str) -> dict[str, list[int]]:
-    """The throttle times that requests of a client are answered with, over its quotas."""
+    """Return the throttle times of requests that exceed each of a client's quotas."""
     client = Client(address_of(servers), timeout_seconds=60)
     limits: Operations = [
         ("producer_byte_rate", RATE),
@@ -93,7 +93,7 @@ def throttled(servers: str) -> dict[str, list[int]]:
         ("controller_mutation_rate", 1.0),
     ]
     client.ask(alter((_ALL, limits)).request, 1)
-    time.sleep(1)  # until the broker knows what the controller knows
+    time.sleep(1)  # until the broker has the controller's changes
 
     def create(name: str, version: int) -> tuple[int, int]:
         topic = CreatableTopic(name=name, num_partitions=12, replication_factor=1)
@@ -116,7 +116,7 @@ def throttled(servers: str) -> dict[str, list[int]]:
 
 
 def produce(client: Client, value: bytes) -> int:
-    """The throttle time of one record; negative if it was refused."""
+    """Return the throttle time of producing one record; negative if it was refused."""
     records = build_batch([Record(0, 0, None, value)]).to_bytes()
     data = TopicProduceData(
         name="t", partition_data=[PartitionProduceData(index=0, records=records)]
@@ -128,7 +128,7 @@ def produce(client: Client, value: bytes) -> int:
 
 
 def fetch(client: Client, offset: int) -> tuple[int, int]:
-    """The throttle time of a fetch of one record, and how many partitions are answered."""
+    """Return the throttle time of fetching one record, and the number of topics in the response."""
     partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1)
     request = FetchRequest(
         max_wait_ms=1000,
@@ -143,7 +143,7 @@ def fetch(client: Client, offset: int) -> tuple[int, int]:
 
 @pytest.mark.nightly
 def test_throttle_times_are_kafkas(apache: str) -> None:
-    """Of the same requests in a row; each is some time later than in the other's."""
+    """The throttle times of the same sequence of requests are approximately equal."""
     theirs = throttled(apache)
     with Broker() as broker:
         ours = throttled(broker.bootstrap_servers)
@@ -157,7 +157,7 @@ def test_throttle_times_are_kafkas(apache: str) -> None:
 
 @pytest.mark.nightly
 def test_kafkas_own_tool_prints_the_same(apache: str, tmp_path: Path) -> None:
-    """Of kafka-configs, about us and about Kafka; what it says of credentials is left out."""
+    """kafka-configs prints the same about our broker and about Kafka, without credentials."""
     lines = [
         case
         for case in cases(AREAS[0])
@@ -182,13 +182,13 @@ def test_kafkas_own_tool_prints_the_same(apache: str, tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 def test_answers_are_kafkas(apache: str) -> None:
-    """Every field of every answer, bad requests and good ones."""
+    """Every field of every answer is equal, for valid and invalid requests."""
     theirs = answers(apache)
     with Broker() as broker:
         ours = answers(broker.bootstrap_servers)
     differing = [
         f"{text(case)}\n  ours  {our}\n  Kafka {their}"
         for case, our, their in zip(CASES, ours, theirs, strict=True)
-        if str(our) != str(their)  # a NaN is no other NaN
+        if str(our) != str(their)  # NaN does not equal NaN
     ]
     assert not differing, "\n".join(differing)

@@ -1,4 +1,4 @@
-"""Our tables are those of the release that we follow: messages, settings, error codes, APIs."""
+"""Our messages, settings, error codes and APIs are those of the reference version."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.nightly
 
 
 def test_messages() -> None:
-    """Each declaration has the fields, types, defaults and tags of Kafka's, at each version."""
+    """Each declaration has Kafka's fields, types, defaults and tags at each version."""
     theirs, ours = read_definitions(jars()), declarations()
     assert ours.keys() <= theirs.keys()
     found = {name: list(differences(theirs[name], one)) for name, one in ours.items()}
@@ -29,7 +29,7 @@ def test_messages() -> None:
 
 
 def test_a_declaration_that_differs_is_named() -> None:
-    """The comparison sees other versions, and the first field that is another one."""
+    """The comparison reports different versions, and the first field that differs."""
     theirs = read_definitions(jars())["OffsetCommitRequest"]
     assert list(differences(theirs, HeartbeatRequest))[:2] == [
         "versions 2-10, ours 0-4",
@@ -45,7 +45,7 @@ def test_settings_and_errors() -> None:
 
 
 def test_apis_and_features(tmp_path: Path) -> None:
-    """ApiVersions answers the same, key by key."""
+    """ApiVersions returns the same versions for each API key."""
     kafka = Kafka(tmp_path, {}, takes_telemetry=True)
     try:
         kafka.start()
@@ -69,7 +69,7 @@ def test_a_cluster_makes_its_directory(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_suite_that_fails_does_not_end_the_others(tmp_path: Path) -> None:
-    """Its error is among the decisions, as a run takes half an hour."""
+    """A failed suite is reported among the decisions, and the others still run."""
 
     def failing(_: Path, __: Path) -> list[str]:
         raise ValueError("no broker")
@@ -79,7 +79,7 @@ def test_a_suite_that_fails_does_not_end_the_others(tmp_path: Path) -> None:
 
 
 def test_what_changed_is_named() -> None:
-    """New, gone, and of another value."""
+    """New, removed and changed entries are reported."""
     assert list(tables.changed("x", {"a": 1, "b": 1, "c": 1}, {"b": 1, "c": 2, "d": 3})) == [
         "x a is not there, ours: 1",
         "x c: 2, ours 1",

@@ -1,4 +1,4 @@
-"""What a client that authenticates is told by a Kafka and by us: the same, byte by byte."""
+"""An authenticating client gets the same bytes from Kafka and from our broker."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _settings(keys: Path) -> dict[str, str]:
     for mechanism in ("plain", "scram-sha-256"):
         settings[f"listener.name.again.{mechanism}.connections.max.reauth.ms"] = str(REAUTH_MS)
     package = "org.apache.kafka.common.security.oauthbearer"
-    # Without a callback handler Kafka takes unsigned tokens, and so do we on loopback.
+    # Without a callback handler Kafka accepts unsigned tokens, and so does our broker on loopback.
     unasked = "listener.name.unasked"
     settings[f"{unasked}.sasl.enabled.mechanisms"] = "OAUTHBEARER"
     settings[f"{unasked}.oauthbearer.sasl.jaas.config"] = (
@@ -95,13 +95,13 @@ def _settings(keys: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def signer() -> Signer:
-    """Who signs the tokens."""
+    """The issuer of the tokens."""
     return Signer()
 
 
 @pytest.fixture(scope="module")
 def keys(signer: Signer, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of its keys."""
+    """The file of the issuer's keys."""
     path = tmp_path_factory.mktemp("keys") / "jwks.json"
     path.write_text(signer.jwks())
     return path
@@ -124,7 +124,7 @@ def _users() -> AlterUserScramCredentialsRequest:
 
 @pytest.fixture(scope="module")
 def theirs(keys: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
-    """A Kafka, by the names of its listeners."""
+    """The listeners of a Kafka, by name."""
     options = (*JAVA_OPTIONS, f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys.as_uri()}")
     settings = {name: _escaped(value) for name, value in _settings(keys).items()}
     listeners = dict.fromkeys(LISTENERS, "SASL_PLAINTEXT")
@@ -140,13 +140,13 @@ def theirs(keys: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Add
 
 
 def _escaped(value: str) -> str:
-    """As a file of properties has it."""
+    """Return a value escaped for a properties file."""
     return value.encode("ascii", "backslashreplace").decode().replace("\\x", "\\u00")
 
 
 @pytest.fixture(scope="module")
 def ours(keys: Path) -> Iterator[Addresses]:
-    """Our broker likewise."""
+    """The listeners of our broker, by name."""
     addresses = {name: f"127.0.0.1:{free_port()}" for name in ("PLAINTEXT", *LISTENERS)}
     protocols = dict.fromkeys(LISTENERS, "SASL_PLAINTEXT") | {"PLAINTEXT": "PLAINTEXT"}
     settings = _settings(keys) | {
@@ -164,7 +164,7 @@ def ours(keys: Path) -> Iterator[Addresses]:
 
 
 def _ask(bootstrap: str, request: Any) -> Any:
-    """Its answer, also of a broker that has just begun to listen."""
+    """Return the response to a request, even from a broker that has just started to listen."""
 
     def answer() -> Any:
         with suppress(GoneError):
@@ -193,7 +193,7 @@ def _differences(
 
 @pytest.mark.parametrize("listener", ["USERS", "AGAIN"])
 def test_a_client_is_told_the_same(listener: str, theirs: Addresses, ours: Addresses) -> None:
-    """Users and sessions: every answer, and when it is closed."""
+    """The responses, and the end of the connection, are equal for users and sessions."""
     conversations = [one for one in all_conversations() if one.listener == listener]
     differences = _differences(conversations, theirs, ours)
     assert not differences, "\n".join(differences)
@@ -202,27 +202,27 @@ def test_a_client_is_told_the_same(listener: str, theirs: Addresses, ours: Addre
 @pytest.mark.real_time
 @pytest.mark.parametrize("listener", ["USERS", "AGAIN"])
 def test_delegation_tokens(listener: str, theirs: Addresses, ours: Addresses) -> None:
-    """Logins with tokens: good, wrong and expired ones, and one after the other."""
+    """Logins with valid, wrong and expired delegation tokens get the same responses."""
     differences = _differences(token_conversations(listener), theirs, ours)
     assert not differences, "\n".join(differences)
 
 
 @pytest.mark.parametrize("listener", ["UNSECURED", "UNASKED"])
 def test_unsecured_tokens(listener: str, theirs: Addresses, ours: Addresses) -> None:
-    """Tokens without a signature, and the messages that they come in."""
+    """Unsigned tokens, and their messages, get the same responses."""
     conversations = [Conversation(name, listener, talk) for name, talk in unsecured_conversations()]
     differences = _differences(conversations, theirs, ours)
     assert not differences, "\n".join(differences)
 
 
 def test_signed_tokens(signer: Signer, theirs: Addresses, ours: Addresses) -> None:
-    """What is wrong with a token is told alike."""
+    """Invalid signed tokens get the same errors."""
     differences = _differences(signer.conversations(), theirs, ours)
     assert not differences, "\n".join(differences)
 
 
 def test_users_are_changed_and_described_alike(theirs: Addresses, ours: Addresses) -> None:
-    """Codes and messages of both APIs, and what is there afterwards."""
+    """Both SCRAM credential APIs return the same codes and messages, and the same final state."""
 
     def put(name: str, mechanism: int = SHA_256, iterations: int = 4096) -> Any:
         return ScramCredentialUpsertion(
@@ -259,7 +259,7 @@ def test_users_are_changed_and_described_alike(theirs: Addresses, ours: Addresse
         for users in questions:
             names = None if users is None else [ScramUserName(name=name) for name in users]
             question = DescribeUserScramCredentialsRequest(users=names)
-            # A Kafka answers from what its metadata log has told the broker so far.
+            # A Kafka broker answers from the metadata log that it has replayed so far.
             with suppress(AssertionError):
                 wait_for(partial(_is_alike, theirs, ours, question), "the same", 5)
             assert _told(ours, question) == _told(theirs, question)
@@ -272,6 +272,6 @@ def _is_alike(theirs: Addresses, ours: Addresses, question: Any) -> bool:
 def _told(addresses: Addresses, request: Any) -> Any:
     response = to_json(_ask(addresses["PLAINTEXT"], request), 0)
     for result in response["results"]:
-        result.get("credentialInfos", []).sort(key=json.dumps)  # of a HashMap in Kafka
+        result.get("credentialInfos", []).sort(key=json.dumps)  # a HashMap in Kafka
     response["results"].sort(key=json.dumps)
     return response

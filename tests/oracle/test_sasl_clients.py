@@ -1,4 +1,4 @@
-"""Kafka's own clients and tools authenticate with us by every mechanism, and change users."""
+"""Kafka's clients and tools authenticate with our broker by every mechanism, and change users."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def broker() -> Iterator[Serve]:
 
 
 def _client(directory: Path, mechanism: str, user: str = "alice") -> str:
-    """A file of settings for a client."""
+    """Write a client's properties file and return its path."""
     module, options = "plain.PlainLoginModule", f'username="{user}" password="{QUOTED}"'
     if mechanism.startswith("SCRAM"):
         module = "scram.ScramLoginModule"
@@ -74,7 +74,7 @@ def _run(broker: Serve, main: str, config: str, *arguments: str, typed: str = ""
 
 
 def test_the_tools_change_users_who_then_authenticate(broker: Serve, tmp_path: Path) -> None:
-    """kafka-configs as alice makes bob; each mechanism creates a topic with kafka-topics."""
+    """kafka-configs as alice creates bob, who creates a topic with each mechanism."""
     configs = "org.apache.kafka.tools.ConfigCommand"
     users = ("--entity-type", "users", "--entity-name", "bob")
     plain = _client(tmp_path, "PLAIN")
@@ -95,9 +95,9 @@ def test_the_tools_change_users_who_then_authenticate(broker: Serve, tmp_path: P
     "mechanism", [pytest.param("SCRAM-SHA-256", marks=pytest.mark.nightly), "SCRAM-SHA-512"]
 )
 def test_clients_with_a_delegation_token(broker: Serve, mechanism: str, tmp_path: Path) -> None:
-    """kafka-delegation-tokens makes one for alice; Java's producer and consumer log in with it.
+    """Java's producer and consumer log in with a token from kafka-delegation-tokens.
 
-    The consumer stays for longer than a session lasts, so that it authenticates again.
+    The consumer runs beyond the end of its session, so that it reauthenticates.
     """
     tools, plain, topic = "org.apache.kafka.tools", _client(tmp_path, "PLAIN"), f"by-{mechanism}"
     made = _run(

@@ -1,4 +1,4 @@
-"""Kafka's command-line tools and ours, side by side on one broker: Kafka, and ours."""
+"""Kafka's command-line tools and ours, side by side on a Kafka, and on our broker."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SETTLE_SECONDS = 5.0
 def broker(
     kind: str, directory: Path, settings: Mapping[str, str]
 ) -> Iterator[tuple[str, Control | None]]:
-    """The bootstrap servers of a broker, and the control server of ours."""
+    """Yield the bootstrap servers of a broker, and the control server if it is ours."""
     if kind == "ours":
         with Broker(settings) as own:
             yield own.bootstrap_servers, own.control
@@ -45,7 +45,7 @@ def broker(
         apache.end()
 
 
-# Each run compares our tools on our broker with what was recorded of Kafka's: tests/scripts.
+# In every run, tests/scripts compares our tools with the recorded output of Kafka's.
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("kind", "area"),
@@ -57,17 +57,17 @@ def broker(
     ],
 )
 def test_the_tools_print_the_same(kind: str, area: Area, tmp_path: Path) -> None:
-    """Each call prints the same and ends with the same code, Kafka's tool or ours.
+    """Kafka's tool and ours print the same and end with the same exit code.
 
-    Each area has a broker of its own, as one leaves quotas that would slow the next down. Cases
-    about all groups are left out, as both sides have groups.
+    Each area has a separate broker, because one area leaves quotas that would slow the next one
+    down. Cases about all groups are left out, because both sides have groups.
     """
     differing: list[tuple[str, Outcome | None, Outcome | None]] = []
     with (
         OfficialTools() as official,
         broker(kind, tmp_path, area.settings) as (bootstrap, control),
     ):
-        # The prefixes have one length, as columns are as wide as what is in them.
+        # The prefixes have the same length, because columns are as wide as their contents.
         theirs, own = (
             Player(
                 tool,
@@ -85,8 +85,8 @@ def test_the_tools_print_the_same(kind: str, area: Area, tmp_path: Path) -> None
                 continue
             expected, answer = theirs.play(case), own.play(case)
             end = time.monotonic() + SETTLE_SECONDS
-            # A broker of Kafka's learns of a change a moment after it was acknowledged. Calls that
-            # change nothing can be repeated: what only reads, and ours if it was refused.
+            # A Kafka broker sees a change a moment after it was acknowledged. Read-only calls can
+            # be repeated, and ours if it was refused.
             while answer != expected and time.monotonic() < end:
                 if case.only_reads:
                     expected, answer = theirs.play(case), own.play(case)
@@ -101,6 +101,6 @@ def test_the_tools_print_the_same(kind: str, area: Area, tmp_path: Path) -> None
 
 @pytest.mark.nightly
 def test_the_recorded_options_are_those_of_kafkas_tools() -> None:
-    """So that each of them is known to ours, as `test_recorded` sees."""
+    """The recorded options, which our tools must support, are those of Kafka's tools."""
     with OfficialTools() as official:
         assert listed_options(official) == json.loads(RECORDED.read_text())

@@ -1,4 +1,4 @@
-"""Our tools and `doctor` against a Kafka with TLS and SASL."""
+"""Our tools and `doctor` with a Kafka over TLS and SASL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.nightly
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
-    """One Kafka with a listener for everything."""
+    """A Kafka with a listener for each combination."""
     kafka = SecuredKafka(tmp_path_factory.mktemp("secured"))
     try:
         kafka.start()
@@ -28,19 +28,19 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
 def test_tools_and_doctor_work_by_every_way_in(
     kafka: SecuredKafka, way: Way, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Topics, records, groups and settings; nothing is left of the doctor's group."""
+    """The tools work and doctor succeeds over each combination, and doctor's group is removed."""
     secured_clients.play_tools(kafka, way)
     secured_clients.play_doctor(kafka, way, capsys)
 
 
 @pytest.mark.parametrize("pause_s", PAUSES_SECONDS)
 def test_a_session_is_renewed(kafka: SecuredKafka, pause_s: float) -> None:
-    """KIP-368: by the first request after most of its time, and after all of it as well."""
+    """A client reauthenticates (KIP-368) both before and after its session expires."""
     secured_clients.play_session(kafka, pause_s)
 
 
 def test_what_doctor_says_of_kafkas_refusals(
     kafka: SecuredKafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each mistake of a client, at each listener."""
+    """doctor explains each client mistake at each listener."""
     secured_clients.play_refusals(kafka, capsys)

@@ -1,8 +1,8 @@
-"""Ours to theirs: Kafka's own DumpLogSegments and a real Kafka broker read what our broker wrote.
+"""Kafka's DumpLogSegments and a real Kafka broker read the files of our broker.
 
-One broker of ours is used as clients use it: every codec, an idempotent producer, batches near the
-limit, enough data to roll segments, compaction of a topic and of the offsets log, groups of all
-kinds. Then it is stopped, and Kafka looks at its files.
+Clients use our broker with every codec, an idempotent producer, batches near the limit, enough data
+to roll segments, compaction of a topic and of the offsets log, and groups of all kinds. Then the
+broker is stopped, and Kafka reads its files.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ SETTINGS = {
     "log.cleaner.backoff.ms": "200",
     "log.retention.check.interval.ms": "500",
 }
-# Committed offsets until the offsets log is compacted: what is dirty must reach a mebibyte.
+# Enough committed offsets for the offsets log to be compacted: the dirty part must reach 1 MiB.
 COMMIT_PARTITIONS = 500
 COMMIT_ROUNDS = 45
 
 
 def produce(bootstrap: str) -> None:
-    """All codecs, sizes from a byte to nearly the limit, keys, headers, with idempotence."""
+    """Produce with all codecs, sizes up to nearly the limit, keys, headers and idempotence."""
     noise = random.Random(1)
     for number, codec in enumerate(CODECS):
         producer = confluent_kafka.Producer(
@@ -63,7 +63,7 @@ def produce(bootstrap: str) -> None:
             )
         producer.produce("mixed", value=bytes(range(256)) * 3800, partition=0)
         for one in range(300):
-            value = noise.randbytes(3000)  # that no codec makes smaller
+            value = noise.randbytes(3000)  # incompressible
             producer.produce("compacted", value=value, key=b"k%d" % (one % 7))
             if one % 30 == 0:
                 producer.flush()
@@ -72,7 +72,7 @@ def produce(bootstrap: str) -> None:
 
 
 def commit_often(bootstrap: str) -> None:
-    """A group whose offsets take more than compaction leaves at a start."""
+    """Commit more offsets for a group than compaction at a start leaves."""
     admin = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
     partitions = [kafka.TopicPartition("wide", number) for number in range(COMMIT_PARTITIONS)]
     for number in range(COMMIT_ROUNDS):
@@ -82,7 +82,7 @@ def commit_often(bootstrap: str) -> None:
 
 
 def commit(bootstrap: str) -> kafka.KafkaConsumer:
-    """Groups of all kinds; returns a static member, whose group is to have it while we stop."""
+    """Create groups of all kinds; return a static member that stays during the stop."""
     admin = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
     simple = {
         kafka.TopicPartition("mixed", 0): OffsetAndMetadata(3, "héllo 日本 \U0001f600", 0),
@@ -100,7 +100,7 @@ def commit(bootstrap: str) -> kafka.KafkaConsumer:
 
 
 def consumer(bootstrap: str, group: str, instance: str | None) -> kafka.KafkaConsumer:
-    """A member that has its partitions and has read something."""
+    """Return a member that has its partitions and has read something."""
     member = kafka.KafkaConsumer(
         "mixed",
         bootstrap_servers=bootstrap,
@@ -119,14 +119,14 @@ def consumer(bootstrap: str, group: str, instance: str | None) -> kafka.KafkaCon
 
 
 def log_bytes(data: Path, topic: str) -> int:
-    """The size of all logs of a topic."""
+    """Return the size of all logs of a topic."""
     return sum(path.stat().st_size for path in data.glob(f"{topic}-*/*.log"))
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Groups]:
-    """The data directory of a broker that has been used and stopped, and the groups it told."""
-    jars()  # a download is no part of what the tests below measure
+    """The data directory of a stopped broker of ours, and its groups."""
+    jars()  # so that the tests below do not measure the download
     data = tmp_path_factory.mktemp("ours") / "data"
     with Broker(SETTINGS, data_dir=data) as broker:
         admin = kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
@@ -147,7 +147,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Groups]:
         commit_often(broker.bootstrap_servers)
         broker.stop()
     assert log_bytes(data, "__consumer_offsets") > 900_000
-    with Broker(SETTINGS, data_dir=data) as broker:  # which compacts its own logs when it starts
+    with Broker(SETTINGS, data_dir=data) as broker:  # compacts its internal logs when it starts
         static = commit(broker.bootstrap_servers)
         groups = groups_of(broker.bootstrap_servers)
         wait_for(lambda: log_bytes(data, "compacted") < 2_000_000, "the topic is compacted")
@@ -158,14 +158,14 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Groups]:
 
 
 def files_of(data: Path, pattern: str) -> list[Path]:
-    """Logs, indexes and snapshots of some partitions, empty ones left out."""
+    """Return the non-empty logs, indexes and snapshots that match a pattern."""
     suffixes = (".log", ".index", ".timeindex", ".snapshot")
     found = sorted(path for path in data.glob(f"{pattern}/*") if path.suffix in suffixes)
     return [path for path in found if path.stat().st_size]
 
 
 def our_batches(files: list[Path], capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
-    """The batches in logs as our own dump shows them."""
+    """Return the batches of logs from our own dump."""
     assert main(["dump-log", "--json", "--headers", *map(str, files)]) == 0
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
@@ -173,12 +173,15 @@ def our_batches(files: list[Path], capsys: pytest.CaptureFixture[str]) -> list[d
 def test_kafka_accepts_every_segment(
     written: tuple[Path, Groups], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """DumpLogSegments finds no fault in logs, indexes and snapshots, opens every record, and tells
-    the same facts about every batch as our dump."""
+    """DumpLogSegments finds no fault, and prints the same facts about every batch as our dump.
+
+    It reads logs, indexes and snapshots, and opens every record.
+    """
     data, groups = written
     assert LogVerification(data).run().errors == []
     assert len(list(data.glob("mixed-0/*.log"))) > 2, "rolled"
-    # How much compaction has left of the offsets log depends on when it ran: a batch of each group.
+    # The time of compaction decides how much of the offsets log is left; at least a batch per
+    # group.
     for pattern, options, least in (
         ("[!_]*-*", [], 11),
         ("__consumer_offsets-*", ["--offsets-decoder"], len(groups)),
@@ -201,7 +204,7 @@ def test_kafka_accepts_every_segment(
 
 @pytest.fixture
 def real(tmp_path: Path) -> Iterator[Kafka]:
-    """A Kafka that is not started yet."""
+    """A Kafka that has not been started."""
     settings = {"offsets.topic.num.partitions": str(OFFSETS_PARTITIONS)}
     broker = Kafka(tmp_path, settings)
     try:
@@ -213,8 +216,10 @@ def real(tmp_path: Path) -> Iterator[Kafka]:
 @pytest.mark.nightly
 @pytest.mark.real_time
 def test_kafka_boots_on_our_offsets_log(written: tuple[Path, Groups], real: Kafka) -> None:
-    """A Kafka that finds our `__consumer_offsets` in its directory, logs alone without index or
-    checkpoint, loads the same groups, members and offsets."""
+    """Kafka loads the same groups, members and offsets from our `__consumer_offsets`.
+
+    Its directory has only our logs, without indexes or checkpoints.
+    """
     data, groups = written
     real.start()
     admin = kafka.KafkaAdminClient(bootstrap_servers=real.bootstrap_servers)
@@ -243,7 +248,7 @@ def test_kafka_boots_on_our_offsets_log(written: tuple[Path, Groups], real: Kafk
 
 
 def loaded(bootstrap: str) -> Groups | None:
-    """The groups of Kafka; None while it cannot tell."""
+    """Return Kafka's groups, or None while it is loading."""
     try:
         return groups_of(bootstrap)
     except kafka.errors.KafkaError:

@@ -1,4 +1,4 @@
-"""Java's KafkaShareConsumer: whose records come again when it dies, stalls or refuses them."""
+"""Java's KafkaShareConsumer gets records again if another consumer dies, stalls or rejects them."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ SETTINGS = {
 }
 GOT = re.compile(r"got (\d+) (\d+) (.*)")
 HELD = 10
-"""As many as a member takes at a time."""
+"""The number of records that a member acquires at a time."""
 
 
 class Got(NamedTuple):
-    """A record that a member got."""
+    """A record that a member received."""
 
     offset: int
     delivery_count: int
@@ -45,7 +45,7 @@ class Got(NamedTuple):
 
 
 class Member:
-    """One process of ShareMember.java."""
+    """A process of ShareMember.java."""
 
     def __init__(self, bootstrap: str, output: Path, how: str) -> None:
         self._output = output
@@ -64,16 +64,16 @@ class Member:
 
     @property
     def lines(self) -> list[str]:
-        """What it has said."""
+        """Return the member's output lines."""
         return self._output.read_text().splitlines()
 
     def got(self) -> list[Got]:
-        """The records that it got, in order."""
+        """Return the received records in order."""
         found = [GOT.fullmatch(line) for line in self.lines]
         return [Got(int(one[1]), int(one[2]), one[3]) for one in found if one]
 
     def wait_until_got(self, count: int, what: str, seconds: float = 60) -> list[Got]:
-        """The records, once there are so many."""
+        """Wait until `count` records are received, and return them."""
         try:
             wait_for(lambda: len(self.got()) >= count, what, seconds, 0.05)
         except AssertionError as error:
@@ -81,14 +81,14 @@ class Member:
         return self.got()
 
     def close(self) -> None:
-        """Have it close its consumer."""
+        """Let the process close its consumer."""
         self.process.communicate(b"end\n", 30)
         assert self.lines[-1] == "closed", self._output.read_text()[-3000:]
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    """A broker with a topic of one partition, and a group that begins with what is there."""
+    """A broker with a topic of one partition, and a group that starts at the earliest offset."""
     with Broker(SETTINGS, data_dir=tmp_path / "data") as broker:
         create_topic(broker.bootstrap_servers, "jobs")
         set_group_configs(
@@ -100,8 +100,10 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 @pytest.mark.real_time
 def test_records_of_a_killed_member_come_again(broker: Broker, tmp_path: Path) -> None:
-    """Two members share a partition; one is killed, later the broker. Nothing that was acknowledged
-    comes again."""
+    """A killed member's records are redelivered, and acknowledged ones are not.
+
+    Two members share a partition; one is killed, and later the broker.
+    """
     bootstrap = broker.bootstrap_servers
     values = [f"accept {number}" for number in range(35)]
     broker.produce("jobs", *(value.encode() for value in values[:30]))
@@ -112,7 +114,7 @@ def test_records_of_a_killed_member_come_again(broker: Broker, tmp_path: Path) -
         other = stack.enter_context(Member(bootstrap, tmp_path / "other", "obey"))
         expected = [Got(number, 1, values[number]) for number in range(HELD, 30)]
         assert other.wait_until_got(20, "the rest") == expected
-        # Its locks are for half a minute. The session ends with the connection.
+        # The locks would last for half a minute, but the session ends with the connection.
         holder.process.kill()
         expected += [one._replace(delivery_count=2) for one in held]
         assert other.wait_until_got(30, "what was held", 15) == expected
@@ -129,8 +131,11 @@ def test_records_of_a_killed_member_come_again(broker: Broker, tmp_path: Path) -
 
 @pytest.mark.real_time
 def test_each_kind_of_acknowledgement(broker: Broker, tmp_path: Path) -> None:
-    """The lock of a member that does nothing ends. A record that is released each time is given up
-    after its fifth delivery; a rejected one at once; a renewed one stays with its member."""
+    """Every acknowledgement type has its effect, and locks expire.
+
+    A record that is always released is archived after its fifth delivery, a rejected one at once,
+    and a renewed one stays with its member. The records of an inactive member are redelivered.
+    """
     bootstrap = broker.bootstrap_servers
     set_group_configs(bootstrap, "queue", {"share.record.lock.duration.ms": "1000"})
     broker.produce("jobs", *(b"accept %d" % number for number in range(HELD)))
@@ -140,7 +145,7 @@ def test_each_kind_of_acknowledgement(broker: Broker, tmp_path: Path) -> None:
         other = stack.enter_context(Member(bootstrap, tmp_path / "other", "obey"))
         expected = [one._replace(delivery_count=2) for one in held]
         assert other.wait_until_got(HELD, "what was held") == expected
-        # It acknowledges them all the same. They are below the start of the group: no error.
+        # The late acknowledgements are below the share-partition start offset, which is no error.
         holder.close()
         broker.produce("jobs", b"release", b"reject", b"renew", b"accept")
         got = sorted(other.wait_until_got(HELD + 9, "all deliveries")[HELD:])
@@ -157,7 +162,7 @@ def test_each_kind_of_acknowledgement(broker: Broker, tmp_path: Path) -> None:
 
 
 def lag(broker: Broker) -> int:
-    """How many records the group has not done with."""
+    """Return the group's lag."""
     group = DescribeShareGroupOffsetsRequestGroup(group_id="queue", topics=None)
     request = DescribeShareGroupOffsetsRequest(groups=[group])
     with closing(Client(broker.bootstrap_servers)) as client:

@@ -1,8 +1,9 @@
-"""Share groups in `__consumer_offsets` and `__share_group_state`, ours to theirs and back.
+"""Share groups in both internal topics are interchangeable between our broker and Kafka.
 
-The same requests go to our broker and to a Kafka that have the same topics: the records are the
-same. Kafka's dump tool reads ours; a Kafka that finds our logs describes the same groups and
-delivers to them what is left, and so do we with its logs.
+The topics are `__consumer_offsets` and `__share_group_state`. The same requests to our broker and
+to a Kafka with the same topics write the same records. Kafka's dump tool reads ours. A Kafka with
+our logs describes the same groups and delivers the remaining records, and our broker does with
+Kafka's logs.
 """
 
 from __future__ import annotations
@@ -81,13 +82,13 @@ SCRIPT = Script(
 
 @pytest.fixture(scope="module")
 def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Used]:
-    """The script was run on both."""
+    """Both brokers after the script."""
     theirs, ours = tmp_path_factory.mktemp("theirs"), tmp_path_factory.mktemp("ours") / "data"
     yield from use_both(theirs, ours, SETTINGS, SCRIPT)
 
 
 def records(data: Path) -> dict[str, list[Written]]:
-    """The records of each group in the order of the log, without times."""
+    """Return the records of each group in log order, without times."""
     return {
         group: with_sorted_runs(
             [(key, version, plain(group, value)) for key, version, value in written],
@@ -98,7 +99,7 @@ def records(data: Path) -> dict[str, list[Written]]:
 
 
 def plain(group: str, value: Any) -> Any:
-    """A value without times, and with its topics in order."""
+    """Return a value without times and with sorted topics."""
     match value:
         case ShareGroupTargetAssignmentMetadataValue():
             value.assignment_timestamp = int(value.assignment_timestamp > 0)
@@ -114,14 +115,14 @@ def plain(group: str, value: Any) -> Any:
 
 
 def in_order(group: str, topics: list[Any]) -> None:
-    """Topics in the order of their ids, with the partitions that the script shows."""
+    """Sort topics by id, with the partitions that the script shows."""
     topics.sort(key=lambda one: one.topic_id)
     for topic in topics:
         topic.partitions = shown_partitions(group, topic.partitions)
 
 
 def states(data: Path) -> dict[tuple[str, bytes, int], list[ShareStateValue | None]]:
-    """The records of each share partition in the order of the log, without times."""
+    """Return the records of each share partition in log order, without times."""
     found: dict[tuple[str, bytes, int], list[ShareStateValue | None]] = {}
     for record in log_records(data, STATE):
         assert record.key is not None
@@ -137,7 +138,7 @@ def states(data: Path) -> dict[tuple[str, bytes, int], list[ShareStateValue | No
 
 
 def test_the_records_of_groups_are_kafkas(used: Used) -> None:
-    """Byte for byte but for times, the metadata hashes too."""
+    """The group records are equal except for times, including the metadata hashes."""
     ours, theirs = records(used.ours), records(used.kafka.data)
     assert ours.keys() == theirs.keys() == {*GROUPS, "deleted"}
     for group, written in theirs.items():
@@ -145,7 +146,7 @@ def test_the_records_of_groups_are_kafkas(used: Used) -> None:
 
 
 def test_the_records_of_states_are_kafkas(used: Used) -> None:
-    """Byte for byte but for times: what the leaders have the share coordinator write."""
+    """The state records are equal except for times."""
     ours, theirs = states(used.ours), states(used.kafka.data)
     assert ours.keys() == theirs.keys()
     for place, written in theirs.items():
@@ -153,13 +154,13 @@ def test_the_records_of_states_are_kafkas(used: Used) -> None:
 
 
 def test_the_groups_are_described_as_by_kafka(used: Used) -> None:
-    """Epochs, states, assignments, start offsets and lags in the end."""
+    """At the end epochs, states, assignments, start offsets and lags are equal."""
     for group in GROUPS:
         assert used.our_groups[group] == used.their_groups[group], group
 
 
 def test_kafkas_dump_tool_reads_ours(used: Used) -> None:
-    """By its decoders of both topics: records of every type of share groups."""
+    """Kafka's decoders of both topics read every record type of share groups."""
     logs = sorted((used.ours / OFFSETS).glob("*.log"))
     shown = dump_log_segments(logs, "--offsets-decoder")
     assert set(map(int, re.findall(r'key: \{"type":"?(\d+)', shown))) == set(RECORD_TYPES)
@@ -169,7 +170,7 @@ def test_kafkas_dump_tool_reads_ours(used: Used) -> None:
 
 
 def test_we_go_on_with_kafkas_groups(used: Used, tmp_path: Path) -> None:
-    """On a copy of its directory."""
+    """Our broker continues with the groups from a copy of Kafka's directory."""
     data = tmp_path / "data"
     copy_topics(
         used.kafka.data, data, (*SCRIPT.topics, "__consumer_offsets", "__share_group_state")
@@ -179,7 +180,7 @@ def test_we_go_on_with_kafkas_groups(used: Used, tmp_path: Path) -> None:
 
 
 def test_kafka_goes_on_with_our_groups(used: Used) -> None:
-    """With our logs in the place of its own."""
+    """Kafka continues with the groups from our logs."""
     give_our_logs(used, OFFSETS, STATE)
     used.kafka.start()
     go_on(used.kafka.bootstrap_servers, used.our_groups)
@@ -187,7 +188,7 @@ def test_kafka_goes_on_with_our_groups(used: Used) -> None:
 
 
 def go_on(bootstrap: str, groups: dict[str, Any]) -> None:
-    """The groups are the same; what was not acknowledged is delivered, and nothing else."""
+    """Check that the groups are equal, and only unacknowledged records are delivered."""
     cluster = Cluster(bootstrap)
     assert describe(cluster) == groups
     delivered = remaining(cluster)

@@ -1,8 +1,7 @@
-"""`__share_group_state`, ours to theirs and back.
+"""`__share_group_state` is interchangeable between our broker and Kafka.
 
-The same requests go to a Kafka and to our broker, which has its topic ids: the records of the state
-are the same. Kafka's dump tool reads ours; a Kafka that finds our log goes on with our share
-partitions, and we go on with its.
+The same requests to a Kafka and to our broker, which has its topic ids, write the same state
+records. Kafka's dump tool reads ours. A Kafka continues with our log, and our broker with Kafka's.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ SETTINGS = {
 }
 PRUNING = {**SETTINGS, "share.coordinator.state.topic.prune.interval.ms": "1000"}
 FIRST_NEEDED = 14
-"""The oldest snapshot that counts after `use` and `go_on`."""
+"""The offset of the oldest snapshot still needed after `use` and `go_on`."""
 STATE = "__share_group_state-0"
 SHARE = 2
 EARLIEST = -2
@@ -68,7 +67,7 @@ RETRIED = {
 
 
 class Leader:
-    """What the leaders of the partitions of "t" and the group coordinator ask."""
+    """The requests of a group coordinator, and of the leaders of the partitions of "t"."""
 
     def __init__(self, bootstrap: str) -> None:
         self._client = Client(address_of(bootstrap))
@@ -76,7 +75,7 @@ class Leader:
         self.topic_id = self._client.ask(request).topics[0].topic_id
 
     def ask(self, request: Any, version: int = 0) -> list[Any]:
-        """The answers to the share partitions of a request, once the coordinator is there."""
+        """Return the results for the share partitions, once the coordinator is available."""
         end = time.monotonic() + TIMEOUT_SECONDS
         while True:
             answers = [
@@ -89,7 +88,7 @@ class Leader:
             time.sleep(0.05)
 
     def find_coordinator(self) -> None:
-        """Wait until there is one."""
+        """Wait until a share coordinator is available."""
         key = f"g:{uuid_to_text(self.topic_id)}:0"
         request = FindCoordinatorRequest(coordinator_keys=[key], key_type=SHARE)
         end = time.monotonic() + TIMEOUT_SECONDS
@@ -98,19 +97,19 @@ class Leader:
             time.sleep(0.05)
 
     def does(self, request: Any, version: int = 0) -> None:
-        """Ask, and be refused nothing."""
+        """Send a request, and check that no partition has an error."""
         (one,) = self.ask(request, version)
         assert not one.error_code, one.error_message
 
     def first_offset(self) -> int:
-        """Of the log of the share coordinator."""
+        """Return the log start offset of the share coordinator's partition."""
         partition = ListOffsetsPartition(partition_index=0, timestamp=EARLIEST)
         topic = ListOffsetsTopic(name="__share_group_state", partitions=[partition])
         request = ListOffsetsRequest(replica_id=-1, topics=[topic])
         return int(self._client.ask(request, 7).topics[0].partitions[0].offset)
 
     def states(self) -> list[tuple[Any, ...]]:
-        """What is kept of each share partition: the answers, but for error messages."""
+        """Return the state of each share partition, without error messages."""
         found: list[tuple[Any, ...]] = []
         for group in ("g", "h"):
             for partition in range(4):
@@ -142,32 +141,32 @@ class Leader:
 
 
 def create_topic(bootstrap: str) -> None:
-    """Topic "t" of four partitions."""
+    """Create topic "t" with four partitions."""
     topic = CreatableTopic(name="t", num_partitions=4, replication_factor=1)
     request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
     assert Client(address_of(bootstrap)).ask(request).topics[0].error_code == 0
 
 
 def use(leader: Leader) -> None:
-    """Share partitions begin, are written and read, begin anew, and are forgotten."""
+    """Initialize, write, read, reinitialize and delete the state of share partitions."""
     leader.find_coordinator()
     t = leader.topic_id
     for partition in range(4):
         leader.does(initialize_request(t, partition, state_epoch=2))
         leader.does(read_request(t, partition, leader_epoch=partition))
-    # Updates, and a snapshot after each three of them.
+    # updates, with a snapshot after every three
     for first in range(0, 100, 10):
         batches = [(first, first + 4, 2, 1), (first + 5, first + 9, 0, 1)]
         start = max(0, first - 20)
         leader.does(write_request(t, 0, *batches, start=start, complete=5, state_epoch=2), 1)
-    # One over the other: released, delivered again, archived; without a start offset.
+    # overlapping batches: released, redelivered, archived; without a start offset
     leader.does(write_request(t, 1, (0, 19, 0, 1), start=0, leader_epoch=1, state_epoch=2), 1)
     leader.does(write_request(t, 1, (3, 9, 2, 2), leader_epoch=1, state_epoch=2), 1)
     leader.does(write_request(t, 1, (8, 12, 4, 3), (14, 14, 2, 1), leader_epoch=1, state_epoch=2))
     leader.does(read_request(t, 1, leader_epoch=5))
     (fenced,) = leader.ask(write_request(t, 1, (20, 29, 2, 1), leader_epoch=4, state_epoch=2), 1)
     assert fenced.error_code == ErrorCode.FENCED_LEADER_EPOCH
-    # Offsets of the group are altered: a new state epoch.
+    # Altering the group's offsets gives a new state epoch.
     leader.does(initialize_request(t, 2, state_epoch=3, start=50))
     leader.does(write_request(t, 2, (50, 51, 2, 1), start=50, leader_epoch=2, state_epoch=3), 1)
     (fenced,) = leader.ask(write_request(t, 2, leader_epoch=2, state_epoch=2), 1)
@@ -177,7 +176,7 @@ def use(leader: Leader) -> None:
 
 
 def records(data: Path) -> list[tuple[Any, ...]]:
-    """The batches of the log, without their times; the bytes of values, without theirs."""
+    """Return the batches of the log without times."""
     found: list[tuple[Any, ...]] = []
     for path in sorted((data / STATE).glob("*.log")):
         contents = path.read_bytes()
@@ -185,7 +184,7 @@ def records(data: Path) -> list[tuple[Any, ...]]:
             for record in iterate_records(contents, header):
                 value = record.value
                 if value is not None and record.key is not None and record.key[:2] == b"\0\0":
-                    value = value[:22] + value[38:]  # a snapshot: epochs, start; two times; batches
+                    value = value[:22] + value[38:]  # a snapshot, without its two times
                 found.append(
                     (
                         record.offset,
@@ -202,7 +201,7 @@ def records(data: Path) -> list[tuple[Any, ...]]:
 
 
 class Used(NamedTuple):
-    """A Kafka and a directory of ours, both used in the same way and stopped; what they keep."""
+    """A stopped Kafka and our data directory after the same requests, and their states."""
 
     kafka: Kafka
     ours: Path
@@ -210,7 +209,7 @@ class Used(NamedTuple):
 
 
 def with_its_topic(kafka: Kafka, data: Path) -> Path:
-    """A directory for our broker in which "t" is that of a Kafka."""
+    """Create a directory for our broker with a copy of Kafka's topic "t"."""
     for index in range(4):
         shutil.copytree(kafka.data / f"t-{index}", data / f"t-{index}")
     return data
@@ -218,7 +217,7 @@ def with_its_topic(kafka: Kafka, data: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Used]:
-    """Ours is killed before it is read: what it says is what is in its log."""
+    """Both brokers after the script; ours is killed, so that its states come from its log."""
     settings = dict(SETTINGS)
     kafka = Kafka(tmp_path_factory.mktemp("theirs"), settings)
     try:
@@ -242,14 +241,14 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Used]:
 
 
 def test_the_records_are_kafkas(used: Used) -> None:
-    """Byte for byte but for times, in batches of the same form."""
+    """The records are equal except for times, in batches of the same form."""
     theirs = records(used.kafka.data)
     assert len(theirs) == 25
     assert records(used.ours) == theirs
 
 
 def test_kafkas_dump_tool_reads_ours(used: Used) -> None:
-    """It shows the same of ours as of its own; the indexes and the log are sound."""
+    """The tool prints the same about our log and Kafka's, and finds no fault in log and indexes."""
     shown = []
     for data in (used.ours, used.kafka.data):
         logs = sorted((data / STATE).glob("*.log"))
@@ -266,7 +265,7 @@ def test_kafkas_dump_tool_reads_ours(used: Used) -> None:
 
 
 def go_on(bootstrap: str, states: list[tuple[Any, ...]]) -> None:
-    """What was kept is kept; then it goes on."""
+    """Check that the states are unchanged, then fence, write and read on."""
     leader = Leader(bootstrap)
     assert leader.states() == states
     t = leader.topic_id
@@ -280,7 +279,7 @@ def go_on(bootstrap: str, states: list[tuple[Any, ...]]) -> None:
 
 
 def test_we_go_on_with_kafkas_share_partitions(used: Used, tmp_path: Path) -> None:
-    """On a copy of its directory."""
+    """Our broker continues with a copy of Kafka's directory."""
     data = with_its_topic(used.kafka, tmp_path / "data")
     shutil.copytree(used.kafka.data / STATE, data / STATE)
     with Broker(PRUNING, data_dir=data) as broker:
@@ -288,7 +287,7 @@ def test_we_go_on_with_kafkas_share_partitions(used: Used, tmp_path: Path) -> No
 
 
 def test_kafka_goes_on_with_our_share_partitions(used: Used) -> None:
-    """With our log in the place of its own; then it deletes what is out of date, as we do."""
+    """Kafka continues with our log, and deletes outdated records like our broker."""
     directory = used.kafka.data / STATE
     for path in directory.iterdir():
         if path.name != "partition.metadata":
@@ -303,7 +302,7 @@ def test_kafka_goes_on_with_our_share_partitions(used: Used) -> None:
 
 
 def test_batches_are_combined_as_kafka_does() -> None:
-    """By Kafka's own class, on random cases: the same batches, cut and joined in the same way."""
+    """On random cases, Kafka's own class splits and merges batches in the same way."""
     random = Random(932)
     cases = []
     for _ in range(20_000):
@@ -332,5 +331,5 @@ def test_batches_are_combined_as_kafka_does() -> None:
 
 
 def text_of(batches: Any) -> str:
-    """Batches as the program reads and prints them."""
+    """Return batches in the form of the Java program."""
     return " ".join(",".join(map(str, batch)) for batch in batches)

@@ -1,4 +1,4 @@
-"""Names of clients with certificates are those that Java prints and that Kafka's rules make."""
+"""Names of clients with certificates are printed as by Java and mapped as by Kafka's rules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SEED = 19
 TYPES = (
     *("2.5.4.3", "2.5.4.6", "2.5.4.7", "2.5.4.8", "2.5.4.9", "2.5.4.10", "2.5.4.11"),
     *("0.9.2342.19200300.100.1.1", "0.9.2342.19200300.100.1.25"),
-    # e-mail, serial number, title, given name, street in another arc, a large number
+    # email, serial number, title, given name, street in another arc, a large number
     *("1.2.840.113549.1.9.1", "2.5.4.5", "2.5.4.12", "2.5.4.42", "1.3.6.1.4.1.311.60.2.1.3"),
     "2.999.4294967296",
 )
@@ -86,7 +86,7 @@ SUBJECTS = (
 
 
 def ask_java(questions: Sequence[str]) -> list[str | None]:
-    """What Java answers; None for an exception."""
+    """Return Java's answers; None for an exception."""
     done = subprocess.run(
         java(str(PROGRAM)),
         input="".join(f"{question}\n" for question in questions),
@@ -102,7 +102,7 @@ def ask_java(questions: Sequence[str]) -> list[str | None]:
 
 
 def element(tag: int, content: bytes) -> bytes:
-    """DER."""
+    """Return a DER element."""
     if len(content) < 128:
         return bytes((tag, len(content))) + content
     length = len(content).to_bytes(2, "big").lstrip(b"\0")
@@ -110,7 +110,7 @@ def element(tag: int, content: bytes) -> bytes:
 
 
 def identifier(text: str) -> bytes:
-    """An object identifier in DER."""
+    """Return an object identifier in DER."""
     first, second, *others = map(int, text.split("."))
     encoded = b""
     for number in (first * 40 + second, *others):
@@ -122,7 +122,7 @@ def identifier(text: str) -> bytes:
 
 
 def some_name(random_: random.Random) -> bytes:
-    """A name in DER of up to four parts, some of them of several attributes."""
+    """Return a DER name of up to four parts, some of them with several attributes."""
 
     def attribute() -> bytes:
         tag = random_.choice((0x0C, 0x0C, 0x13, *TAGS))
@@ -139,7 +139,7 @@ def some_name(random_: random.Random) -> bytes:
 
 
 def ours(rules: str, subject: str) -> str | None:
-    """What our rules make of a subject."""
+    """Return the result of our rules for a subject."""
     try:
         return PrincipalMapper(rules).name(subject)
     except (ValueError, NoMatchingRuleError):
@@ -147,7 +147,7 @@ def ours(rules: str, subject: str) -> str | None:
 
 
 def test_subjects_are_printed_as_java_prints_them() -> None:
-    """Escapes, e-mail addresses, several attributes in one part, strings of every type."""
+    """Escapes, email addresses, multi-valued parts and all string types are printed as by Java."""
     random_ = random.Random(SEED)
     names = [some_name(random_) for _ in range(2000)]
     expected = ask_java([name.hex() for name in names])
@@ -161,7 +161,7 @@ def test_subjects_are_printed_as_java_prints_them() -> None:
 
 
 def test_rules_map_as_kafkas_do() -> None:
-    """Every rule on every subject; what raises in Kafka raises here, at the start if it can."""
+    """Every rule maps every subject as in Kafka, and raises an error where Kafka's code does."""
     cases = [(rules, subject) for rules in RULES for subject in SUBJECTS]
     encoded = [
         " ".join(base64.b64encode(text.encode()).decode() for text in case) for case in cases

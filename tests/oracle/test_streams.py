@@ -1,7 +1,7 @@
-"""Kafka Streams with `exactly_once_v2`: words are counted once, whatever is killed with SIGKILL.
+"""Kafka Streams with `exactly_once_v2` counts words once, whichever process is killed.
 
-Once in a group of the classic protocol, and once in one of the streams protocol (KIP-1071), where
-two programs share the tasks that the broker assigns.
+This holds for a classic group, and for a streams group (KIP-1071) whose tasks the broker assigns to
+two programs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.nightly
 PROGRAM = Path(__file__).with_name("WordCount.java")
 WORDS = ("one", "two", "three", "four", "five")
 ROUNDS = ("broker", "program", "broker")
-LINES = 60  # of each round
+LINES = 60  # per round
 SECONDS = 120
 BROKER = "broker"
 STREAMS_SETTINGS = {
@@ -40,7 +40,7 @@ STREAMS_SETTINGS = {
 
 @pytest.mark.real_time
 def test_words_are_counted_once(tmp_path: Path) -> None:
-    """After each round something is killed. Every count from 1 on comes out once, in order."""
+    """After each round a process is killed, and every count from 1 on appears once and in order."""
     chosen = random.Random(1)
     counted: Counter[str] = Counter()
     with Broker({"group.initial.rebalance.delay.ms": "0"}, data_dir=tmp_path / "data") as broker:
@@ -78,7 +78,7 @@ def test_words_are_counted_once(tmp_path: Path) -> None:
 
 @pytest.mark.real_time
 def test_a_streams_group_counts_words_once(tmp_path: Path) -> None:
-    """Two programs share four tasks. The broker is killed, then a program: the other goes on."""
+    """Two programs share four tasks, and survive a killed broker and a killed program."""
     chosen = random.Random(2)
     counted: Counter[str] = Counter()
     with Broker(STREAMS_SETTINGS, data_dir=tmp_path / "data") as broker:
@@ -115,7 +115,7 @@ def test_a_streams_group_counts_words_once(tmp_path: Path) -> None:
 
 
 def has_members(broker: Broker, count: int) -> bool:
-    """Whether the group of the programs is stable with so many members, all of them with tasks."""
+    """Return whether the group is stable with `count` members that all have tasks."""
     client = Client(broker.bootstrap_servers)
     try:
         described = client.ask(StreamsGroupDescribeRequest(group_ids=["word-count"])).groups[0]
@@ -129,7 +129,7 @@ def has_members(broker: Broker, count: int) -> bool:
 
 
 def start(broker: Broker, directory: Path, protocol: str = "classic") -> subprocess.Popen[bytes]:
-    """The program, on its state directory."""
+    """Start the program with its state directory."""
     directory.mkdir(exist_ok=True)
     command = java(str(PROGRAM), broker.bootstrap_servers, str(directory / "state"), protocol)
     with (directory / "output").open("ab") as output:
@@ -137,11 +137,11 @@ def start(broker: Broker, directory: Path, protocol: str = "classic") -> subproc
 
 
 def counts(broker: Broker) -> list[tuple[str, int]]:
-    """Words and counts that a reader of committed records gets."""
+    """Return the words and counts that a read_committed consumer gets."""
     records = read_with_confluent_kafka(broker.bootstrap_servers, "counts")
     return [(key.decode(), int(value)) for _, key, value in records if key and value]
 
 
 def are_counted(broker: Broker, count: int) -> bool:
-    """Whether so many counts can be read."""
+    """Return whether `count` counts can be read."""
     return len(counts(broker)) >= count

@@ -1,8 +1,8 @@
-"""Streams groups in `__consumer_offsets`, ours to theirs and back.
+"""Streams groups in `__consumer_offsets` are interchangeable between our broker and Kafka.
 
-The same requests go to our broker and to a Kafka that have the same topics: the records are the
-same. Kafka's dump tool reads ours; a Kafka that finds our log describes the same groups, and so do
-we with its log.
+The same requests to our broker and to a Kafka with the same topics write the same records. Kafka's
+dump tool reads ours. A Kafka with our log describes the same groups, and our broker does with
+Kafka's log.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ SCRIPT = Script(
 
 @pytest.fixture(scope="module")
 def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Used]:
-    """The script was run on both."""
+    """Both brokers after the script."""
     theirs, ours = tmp_path_factory.mktemp("theirs"), tmp_path_factory.mktemp("ours") / "data"
     yield from use_both(theirs, ours, SETTINGS, SCRIPT)
 
 
 def records(data: Path) -> dict[str, list[Written]]:
-    """The records of each group in the order of the log, without times."""
+    """Return the records of each group in log order, without times."""
     return {
         group: with_sorted_runs(
             [(key, version, plain(group, value)) for key, version, value in written],
@@ -86,7 +86,7 @@ def records(data: Path) -> dict[str, list[Written]]:
 
 
 def plain(group: str, value: Any) -> Any:
-    """A value without times, and without the hash of topics that are not the same ones."""
+    """Return a value without times, and without the hash of topics that differ."""
     match value:
         case StreamsGroupTargetAssignmentMetadataValue():
             value.assignment_timestamp = int(value.assignment_timestamp > 0)
@@ -98,7 +98,7 @@ def plain(group: str, value: Any) -> Any:
 
 
 def test_the_records_are_kafkas(used: Used) -> None:
-    """Byte for byte but for times, the metadata hashes too."""
+    """The records are equal except for times, including the metadata hashes."""
     ours, theirs = records(used.ours), records(used.kafka.data)
     assert ours.keys() == theirs.keys() == {*GROUPS, "deleted"}
     for group, written in theirs.items():
@@ -106,20 +106,20 @@ def test_the_records_are_kafkas(used: Used) -> None:
 
 
 def test_the_groups_are_described_as_by_kafka(used: Used) -> None:
-    """Epochs, states, topologies, tasks and targets in the end."""
+    """At the end epochs, states, topologies, tasks and targets are equal."""
     for group in GROUPS:
         assert used.our_groups[group] == used.their_groups[group], group
 
 
 def test_kafkas_dump_tool_reads_ours(used: Used) -> None:
-    """By its decoder of this topic: records of offsets and of every type of streams groups."""
+    """Kafka's decoder of this topic reads offsets and every record type of streams groups."""
     logs = sorted((used.ours / OFFSETS).glob("*.log"))
     shown = dump_log_segments(logs, "--offsets-decoder")
     assert set(map(int, re.findall(r'key: \{"type":"?(\d+)', shown))) == {1, 2, *RECORD_TYPES}
 
 
 def test_we_find_kafkas_groups(used: Used, tmp_path: Path) -> None:
-    """On a copy of its directory."""
+    """Our broker loads the groups from a copy of Kafka's directory."""
     data = tmp_path / "data"
     copy_topics(used.kafka.data, data, (*SCRIPT.topics, *CREATED, "__consumer_offsets"))
     with Broker(SETTINGS, data_dir=data) as broker:
@@ -127,7 +127,7 @@ def test_we_find_kafkas_groups(used: Used, tmp_path: Path) -> None:
 
 
 def test_kafka_finds_our_groups(used: Used) -> None:
-    """With our log in the place of its own."""
+    """Kafka loads the groups from our log."""
     give_our_logs(used, OFFSETS)
     used.kafka.start()
     find(used.kafka.bootstrap_servers, used.our_groups)
@@ -135,9 +135,9 @@ def test_kafka_finds_our_groups(used: Used) -> None:
 
 
 def find(bootstrap: str, groups: dict[str, Any]) -> None:
-    """They are the same, and nothing is assigned anew at the next heartbeat.
+    """Check that the groups are equal, and that the next heartbeat changes no assignment.
 
-    Kafka shows how many partitions it gives to internal topics from the next record on only.
+    Kafka shows the partition counts of internal topics only after the next record.
     """
     cluster = Cluster(bootstrap)
     expected = {group: uncounted(shown) for group, shown in groups.items()}
@@ -150,5 +150,5 @@ def find(bootstrap: str, groups: dict[str, Any]) -> None:
 
 
 def is_stable(group: str, shown: dict[str, Any]) -> bool:
-    """Whether it is, and goes by topics that are the same everywhere."""
+    """Return whether a group is stable and uses only topics that are the same in both."""
     return group != CREATES and shown["state"] == "Stable"

@@ -24,7 +24,7 @@ PROGRAM = Path(__file__).with_name("AssignTasks.java")
 
 
 def test_small_groups_get_the_same_tasks_as_from_kafka() -> None:
-    """Up to 16 members, in the order of Kafka's hash tables."""
+    """Groups of up to 16 members, in the order of Kafka's hash tables, get equal tasks."""
     specs = [*groups(1, 2000, 16, 8, is_ordered=True)]
     assert len(specs) == 2000
     for spec, theirs in zip(specs, answers(specs), strict=True):
@@ -33,7 +33,7 @@ def test_small_groups_get_the_same_tasks_as_from_kafka() -> None:
 
 @pytest.mark.parametrize("count", [40, pytest.param(400, marks=pytest.mark.nightly)])
 def test_large_groups_are_balanced_as_by_kafka(count: int) -> None:
-    """In another order: as many tasks of each kind, loads within one, and as much stays."""
+    """In any order, task counts and stickiness are equal, and loads differ by at most one."""
     specs = [*groups(2, count, 60, 60, is_ordered=False)]
     stayed: Counter[str] = Counter()
     for spec, theirs in zip(specs, answers(specs), strict=True):
@@ -49,7 +49,7 @@ def test_large_groups_are_balanced_as_by_kafka(count: int) -> None:
 def groups(
     seed: int, count: int, members_max: int, tasks_max: int, *, is_ordered: bool
 ) -> Iterator[StreamsGroupSpec]:
-    """Groups, each with the tasks that it got before its last change."""
+    """Yield groups, each with the tasks from before its last change."""
     for group in evolving(seed, count, members_max, tasks_max):
         names = group.names(is_ordered=is_ordered)
         spec = group.spec(names, is_ordered=is_ordered)
@@ -58,7 +58,7 @@ def groups(
 
 
 def answers(specs: Iterable[StreamsGroupSpec]) -> list[Assignment]:
-    """What Kafka's assignor says to each group."""
+    """Return the answer of Kafka's assignor for each group."""
     lines = "".join(json.dumps(to_json(spec)) + "\n" for spec in specs)
     done = subprocess.run(
         java(str(PROGRAM)), input=lines, capture_output=True, text=True, timeout=SECONDS, check=True
@@ -73,7 +73,7 @@ def answers(specs: Iterable[StreamsGroupSpec]) -> list[Assignment]:
 
 
 def to_json(spec: StreamsGroupSpec) -> dict[str, Any]:
-    """What the program reads."""
+    """Return a group as the Java program reads it."""
     return {
         "replicas": spec.standby_replicas,
         "subtopologies": spec.subtopologies,
@@ -90,7 +90,7 @@ def to_json(spec: StreamsGroupSpec) -> dict[str, Any]:
 
 
 def offsets_of(offsets: Mapping[tuple[str, int], int]) -> dict[str, dict[int, int]]:
-    """Offsets of a member as the program reads them."""
+    """Return a member's offsets as the Java program reads them."""
     by_subtopology: dict[str, dict[int, int]] = {}
     for (subtopology, partition), offset in offsets.items():
         by_subtopology.setdefault(subtopology, {})[partition] = offset
@@ -98,17 +98,17 @@ def offsets_of(offsets: Mapping[tuple[str, int], int]) -> dict[str, dict[int, in
 
 
 def tasks_of(answer: Mapping[str, list[int]]) -> Tasks:
-    """Tasks of a member as the program prints them."""
+    """Parse a member's tasks from the Java program."""
     return {subtopology: frozenset(partitions) for subtopology, partitions in answer.items()}
 
 
 def loads(assignment: Assignment, kind: str) -> list[int]:
-    """How many tasks of a kind members have, sorted."""
+    """Return the sorted numbers of a kind of task per member."""
     return sorted(sum(map(len, getattr(one, kind).values())) for one in assignment.values())
 
 
 def kept(assignment: Assignment, spec: StreamsGroupSpec) -> int:
-    """How many active tasks are where they were."""
+    """Return the number of active tasks that stay with their member."""
     return sum(
         len(partitions & spec.members[name].tasks.active.get(subtopology, frozenset()))
         for name, tasks in assignment.items()

@@ -1,4 +1,4 @@
-"""Kafka's own clients push their metrics to our broker (KIP-714), as they do by default."""
+"""Kafka's own clients push their metrics to our broker (KIP-714) by default."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 
 @pytest.mark.real_time
 def test_java_clients_push_their_metrics(tmp_path: Path) -> None:
-    """A producer and a consumer, compressed by zstd, the last time when they end."""
+    """A producer and a consumer push metrics compressed with zstd, also when they close."""
     with Broker({}, data_dir=tmp_path) as broker:
         create_topic(broker.bootstrap_servers, TOPIC, 1)
         subscribe_to_metrics(

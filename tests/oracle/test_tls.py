@@ -1,4 +1,4 @@
-"""TLS beside a running Kafka: what clients see of each handshake, and who they are then."""
+"""TLS handshakes and principals with a running Kafka."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SUBJECTS = {
 
 @pytest.fixture(scope="module")
 def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
-    """Certificates for both."""
+    """The certificates for both brokers."""
     papers = Papers(tmp_path_factory.mktemp("papers"))
     for name, parts in SUBJECTS.items():
         relative_names = [
@@ -48,7 +48,7 @@ def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
 
 @pytest.fixture(scope="module")
 def kafka(papers: Papers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    """A Kafka with the listeners of the conversations, whose authorizer names the principals."""
+    """A Kafka with the listeners of the conversations, whose authorizer logs the principals."""
     settings = {
         **papers.settings(),
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -72,14 +72,14 @@ def ours(papers: Papers) -> Iterator[TlsBroker]:
 
 
 def test_conversations_end_as_the_table_says(papers: Papers, kafka: Kafka) -> None:
-    """Each of them, with Kafka; tests/e2e has ours."""
+    """Each conversation with Kafka has the listed outcome; tests/e2e has those with our broker."""
     seen = {title: converse(papers, kafka.addresses) for title, converse in CASES.items()}
     differ = {title: word for title, word in seen.items() if OUTCOMES[title].kafka != word}
     assert not differ, differ
 
 
 def test_subjects_are_the_same_principals(papers: Papers, kafka: Kafka, ours: TlsBroker) -> None:
-    """As Kafka's authorizer names who it denies something."""
+    """Subjects become the same principals as in the denials that Kafka's authorizer logs."""
     topic = MetadataRequestTopic(name="secret")
     frame = frame_of(MetadataRequest(topics=[topic]), 9)
     for name in SUBJECTS:
@@ -100,6 +100,6 @@ def test_subjects_are_the_same_principals(papers: Papers, kafka: Kafka, ours: Tl
 
 
 def test_renegotiation(kafka: Kafka, ours: TlsBroker) -> None:
-    """Neither takes it; OpenSSL says so with an alert."""
+    """Neither broker allows renegotiation; OpenSSL sends an alert."""
     assert renegotiate(kafka.addresses["NONE"]) == RENEGOTIATION.kafka
     assert renegotiate(ours.addresses["NONE"]) == RENEGOTIATION.ours

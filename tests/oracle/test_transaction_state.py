@@ -1,8 +1,8 @@
-"""`__transaction_state` and what belongs to it, ours to theirs and back.
+"""`__transaction_state` and its partitions are interchangeable between our broker and Kafka.
 
-The same requests go to our broker and to a Kafka: the records of the transaction log are the same.
-Kafka's dump tool reads ours; a Kafka that finds our files goes on with our transactional ids, and
-we go on with its.
+The same requests to our broker and to a Kafka write the same transaction log. Kafka's dump tool
+reads ours. A Kafka with our files continues with our transactional ids, and our broker with
+Kafka's.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ RETRIED = {
 }
 TIMEOUT_SECONDS = 20
 V1, V2 = 4, 5
-"""Versions of EndTxn, by which a producer speaks transactions v1 or v2."""
+"""EndTxn versions of producers with transactions v1 and v2."""
 
 
 class Producer:
-    """A transactional producer by hand; it keeps its id, epoch and sequence numbers."""
+    """A raw transactional producer that remembers its id, epoch and sequence numbers."""
 
     def __init__(self, bootstrap: str, transactional_id: str, version: int) -> None:
         self.transactional_id = transactional_id
@@ -71,7 +71,7 @@ class Producer:
             time.sleep(0.02)
 
     def init(self) -> None:
-        """Begin, as a new instance does."""
+        """Initialize, like a new instance."""
         self._ask(
             lambda response: int(response.error_code),
             FindCoordinatorRequest(key=self.transactional_id, key_type=1),
@@ -88,7 +88,7 @@ class Producer:
         self._sequence = 0
 
     def send(self, *partitions: int) -> None:
-        """A record to partitions of "t"."""
+        """Send a record to partitions of "t"."""
         if self.version == V1:
             topic = AddPartitionsToTxnTopic(name="t", partitions=list(partitions))
             self._ask(
@@ -142,7 +142,10 @@ class Producer:
         self.settle()
 
     def settle(self) -> str:
-        """Wait until no end is under way; the state. (Kafka answers before the markers.)"""
+        """Wait until no commit or abort is in progress, and return the state.
+
+        Kafka answers before it writes the markers.
+        """
         request = DescribeTransactionsRequest(transactional_ids=[self.transactional_id])
 
         def state() -> str:
@@ -153,7 +156,7 @@ class Producer:
 
 
 def use(bootstrap: str) -> None:
-    """Begin, commit, abort, fence, time nothing out; one transaction of each version stays open."""
+    """Commit, abort and fence; leave a transaction of each version open."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     for made in admin.create_topics([NewTopic("t", 3, 1)]).values():
         made.result(TIMEOUT_SECONDS)
@@ -170,14 +173,14 @@ def use(bootstrap: str) -> None:
         fencing.send(0, 2)
         fencing.end(commits=True)
         if version == V2:
-            fencing.end(commits=False)  # of nothing: it takes a new epoch
+            fencing.end(commits=False)  # an abort without records, which only raises the epoch
         left_open = Producer(bootstrap, f"{name}-open", version)
         left_open.init()
         left_open.send(1)
 
 
 def state_records(data: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """The records of `__transaction_state` by id, without what differs by nature: ids, times."""
+    """Return the `__transaction_state` records by transactional id, without ids and times."""
     records: dict[str, list[tuple[Any, ...]]] = {}
     for path in sorted((data / "__transaction_state-0").glob("*.log")):
         contents = path.read_bytes()
@@ -208,7 +211,7 @@ def state_records(data: Path) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def markers(data: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """Batches of the partitions of "t": what they are, their epochs, control records' bytes."""
+    """Return the batches of the partitions of "t": kinds, epochs, control records."""
     batches: dict[str, list[tuple[Any, ...]]] = {}
     for index in range(3):
         for path in sorted((data / f"t-{index}").glob("*.log")):
@@ -227,7 +230,7 @@ def markers(data: Path) -> dict[str, list[tuple[Any, ...]]]:
 
 
 class Used(NamedTuple):
-    """A Kafka and a directory of ours, both used in the same way and stopped."""
+    """A stopped Kafka, and our data directory, both after the same requests."""
 
     kafka: Kafka
     ours: Path
@@ -236,7 +239,10 @@ class Used(NamedTuple):
 
 @pytest.fixture(scope="module")
 def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Used]:
-    """Ours is killed before it is stopped: what the markers left is what a restart finds."""
+    """Both brokers after the script.
+
+    Ours is killed before it is stopped, so that a restart must find the written markers.
+    """
     ours = tmp_path_factory.mktemp("ours") / "data"
     with Broker(SETTINGS, data_dir=ours) as broker:
         use(broker.bootstrap_servers)
@@ -256,7 +262,7 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Used]:
 
 
 def test_the_records_are_kafkas(used: Used) -> None:
-    """Each state of each id, with version, epoch, partitions, and the form of its batch."""
+    """Each state record has the same version, epoch, partitions and batch form."""
     ours, theirs = state_records(used.ours), state_records(used.kafka.data)
     assert theirs.keys() == ours.keys() == {"v1", "v2", "v1-open", "v2-open"}
     for name, records in theirs.items():
@@ -264,12 +270,12 @@ def test_the_records_are_kafkas(used: Used) -> None:
 
 
 def test_the_markers_are_kafkas(used: Used) -> None:
-    """Control batches, byte for byte but for ids and times."""
+    """The control batches are equal except for ids and times."""
     assert markers(used.ours) == markers(used.kafka.data)
 
 
 def test_kafkas_dump_tool_reads_ours(used: Used) -> None:
-    """The transaction log by its decoder, logs with markers, indexes and producer snapshots."""
+    """The tool decodes the transaction log, logs with markers, indexes and producer snapshots."""
     logs = sorted((used.ours / "__transaction_state-0").glob("*.log"))
     shown = dump_log_segments(logs, "--transaction-log-decoder")
     assert shown.count("transactionLastUpdateTimestampMs") == 36
@@ -286,7 +292,7 @@ def test_kafkas_dump_tool_reads_ours(used: Used) -> None:
 
 
 def take_over(source: Path, target: Path) -> None:
-    """Let the partitions in `target` have the logs of those in `source`, and nothing else."""
+    """Replace the logs of the partitions in `target` by those in `source`."""
     for directory in (*target.glob("t-*"), target / "__transaction_state-0"):
         for path in directory.iterdir():
             if path.name != "partition.metadata":
@@ -298,7 +304,7 @@ def take_over(source: Path, target: Path) -> None:
 
 
 def go_on(bootstrap: str, read: Records) -> None:
-    """The records are those of before; open transactions end, and their ids go on."""
+    """Check that records are unchanged, open transactions end, and all ids can be used."""
     assert read_with_confluent_kafka(bootstrap, "t") == read
     for name in ("v1", "v2", "v1-open", "v2-open"):
         producer = confluent_kafka.Producer(
@@ -316,7 +322,7 @@ def go_on(bootstrap: str, read: Records) -> None:
 
 
 def test_we_go_on_with_kafkas_ids(used: Used, tmp_path: Path) -> None:
-    """On a copy of its directory: its transactions are ours now, the open ones too."""
+    """Our broker takes over all transactions from a copy of Kafka's directory, open ones too."""
     data = tmp_path / "data"
     for name in ("t-0", "t-1", "t-2", "__transaction_state-0"):
         shutil.copytree(used.kafka.data / name, data / name)
@@ -327,7 +333,7 @@ def test_we_go_on_with_kafkas_ids(used: Used, tmp_path: Path) -> None:
 
 
 def test_kafka_goes_on_with_our_ids(used: Used) -> None:
-    """With our logs in the place of its own."""
+    """Kafka takes over the transactions from our logs."""
     take_over(used.ours, used.kafka.data)
     used.kafka.start()
     go_on(used.kafka.bootstrap_servers, used.read)

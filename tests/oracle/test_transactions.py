@@ -1,9 +1,9 @@
-"""Transactions at rest, theirs to ours and back: real producers write to a real Kafka, our
-broker serves its files to real consumers, and Kafka serves what our compaction leaves.
+"""Transactional records on disk are interchangeable between Kafka and our broker.
 
-Two producers whose transactions cross each other and the segments, one of them aborting; plain
-records between them; one transaction over many segments, aborted; one left open. That makes two
-topics, of which our cleaner compacts the second.
+Real producers write to a real Kafka, our broker serves its files to real consumers, and Kafka
+serves the result of our compaction. The transactions of two producers interleave across segments,
+and one of them aborts; plain records lie between them. One transaction over many segments is
+aborted, and one stays open. There are two topics, of which our cleaner compacts the second.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Producers:
             self.transactional[name].begin_transaction()
 
     def send(self, name: str, topic: str, *pairs: Pair) -> None:
-        """Write records and wait until they are in the log."""
+        """Produce records and wait for their acknowledgement."""
         producer = self.transactional.get(name, self.plain)
         for key, value in pairs:
             producer.produce(topic, key=key, value=value, partition=0)
@@ -81,7 +81,7 @@ class Producers:
 
 
 def write(made: Producers, topic: str) -> None:
-    """Everything but the open transaction."""
+    """Write everything except the open transaction."""
     for number in range(6):
         made.begin("a", "b")
         key = b"k%d" % (number % 3)
@@ -105,7 +105,7 @@ def write(made: Producers, topic: str) -> None:
 
 
 def leave_open(made: Producers, topic: str) -> None:
-    """An open transaction, and behind it an aborted and a committed one and a plain record."""
+    """Open a transaction; after it write an aborted and a committed one, and a plain record."""
     made.begin("c")
     made.send("c", topic, (b"open", b"never ended"))
     made.begin("a")
@@ -118,7 +118,7 @@ def leave_open(made: Producers, topic: str) -> None:
 
 
 class Written(NamedTuple):
-    """A data directory of Kafka's, and what Kafka served of it: topic -> committed records."""
+    """Kafka's data directory, and the committed records that Kafka served, by topic."""
 
     kafka: Kafka
     data: Path
@@ -127,7 +127,7 @@ class Written(NamedTuple):
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Written]:
-    """A Kafka that was written to and stopped."""
+    """A stopped Kafka with records."""
     directory = tmp_path_factory.mktemp("theirs")
     kafka = Kafka(directory, SETTINGS)
     try:
@@ -151,13 +151,13 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Written]:
 
 
 def files(directory: Path, suffix: str) -> dict[str, bytes]:
-    """The files of a partition, by name; empty ones left out."""
+    """Return the non-empty files of a partition by name."""
     found = {path.name: path.read_bytes() for path in sorted(directory.glob(f"*{suffix}"))}
     return {name: contents for name, contents in found.items() if contents}
 
 
 def opened(directory: Path) -> PartitionLog:
-    """A partition's log, recovered."""
+    """Return the recovered log of a partition."""
     config = LogConfig(cleanup_policy=("compact",), segment_bytes=1500, delete_retention_ms=0)
     loader = LogLoader(
         OpenFiles(LocalDisk(durable=False)), str(directory), "t", 0, config, 0, 0, False, 0
@@ -169,7 +169,7 @@ def opened(directory: Path) -> PartitionLog:
 def test_our_indexes_of_their_segments_are_theirs(
     written: Written, topic: str, tmp_path: Path
 ) -> None:
-    """Made from the batches alone they have Kafka's bytes, and its dump tool reads them."""
+    """Indexes rebuilt from the batches are equal to Kafka's, and Kafka's dump tool reads them."""
     theirs = files(written.data / f"{topic}-0", ".txnindex")
     assert len(theirs) > 2
     directory = tmp_path / f"{topic}-0"
@@ -185,8 +185,7 @@ def test_our_indexes_of_their_segments_are_theirs(
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
 def test_consumers_read_the_same_from_us(written: Written, reader: object, tmp_path: Path) -> None:
-    """Real consumers of committed records get from our broker, started on Kafka's files, what they
-    got from Kafka."""
+    """Real read_committed consumers get the same records from our broker on Kafka's files."""
     for topic in TOPICS:
         shutil.copytree(written.data / f"{topic}-0", tmp_path / f"data/{topic}-0")
     with Broker(data_dir=tmp_path / "data") as broker:
@@ -199,8 +198,10 @@ def test_consumers_read_the_same_from_us(written: Written, reader: object, tmp_p
 
 @pytest.mark.nightly
 def test_kafka_serves_what_our_compaction_left(written: Written) -> None:
-    """After three passes of ours over its files, with no index and no checkpoint, Kafka's consumers
-    of committed records end up with the same values."""
+    """After our compaction Kafka's read_committed consumers end up with the same values.
+
+    Our cleaner makes three passes; the files then have no index and no checkpoint.
+    """
     directory = written.data / "compact-0"
     log = opened(directory)
     log.roll(0)

@@ -1,4 +1,4 @@
-"""`coordinator-server users` on a running Kafka, beside what Kafka's kafka-configs says of it."""
+"""`coordinator-server users` with a running Kafka, compared with Kafka's kafka-configs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.scripts.player import OfficialTools
 def test_users_of_a_kafka(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Made with both mechanisms, changed, listed and removed."""
+    """Users get both mechanisms, and can be changed, listed and deleted."""
     kafka = Kafka(tmp_path, {})
     kafka.start()
     server = ("--bootstrap-server", kafka.bootstrap_servers)
@@ -33,7 +33,7 @@ def test_users_of_a_kafka(
         describe = ("--describe", "--entity-type", "users", "--entity-name", "alice")
         with OfficialTools() as official:
             said = official("kafka-configs", [*server, *describe], "").out
-        # Kafka tells the mechanisms in an order that is another one each time it is started.
+        # Kafka lists the mechanisms in an order that differs between starts.
         said, _, infos = said.strip().rpartition(" are ")
         assert said.endswith("user-principal 'alice'")
         assert sorted(infos.split(", ")) == [

@@ -16,7 +16,7 @@ from tests.support import Serve, free_port
 LISTENERS = {"USERS": "SASL_PLAINTEXT", "TLS": "SSL", "MUTUAL": "SSL"}
 KEY = "the key of both"
 USERS = ("admin", "alice", "bob", "carol", "dave", "erin")
-"""By PLAIN; the password of each is its name."""
+"""Users of PLAIN; the password of each is its name."""
 MODULE = "org.apache.kafka.common.security"
 AUTHORIZED = {
     "authorizer.class.name": AUTHORIZER_CLASS,
@@ -26,7 +26,7 @@ AUTHORIZED = {
 
 
 class Settings:
-    """The settings of both, with certificates in a directory."""
+    """The settings of both brokers, with certificates in a directory."""
 
     def __init__(self, directory: Path, more: Mapping[str, str]) -> None:
         authority = Authority("Tests CA")
@@ -54,18 +54,18 @@ class Settings:
 
 
 class Brokers:
-    """One of the two: where it listens, and clients of it."""
+    """The addresses of one broker, and clients for it."""
 
     def __init__(self, settings: Settings, addresses: Mapping[str, str]) -> None:
         self._settings = settings
         self.addresses = addresses
 
     def client(self, listener: str, user: str = "", mechanism: str = "PLAIN") -> Client:
-        """A client of a listener, on USERS as a user."""
+        """Return a client of a listener; on USERS it logs in as a user."""
         return self._client(listener, mechanism, f'username="{user}" password="{user}"')
 
     def client_with(self, token: Any, mechanism: str = "SCRAM-SHA-256") -> Client:
-        """A client that logs in with a token."""
+        """Return a client that logs in with a token."""
         return self._client("USERS", mechanism, jaas_of(token))
 
     def _client(self, listener: str, mechanism: str, options: str) -> Client:
@@ -74,7 +74,7 @@ class Brokers:
         )
 
     def properties(self, listener: str, mechanism: str, options: str) -> dict[str, str]:
-        """The settings of a client."""
+        """Return the properties of a client."""
         protocol = LISTENERS.get(listener, "PLAINTEXT")
         found = {"security.protocol": protocol, "default.api.timeout.ms": "5000"}
         if protocol == "SSL":
@@ -91,13 +91,13 @@ class Brokers:
 
 
 def jaas_of(token: Any) -> str:
-    """The options of a login module for a token."""
+    """Return the login module options for a token."""
     password = base64.b64encode(token.hmac).decode()
     return f'username="{token.token_id}" password="{password}" tokenauth="true"'
 
 
 class Theirs:
-    """A Kafka, as long as the context lasts."""
+    """A Kafka that runs as long as the context."""
 
     def __init__(self, directory: Path, settings: Settings) -> None:
         self._kafka = Kafka(directory, settings.settings, listeners=LISTENERS)
@@ -117,7 +117,7 @@ class Theirs:
 
 
 class Ours:
-    """Our broker, as long as the context lasts. It must not have logged a secret or a fault."""
+    """Our broker, which runs as long as the context and must not log a secret or a fault."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

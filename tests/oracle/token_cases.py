@@ -1,7 +1,7 @@
-"""What is asked about delegation tokens, of a Kafka and of us, and the answers in comparable form.
+"""Requests about delegation tokens to Kafka and to our broker, with comparable answers.
 
-Tokens are named t0, t1, ... in the order in which they were made; times are told from the time of
-the request on, in steps of a minute where they are long.
+Tokens are named t0, t1, ... in the order of their creation. Times are relative to the request, and
+compared in minutes if they are long.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ DAY_MS = 24 * HOUR_MS
 LONG_MAX = 2**63 - 1
 
 Pair = tuple[Any, Any]
-"""Type and name of a principal, which may be null as an owner."""
+"""Type and name of a principal; for an owner they may be null."""
 
 
 class Asked:
-    """The questions to one broker, and what it said."""
+    """The requests to one broker, and its answers."""
 
     def __init__(self, brokers: Brokers) -> None:
         self.brokers = brokers
@@ -56,7 +56,7 @@ class Asked:
             client.close()
 
     def client(self, who: str) -> Client:
-        """The client of a user, or of a listener."""
+        """Return the client of a user, or of a listener."""
         if who not in self._clients:
             of_user = who.islower()
             client = self.brokers.client("USERS" if of_user else who, who if of_user else "")
@@ -64,7 +64,7 @@ class Asked:
         return self._clients[who]
 
     def ask(self, client: Client, what: str, request: Message, version: int) -> Any:
-        """An answer; noted in comparable form."""
+        """Return a response, and record it in comparable form."""
         before_ms = time.time() * 1000
         try:
             response = client.ask(request, min_version=version, max_version=version)
@@ -101,7 +101,7 @@ class Asked:
         return response
 
     def renew(self, who: str, token: Any, period_ms: int = -1, version: int = 2) -> Any:
-        """Renew a token, which may be an HMAC, and wait until that is described."""
+        """Renew a token, given as token or HMAC, and wait until the new expiry is described."""
         given = token if isinstance(token, bytes) else token.hmac
         request = RenewDelegationTokenRequest(hmac=given, renew_period_ms=period_ms)
         what = f"renew {version} {who} {self._name(given)} {period_ms}"
@@ -110,7 +110,7 @@ class Asked:
         return response
 
     def expire(self, who: str, token: Any, period_ms: int = -1, version: int = 2) -> Any:
-        """Have a token end likewise."""
+        """Expire a token, given as token or HMAC, and wait until the new expiry is described."""
         given = token if isinstance(token, bytes) else token.hmac
         request = ExpireDelegationTokenRequest(hmac=given, expiry_time_period_ms=period_ms)
         what = f"expire {version} {who} {self._name(given)} {period_ms}"
@@ -130,7 +130,7 @@ class Asked:
             self._settled(lambda: self._all().get(token_id, ends_ms) == ends_ms)
 
     def _settled(self, condition: Callable[[], bool]) -> None:
-        """A Kafka answers before its broker knows."""
+        """Wait for the broker: Kafka's controller answers before its broker has the change."""
         wait_for(condition, "the broker knows", 10)
 
     def _all(self) -> dict[str, int]:
@@ -153,7 +153,7 @@ class Asked:
             for name in TIMES:
                 if one.get(name, -1) > 0:
                     one[name] = Ahead(one[name] - before_ms)
-        tokens.sort(key=_rank)  # those of Kafka are in the order of a hash table
+        tokens.sort(key=_rank)  # Kafka's order is a hash table's
         return answer
 
 
@@ -164,8 +164,10 @@ def _decoded(text: str) -> bytes:
 
 
 class Ahead(float):
-    """Milliseconds from the request on; those of the two brokers are equal if they are near, as
-    each has taken a time of its own to get there."""
+    """Milliseconds since the request.
+
+    Values of the two brokers are equal if they are close, because their processing times differ.
+    """
 
     __hash__ = None  # type: ignore[assignment]  # what is near to both of two is not the same
 
@@ -177,7 +179,7 @@ class Ahead(float):
 
 
 def _rank(token: dict[str, Any]) -> str:
-    """An order that both brokers' tokens have alike: the periods that are asked for are hours."""
+    """Return a sort key that is equal for both brokers, with periods in hours."""
     return str(
         {
             name: round(value / HOUR_MS) if isinstance(value, Ahead) else value
@@ -196,7 +198,7 @@ def _describe(owners: tuple[Pair, ...] | None) -> DescribeDelegationTokenRequest
 
 @contextmanager
 def asked(brokers: Brokers) -> Iterator[Asked]:
-    """The questions to a broker."""
+    """Yield an `Asked` for a broker."""
     one = Asked(brokers)
     try:
         yield one
@@ -207,7 +209,7 @@ def asked(brokers: Brokers) -> Iterator[Asked]:
 def allow(one: Asked, principal: str, operation: Operation, kind: ResourceType, name: str,
           pattern: PatternType = PatternType.LITERAL,
           permission: Permission = Permission.ALLOW) -> None:  # fmt: skip
-    """Add an ACL, and wait until the broker goes by it."""
+    """Add an ACL, and wait until the broker applies it."""
     request = CreateAclsRequest(
         creations=[
             AclCreation(
@@ -229,7 +231,7 @@ USER, TOKEN = ResourceType.USER, ResourceType.DELEGATION_TOKEN
 
 
 def not_allowed(one: Asked) -> None:
-    """Listeners that do not tell who a client is, at all versions."""
+    """Requests on listeners that do not authenticate clients, at all versions."""
     for listener in ("PLAINTEXT", "TLS"):
         for version in (1, 2, 3):
             one.create(listener, version=version)
@@ -241,7 +243,7 @@ def not_allowed(one: Asked) -> None:
 
 
 def created(one: Asked) -> None:
-    """Lifetimes, renewers, owners; whom the broker refuses."""
+    """Creation with different lifetimes, renewers and owners, valid and invalid."""
     for version in (1, 2, 3):
         one.create("alice", version=version)
         one.create("alice", version=version, renewers=(("Group", "x"),))
@@ -265,7 +267,7 @@ def created(one: Asked) -> None:
 
 
 def authorized(one: Asked) -> None:
-    """ACLs about users and tokens."""
+    """ACLs on users and tokens."""
     alices = one.create("alice", renewers=(("User", "bob"),))
     bobs = one.create("admin", owner=("User", "bob"))
     everybody = (None, (), (("User", "alice"),), (("User", "alice"), ("User", "alice")),
@@ -296,7 +298,7 @@ def authorized(one: Asked) -> None:
 
 
 def changed(one: Asked) -> None:
-    """Renewed and ended: periods, by whom, how often, expired ones."""
+    """Renewal and expiry by different users, with different periods, and of expired tokens."""
     token = one.create("alice", renewers=(("User", "bob"),), lifetime_ms=2 * DAY_MS)
     others = one.create("admin", owner=("User", "bob"))
     for version in (1, 2):
@@ -330,7 +332,7 @@ def changed(one: Asked) -> None:
 
 
 def logged_in(one: Asked) -> None:
-    """By tokens: who that is, and that it gives no tokens."""
+    """Login with a token, and token requests, which such a client may not make."""
     for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
         token = one.create("admin", owner=("User", "bob"), renewers=(("User", "alice"),))
         client = one.brokers.client_with(token, mechanism)
@@ -350,7 +352,7 @@ def logged_in(one: Asked) -> None:
 
 
 def disabled(one: Asked) -> None:
-    """On a broker without a key."""
+    """Requests to a broker without a secret key."""
     for version in (1, 2, 3):
         one.create("alice", version=version)
         one.describe("alice", version=version)
@@ -364,7 +366,7 @@ def disabled(one: Asked) -> None:
 
 
 def unauthorized(one: Asked) -> None:
-    """On a broker without an authorizer that looks for expired tokens often: they go."""
+    """Requests to a broker without an authorizer, which removes expired tokens quickly."""
     short = one.create("alice", lifetime_ms=3000)
     one.create("alice", owner=("User", "bob"))
     one.describe("carol")

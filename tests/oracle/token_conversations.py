@@ -1,4 +1,4 @@
-"""Conversations of a client that authenticates with a delegation token; see sasl_conversations."""
+"""Conversations of clients that authenticate with a delegation token; see sasl_conversations."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ LONG_MS = 3_600_000
 
 
 class Login(NamedTuple):
-    """Name and password of a token."""
+    """Name and password for a token."""
 
     name: str
     password: str
 
 
 def _token(talk: Talk, owner: str = "alice", lifetime_ms: int = LONG_MS) -> Login:
-    """A new token, once the broker knows it."""
+    """Create a token, and wait until the broker knows it."""
     maker = Talk(talk.bootstrap)
     try:
         maker.handshake("PLAIN")
@@ -54,7 +54,7 @@ def _token(talk: Talk, owner: str = "alice", lifetime_ms: int = LONG_MS) -> Logi
 def _log_in(
     talk: Talk, login: Login, mechanism: str = "SCRAM-SHA-256", version: int = 1, **changes: Any
 ) -> None:
-    """The steps of SCRAM; `changes` are mistakes."""
+    """Log in with SCRAM; `changes` are mistakes."""
     if talk.handshake(mechanism, version) is None:
         return
     changes = {"extensions": TOKEN, **changes}
@@ -65,7 +65,7 @@ def _log_in(
 
 
 def _ask(talk: Talk) -> None:
-    """Whether the client may ask for metadata, and for tokens."""
+    """Request metadata and tokens, and record whether the client may."""
     if talk.said[-1] != CLOSED:
         talk.metadata()
     if talk.said[-1] != CLOSED:
@@ -117,7 +117,7 @@ def _users() -> Iterator[tuple[str, Callable[[Talk], object]]]:
 
 
 def _counting(extensions: str) -> Callable[[Login], dict[str, Any]]:
-    """Of an extension that comes twice the last one counts, and is signed."""
+    """Return changes that sign the last value of a repeated extension, the only one in effect."""
     pairs = dict(pair.split("=", 1) for pair in extensions.split(",") if pair)
     signed = "".join(f",{name}={value}" for name, value in pairs.items())
     return lambda token: {"signed_extensions": signed}
@@ -128,7 +128,7 @@ def _channel(name: str) -> str:
 
 
 def _late(**fields: Any) -> Callable[[Talk], None]:
-    """A token that has expired and is still there."""
+    """Return a conversation with an expired token that has not been removed."""
 
     def hold(talk: Talk) -> None:
         token = _token(talk, lifetime_ms=SHORT_MS)
@@ -140,7 +140,7 @@ def _late(**fields: Any) -> Callable[[Talk], None]:
 
 
 def _again() -> Iterator[tuple[str, Callable[[Talk], object]]]:
-    """Logins one after the other (KIP-368), on a listener where sessions are short."""
+    """Yield conversations with several logins (KIP-368) on a listener with short sessions."""
 
     def two(
         first: Callable[[Talk], object], second: Callable[[Talk], object], pause_s: float = 0.2
@@ -187,13 +187,13 @@ def _again() -> Iterator[tuple[str, Callable[[Talk], object]]]:
 
 
 def token_conversations(listener: str) -> list[Conversation]:
-    """Those on a listener, USERS or AGAIN."""
+    """Return the conversations on a listener, USERS or AGAIN."""
     make = {"USERS": _users, "AGAIN": _again}[listener]
     return [Conversation(f"token: {name}", listener, partial(_hold, hold)) for name, hold in make()]
 
 
 def _hold(hold: Callable[[Talk], object], talk: Talk) -> None:
-    """A conversation; how long sessions last is told roughly, as it is some ms less each time."""
+    """Hold a conversation; session lifetimes, which shrink by some ms, are recorded roughly."""
     hold(talk)
     for said in talk.said:
         if said[0] == "SaslAuthenticate" and said[1].get("session_lifetime_ms"):

@@ -1,1 +1,1 @@
-"""Which clients and tests use each API at each version, for docs/protocol-coverage.md."""
+"""Collect the API versions that clients and tests use, for docs/protocol-coverage.md."""

@@ -1,4 +1,4 @@
-"""`python -m tests.protocol_coverage record` sees which APIs are used, `print` writes the page."""
+"""`python -m tests.protocol_coverage record` records the APIs in use, `print` writes the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OBSERVED = Path(__file__).parent / "observed"
 
 
 def record() -> int:
-    """Run the suites, which takes half an hour, and keep what they used; return pytest's code."""
+    """Run all suites (half an hour), save the used APIs, and return pytest's exit code."""
     with tempfile.TemporaryDirectory() as directory:
         uses = Path(directory) / "uses"
         environment = {
@@ -32,7 +32,7 @@ def record() -> int:
 
 
 def main() -> int:
-    """Do what the command line says."""
+    """Run the command given on the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.protocol_coverage", description=__doc__)
     parser.add_argument("what", choices=("record", "print"))
     code = record() if parser.parse_args().what == "record" else 0

@@ -1,4 +1,4 @@
-"""The table of docs/protocol-coverage.md: what is served, what was seen of it, what differs."""
+"""Write the table of docs/protocol-coverage.md: supported versions, observed use, differences."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CLIENTS = {
     "sarama": "sarama",
     "coordinator-server": "our scripts",
 }
-"""Names by which clients introduce themselves (ApiVersions, or the start of their client id)."""
+"""Names on the page by client name (ApiVersions) or prefix of the client id."""
 
 SUITES = {
     "tests/conformance": "conformance",
@@ -77,24 +77,24 @@ DIFFERS = {
     "StreamsGroupTopologyDescriptionUpdate": "as a Kafka without a plugin answers; "
     "[streams groups](streams-groups.md)",
 }
-"""What is answered otherwise than by Kafka, and where the reasons are."""
+"""APIs whose answers differ from Kafka's, with links to the reasons."""
 
 
 class Seen(NamedTuple):
-    """What was seen of one API: versions by client and by suite."""
+    """Observed versions of one API, by client and by suite."""
 
     clients: dict[str, list[int]]
     suites: dict[str, list[int]]
 
 
 def condense(lines: Iterable[str]) -> dict[str, Any]:
-    """What is kept of the lines that `observed.sitecustomize` wrote."""
+    """Return a summary of the lines that `observed.sitecustomize` wrote."""
     seen: dict[str, dict[str, dict[str, set[int]]]] = {}
     for line in lines:
         test, software, _, key, version = line.rstrip("\n").split("\t")
         spec = SPEC_BY_KEY.get(int(key))
         if spec is None or not spec.min_version <= int(version) <= spec.max_version:
-            continue  # asked for what is not served
+            continue  # an unsupported API or version
         api = seen.setdefault(spec.name, {"clients": {}, "suites": {}})
         for start, client in CLIENTS.items():
             if software.startswith(start):
@@ -113,12 +113,12 @@ def condense(lines: Iterable[str]) -> dict[str, Any]:
 
 
 def write_seen(lines: Iterable[str]) -> None:
-    """Keep what was seen."""
+    """Write the summary of the observed requests."""
     _SEEN.write_text(json.dumps(condense(lines), indent=1) + "\n")
 
 
 def read_seen() -> dict[str, Seen]:
-    """Return what was seen, by API."""
+    """Return the observed use by API."""
     return {api: Seen(**found) for api, found in json.loads(_SEEN.read_text()).items()}
 
 
@@ -132,7 +132,7 @@ def kafka_ranges() -> dict[str, tuple[int, int]]:
 
 
 def page() -> str:
-    """Return the page, with the parts that are printed from here as they must be."""
+    """Return the page with up-to-date generated parts."""
     vectors = Counter(one["name"] for one in _vectors() if one["kind"] in ("request", "response"))
     seen, ranges = read_seen(), kafka_ranges()
     head = "| key | API | versions | clients | held by | differs |\n|---|---|---|---|---|---|\n"

@@ -1,1 +1,1 @@
-"""Our tables against those of a release of Apache Kafka: `make reference VERSION=x.y.z`."""
+"""Compare our tables with those of a release of Apache Kafka: `make reference VERSION=x.y.z`."""

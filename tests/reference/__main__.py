@@ -1,11 +1,11 @@
-"""Compare a release of Apache Kafka with our tables, and record our suites from it.
+"""Compare a release of Apache Kafka with our tables, and record our suites from that release.
 
     python -m tests.reference VERSION [--out DIR] [--suites scenarios,access,..]
 
-It fetches the release, compares message definitions, settings, error codes, APIs, features and the
-options of tools with ours, records the suites into DIR (`reference-VERSION`), and ends with what a
-person has to decide. Without `--suites` all are recorded, which takes half an hour; `--suites none`
-compares only.
+The release is fetched; its message definitions, settings, error codes, APIs, features and tool
+options are compared with ours. The suites are recorded into DIR (`reference-VERSION`). The last
+lines list what a person has to decide. Without `--suites` all suites are recorded, which takes half
+an hour; `--suites none` only compares.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SHOWN = 40
 
 
 def main() -> int:
-    """Do all of it; return 1 if anything differs."""
+    """Compare and record; return 1 if anything differs."""
     options = _options()
     directory = ROOT / f".kafka-{options.version}"
     os.environ["ORACLE_JARS"] = str(fetch(POM, directory, f"kafka.version={options.version}"))
@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def _comparisons(out: Path, suites: list[str]) -> Iterator[tuple[str, str, Iterable[str]]]:
-    """Yield name, what to decide, and the differences of each comparison."""
+    """Yield the name of each comparison, the decision that it calls for, and the differences."""
     yield "messages", "declare them in protocol/, with vectors", _messages()
     theirs = tables.described()
     yield (
@@ -77,7 +77,7 @@ def _comparisons(out: Path, suites: list[str]) -> Iterator[tuple[str, str, Itera
 
 
 def recorded(suite: Suite, out: Path, work: Path) -> list[str]:
-    """Return what differs in a suite, or the error that ended it: the other suites go on."""
+    """Return the differences in a suite, or the error that ended it."""
     try:
         return suite(out, work)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Kafka's message definitions, from its jars, against our declarations."""
+"""Compare Kafka's message definitions, from its jars, with our declarations."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from protocol.schema import ArrayType, FieldType, Message
 Definition = Mapping[str, Any]
 _TYPES = {"float64": "FLOAT64", "records": "RECORDS", "uuid": "UUID"}
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/')
-_RENAMED = {"RequestApiKey": "ApiKey", "RequestApiVersion": "ApiVersion"}  # of the header
+_RENAMED = {"RequestApiKey": "ApiKey", "RequestApiVersion": "ApiVersion"}  # header fields
 _NUMBERS = ("INT8", "INT16", "UINT16", "INT32", "INT64", "FLOAT64")
 
 
 class Place(NamedTuple):
-    """One field of a message at one version, as it is on the wire and when nobody has set it."""
+    """The wire form and the default value of one message field at one version."""
 
     path: str
     type: str
@@ -40,7 +40,7 @@ class Place(NamedTuple):
 
 
 def read_definitions(jars: Path) -> dict[str, Definition]:
-    """Return the definitions of all jars, by the name of the message."""
+    """Return the definitions of all jars by message name."""
     found = {}
     for jar in sorted(jars.glob("kafka*.jar")):
         with zipfile.ZipFile(jar) as archive:
@@ -48,11 +48,11 @@ def read_definitions(jars: Path) -> dict[str, Definition]:
                 if name.startswith("common/message/") and name.endswith(".json"):
                     definition = json.loads(_COMMENT.sub(r"\1", archive.read(name).decode()))
                     found[definition["name"]] = definition
-                    # What clients ask for, and what is in the logs of coordinators.
+                    # A message is served if it is a broker's request or a coordinator's record.
                     definition["isServed"] = (
                         "broker" in definition.get("listeners", ()) or "coordinator" in jar.name
                     )
-    for name, definition in found.items():  # only the request says that a version is unstable
+    for name, definition in found.items():  # only requests have latestVersionUnstable
         request = found.get(name.removesuffix("Response").removesuffix("Request") + "Request", {})
         definition["latestVersionUnstable"] = request.get("latestVersionUnstable", False)
         definition["isServed"] |= request.get("isServed", False)
@@ -60,7 +60,7 @@ def read_definitions(jars: Path) -> dict[str, Definition]:
 
 
 def declarations() -> dict[str, type[Message]]:
-    """Return our outermost messages, by the name that Kafka gives them."""
+    """Return our outermost messages by Kafka's names."""
     found: dict[str, type[Message]] = {}
     for spec in SPECS:
         found[f"{spec.name}Request"] = spec.request_type
@@ -74,7 +74,7 @@ def declarations() -> dict[str, type[Message]]:
 
 
 def differences(definition: Definition, ours: type[Message]) -> Iterator[str]:
-    """Say where our declaration is not Kafka's, version by version."""
+    """Yield the differences between our declaration and Kafka's, version by version."""
     first, last = _range(definition["validVersions"])
     last -= bool(definition.get("latestVersionUnstable"))
     if (first, last) != ours.VERSIONS:
@@ -92,7 +92,7 @@ def differences(definition: Definition, ours: type[Message]) -> Iterator[str]:
 
 
 def _is_same(wanted: Place | None, found: Place | None) -> bool:
-    """Whether two fields are one. A text that may be null is null with us until it is set."""
+    """Return whether two fields are equal. Our default of a nullable string is null, Kafka's ""."""
     if wanted and found and wanted.is_nullable and wanted.tag is None and wanted.default == "":
         found = found._replace(default=found.default or "")
     return wanted == found
@@ -103,7 +103,7 @@ def _theirs(
 ) -> Iterator[Place]:
     for one in fields:
         tagged = "taggedVersions" in one and _includes(one["taggedVersions"], version)
-        # Records of the quorum give some tagged fields no other versions.
+        # In records of the quorum some tagged fields have no versions but `taggedVersions`.
         if not tagged and not _includes(one.get("versions", "none"), version):
             continue
         path = outer + _snake_case(_RENAMED.get(one["name"], one["name"]))
@@ -146,7 +146,7 @@ def _ours(message: type[Message], version: int, outer: str = "") -> Iterator[Pla
 
 
 def _default(kind: str, text: str) -> object:
-    """Return the value of a field that nobody has set; Kafka writes defaults as text."""
+    """Return the default value of a field from its text in Kafka's definition."""
     text = str(text)
     if text == "null" or kind == "RECORDS":
         return None
@@ -164,7 +164,7 @@ def _snake_case(name: str) -> str:
 
 
 def _range(versions: str) -> tuple[int, int]:
-    """Return first and last of "3", "3-5" or "3+"; an impossible range of "none"."""
+    """Return first and last version of "3", "3-5" or "3+"; for "none" return an empty range."""
     if versions == "none":
         return 1, 0
     if versions.endswith("+"):

@@ -1,4 +1,4 @@
-"""Our recorded suites, recorded again from a release of Kafka into a directory of their own."""
+"""Record our recorded suites again from another release of Kafka, in a separate directory."""
 
 from __future__ import annotations
 
@@ -40,10 +40,12 @@ _FILES = (
     files.BROKER_CONFIG_ANSWERS,
 )
 _PROFILES = ("ab", "de", "fgh", "ikt")
-"""Profiles whose brokers run at the same time: a small machine bears few Kafkas."""
+"""Profiles whose brokers run at the same time; more Kafkas would overload a small machine."""
 _ALONE = ("txn_", "telemetry", "broker_configs")
-"""Areas of which one scenario is played at a time: they change what all share, and transactions
-disturb each other in Kafka."""
+"""Areas whose scenarios are played one at a time.
+
+They change state that all scenarios share, and in Kafka transactions disturb each other.
+"""
 _TIMES = 2
 
 
@@ -66,7 +68,7 @@ def kafkas(directory: Path, profiles: str) -> Iterator[dict[str, str | None]]:
 
 
 def scenarios(out: Path, work: Path) -> list[str]:
-    """Record our scenarios of one broker, and those of three."""
+    """Record the scenarios with one broker and those with three."""
     parts = []
     for profiles in _PROFILES:
         with kafkas(work / profiles, profiles) as addresses:
@@ -109,7 +111,7 @@ def recorded_suite(out: Path, work: Path) -> list[str]:
 
 
 def access_matrix(out: Path, work: Path) -> list[str]:
-    """Record who may do what."""
+    """Record the access matrix."""
     work.mkdir()
     with their_broker(work) as address:
         answers = play(address, cells_of(CELLS), None)
@@ -118,7 +120,7 @@ def access_matrix(out: Path, work: Path) -> list[str]:
 
 
 def damaged_batches(out: Path, work: Path) -> list[str]:
-    """Record what becomes of damaged batches."""
+    """Record the answers to damaged batches."""
     work.mkdir()
     kafka = Kafka(work, {"transaction.state.log.num.partitions": "1"})
     try:
@@ -133,7 +135,7 @@ def damaged_batches(out: Path, work: Path) -> list[str]:
 
 
 def tools(out: Path, _: Path) -> list[str]:
-    """Record the options of the command-line tools, and what they print about our broker."""
+    """Record the options of the command-line tools, and their output with our broker."""
     changed = []
     for area in AREAS:
         record_tools(area, out)
@@ -160,10 +162,13 @@ SUITES: Mapping[str, Suite] = {
     "batches": damaged_batches,
     "tools": tools,
 }
-"""By name; each takes the directory for its files and one for its brokers, and names what differs
-from what is recorded in the project."""
+"""Suites by name.
+
+Each takes a directory for its files and one for its brokers, and returns the names that differ from
+the project's recordings.
+"""
 
 
 def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return the names whose answers are other ones now, or that only one side has."""
+    """Return the names whose answers differ or exist on one side only."""
     return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))

@@ -1,4 +1,4 @@
-"""What a release of Kafka has: settings, error codes, features, versions, options of its tools."""
+"""Read a Kafka release's settings, error codes, features, API versions and tool options."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.support import ROOT, connect, request
 
 SETTINGS = ROOT / "tests" / "data" / "reference" / "settings.json"
 _DESCRIBE = Path(__file__).with_name("Describe.java")
-_API_VERSIONS = 4  # any Kafka since 4.0 answers it, with all features
+_API_VERSIONS = 4  # every Kafka since 4.0 answers this version with all features
 
 
 def described() -> dict[str, Any]:
-    """Return the tables that `Describe.java` prints of the jars."""
+    """Return the tables that `Describe.java` prints from the jars."""
     command = ["java", "-cp", f"{jars()}/*", str(_DESCRIBE)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -30,28 +30,28 @@ def described() -> dict[str, Any]:
 
 
 def setting_differences(theirs: Mapping[str, Any]) -> Iterator[str]:
-    """Say which rows of the recorded tables of settings a release has otherwise."""
+    """Yield the rows of the recorded tables of settings that differ in a release."""
     recorded = json.loads(SETTINGS.read_text())
     for table in recorded.keys() - {"version"}:
         yield from changed(table, recorded[table], theirs[table])
 
 
 def error_differences(theirs: Mapping[str, Any]) -> Iterator[str]:
-    """Say which error codes and texts a release has otherwise."""
+    """Yield the error codes and texts that differ in a release."""
     ours = {one.name: [int(one), one.message] for one in ErrorCode}
     yield from changed("error", ours, theirs["errors"])
 
 
 def api_differences(kafka: str, ours: str) -> Iterator[str]:
-    """Say which APIs, versions and features a running Kafka advertises otherwise than our broker.
+    """Yield the differences between the APIs that a running Kafka and our broker advertise.
 
-    Both are given as HOST:PORT.
+    Versions and features are compared as well. Both brokers are given as HOST:PORT.
     """
     yield from changed("API or feature", _advertised(ours), _advertised(kafka))
 
 
 def _advertised(address: str) -> dict[str, list[int]]:
-    """Return the first and last version of APIs and levels of features; a final level, too."""
+    """Return the first and last versions of APIs and levels of features, and finalized levels."""
     asked = ApiVersionsRequest(client_software_name="reference", client_software_version="1")
     body = encoder(ApiVersionsRequest, _API_VERSIONS)(asked)
     with connect(address) as wire:
@@ -69,7 +69,7 @@ def _advertised(address: str) -> dict[str, list[int]]:
 
 
 def changed(what: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[str]:
-    """Say what is new, gone, or another value in `theirs`."""
+    """Yield the new and changed entries of `theirs`, and the missing ones."""
     for name in sorted(ours.keys() | theirs.keys()):
         if name not in ours:
             yield f"{what} {name} is new: {theirs[name]}"

@@ -1,4 +1,4 @@
-"""JSON files, well-formed and damaged, and what kafka-reassign-partitions prints for each."""
+"""JSON files, well-formed and damaged, and the output of kafka-reassign-partitions for each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read_recorded() -> Outcomes:
 
 
 def outcomes(tool: Tool, bootstrap: str, directory: Path, texts: Iterable[str]) -> Outcomes:
-    """Return the exit code and the output for each text as the file of --verify."""
+    """Return the exit code and output for each text, passed as the file of --verify."""
     path = directory / "reassignment.json"
     arguments = ["--bootstrap-server", bootstrap, "--verify", "--preserve-throttles"]
     found: Outcomes = {}

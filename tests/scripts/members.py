@@ -1,4 +1,4 @@
-"""Members of share groups and streams groups, which only heartbeat."""
+"""Members of share groups and streams groups that only send heartbeats."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ LEAVE = -1
 
 
 class Member:
-    """A member that has its assignment when it has been made, and heartbeats until `close`.
+    """A group member that receives its assignment at construction and heartbeats until `close`.
 
-    `heartbeat` makes the request of a member id and an epoch.
+    `heartbeat` makes a request from a member id and an epoch.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Member:
 
 
 def share_member(bootstrap: str, group: str, *topics: str) -> Member:
-    """Join a share group; return the member when it has partitions."""
+    """Join a share group and return the member once it has partitions."""
 
     def heartbeat(member_id: str, epoch: int) -> Message:
         return ShareGroupHeartbeatRequest(
@@ -90,7 +90,7 @@ def share_member(bootstrap: str, group: str, *topics: str) -> Member:
 
 
 def streams_member(bootstrap: str, group: str, *topics: str) -> Member:
-    """Join a streams group that counts words of topics; return the member when it has tasks."""
+    """Join a streams group that counts words of topics, and return the member once it has tasks."""
 
     def internal(name: str) -> StreamsTopicInfo:
         return StreamsTopicInfo(name=f"{group}-{name}", partitions=0, replication_factor=1)
@@ -134,4 +134,4 @@ def streams_member(bootstrap: str, group: str, *topics: str) -> Member:
 
 
 MEMBERS = {"share-member": share_member, "streams-member": streams_member}
-"""What the cases call to let a member join; `leave` lets all of them leave."""
+"""Commands of the cases that let a member join; the command `leave` lets all of them leave."""

@@ -1,4 +1,4 @@
-"""The options that `--help` of each tool lists, of Kafka's tools and of ours."""
+"""The options listed by `--help` of each tool, for Kafka's tools and ours."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from tests.scripts.player import CLASSES, HERE, Tool
 
 RECORDED = HERE / "options.json"
-"""The options of Kafka's tools, by call."""
+"""The options of Kafka's tools, by command line."""
 
 CALLS = (
     *CLASSES,
@@ -35,12 +35,12 @@ CALLS = (
         for command in ("format", "info", "version-mapping", "feature-dependencies", "random-uuid")
     ),
 )
-# Tools with commands indent an option, and have its short name before it or its value behind it.
+# Tools with commands indent an option, and print its short name before it or its value after it.
 _OPTION = re.compile(r"(?m)^(?:--|  -\w, --|  --)([a-z][\w.-]*)")
 
 
 def listed_options(tool: Tool) -> dict[str, list[str]]:
-    """The options by call, sorted."""
+    """Return the sorted options by command line."""
     listed = {}
     for call in CALLS:
         name, *command = call.split()

@@ -1,7 +1,7 @@
-"""Plays the cases with Kafka's tools or with ours, and gives what they print in a form to compare.
+"""Play the cases with Kafka's tools or ours, and return their output in a comparable form.
 
-What differs from run to run is replaced: ids, times, ports, Java's stack traces. Usage texts are
-ours, so they are cut: only the line above and that there is one is compared.
+Values that differ between runs are replaced: ids, times, ports, Java's stack traces. Our usage
+texts are not Kafka's, so only the line above a usage text and its presence are compared.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ _ALONE = (
     "kafka-verifiable-consumer",
     "kafka-verifiable-producer",
 )
-"""Tools that end their JVM: each call has one of its own."""
+"""Tools that end their JVM, so each call runs in a new one."""
 _ENDS = {"until": signal.SIGTERM, "interrupt": signal.SIGINT}
 SETTINGS = {"auto.create.topics.enable": "false", "group.initial.rebalance.delay.ms": "0"}
-"""What the broker is started with, ours and Kafka."""
+"""Settings of the broker, ours and Kafka."""
 
 _FRAMES = re.compile(r"\n(\t+at .*|\t+\.\.\. \d+ more|Caused by: (joptsimple|java\.lang)\..*)")
 
@@ -84,9 +84,9 @@ _READS = {
 
 
 class Area(NamedTuple):
-    """A file of cases, the file with what Kafka's tools printed for them, the broker's settings.
+    """A file of cases, the recorded output of Kafka's tools, and the broker's settings.
 
-    `users` are those of PLAIN with their passwords, where clients have to say who they are.
+    `users` maps PLAIN users to their passwords if clients must authenticate.
     """
 
     cases: str
@@ -95,7 +95,7 @@ class Area(NamedTuple):
     users: Mapping[str, str] = MappingProxyType({})
 
     def read_recorded(self) -> Any:
-        """The recorded outcomes."""
+        """Return the recorded outcomes."""
         return json.loads((HERE / self.recorded).read_text())
 
 
@@ -116,15 +116,15 @@ _TOKEN_SETTINGS = {
     ),
     "delegation.token.secret.key": "a key",
 }
-"""One listener, with users of both sides."""
+"""A single listener with the users of both sides."""
 
 SHARE_SETTINGS = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
-    # The records are old: Kafka deletes them after half a minute.
+    # The records have old timestamps: Kafka would delete them after half a minute.
     "log.retention.ms": "-1",
 }
-"""Without the first two a single Kafka cannot make the topic of share states."""
+"""A single Kafka cannot create the share-group state topic without the first two settings."""
 STREAMS_SETTINGS = {
     "group.streams.initial.rebalance.delay.ms": "0",
     "log.retention.ms": "-1",
@@ -139,7 +139,7 @@ AREAS = (
     Area("share_console.txt", "share_console.json", {**SETTINGS, **SHARE_SETTINGS}),
     Area("streams_groups.txt", "streams_groups.json", {**SETTINGS, **STREAMS_SETTINGS}),
     Area("console.txt", "console.json"),
-    # A transaction hangs when it was written without its coordinator, which verification prevents.
+    # Verification would refuse the records of a hanging transaction, which no coordinator knows.
     Area(
         "transactions.txt",
         "transactions.json",
@@ -164,12 +164,12 @@ AREAS = (
 )
 
 
-# We have nothing to advertise: group.protocol=consumer is not here yet.
+# Our tools do not print this advertisement: they do not support group.protocol=consumer yet.
 _ADVERTISEMENT = re.compile(r"(?m)^The consumer rebalance protocol \(KIP-848\) .*\n")
 _USAGE = re.compile(r"(?s)(?P<before>\A|\n)Option +(?:\(\* = required\) *)?Description.*")
-# Options that Kafka's tools list in the order of a set, which differs from one JVM to the next.
+# Kafka's tools list these options in the order of a set, which differs between JVMs.
 _LISTED = re.compile(r"(?<=options: )\[[\w-]+\](?:, \[[\w-]+\])+")
-# Where a tool has commands: its usage, and messages that Kafka's justifies to 75 columns.
+# For tools with commands: the usage text, and error messages that Kafka's tools wrap at column 75.
 _USAGE_OF_COMMANDS = re.compile(
     r"(?s)\Ausage: .*?(?=\n(?:kafka|verifiable)-[\w.-]*:\s+error:|\n\Z)"
 )
@@ -178,22 +178,21 @@ _JUSTIFIED = re.compile(
 )
 _GUESS = re.compile(r"(?s)\n+Did you mean:\n.*(?=\n\Z)")
 _BROKEN_NAME = re.compile(r"(?<=--) |(?<=--key-) ")
-# Tables of kafka-transactions: producer ids, and times with how long ago they were.
+# Tables of kafka-transactions: producer ids, and timestamps with their age.
 _PRODUCER_ID = re.compile(r"(?m)(?<![^\t\n])(?=[\d ]{10}\t)\d+ *(?=\t)")
 _TIME = re.compile(r"\b\d{13}( *\t)")
 _AGE = re.compile(r"(?<=\tTIME)( *\t)(?=[\d ]{13}\t|[\d ]{21}\t)\d+ *")
-# The first of the ACLs that kafka-acls adds; which one is the first is no matter.
+# Which ACL kafka-acls prints first differs between runs.
 _FIRST_ACL = re.compile(r"(?m)^ (?=\t\(principal=)")
-# A call of the Admin client that a broker answers without a leader: it depends on the moment which
-# of two texts a timeout has.
+# For an Admin call that needs a leader and finds none, the timeout has one of two texts by chance.
 _CALL = re.compile(r"Call\(callName=(\S+), deadlineMs=.* timed out at \d+ after \d+ attempt\(s\)")
-# Tables of kafka-delegation-tokens, and what it says of one token.
+# Tables of kafka-delegation-tokens, and its other lines about a token.
 _TOKEN = re.compile(r"(?m)^(?P<id>[\w-]{22}) (?P<hmac>[\w+/]{86}==) ")
 _TOKEN_ID = re.compile(r"(?<=with tokenId : )\S+")
 _DATE = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d(?![:\d])")
 _CLUSTER_ID = re.compile(r"(?<=ClusterId: {14})\S+|(?<=Cluster ID: )\S+")
 _LOG_DIR = re.compile(r'(?<="logDir":")[^"]*')
-# Partitions in the order of Java's hash codes: in a list of names, and of a log directory.
+# Partitions in the order of Java's hash codes, in lists of names and in log directories.
 _ELECTED = re.compile(r"(?<=for partitions )[^,\s]+(?:, [^,\s]+)*")
 _TOPICS = re.compile(r"(?<=throttles on topics )\S+|(?<=duplicate topic partitions: )\S+")
 _MISSING = re.compile(r"(?<=Unable to find partition: ).*")
@@ -201,18 +200,18 @@ _MOVED = re.compile(r"(?<=Failed to alter dir for )\S+")
 _FURTHEST = re.compile(r"(?<=for partition )\S+ at offset \d+(?= among \d\d? partitions)")
 _IN_LOG_DIR = re.compile(r'(?<="partitions":\[)[^\]]+')
 _OBJECT = re.compile(r"\{[^}]*\}")
-# What kafka-consumer-perf-test has measured: how much it has read is to be the same.
+# Measurements of kafka-consumer-perf-test; only the amount of data read must be equal.
 _RATE = r", (?:[\d.]+|NaN)"
 _MEASURED = re.compile(
     rf"(?m)^\d[\d :,-]*, (?P<bytes>[\d.]+){_RATE}, (?P<count>\d+)"
     rf"{_RATE}(?:, -?\d+){{2}}(?:{_RATE}){{2}}$"
 )
-# The last lines of kafka-producer-perf-test.
+# The last lines of kafka-producer-perf-test
 _WRITTEN = re.compile(r"(?m)(?<=records sent, ).* latency(?:, \d+ ms \d+(?:\.\d+)?th){4}\.$")
-# Events of kafka-verifiable-producer and -consumer, whose fields come in any order.
+# Events of kafka-verifiable-producer and -consumer, whose fields have no fixed order
 _EVENT = re.compile(r'(?m)^\{"timestamp":.*\}$')
 _GENERATED = re.compile(r"(?<=client metrics config for )[\w-]{22}(?=\.)")
-# A proposal of kafka-reassign-partitions: which replica leads is drawn.
+# In a proposal of kafka-reassign-partitions, the leader is chosen at random.
 _PROPOSED = re.compile(r"(?<=Proposed partition reassignment configuration\n).*")
 _REPLICAS = re.compile(r'(?<="replicas":\[)[\d,]+')
 _STAMP = re.compile(r"(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}:")
@@ -220,7 +219,7 @@ _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
 
 class Outcome(NamedTuple):
-    """What one call ends with."""
+    """The exit code, output and errors of one call."""
 
     code: int
     out: str
@@ -234,13 +233,13 @@ class Case(NamedTuple):
     is_ordered: bool
     has_server: bool
     is_alone: bool
-    """Whether it shows or changes what another side has on the same broker."""
+    """True if the case shows or changes state that the two sides share on one broker."""
     arguments: list[str]
     input: str
 
     @property
     def only_reads(self) -> bool:
-        """Whether a second call says the same."""
+        """Return whether a second call would print the same."""
         return any(word in self.arguments for word in _READS)
 
 
@@ -248,13 +247,13 @@ Tool = Callable[[str, Sequence[str], str], Outcome]
 
 
 def cases(area: Area) -> list[Case]:
-    """The cases of an area in order."""
+    """Return the cases of an area in order."""
     lines = (HERE / area.cases).read_text().splitlines()
     return [read_case(line) for line in lines if not line.startswith("#")]
 
 
 def read_case(line: str) -> Case:
-    """A case as it is written in the files."""
+    """Parse a case."""
     call, _, text = line.partition(" <<< ")
     words = shlex.split(call)
     marks = [word for word in words[:1] if word in "*=!"]
@@ -263,10 +262,10 @@ def read_case(line: str) -> Case:
 
 
 class Player:
-    """Plays cases on one broker with one side's tools; `prefix` is the side's own.
+    """Play cases on one broker with the tools of one side; `prefix` begins the names of that side.
 
-    Groups and ACLs are listed without those of the other side, whose names begin with `hidden`.
-    `control` stops and starts the brokers of a process with several.
+    Groups and ACLs of the other side, whose names begin with `hidden`, are left out of the output.
+    `control` stops and starts the brokers of a process with several brokers.
     """
 
     def __init__(
@@ -301,7 +300,7 @@ class Player:
         self._make_files()
 
     def play(self, case: Case) -> Outcome | None:
-        """The outcome of one case, None for what is no script."""
+        """Return the outcome of one case, or None for a case that runs no script."""
         words = [
             word.replace("@", self._prefix)
             .replace("{dir}", str(self._directory))
@@ -381,7 +380,7 @@ class Player:
         text = _without_repeats(text, " recoverable issue ")
         text = _without_repeats(_STAMP.sub("TIME:", text), ": max lag is ")
         text = _USAGE_OF_COMMANDS.sub("<usage>", text)
-        # A line may end within an option's name, behind its hyphens.
+        # A wrapped line may end within an option's name, after its hyphens.
         text = _JUSTIFIED.sub(
             lambda message: _BROKEN_NAME.sub("", " ".join(message[0].split())), text
         )
@@ -408,7 +407,7 @@ class Player:
             block = rf"(?m)^Client metrics configs for {self._hidden}\S* are:\n(?:  .*\n)*"
             text = re.sub(block, "", text)
             hidden = rf"(?m)^(.*(name=|User:))?{self._hidden}.*\n?"
-            # The blank line behind a block goes with it where the block comes first.
+            # If the removed block was the first one, the blank line after it is removed as well.
             text = re.sub(hidden, "", text).lstrip("\n")
         for found, put in (
             (str(self._directory), "{dir}"),
@@ -420,7 +419,7 @@ class Player:
             text = text.replace(found, put)
         text = re.sub(rf"(?<=id: ){self._node}\b", "NODE", text)
         if self._hidden:
-            # The sides have topics of different names, so that their hash codes differ, too.
+            # Topic names differ between the two sides, and so do their hash codes.
             text = _TOPICS.sub(lambda listed: ",".join(sorted(listed[0].split(","))), text)
             text = _MISSING.sub(lambda listed: ", ".join(sorted(listed[0].split(", "))), text)
             text = _MOVED.sub("{replica}", text)
@@ -432,7 +431,7 @@ class Player:
         return re.sub(r"\n+", "\n", text)
 
     def _wait_for_token(self, *, is_known: bool) -> None:
-        """Wait until a client of the last token can log in, or can no longer."""
+        """Wait until a client with the last token can log in, or no longer can."""
         self._write_user("token", *self._token, mechanism="SCRAM-SHA-512")
         settings = read_settings(properties_of(*self._token, mechanism="SCRAM-SHA-512"))
 
@@ -449,13 +448,13 @@ class Player:
         wait_for(lambda: can_log_in() == is_known, f"the token is known: {is_known}")
 
     def _write_user(self, file: str, name: str, password: str, mechanism: str = "PLAIN") -> None:
-        """The file by which a user comes, or somebody with a token."""
+        """Write the client properties of a user or of a delegation token."""
         properties = properties_of(name, password, mechanism)
         lines = (f"{key}={value}\n" for key, value in properties.items())
         (self._directory / f"{file}.properties").write_text("".join(lines))
 
     def _reassign(self, topic: str, partition: int, replicas: list[int]) -> None:
-        """Start a reassignment that waits for a stopped broker, which Kafka's tool refuses."""
+        """Start a reassignment to a stopped broker, which Kafka's tool refuses to do."""
         client = Client(self._bootstrap, read_settings({}))
         assert not alter_reassignments(client, {(topic, partition): replicas})
         client.close()
@@ -467,7 +466,7 @@ class Player:
         producer.close()
 
     def _join(self, group: str, topic: str, instance: str | None = None) -> None:
-        """A member that owns all partitions of a topic, and that commits nothing."""
+        """Add a member that owns all partitions of a topic and commits nothing."""
         member = kafka.KafkaConsumer(
             topic,
             bootstrap_servers=self._bootstrap,
@@ -477,7 +476,7 @@ class Player:
             enable_auto_commit=False,
         )
         self._members.append(member)
-        # A member that leads before it knows the topic gives out no partitions of it.
+        # A leader that joins before it has metadata of the topic assigns no partitions of it.
         wait_for(lambda: member.partitions_for_topic(topic), "it knows the topic")
         wait_for(lambda: member.poll(100) is not None and member.assignment(), "it owns partitions")
 
@@ -538,12 +537,12 @@ class Player:
 
 
 def without_frames(text: str) -> str:
-    """Return an output without the frames of Java's stack traces."""
+    """Return the output without the frames of Java's stack traces."""
     return _FRAMES.sub("", "\n" + text)[1:]
 
 
 def properties_of(name: str, password: str, mechanism: str = "PLAIN") -> dict[str, str]:
-    """The settings by which a user comes: by SCRAM with a token, which is what has that here."""
+    """Return the client properties of a user; SCRAM is only used for delegation tokens."""
     module, token = f"{_LOGIN}.plain.PlainLoginModule", ""
     if mechanism != "PLAIN":
         module, token = f"{_LOGIN}.scram.ScramLoginModule", ' tokenauth="true"'
@@ -560,7 +559,7 @@ def _comparable_event(found: re.Match[str]) -> str:
 
 
 def _without_repeats(text: str, words: str) -> str:
-    """Lines with these words once: how often a client asks before its time is over differs."""
+    """Keep only the first of equal lines with these words: the number of retries differs."""
     seen: set[str] = set()
     kept = []
     for line in text.splitlines(keepends=True):
@@ -587,7 +586,7 @@ def ours(name: str, arguments: Sequence[str], typed: str = "") -> Outcome:
 
 
 def _java(main: str, *arguments: str) -> list[str]:
-    """The command line of a class, with warnings of clients."""
+    """Return the command line of a Java class, with the warnings of clients enabled."""
     return [
         word.replace("defaultLogLevel=error", "defaultLogLevel=warn")
         for word in java(main, *arguments)
@@ -595,17 +594,17 @@ def _java(main: str, *arguments: str) -> list[str]:
 
 
 def _command(tool: Tool, name: str, arguments: Sequence[str]) -> list[str]:
-    """The command line of a tool, Kafka's or ours, as a process of its own."""
+    """Return the command line that runs one of Kafka's tools or ours in a new process."""
     if tool is ours:
         return [sys.executable, "-m", "coordinator_server", BY_NAME[name].command, *arguments]
     return _java(CLASSES[name], *arguments)
 
 
 def _run_until(text: str, command: Sequence[str], number: signal.Signals) -> Outcome:
-    """Run a tool that has no end; a signal ends it when it has printed a line with a text."""
+    """Run a tool that does not end, and send a signal once it prints a line with `text`."""
     pipe = subprocess.PIPE
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:  # where SIGINT is ignored, as behind a shell's "&", the new process would ignore it, too
+    try:  # Where SIGINT is ignored, as after "&" in a shell, the new process would ignore it, too.
         process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
     finally:
         signal.signal(signal.SIGINT, before)
@@ -637,7 +636,7 @@ class OfficialTools:
         self._process.communicate(timeout=60)
 
     def __call__(self, name: str, arguments: Sequence[str], typed: str = "") -> Outcome:
-        """Run one of Kafka's tools, by its name or that of its class."""
+        """Run one of Kafka's tools, given its name or the name of its class."""
         if name in _ALONE:
             done = subprocess.run(
                 _java(CLASSES[name], *arguments), capture_output=True, text=True, timeout=60
@@ -652,7 +651,7 @@ class OfficialTools:
 
 
 def differences(differing: Sequence[tuple[str, Outcome | None, Outcome | None]]) -> str:
-    """The cases in which an answer of ours is not what was expected, one below the other."""
+    """Return a text with the cases whose outcome is not the expected one."""
     return "\n".join(
         f"{line}\n  expected {expected}\n  ours     {answer}"
         for line, expected, answer in differing

@@ -1,8 +1,8 @@
-"""Records what Kafka's tools print about our broker, and which options they have.
+"""Record the output of Kafka's tools with our broker, and the options of the tools.
 
     python -m tests.scripts.record [CASES...]
 
-It needs Java and the jars of the oracle tests. `test_recorded` plays what is recorded.
+This needs Java and the jars of the oracle tests. `test_recorded` plays the recorded cases.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.support import Broker
 
 
 def main() -> None:
-    """Write the records of the files of cases that the arguments name, else of all."""
+    """Record the case files named as arguments, or all of them."""
     for area in AREAS:
         if not sys.argv[1:] or area.cases in sys.argv[1:]:
             record(area)
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def record(area: Area, out: Path = HERE) -> None:
-    """Write the records of an area to a directory."""
+    """Record an area in a directory."""
     with tempfile.TemporaryDirectory() as directory, Broker(area.settings) as broker:
         recorded = []
         with OfficialTools() as tools:
@@ -51,7 +51,7 @@ def record(area: Area, out: Path = HERE) -> None:
 
 
 def record_json_texts(out: Path = HERE) -> None:
-    """Write what Kafka's tool prints for the recorded texts, as files, to a directory."""
+    """Record the output of Kafka's tool for the recorded texts in a directory."""
     texts = json_texts.read_recorded()
     with tempfile.TemporaryDirectory() as directory, Broker() as broker, OfficialTools() as tools:
         found = json_texts.outcomes(tools, broker.bootstrap_servers, Path(directory), texts)

@@ -1,4 +1,4 @@
-"""Our tools print about our broker what Kafka's tools printed about it when they were recorded."""
+"""Our tools print the same about our broker as Kafka's tools, whose output is recorded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support import Broker
 
 @pytest.mark.parametrize("area", AREAS, ids=lambda area: area.cases)
 def test_our_tools_print_what_kafkas_tools_print(area: Area, tmp_path: Path) -> None:
-    """Output, errors and exit codes of all cases are the recorded ones."""
+    """The output, errors and exit codes of all cases are equal to the recorded ones."""
     entries = area.read_recorded()
     with Broker(area.settings) as broker:
         files = tmp_path / "files"
@@ -35,7 +35,7 @@ def test_our_tools_print_what_kafkas_tools_print(area: Area, tmp_path: Path) -> 
 
 
 def test_json_files_are_read_as_kafkas_tools_read_them(tmp_path: Path) -> None:
-    """Errors in JSON have the classes, the words and the positions of Java's parser."""
+    """Errors in JSON have the class, text and position of Java's parser."""
     recorded = json_texts.read_recorded()
     with Broker() as broker:
         found = json_texts.outcomes(ours, broker.bootstrap_servers, tmp_path, recorded)
@@ -43,7 +43,7 @@ def test_json_files_are_read_as_kafkas_tools_read_them(tmp_path: Path) -> None:
 
 
 def test_every_option_of_kafkas_tools_is_known() -> None:
-    """It does what it does there, or it answers with what to use instead."""
+    """Our tools support every option of Kafka's tools, or name the alternative."""
     own = listed_options(ours)
     for call, options in json.loads(RECORDED.read_text()).items():
         assert not set(options) - set(own[call]), call
@@ -65,7 +65,7 @@ def test_every_option_of_kafkas_tools_is_known() -> None:
     ],
 )
 def test_what_is_not_here_is_said_in_a_line(line: str) -> None:
-    """It names what was asked for, and what to use."""
+    """An unsupported request ends with one line that names the request and the alternative."""
     name, *arguments = line.split()
     outcome = ours(name, arguments)
     assert (outcome.code, outcome.out) == (1, "")

@@ -1,6 +1,6 @@
-"""Transactions that the cases of kafka-transactions look at, made by requests of our own.
+"""Transactions for the cases of kafka-transactions, made with raw requests.
 
-A client library ends what it left open when it goes; here the producer just never comes again.
+A client library would end its open transactions when it closes; this producer just disappears.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from tests.support import wait_for
 
 TIMEOUT_MS = 600_000
 WRITTEN_MS = 1_700_000_000_000
-"""When all records were written, by their producers: long ago, so that the transaction hangs."""
+"""Timestamp of all records: long ago, so that open transactions count as hanging."""
 
 _TRANSACTION = 1  # FindCoordinator's key type
 _PRODUCE_VERSION = 11  # transactions v1: the producer adds its partitions
 
 
 class Transactions:
-    """Makes transactions on a broker that coordinates all of them and leads all partitions."""
+    """Make transactions on a broker that coordinates all of them and leads all partitions."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self._client = Client(address)
 
     def close(self) -> None:
-        """Close the connection; what is open stays open."""
+        """Close the connection; open transactions stay open."""
         self._client.close()
 
     def begin(self, transactional_id: str, topic: str, partition: int) -> InitProducerIdResponse:
-        """A transaction with one record; what the id's older producer left open is aborted."""
+        """Begin a transaction with one record; an open transaction of the same id is aborted."""
         find = FindCoordinatorRequest(key_type=_TRANSACTION, coordinator_keys=[transactional_id])
 
         def is_found() -> bool:
@@ -73,7 +73,7 @@ class Transactions:
     def end(
         self, transactional_id: str, producer: InitProducerIdResponse, *, commits: bool
     ) -> None:
-        """End what `begin` began."""
+        """End a transaction of `begin`."""
         request = EndTxnRequest(
             transactional_id=transactional_id,
             producer_id=producer.producer_id,
@@ -83,7 +83,7 @@ class Transactions:
         assert self._client.ask(request, 4).error_code == ErrorCode.NONE
 
     def write(self, name: str, topic: str, partition: int, producer_id: int, epoch: int) -> None:
-        """Write a transactional record, which hangs when no coordinator knows its producer."""
+        """Write a record of a hanging transaction, whose producer no coordinator knows."""
         batch = build_batch(
             [Record(0, WRITTEN_MS, None, b"x")],
             producer_id=producer_id,

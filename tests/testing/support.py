@@ -1,4 +1,4 @@
-"""What the tests of the testing package share: looking at processes of others."""
+"""Shared parts of the tests of the testing package: observing other processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support import wait_for
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process is there and no zombie."""
+    """Return whether a process exists and is not a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -19,12 +19,12 @@ def is_alive(pid: int) -> bool:
 
 
 def wait_for_end(pid: int) -> None:
-    """Wait until a process is gone."""
+    """Wait until a process has ended."""
     wait_for(lambda: not is_alive(pid), f"the end of process {pid}", 60)
 
 
 def written_pids(directory: Path, count: int) -> list[int]:
-    """The process ids in the files `*.pid` of a directory, once there are so many."""
+    """Wait for `count` files `*.pid` in a directory and return the process ids in them."""
 
     def whole() -> list[int]:
         texts = [path.read_text() for path in directory.glob("*.pid")]
@@ -35,5 +35,5 @@ def written_pids(directory: Path, count: int) -> list[int]:
 
 
 def outcomes(result: pytest.RunResult) -> dict[str, int]:
-    """Outcomes by name, without warnings."""
+    """Return the outcomes of a pytest run by name, without warnings."""
     return {name: one for name, one in result.parseoutcomes().items() if "warning" not in name}

@@ -1,4 +1,4 @@
-"""Broker: a process that comes and goes, with the settings that were asked for."""
+"""Broker starts and stops a process with the requested settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.testing.support import is_alive, wait_for_end
 
 
 def setting(broker: Broker, name: str) -> str:
-    """The value of a setting of a broker, as a client is told it."""
+    """Return the value of a broker setting that DescribeConfigs reports."""
     admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     resource = confluent_kafka.admin.ConfigResource("BROKER", "1")
     (future,) = admin.describe_configs([resource]).values()
@@ -30,7 +30,7 @@ def setting(broker: Broker, name: str) -> str:
 
 
 def test_a_context_manager_starts_and_stops() -> None:
-    """The broker is there inside, and neither it nor its data afterwards."""
+    """The broker runs inside the block; after the block the process and its data are gone."""
     with Broker() as broker:
         pid = broker.pid
         directory = Path(broker.control.call("GET", "/brokers")["data_directory"])
@@ -48,7 +48,7 @@ def test_a_context_manager_starts_and_stops() -> None:
 
 
 async def test_an_async_context_manager_does_the_same() -> None:
-    """The loop goes on while the broker starts and stops."""
+    """The event loop continues to run while the broker starts and stops."""
     turns = 0
 
     async def count() -> None:
@@ -77,7 +77,7 @@ async def test_an_async_context_manager_does_the_same() -> None:
     ],
 )
 def test_settings_have_kafkas_names(given: object, keywords: dict[str, int]) -> None:
-    """A mapping, NAME=VALUE, keywords: all the same to the broker."""
+    """A mapping, NAME=VALUE strings and keywords give the broker the same settings."""
     with Broker(given, **keywords) as broker:  # type: ignore[arg-type]  # as users do
         assert setting(broker, "num.partitions") == "3"
         assert setting(broker, "auto.create.topics.enable") == "false"
@@ -89,7 +89,7 @@ def test_settings_have_kafkas_names(given: object, keywords: dict[str, int]) -> 
 
 
 def test_lists_become_what_kafka_writes() -> None:
-    """A list or tuple as a value is joined by commas."""
+    """A list or tuple given as a setting is joined with commas."""
     with Broker({"log.cleanup.policy": ("compact", "delete")}) as broker:
         assert setting(broker, "log.cleanup.policy") == "compact,delete"
 
@@ -102,7 +102,7 @@ def test_lists_become_what_kafka_writes() -> None:
     ],
 )
 def test_a_bad_setting_is_named(settings: dict[str, str | int], words: str) -> None:
-    """`start` fails with the broker's own line, and nothing is left."""
+    """`start` raises the broker's error message and leaves no process."""
     broker = Broker(settings)
     with pytest.raises(BrokerError, match=words):
         broker.start()
@@ -114,7 +114,7 @@ def test_a_bad_setting_is_named(settings: dict[str, str | int], words: str) -> N
 def test_the_environment_of_the_application_is_not_the_brokers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """KAFKA_... variables are for the code under test; the broker does not take them."""
+    """The broker ignores KAFKA_... variables, which belong to the code under test."""
     monkeypatch.setenv("KAFKA_NUM_PARTITIONS", "5")
     monkeypatch.setenv("KAFKA_LISTENERS", "nonsense")
     with Broker() as broker:
@@ -125,7 +125,7 @@ def test_the_environment_of_the_application_is_not_the_brokers(
 def test_a_file_of_the_users_is_not_taken_for_the_brokers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the tests run there may be modules of any name."""
+    """The broker does not import modules from the working directory of the tests."""
     for name in ("storage", "protocol", "uvloop", "cramjam"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('taken')")
     monkeypatch.chdir(tmp_path)
@@ -134,7 +134,7 @@ def test_a_file_of_the_users_is_not_taken_for_the_brokers(
 
 
 def test_restart_keeps_address_and_data(tmp_path: Path) -> None:
-    """With a `data_dir` records and offsets are there again, at the same port."""
+    """With a `data_dir` the broker restarts with its records, on the same port."""
     with Broker(data_dir=tmp_path / "data") as broker:
         address, pid = broker.bootstrap_servers, broker.pid
         broker.produce("orders", "a", "b")
@@ -145,7 +145,7 @@ def test_restart_keeps_address_and_data(tmp_path: Path) -> None:
 
 
 def test_kill_is_a_crash(tmp_path: Path) -> None:
-    """The process ends without a word; `start` brings back what had been acknowledged."""
+    """After a kill without a shutdown, `start` brings back the acknowledged records."""
     with Broker(data_dir=tmp_path / "data") as broker:
         broker.produce("orders", "a")
         pid = broker.pid
@@ -158,7 +158,7 @@ def test_kill_is_a_crash(tmp_path: Path) -> None:
 
 
 def test_kill_without_a_data_dir_leaves_nothing() -> None:
-    """The data went with the process, its directory too."""
+    """A killed broker without a `data_dir` loses its data, and its directory is removed."""
     with Broker() as broker:
         broker.produce("orders", "a")
         directory = Path(broker.control.call("GET", "/brokers")["data_directory"])
@@ -169,7 +169,7 @@ def test_kill_without_a_data_dir_leaves_nothing() -> None:
 
 
 def test_several_brokers_in_one_process() -> None:
-    """broker.count: all addresses are told, and a reset brings back those that were stopped."""
+    """broker.count starts several brokers, and a reset restarts the stopped ones."""
     with Broker(broker_count=3) as broker:
         assert len(broker.bootstrap_servers.split(",")) == 3
         broker.control.call("POST", "/brokers/2/stop")
@@ -183,7 +183,7 @@ def test_several_brokers_in_one_process() -> None:
 
 
 def test_stop_and_start_may_be_repeated() -> None:
-    """Starting what runs and stopping what does not is nothing."""
+    """Starting a running broker and stopping a stopped one have no effect."""
     broker = Broker()
     broker.stop()
     broker.kill()
@@ -197,7 +197,7 @@ def test_stop_and_start_may_be_repeated() -> None:
 
 
 def test_the_log_is_there_to_be_read() -> None:
-    """What the broker writes, as text; a level of debug shows more."""
+    """`log` returns the broker's log as text, and log level debug shows more events."""
     with Broker(log_level="debug") as broker:
         before = broker.log_size
         broker.produce("orders", "a")
@@ -209,7 +209,7 @@ def test_the_log_is_there_to_be_read() -> None:
 
 
 def test_nothing_is_left_by_a_process_that_does_not_stop_it() -> None:
-    """A script that forgets to stop its broker leaves neither process nor files."""
+    """A script that forgets to stop its broker leaves neither a process nor files."""
     script = """
 from coordinator_server.testing import Broker
 broker = Broker()
@@ -226,7 +226,7 @@ print(broker.pid, broker.control.call("GET", "/brokers")["data_directory"], flus
 
 
 def test_watch_stdin_needs_something_that_ends() -> None:
-    """A file can be watched for nothing; that is said at the start, exit code 1."""
+    """--watch-stdin refuses a file, which never ends, at the start with exit code 1."""
     command = [sys.executable, "-m", "coordinator_server", "serve", "--ephemeral", "--watch-stdin"]
     with Path(__file__).open("rb") as stdin:
         ended = subprocess.run(
@@ -243,9 +243,9 @@ def test_watch_stdin_needs_something_that_ends() -> None:
 
 @pytest.mark.alone
 def test_a_start_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At most 300 ms of CPU, on both sides, until the first helper is answered.
+    """A start and the first helper call take at most 300 ms of CPU time in both processes.
 
-    The best of a few starts counts: the first one has to write byte code.
+    The best of several starts counts, because the first one writes byte code.
     """
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     costs: list[float] = []
@@ -260,7 +260,7 @@ def test_a_start_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestUnittest(unittest.TestCase):
-    """The way of those who use unittest."""
+    """A test class in the style of unittest."""
 
     kafka: Broker
 
@@ -272,18 +272,18 @@ class TestUnittest(unittest.TestCase):
         self.kafka.reset()
 
     def test_first(self) -> None:
-        """A test that leaves something behind."""
+        """Leave a topic behind for the next test."""
         assert self.kafka.topics() == {}
         self.kafka.produce("orders", "a")
 
     def test_second(self) -> None:
-        """A test that must not see it."""
+        """The topic of the previous test is gone."""
         assert self.kafka.topics() == {}
         self.kafka.produce("orders", "a")
 
 
 def test_a_process_with_many_open_files_may_start_a_broker() -> None:
-    """Descriptors above 1023, as in tests that hold a thousand connections."""
+    """A broker starts in a process with file descriptors above 1023."""
     with contextlib.ExitStack() as files:
         for _ in range(1100):
             files.enter_context(Path(os.devnull).open("rb"))

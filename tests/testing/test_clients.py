@@ -1,4 +1,4 @@
-"""The three clients of Python with the fixture: the first record of a group, and how soon."""
+"""The three Python clients with the `kafka` fixture, and the time to a new group's first record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.machine import slowness_on_the_wall
 
 
 def first_record_seconds(kafka: Broker, group: str) -> float:
-    """From `subscribe` of a new group to its first record, by kafka-python, on a quiet machine."""
+    """Return the seconds to a new group's first record, scaled to a quiet machine."""
     slowness = slowness_on_the_wall()
     started = time.perf_counter()
     consumer = kafka_python.KafkaConsumer(
@@ -32,10 +32,10 @@ def first_record_seconds(kafka: Broker, group: str) -> float:
 @pytest.mark.real_time
 @pytest.mark.alone
 def test_kafka_python_gets_its_first_record_soon(kafka: Broker) -> None:
-    """The median of a few new groups is at most 0.25 s; no rebalance waits for more members.
+    """The median over a few new groups is at most 0.25 s; no rebalance waits for more members.
 
-    Nearly all of it is the client's own work, so a slow machine makes it longer, and a busy one
-    uneven: then a few rounds may be needed.
+    Nearly all of the time is spent in the client, so a slow machine makes it longer and a busy
+    machine makes it vary: then a few rounds may be needed.
     """
     kafka.produce("orders", "a")
     medians: list[float] = []
@@ -46,7 +46,7 @@ def test_kafka_python_gets_its_first_record_soon(kafka: Broker) -> None:
 
 
 def test_confluent_kafka(kafka: Broker) -> None:
-    """Produce, consume in a group, commit: the helpers see what the client did."""
+    """The helpers show what confluent-kafka produces, consumes in a group, and commits."""
     producer = confluent_kafka.Producer({"bootstrap.servers": kafka.bootstrap_servers})
     producer.produce("orders", b"a")
     assert producer.flush(10) == 0
@@ -72,7 +72,7 @@ def test_confluent_kafka(kafka: Broker) -> None:
 
 @pytest.mark.real_time
 async def test_aiokafka(kafka: Broker) -> None:
-    """The same in an event loop, with two members."""
+    """The helpers show what two aiokafka members do in the same event loop."""
     await kafka.aio.create_topic("orders", 2)
     async with aiokafka.AIOKafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         await producer.send_and_wait("orders", b"a", partition=0)

@@ -1,4 +1,4 @@
-"""Requests to the control server about topics, records and groups: each mistake is named."""
+"""The control server refuses invalid requests with a message that names the mistake."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TOPIC_RECORDS = "/topics/orders/records"
 def test_a_mistake_is_named(
     kafka: Broker, method: str, path: str, body: Any, status: int, words: str
 ) -> None:
-    """The answer has the status and the words, and nothing was written or made."""
+    """The response has the status and the words, and nothing is written or created."""
     kafka.create_topic("orders", 2)
     with pytest.raises(BrokerError) as raised:
         kafka.control.call(method, path, body=body)
@@ -54,7 +54,7 @@ def test_a_mistake_is_named(
 
 @pytest.mark.parametrize("sent", [b"{", b"[1]", b"\xff"])
 def test_a_body_is_a_json_object(kafka: Broker, sent: bytes) -> None:
-    """Anything else is answered with 400."""
+    """A body that is not a JSON object is answered with 400."""
     import http.client
 
     connection = http.client.HTTPConnection(*kafka.control.address, timeout=10)
@@ -67,7 +67,7 @@ def test_a_body_is_a_json_object(kafka: Broker, sent: bytes) -> None:
 
 
 def test_records_before_the_first_offset_are_passed_over(kafka: Broker) -> None:
-    """A partition whose records were deleted is read from where it begins now."""
+    """Reading a partition with deleted records starts at its log start offset."""
     import confluent_kafka
     import confluent_kafka.admin
 
@@ -79,7 +79,7 @@ def test_records_before_the_first_offset_are_passed_over(kafka: Broker) -> None:
 
 
 def test_a_broker_that_is_gone_is_an_error() -> None:
-    """A request that reaches no broker names the request and the reason."""
+    """A request to a broker that is gone fails with the request and the reason."""
     with Broker() as broker:
         address = broker.control.address
     with pytest.raises(BrokerError, match=r"GET /brokers: the broker cannot be reached") as raised:
@@ -88,6 +88,6 @@ def test_a_broker_that_is_gone_is_an_error() -> None:
 
 
 def test_quoting() -> None:
-    """Everything but Kafka's own characters is quoted."""
+    """Every character is quoted except those that Kafka allows in names."""
     assert quoted("a-B.9_~") == "a-B.9_~"
     assert quoted("a/b ?ü") == "a%2Fb%20%3F%C3%BC"

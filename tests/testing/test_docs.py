@@ -1,4 +1,4 @@
-"""docs/testing.md: every Python snippet runs, and what its tables name is there."""
+"""Every Python snippet of docs/testing.md runs, and every name in its tables exists."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUIET = ("-p", "no:cacheprovider", "-W", "ignore")
 
 @pytest.mark.parametrize("number", range(len(SNIPPETS)))
 def test_a_snippet_runs(pytester: pytest.Pytester, number: int) -> None:
-    """With tests in it by pytest, as one passed test for each; else as a script."""
+    """A snippet with tests passes in pytest, test by test; any other snippet runs as a script."""
     snippet = SNIPPETS[number]
     count = len(re.findall(r"def test_", snippet))
     if count:
@@ -41,7 +41,7 @@ def test_a_snippet_runs(pytester: pytest.Pytester, number: int) -> None:
 
 
 def test_the_options_are_those_of_the_plugin(pytester: pytest.Pytester) -> None:
-    """The ini file of the page is taken as it stands, with no unknown option."""
+    """pytest accepts the ini file of the page without an unknown option."""
     (ini,) = re.findall(r"```ini\n(.*?)```", PAGE, re.DOTALL)
     pytester.makeini(ini)
     pytester.makepyfile(
@@ -56,7 +56,7 @@ def test_the_options_are_those_of_the_plugin(pytester: pytest.Pytester) -> None:
 
 
 def test_every_name_of_the_tables_is_there() -> None:
-    """Methods and properties that the page names are those of Broker."""
+    """Every method and property named on the page is an attribute of Broker."""
     rows = re.findall(r"^\| (`.*?`) \|", PAGE, re.MULTILINE)
     names = {name for row in rows for name in re.findall(r"`(?:\w+ )?([a-z_]+)[(.`]", row)}
     names -= {"kafka", "kafka_broker", *inspect.signature(Broker).parameters}

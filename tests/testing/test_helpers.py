@@ -1,4 +1,4 @@
-"""The helpers: what they write and read is what real clients see, and failures can be read."""
+"""The helpers read and write the same data as real clients, and their failures are readable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EVERY_BYTE = bytes(range(256))
 
 @contextmanager
 def consumer(kafka: Broker, topic: str, **configs: Any) -> Iterator[kafka_python.KafkaConsumer]:
-    """A kafka-python consumer in a thread that polls until the end of the block."""
+    """Run a kafka-python consumer that polls in a thread until the end of the block."""
     one = kafka_python.KafkaConsumer(
         topic, bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest", **configs
     )
@@ -48,7 +48,7 @@ def consumer(kafka: Broker, topic: str, **configs: Any) -> Iterator[kafka_python
 
 
 def test_what_is_produced_is_what_clients_read(kafka: Broker) -> None:
-    """Any bytes, null, text as UTF-8, headers and timestamp reach two clients as they were."""
+    """Two clients read bytes, null, UTF-8 text, headers and timestamp as `produce` wrote them."""
     kafka.create_topic("orders", 2)
     headers = [("trace", EVERY_BYTE), ("empty", b""), ("none", None), ("trace", "ü")]
     written = kafka.produce(
@@ -83,7 +83,7 @@ def test_what_is_produced_is_what_clients_read(kafka: Broker) -> None:
 
 
 def test_what_clients_produce_is_what_is_consumed(kafka: Broker) -> None:
-    """Compressed batches of librdkafka come out as records."""
+    """`consume` returns the records of compressed batches of librdkafka."""
     kafka.create_topic("orders", 3)
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": kafka.bootstrap_servers, "compression.type": "zstd"}
@@ -105,7 +105,7 @@ def test_what_clients_produce_is_what_is_consumed(kafka: Broker) -> None:
 
 
 def test_keys_go_where_clients_send_them(kafka: Broker) -> None:
-    """The partition of a key is that of Kafka's own partitioner; without a key it is in turn."""
+    """A key selects the partition of Kafka's own partitioner; records without a key rotate."""
     kafka.create_topic("orders", 7)
     with kafka_python.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         for number in range(20):
@@ -118,7 +118,7 @@ def test_keys_go_where_clients_send_them(kafka: Broker) -> None:
 
 
 def test_much_is_written_and_read(kafka: Broker) -> None:
-    """More than one batch and more than one answer can hold."""
+    """Records beyond the size of one batch and one response are written and read."""
     values = [bytes([number % 256]) * 50_000 for number in range(100)]
     kafka.produce("orders", *values)
     assert [one.value for one in kafka.consume("orders", 100)] == values
@@ -127,7 +127,7 @@ def test_much_is_written_and_read(kafka: Broker) -> None:
 
 
 def test_a_parked_fetch_is_woken(kafka: Broker) -> None:
-    """A consumer that waits gets what `produce` writes at once, not when its fetch expires."""
+    """A waiting consumer gets the records of `produce` at once, not when its fetch expires."""
     kafka.create_topic("orders")
     with kafka_python.KafkaConsumer(
         "orders", bootstrap_servers=kafka.bootstrap_servers, fetch_max_wait_ms=20_000
@@ -166,7 +166,7 @@ def test_produce_says_what_is_wrong(kafka: Broker) -> None:
 
 
 def test_topics_have_their_configs(kafka: Broker) -> None:
-    """What `create_topic` was given is what a client is told."""
+    """A client sees the configs that were passed to `create_topic`."""
     kafka.create_topic("orders", 4, {"retention.ms": 60_000, "cleanup.policy": "compact"})
     assert kafka.topics() == {"orders": 4}
     admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
@@ -178,7 +178,7 @@ def test_topics_have_their_configs(kafka: Broker) -> None:
 
 
 def test_consume_waits(kafka: Broker) -> None:
-    """Records that come later are waited for, even if their topic is not there yet."""
+    """`consume` waits for later records, even if their topic does not exist yet."""
     timer = threading.Timer(0.2, lambda: kafka.produce("orders", "late"))
     timer.start()
     assert [one.value for one in kafka.consume("orders")] == [b"late"]
@@ -186,7 +186,7 @@ def test_consume_waits(kafka: Broker) -> None:
 
 
 def test_consume_tells_what_came_instead(kafka: Broker) -> None:
-    """Too few records: how many, which, and where the partitions end."""
+    """With too few records, the failure shows their number, the records, and the end offsets."""
     with pytest.raises(WaitTimeout, match=r"0 of 1 records .* there is no such topic"):
         kafka.consume("orders", timeout=0.05)
     kafka.produce("orders", "a", "b")
@@ -199,7 +199,7 @@ def test_consume_tells_what_came_instead(kafka: Broker) -> None:
 
 @pytest.mark.real_time
 def test_a_group_of_real_consumers(kafka: Broker) -> None:
-    """Members, subscription, assignment and offsets of a group are what its consumers say."""
+    """The members, subscription, assignment and offsets of a group match those of its consumers."""
     kafka.create_topic("orders", 4)
     kafka.produce("orders", *"abcdefgh")
     assert kafka.group("app") is None
@@ -228,13 +228,13 @@ def test_a_group_of_real_consumers(kafka: Broker) -> None:
             second.commit({Place("orders", index): OffsetAndMetadata(2, "", -1)})
             assert kafka.committed("app") == {("orders", index): 2}
             assert kafka.committed("app")[TopicPartition("orders", index)] == 2
-    kafka.clock.advance(60)  # the static member has not left, but its session ends
+    kafka.clock.advance(60)  # the static member does not leave, but its session expires
     assert kafka.wait_for_group("app", state="Empty", members=0).members == ()
     assert kafka.groups() == {"app": "Empty"}
 
 
 def test_waiting_for_a_state(kafka: Broker) -> None:
-    """Empty, Dead and any state can be waited for; a state that is none is refused at once."""
+    """A wait for Empty, Dead or another valid state works; an unknown state is refused at once."""
     assert kafka.wait_for_group("app", state="Dead").members == ()
     kafka.create_topic("orders")
     with consumer(kafka, "orders", group_id="app", enable_auto_commit=False):
@@ -269,7 +269,7 @@ def test_a_group_that_does_not_come_is_told_of(kafka: Broker) -> None:
 
 
 def test_any_name_is_the_name_of_a_group(kafka: Broker) -> None:
-    """Slashes, spaces, umlauts: a group is found by what its consumers call it."""
+    """A group is found by any name, even with slashes, spaces and umlauts."""
     group = f"a/b c?d=e&ü%41#{uuid.uuid4()}"
     kafka.create_topic("orders")
     with consumer(kafka, "orders", group_id=group):
@@ -278,7 +278,7 @@ def test_any_name_is_the_name_of_a_group(kafka: Broker) -> None:
 
 
 async def test_helpers_can_be_awaited(kafka: Broker) -> None:
-    """Each helper is there as a coroutine, with the same answer."""
+    """Each helper also exists as a coroutine with the same result."""
     aio = kafka.aio
     await aio.reset()
     await aio.create_topic("orders", 2, {"retention.ms": 60_000})

@@ -1,4 +1,4 @@
-"""What the package brings into the process of its user: the standard library, and little of it."""
+"""The package imports little into the user's process, and only the standard library."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ HEAVY = (
 
 
 def run(script: str) -> str:
-    """The output of a script in a fresh interpreter."""
+    """Return the output of a script in a fresh interpreter."""
     command = [sys.executable, "-W", "error", "-c", script]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
@@ -78,13 +78,13 @@ def run(script: str) -> str:
 
 
 def test_the_standard_library_is_enough() -> None:
-    """With every dependency of the broker, pytest and asyncio out of reach all of it works."""
+    """The package works when the broker's dependencies, pytest and asyncio cannot be imported."""
     run(USES_ALL)
 
 
 @pytest.mark.alone
 def test_the_import_is_cheap() -> None:
-    """Nothing heavy is imported; it costs less CPU than asyncio alone, the best of some."""
+    """The import loads nothing heavy and takes less CPU time than asyncio, the best of several."""
     assert not set(HEAVY) & set(run(LOADS).split())
     ours, asyncio = (
         min(float(run(TAKES_TIME.format(module=module))) for _ in range(5))

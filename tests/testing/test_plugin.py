@@ -1,4 +1,4 @@
-"""The plugin in test runs of its own: fixtures, reports, xdist, asyncio, and what it costs."""
+"""The plugin in separate pytest runs: fixtures, reports, xdist, asyncio, and cost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUIET = ("-p", "no:cacheprovider", "-W", "ignore")
 
 
 def test_fixtures_are_there_unasked(pytester: pytest.Pytester) -> None:
-    """No conftest, no import: `kafka` is clean in each test, `kafka_broker` the same in all."""
+    """Without a conftest or import, `kafka` is clean in each test, and `kafka_broker` is shared."""
     pytester.makepyfile(
         """
         import kafka as kafka_python
@@ -57,7 +57,7 @@ def test_fixtures_are_there_unasked(pytester: pytest.Pytester) -> None:
 
 
 def test_settings_of_the_ini_file(pytester: pytest.Pytester) -> None:
-    """kafka_settings, kafka_log_level and kafka_port are those of the broker."""
+    """kafka_settings, kafka_log_level and kafka_port in the ini file configure the broker."""
     pytester.makeini(
         """
         [pytest]
@@ -84,7 +84,7 @@ def test_settings_of_the_ini_file(pytester: pytest.Pytester) -> None:
 
 
 def test_a_broker_of_the_users_own(pytester: pytest.Pytester) -> None:
-    """Who overrides `kafka_broker` gets clean states of that one, and no other is started."""
+    """Tests with an overridden `kafka_broker` use that broker, and no other is started."""
     pytester.makeconftest(
         """
         import pytest
@@ -109,7 +109,7 @@ def test_a_broker_of_the_users_own(pytester: pytest.Pytester) -> None:
 
 
 def test_nothing_is_started_unless_asked_for(pytester: pytest.Pytester) -> None:
-    """Other tests get no broker, and nothing of ours but the standard library's share."""
+    """A test without the fixtures starts no broker and imports only the small testing package."""
     pytester.makepyfile(
         """
         import sys
@@ -137,7 +137,7 @@ def test_nothing_is_started_unless_asked_for(pytester: pytest.Pytester) -> None:
 
 
 def test_a_failure_shows_what_the_broker_said(pytester: pytest.Pytester) -> None:
-    """The log since the test began is in the report; that of a test that passed is not."""
+    """Only the report of a failed test has the broker's log since the test began."""
     pytester.makepyfile(
         """
         from coordinator_server.testing import Broker
@@ -170,7 +170,7 @@ def test_a_failure_shows_what_the_broker_said(pytester: pytest.Pytester) -> None
 
 
 def test_a_wait_that_fails_ends_in_the_test(pytester: pytest.Pytester) -> None:
-    """The report shows the test's line and the story, none of our code."""
+    """The report shows the line of the test and the explanation, and none of our code."""
     pytester.makepyfile(
         """
         def test_waits(kafka):
@@ -185,7 +185,7 @@ def test_a_wait_that_fails_ends_in_the_test(pytester: pytest.Pytester) -> None:
 
 @pytest.mark.parametrize("workers", [2, 4])
 def test_workers_of_xdist_do_not_meet(pytester: pytest.Pytester, workers: int) -> None:
-    """Each worker has its own broker; the same names at the same time do not clash."""
+    """Each xdist worker has its own broker, so equal names used at the same time do not clash."""
     pytester.makepyfile(
         f"""
         import os
@@ -212,7 +212,7 @@ def test_workers_of_xdist_do_not_meet(pytester: pytest.Pytester, workers: int) -
 
 
 def test_workers_of_xdist_share_no_port(pytester: pytest.Pytester) -> None:
-    """With a port of your own, worker 0 has that one and worker 1 the next."""
+    """With a fixed kafka_port, worker 0 uses that port and worker 1 the next one."""
     pytester.makepyfile(
         """
         import os
@@ -232,7 +232,7 @@ def test_workers_of_xdist_share_no_port(pytester: pytest.Pytester) -> None:
 
 
 def free_ports(count: int) -> int:
-    """The first of some ports in a row that nothing listens at."""
+    """Return the first port of a range in which nothing listens."""
     while True:
         first = free_port()
         with ExitStack() as stack:
@@ -245,7 +245,7 @@ def free_ports(count: int) -> int:
 
 
 def test_asyncio_tests(pytester: pytest.Pytester) -> None:
-    """With pytest-asyncio and aiokafka: what is awaited does not hold up the consumer."""
+    """With pytest-asyncio and aiokafka, awaited helpers do not block the consumer."""
     pytester.makeini("[pytest]\nasyncio_mode = auto")
     pytester.makepyfile(
         """
@@ -297,7 +297,7 @@ SLEEPING = """
 def test_no_broker_outlives_a_killed_run(
     pytester: pytest.Pytester, arguments: tuple[str, ...]
 ) -> None:
-    """SIGKILL of pytest, or of xdist's controller: the brokers end by themselves."""
+    """After SIGKILL of pytest or of xdist's controller, the brokers end by themselves."""
     pytester.makepyfile(SLEEPING.format(setup="", directory=str(pytester.path)))
     pids = _killed(pytester.path, arguments, brokers=2 if arguments else 1)
     for pid in pids:
@@ -305,7 +305,7 @@ def test_no_broker_outlives_a_killed_run(
 
 
 def test_no_spare_outlives_a_killed_run(pytester: pytest.Pytester) -> None:
-    """The broker that is launched before the first test goes with the run as well."""
+    """The broker that is launched before the first test ends with a killed run as well."""
     pytester.makeconftest(
         f"""
         import pathlib
@@ -328,7 +328,7 @@ def test_no_spare_outlives_a_killed_run(pytester: pytest.Pytester) -> None:
 
 
 def test_an_interrupted_run_stops_its_broker(pytester: pytest.Pytester) -> None:
-    """Ctrl-C is for pytest: the broker is stopped in good order, as the fixture ends."""
+    """Ctrl-C interrupts pytest; the broker is stopped cleanly when its fixture ends."""
     pytester.makepyfile(SLEEPING.format(setup="", directory=str(pytester.path)))
     run = _started(pytester.path, ())
     try:
@@ -350,13 +350,13 @@ def _started(directory: Path, arguments: tuple[str, ...]) -> subprocess.Popen[by
             stdout=output,
             stderr=output,
             start_new_session=True,
-            # A test run in the background ignores Ctrl-C, and so would what it starts.
+            # A process in the background ignores Ctrl-C, and so would its children.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
 
 def _killed(directory: Path, arguments: tuple[str, ...], *, brokers: int) -> list[int]:
-    """Run pytest until so many brokers are noted down, then kill it; their process ids."""
+    """Run pytest until `brokers` process ids are recorded, kill it, and return the ids."""
     run = _started(directory, arguments)
     try:
         pids = written_pids(directory, brokers)
@@ -368,7 +368,7 @@ def _killed(directory: Path, arguments: tuple[str, ...], *, brokers: int) -> lis
 
 
 def test_a_mistyped_setting_is_refused(pytester: pytest.Pytester) -> None:
-    """The fixture is strict: a typo fails the tests and names the setting that was meant."""
+    """With a misspelled setting the fixture fails and names the intended setting."""
     pytester.makeini("[pytest]\nkafka_settings =\n    num.partitionz=3\n")
     pytester.makepyfile("def test_it(kafka): pass")
     result = pytester.runpytest_subprocess(*QUIET)

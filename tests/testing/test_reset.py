@@ -1,4 +1,4 @@
-"""Reset: nothing of the test before is left, whatever its clients still do."""
+"""A reset removes everything of the previous test, whatever its clients still do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support import API_VERSIONS_REQUEST, connect, cpu_seconds, request, w
 
 
 def fill(kafka: Broker) -> kafka_python.KafkaConsumer:
-    """Topics, records, a group with a member and an offset; the member."""
+    """Create a topic, records, and a group with a committed offset; return the group's member."""
     kafka.create_topic("orders", 3, {"retention.ms": 60_000})
     kafka.produce("orders", *"abc")
     one = kafka_python.KafkaConsumer(
@@ -38,7 +38,7 @@ def fill(kafka: Broker) -> kafka_python.KafkaConsumer:
 
 
 def test_nothing_is_left(kafka: Broker) -> None:
-    """Topics, groups, offsets, the broker's own topics, connections: all gone, in one call."""
+    """One call removes topics, groups, offsets, internal topics and connections."""
     one = fill(kafka)
     wait_for(lambda: "__group_events" in kafka.topics(), "the topic of explained rebalances")
     told = kafka.control.call("POST", "/reset", {"move": "true"})
@@ -50,28 +50,28 @@ def test_nothing_is_left(kafka: Broker) -> None:
     assert kafka.group("app") is None
     (broker,) = kafka.control.call("GET", "/brokers")["brokers"]
     assert (broker["groups"], broker["partitions_led"]) == (0, 0)
-    time.sleep(0.2)  # the story of the last rebalance is written late, if it were written
+    time.sleep(0.2)  # long enough for a late explanation of the last rebalance to be written
     assert kafka.topics() == {}
     one.close(autocommit=False)
-    kafka.reset()  # which tells the fixture's user where the broker is
+    kafka.reset()  # updates the address in the fixture
 
 
 def test_the_same_names_begin_anew(kafka: Broker) -> None:
-    """A topic and a group of the same names know nothing of those before."""
+    """A topic and a group of the same names have no state from before the reset."""
     for _ in range(5):
         one = fill(kafka)
         assert kafka.topics()["orders"] == 3
         assert [record.offset for record in kafka.consume("orders", 3)] == [0, 0, 0]
         found = kafka.group("app")
         assert found is not None
-        assert found.generation <= 6  # two for each try of `fill`
+        assert found.generation <= 6  # two for each call of `fill`
         assert len(found.last_rebalance) >= 1
         kafka.reset()
         one.close(autocommit=False)
 
 
 def test_connections_of_before_are_cut(kafka: Broker) -> None:
-    """Idle, in the middle of a frame, or waiting for an answer: the socket is closed."""
+    """Idle connections, and those with half a frame or a waiting request, are closed."""
     idle, half, parked = (
         connect(kafka.bootstrap_servers),
         connect(kafka.bootstrap_servers),
@@ -90,7 +90,7 @@ def test_connections_of_before_are_cut(kafka: Broker) -> None:
 
 
 def test_parked_requests_are_not_answered_later(kafka: Broker) -> None:
-    """A JoinGroup that waits for others ends with its connection, and leaves no group behind."""
+    """A waiting JoinGroup ends with its connection, and leaves no group behind."""
     with (
         Broker({"group.initial.rebalance.delay.ms": 1000}) as broker,
         connect(broker.bootstrap_servers) as wire,
@@ -99,7 +99,7 @@ def test_parked_requests_are_not_answered_later(kafka: Broker) -> None:
             b"\x00\x05group" + (10_000).to_bytes(4, "big") * 2 + b"\x00\x00" + b"\x00\x08consumer"
         )
         join += b"\x00\x00\x00\x01" + b"\x00\x05range" + b"\x00\x00\x00\x00"
-        assert wire.ask(request(10, 1, b"\x00\x05group\x00"))  # makes the offsets topic
+        assert wire.ask(request(10, 1, b"\x00\x05group\x00"))  # creates the offsets topic
         wire.send(request(11, 2, join))
         wait_for(lambda: broker.groups() == {"group": "PreparingRebalance"}, "the parked request")
         broker.reset()
@@ -110,7 +110,7 @@ def test_parked_requests_are_not_answered_later(kafka: Broker) -> None:
 
 
 def test_clients_of_before_do_not_come_back(kafka: Broker) -> None:
-    """The broker has another address; who knows only the old one is refused there."""
+    """The broker has a new address, and clients with the old one are refused."""
     before = kafka.bootstrap_servers
     old = confluent_kafka.Producer(
         {"bootstrap.servers": before, "enable.idempotence": True, "log_level": 0}
@@ -130,9 +130,9 @@ def test_clients_of_before_do_not_come_back(kafka: Broker) -> None:
 
 
 def test_a_port_of_its_own_is_kept() -> None:
-    """A broker that was given a port stays there; a producer that stays meets no error.
+    """A broker with a fixed port keeps it, and a producer that stays connected meets no error.
 
-    Its sequence numbers are known to nobody after the reset, so it may go on with them.
+    The broker has no sequence numbers after the reset, so it accepts the producer's next ones.
     """
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -158,7 +158,7 @@ def test_a_port_of_its_own_is_kept() -> None:
 
 
 def test_a_reset_outlives_a_crash(tmp_path: Path) -> None:
-    """What was reset is gone from the disk too and does not come back with it."""
+    """A reset also removes the data on disk, so a crash does not bring it back."""
     settings = {"log.flush.interval.messages": 1}
     with Broker(settings, data_dir=tmp_path / "data") as broker:
         for _ in range(2):
@@ -177,7 +177,7 @@ def test_a_reset_outlives_a_crash(tmp_path: Path) -> None:
 
 
 def test_several_brokers_move_together() -> None:
-    """Each gets a new port and tells the new ones of the others; leaders are found."""
+    """Each broker gets a new port and reports the other brokers' new ports; leaders are found."""
     with Broker(broker_count=3) as broker:
         before = set(broker.bootstrap_servers.split(","))
         broker.reset()
@@ -196,7 +196,7 @@ def test_several_brokers_move_together() -> None:
 
 
 def test_producer_ids_are_not_given_twice(kafka: Broker) -> None:
-    """A producer of before that comes back cannot be taken for a new one."""
+    """A producer id from before the reset is not allocated again."""
     ids = []
     for _ in range(2):
         with connect(kafka.bootstrap_servers) as wire:
@@ -208,7 +208,7 @@ def test_producer_ids_are_not_given_twice(kafka: Broker) -> None:
 
 @pytest.mark.real_time
 def test_resets_under_load_leave_a_sound_broker(kafka: Broker) -> None:
-    """Clients at work while the broker is reset again and again: no error in its log, all clean."""
+    """Repeated resets while clients work cause no error in the log and leave no state."""
     before = kafka.log_size
     is_over = threading.Event()
 
@@ -227,13 +227,13 @@ def test_resets_under_load_leave_a_sound_broker(kafka: Broker) -> None:
                     max_block_ms=2000,
                 )
             except kafka_python.errors.KafkaTimeoutError:
-                continue  # each of its connections was taken from it
+                continue  # a reset closed each of its connections
             for _ in range(5):
                 try:
                     producer.send(f"topic-{number}", b"x" * 1000)
                     one.poll(timeout_ms=20)
                 except kafka_python.errors.KafkaError:
-                    pass  # as its topic was taken from it
+                    pass  # a reset removed its topic
             producer.close(timeout=0)
             one.close(autocommit=False)
 
@@ -257,7 +257,7 @@ def test_resets_under_load_leave_a_sound_broker(kafka: Broker) -> None:
 
 
 def test_a_reset_resets_the_clock(kafka: Broker) -> None:
-    """A test that advanced the clock by a month and froze it leaves none of that."""
+    """A reset undoes an advanced and frozen clock."""
     kafka.clock.advance(30 * 24 * 3600)
     kafka.clock.freeze()
     kafka.reset()
@@ -272,7 +272,7 @@ def test_a_reset_resets_the_clock(kafka: Broker) -> None:
 
 @pytest.mark.parametrize("number", range(100))
 def test_a_hundred_clean_tests(kafka: Broker, number: int) -> None:
-    """Each finds an empty broker and leaves a topic, a group and an offset of the same names."""
+    """Each test finds an empty broker and leaves a topic, a group and an offset behind."""
     assert kafka.topics() == {}
     assert kafka.groups() == {}
     kafka.produce("orders", *"abc")
@@ -282,7 +282,7 @@ def test_a_hundred_clean_tests(kafka: Broker, number: int) -> None:
 
 @pytest.mark.alone
 def test_a_reset_costs_milliseconds(kafka: Broker) -> None:
-    """With something to be removed each time, under 20 ms of CPU on both sides in the mean."""
+    """A reset with something to remove takes under 20 ms of CPU time on average."""
     cost = 0.0
     for _ in range(100):
         kafka.produce("orders", *"abc")

@@ -1,4 +1,4 @@
-"""`Broker(security=...)`: the three clients of Python come by `client_config`, others do not."""
+"""With `Broker(security=...)` the Python clients connect by `client_config`, and others cannot."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[Broker]:
-    """A broker for the tests of this module."""
+    """Start a broker for the tests of this module."""
     with Broker(security="sasl_ssl") as broker:
         yield broker
 
 
 @pytest.fixture(params=["ssl", "sasl_plaintext"])
 def other(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    """A broker with one of the other protocols."""
+    """Start a broker with one of the other protocols."""
     with Broker(security=request.param) as broker:
         yield broker
 
 
 def use_kafka_python(broker: Broker, mechanism: str = "SCRAM-SHA-512") -> None:
-    """Produce and consume by kafka-python."""
+    """Produce and consume with kafka-python."""
     topic = f"kafka-python-{mechanism}"
     config = broker.client_config("kafka-python", mechanism=mechanism)
     with kafka_python.KafkaProducer(**config) as producer:
@@ -49,7 +49,7 @@ def use_kafka_python(broker: Broker, mechanism: str = "SCRAM-SHA-512") -> None:
 
 
 def use_confluent(broker: Broker, mechanism: str = "SCRAM-SHA-512") -> None:
-    """Produce and consume by confluent-kafka."""
+    """Produce and consume with confluent-kafka."""
     topic = f"confluent-{mechanism}"
     config = broker.client_config("confluent", user="bob", mechanism=mechanism)
     producer = confluent_kafka.Producer(config)
@@ -66,7 +66,7 @@ def use_confluent(broker: Broker, mechanism: str = "SCRAM-SHA-512") -> None:
 
 
 async def use_aiokafka(broker: Broker, mechanism: str = "SCRAM-SHA-512") -> None:
-    """Produce and consume by aiokafka."""
+    """Produce and consume with aiokafka."""
     topic = f"aiokafka-{mechanism}"
     config = broker.client_config("aiokafka", mechanism=mechanism)
     async with aiokafka.AIOKafkaProducer(**config) as producer:
@@ -80,28 +80,28 @@ async def use_aiokafka(broker: Broker, mechanism: str = "SCRAM-SHA-512") -> None
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 async def test_clients_come_by_every_mechanism(secured: Broker, mechanism: str) -> None:
-    """Over SASL_SSL."""
+    """Over SASL_SSL the clients authenticate with every mechanism."""
     use_kafka_python(secured, mechanism)
     use_confluent(secured, mechanism)
     await use_aiokafka(secured, mechanism)
 
 
 async def test_clients_come_by_the_other_protocols(other: Broker) -> None:
-    """By certificate, and by password without TLS."""
+    """The clients connect with a certificate, and with a password without TLS."""
     use_kafka_python(other)
     use_confluent(other)
     await use_aiokafka(other)
 
 
 def refused(config: dict[str, str]) -> bool:
-    """Whether a client gets no answer."""
+    """Check that a client gets no response, and return True."""
     with pytest.raises(confluent_kafka.KafkaException):
         AdminClient(config).list_topics(timeout=1)
     return True
 
 
 def test_others_are_refused(secured: Broker) -> None:
-    """Without TLS, with a wrong password, as somebody else."""
+    """Clients without TLS, with a wrong password or an unknown user are refused."""
     config = secured.client_config("confluent")
     assert refused({"bootstrap.servers": secured.bootstrap_servers})
     assert refused({**config, "sasl.password": secured.users["bob"]})
@@ -116,7 +116,7 @@ def test_others_are_refused(secured: Broker) -> None:
 
 
 def test_a_client_without_a_certificate_is_refused() -> None:
-    """The protocol is SSL: the certificate says who it is."""
+    """With protocol SSL a client must present a certificate."""
     with Broker(security="SSL") as broker:
         config = broker.client_config("confluent")
         assert AdminClient(config).list_topics(timeout=SECONDS) is not None
@@ -126,7 +126,7 @@ def test_a_client_without_a_certificate_is_refused() -> None:
 
 
 def test_users_differ_and_acls_count() -> None:
-    """An ACL of admin's is what keeps alice out of a topic, and bob in; after a reset all may."""
+    """An ACL for bob keeps alice out of the topic; after a reset everyone has access again."""
     acl = confluent_kafka.admin.AclBinding(
         confluent_kafka.admin.ResourceType.TOPIC,
         "orders",
@@ -153,7 +153,7 @@ def test_users_differ_and_acls_count() -> None:
 
 
 def test_users_stay_over_restarts(tmp_path: Path) -> None:
-    """The settings of a client are good for the life of the object, with data and without."""
+    """client_config stays valid across restarts of a Broker object, with and without a data_dir."""
     for data_dir in (None, tmp_path / "data"):
         with Broker(security="sasl_ssl", data_dir=data_dir) as broker:
             users = broker.users
@@ -173,7 +173,7 @@ def test_users_stay_over_restarts(tmp_path: Path) -> None:
 
 
 def test_without_security() -> None:
-    """The settings are the address and PLAINTEXT: tests need not know which it is."""
+    """Without security client_config gives the address, so tests need not know the protocol."""
     with Broker() as broker:
         address = broker.bootstrap_servers
         assert broker.client_config("kafka-python")["bootstrap_servers"] == address
@@ -187,7 +187,7 @@ def test_without_security() -> None:
 
 @pytest.mark.alone
 def test_it_costs_little() -> None:
-    """A start takes less than twice the CPU time of one without, the best of up to ten each."""
+    """A start takes less than twice the CPU time of a start without security."""
 
     def start_seconds(security: str | None) -> float:
         with Broker(security=security) as broker:
@@ -203,7 +203,7 @@ def test_it_costs_little() -> None:
 
 
 def test_the_option_of_the_plugin(pytester: pytest.Pytester) -> None:
-    """kafka_security makes the broker of `kafka` a secured one."""
+    """With kafka_security the `kafka` fixture uses a secured broker."""
     pytester.makeini("[pytest]\nkafka_security = sasl_ssl")
     pytester.makepyfile(
         """

@@ -1,4 +1,4 @@
-"""What holds for a client in a container beside the broker; run by pytest in that container."""
+"""Checks of a client in a container beside the broker; pytest runs them in that container."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BOOTSTRAP = os.environ["BOOTSTRAP"]
 
 
 def test_the_broker_says_where_this_container_reaches_it() -> None:
-    """The address that a client inside is told can be connected to, without any setting."""
+    """A client in the network gets an address that it can connect to, without any setting."""
     admin = kafka.KafkaAdminClient(bootstrap_servers=BOOTSTRAP)
     (broker,) = admin.describe_cluster()["brokers"]
     admin.close()
@@ -21,7 +21,7 @@ def test_the_broker_says_where_this_container_reaches_it() -> None:
 
 
 def test_a_group_inside_reads_what_was_written() -> None:
-    """Produce, consume and commit from within the network."""
+    """A client in the network can produce, consume in a group, and commit."""
     topic = f"inside-{uuid.uuid4()}"
     producer = kafka.KafkaProducer(bootstrap_servers=BOOTSTRAP)
     for number in range(10):

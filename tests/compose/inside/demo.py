@@ -20,7 +20,7 @@ PARTITIONS = 3
 
 
 def ensure_topic() -> None:
-    """Create the topic, whoever comes first."""
+    """Create the topic, unless another container already has."""
     admin = kafka.KafkaAdminClient(bootstrap_servers=BOOTSTRAP)
     try:
         admin.create_topics({TOPIC: {"num_partitions": PARTITIONS, "replication_factor": 1}})
@@ -31,7 +31,7 @@ def ensure_topic() -> None:
 
 
 def produce() -> None:
-    """A record for each partition, every second."""
+    """Produce a record to each partition, every second."""
     ensure_topic()
     producer = kafka.KafkaProducer(bootstrap_servers=BOOTSTRAP)
     for number in itertools.count():
@@ -42,7 +42,7 @@ def produce() -> None:
 
 
 def consume() -> None:
-    """Say what is read; the consumers share the partitions."""
+    """Print the consumed records; the consumers share the partitions."""
     ensure_topic()
     consumer = kafka.KafkaConsumer(
         TOPIC,

@@ -1,7 +1,7 @@
-"""The matrix of API x version x principal x ACLs, played against a Kafka and against our broker.
+"""The matrix of API x version x principal x ACLs, played with a Kafka and with our broker.
 
-A case is a request, `grants` says which ACLs its principals have, and a cell is one case at one
-version for one grant. `kafka.json.gz` keeps what Kafka answered; docs/authorizer.md says the rest.
+A case is a request, `grants` has the ACLs of its principals, and a cell is one case at one version
+with one grant. `kafka.json.gz` has Kafka's answers. See docs/authorizer.md.
 
     python -m tests.conformance.access record
 """

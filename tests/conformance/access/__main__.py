@@ -1,11 +1,11 @@
-"""Record what a Kafka answers to the matrix, or compare our broker with what was recorded.
+"""Record Kafka's answers to the matrix, or compare our broker with them.
 
     python -m tests.conformance.access record
     python -m tests.conformance.access compare [--only 'Metadata*']
     python -m tests.conformance.access show    [--only 'Metadata*']
 
 `record` starts a new Kafka twice, plays all cells in another order the second time, and keeps the
-answers that were the same; the others are named, and there must be none.
+answers that were equal. Others are listed as unstable; there must be none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.conformance.access.record import differences, read, write
 
 
 def main() -> int:
-    """The command line; returns the exit code."""
+    """Run the command line and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.conformance.access",
         description=__doc__,

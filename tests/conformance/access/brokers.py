@@ -1,4 +1,4 @@
-"""The two brokers that the matrix is played against: a Kafka and ours, with the same settings."""
+"""The two brokers for the matrix, a Kafka and ours, with the same settings."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _settings() -> dict[str, str]:
 
 @contextmanager
 def their_broker(directory: Path) -> Iterator[tuple[str, int]]:
-    """A Kafka; the address of its listener for users."""
+    """Run a Kafka and yield the address of its listener for users."""
     listeners = {_LISTENER: "SASL_PLAINTEXT"}
     kafka = Kafka(directory, _settings(), listeners=listeners, takes_telemetry=True)
     try:
@@ -61,7 +61,7 @@ def their_broker(directory: Path) -> Iterator[tuple[str, int]]:
 
 @contextmanager
 def our_broker(directory: Path) -> Iterator[tuple[str, int]]:
-    """Ours likewise."""
+    """Run our broker and yield the address of its listener for users."""
     settings = _settings() | {
         "listener.security.protocol.map": f"{_LISTENER}:SASL_PLAINTEXT",
         "listeners": f"{_LISTENER}://127.0.0.1:0",

@@ -1,4 +1,4 @@
-"""Cases and cells: what is asked, about which resources, by whom."""
+"""Cases and cells: a request, its resources, and its principal."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from tests.conformance.access.world import World
 
 Fields = dict[str, Any]
-"""Fields of a message as JSON has them (`protocol.json_form`)."""
+"""Fields of a message in JSON form (`protocol.json_form`)."""
 
 Need = tuple[Operation, ResourceType]
-"""What the table asks for; about each of the cell's resources of that type."""
+"""A check of the table, which applies to each of the cell's resources of that type."""
 
 
 Request = Callable[["Cell", "World"], Fields]
-"""The fields of the request that a cell sends."""
+"""Returns the fields of a cell's request."""
 
 
 class Case(NamedTuple):
-    """A request of an API, and the resources that it is about.
+    """A request of an API, and the resources that it names.
 
-    In names "@" stands for the cell, where cells must not share them. `prepare` makes what cells
-    need, all of them at once. `shown` are lists of the answer that tell of everything there is,
-    with the field of the name: only what the cell names is compared, sorted.
+    In names "@" stands for the cell, if cells must not share a resource. `prepare` creates
+    resources for all cells at once. `shown` are lists in the answer that may contain unrelated
+    entries, with the name of their name field: only the cell's entries are compared, sorted.
     """
 
     name: str
@@ -45,17 +45,17 @@ class Case(NamedTuple):
 
     @property
     def api(self) -> str:
-        """The API's name; that of the case may have more behind a point."""
+        """Return the API's name, which is the case's name up to a dot."""
         return self.name.partition(".")[0]
 
     @property
     def spec(self) -> ApiSpec:
-        """The API."""
+        """Return the spec of the API."""
         return SPEC_BY_NAME[self.api]
 
     @property
     def served_versions(self) -> list[int]:
-        """The versions that are played."""
+        """Return the versions that are played."""
         lowest, highest = self.spec.min_version, self.spec.max_version
         if self.versions is None:
             return list(range(lowest, highest + 1))
@@ -63,7 +63,7 @@ class Case(NamedTuple):
 
     @property
     def needs(self) -> list[Need]:
-        """What the table asks for, in its order, as far as this case is about it."""
+        """Return the table's checks in order, for the resource types of this case."""
         asked = dict.fromkeys(
             (check.operation, check.resource_type) for check in TABLE[self.api].all_checks
         )
@@ -82,13 +82,13 @@ class Case(NamedTuple):
 
     @property
     def host(self) -> str:
-        """An address of the loopback network that no other case has."""
+        """Return a loopback address that no other case has."""
         code = crc32(self.name.encode())
         return f"127.{1 + code % 250}.{(code >> 8) % 256}.{1 + (code >> 16) % 250}"
 
 
 class Cell:
-    """A case at a version, for one grant."""
+    """A case at one version with one grant."""
 
     def __init__(self, case: Case, version: int, grant: str) -> None:
         self.case = case
@@ -104,17 +104,17 @@ class Cell:
 
     @property
     def key(self) -> tuple[str, int, str]:
-        """What it is known by."""
+        """Return the key of the cell."""
         return self.case.name, self.version, self.grant
 
     @property
     def own_name(self) -> str:
-        """A name that no other cell has."""
+        """Return a name that no other cell has."""
         return f"{self.case.name}-{self.version}-{self.grant}"
 
     @property
     def user(self) -> str:
-        """Who asks."""
+        """Return the user that sends the request."""
         if self.grant in ("none", "everyone"):
             return "nobody"
         if self.grant == "super":
@@ -123,11 +123,11 @@ class Cell:
 
     @property
     def host(self) -> str:
-        """The address that the request comes from."""
+        """Return the address from which the request comes."""
         return self.case.host if self.grant == "everyone" else "127.0.0.1"
 
     def names(self, resource_type: ResourceType) -> list[str]:
-        """The resources of a type."""
+        """Return the resources of a type."""
         return {
             ResourceType.TOPIC: self.topics,
             ResourceType.GROUP: self.groups,

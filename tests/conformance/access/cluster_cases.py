@@ -1,4 +1,4 @@
-"""Cases of APIs that are about the cluster, its users, quotas, configs and ACLs."""
+"""Cases of APIs for the cluster, its users, quotas, configs and ACLs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _authenticate(cell: Cell, world: World) -> Fields:
     return {"authBytes": to_text(b"\0admin\0secret")}
 
 
-# --- ACLs: about a principal that nobody is -----------------------------------------------------
+# --- ACLs: about a principal that does not exist ------------------------------------------------
 
 
 def _stranger(cell: Cell) -> str:

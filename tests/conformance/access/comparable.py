@@ -1,4 +1,4 @@
-"""What is compared of an answer: not what a Kafka leaves to the order of its hash tables."""
+"""The comparable part of an answer: without the order of Kafka's hash tables."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ HASHED: dict[str, frozenset[str]] = {
     "AlterUserScramCredentials": frozenset({"results"}),
     "DescribeUserScramCredentials": frozenset({"results"}),
 }
-"""The lists of an API's answers, or of a case's, whose order follows hash codes in a Kafka, or
-chance."""
+"""Lists of an API's or a case's answers that in Kafka have a random or hash code order."""
 
 SERVED_HASHED: dict[str, frozenset[str]] = {
     "DescribeGroups": frozenset({"groups"}),
@@ -39,19 +38,19 @@ SERVED_HASHED: dict[str, frozenset[str]] = {
     "StreamsGroupDescribe": frozenset({"groups"}),
     "DescribeShareGroupOffsets": frozenset({"topics"}),
 }
-"""Likewise, but what is refused has its place before or behind the others."""
+"""Lists with such an order, except that refused entries come first or last."""
 
 _TOPIC_REFUSED, _GROUP_REFUSED = 29, 30
 
 _NOT_COMPARED_CONFIGS = frozenset({"min.insync.replicas"})
-"""A Kafka that is formatted by its tool has it as a dynamic config (KIP-966)."""
+"""Kafka's storage tool sets it as a dynamic config (KIP-966)."""
 
 _WORDS = re.compile(r"[^ ,.]+")
-"""Of a text that lists topics in the order of their hash codes."""
+"""Words of a text that lists topics in the order of their hash codes."""
 
 
 def comparable(case: str, answer: Any) -> Any:
-    """An answer to a case, of a Kafka or of ours, as it is compared."""
+    """Return the comparable form of an answer, Kafka's or ours."""
     if not isinstance(answer, dict):
         return answer
     api = case.partition(".")[0]
@@ -62,7 +61,7 @@ def comparable(case: str, answer: Any) -> Any:
 
 
 def _of_served_apis(answer: Fields) -> Fields:
-    """The APIs alone that our broker serves, by key."""
+    """Return the APIs that our broker supports, sorted by key."""
     served = (one for one in answer["apiKeys"] if one["apiKey"] in SPEC_BY_KEY)
     keys = sorted(served, key=lambda one: int(one["apiKey"]))
     return {"errorCode": answer["errorCode"], "apiKeys": keys}
@@ -89,7 +88,7 @@ def _value(value: Any, hashed: frozenset[str], served: frozenset[str]) -> Any:
 
 
 def _with_served_sorted(entries: list[Fields]) -> list[Fields]:
-    """Sort what follows on each other and is not refused."""
+    """Sort each run of entries that are not refused."""
     arranged: list[Fields] = []
     for is_refused, run in groupby(entries, _is_refused):
         some = list(run)

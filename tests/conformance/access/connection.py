@@ -1,4 +1,4 @@
-"""A connection of a user by SASL/PLAIN, which asks in JSON and is answered in JSON."""
+"""A SASL/PLAIN connection of a user, with requests and responses as JSON."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.support import API_VERSIONS_REQUEST, Wire
 PASSWORD = "secret"
 CLOSED, SILENT = "closed", "silent"
 _WITHOUT_ANSWER = {"acks": 0}
-"""Fields of a Produce that has no answer."""
+"""Fields of a Produce without a response."""
 SECONDS = 30.0
 
 
 class Connection:
-    """Requests one at a time."""
+    """A connection that sends one request at a time."""
 
     def __init__(self, address: tuple[str, int], user: str, host: str = "127.0.0.1") -> None:
         self._wire = Wire(socket.create_connection(address, SECONDS, (host, 0)))
@@ -37,7 +37,7 @@ class Connection:
         self._wire.socket.close()
 
     def ask(self, api: str, version: int, fields: Fields) -> Any:
-        """The answer as JSON, or that there was none: then the connection is no more."""
+        """Return the response as JSON, or a note that there was none and it closed."""
         spec = SPEC_BY_NAME[api]
         try:
             self._wire.send(frame_of(from_json(spec.request_type, fields), version))
@@ -57,14 +57,14 @@ class Connection:
         return _decoded(spec, version, answer)
 
     def must(self, api: str, version: int, fields: Fields) -> Any:
-        """An answer that has to come."""
+        """Return a response; fail without one."""
         answer = self.ask(api, version, fields)
         assert isinstance(answer, dict), (api, version, fields, answer)
         return answer
 
 
 def to_text(data: bytes) -> str:
-    """Bytes as JSON has them."""
+    """Return bytes in JSON form."""
     return b64encode(data).decode()
 
 

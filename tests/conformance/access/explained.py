@@ -1,4 +1,4 @@
-"""Cells that are answered otherwise than by a Kafka, and why."""
+"""Cells whose answers differ from Kafka's, with the reasons."""
 
 from __future__ import annotations
 
@@ -19,4 +19,4 @@ EXPLAINED: dict[str, str] = {
         for grant in _MAY_CREATE
     },
 }
-"""Pattern of "case version grant" -> reason. All cells that match have to differ."""
+"""Reasons by pattern of "case version grant". All matching cells must differ."""

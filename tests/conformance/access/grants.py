@@ -1,7 +1,7 @@
-"""Who may do what: the ACLs of a cell's principal, by the name of a grant.
+"""The ACLs of a cell's principal, by the name of a grant.
 
-They are made of the needs of the API's row in the table of checks, for all resources of the cell
-unless it says otherwise.
+They are derived from the checks of the API's row in the table, by default for all resources of the
+cell.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DESCRIBING = (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
 
 
 class _Acls:
-    """Makes the ACLs of a cell."""
+    """Derives the ACLs of a cell."""
 
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
@@ -49,46 +49,46 @@ class _Acls:
         return Acl(resource_type, name, pattern, self.principal, host, operation, permission)
 
     def all(self, needs: Iterable[Need] | None = None, host: str = WILDCARD) -> Iterator[Acl]:
-        """Each need, for each resource of its type."""
+        """Yield an ACL for each check and each resource of its type."""
         for need in self.needs if needs is None else needs:
             for name in self.cell.names(need[1]):
                 yield self.acl(need, name, host=host)
 
     def denied(self, need: Need, host: str = WILDCARD) -> Acl:
-        """A need denied for the first resource of its type."""
+        """Return an ACL that denies a check for the first resource of its type."""
         name = self.cell.names(need[1])[0]
         return self.acl(need, name, host=host, permission=Permission.DENY)
 
     def each_second(self, first: int) -> Iterator[Acl]:
-        """Needs for each second resource of a type; for the cluster all of them are left out."""
+        """Yield ACLs for every second resource of each type, and none for the cluster."""
         for need in self.needs:
             if need[1] is not ResourceType.CLUSTER:
                 for name in self.cell.names(need[1])[first::2]:
                     yield self.acl(need, name)
 
     def prefixes(self, permission: Permission = Permission.ALLOW) -> Iterator[Acl]:
-        """Needs for the beginnings of names; the cluster has one name."""
+        """Yield ACLs with prefixes of the names, and with the cluster's name."""
         for need in self.needs:
             if need[1] is ResourceType.CLUSTER:
                 yield from self.all([need])
                 continue
-            if need[1] is ResourceType.DELEGATION_TOKEN:  # ids of tokens are not known before
+            if need[1] is ResourceType.DELEGATION_TOKEN:  # ids of tokens are random
                 continue
             for name in self.cell.names(need[1]):
                 yield self.acl(need, name[:-1], pattern=PatternType.PREFIXED, permission=permission)
 
     def wildcards(self, permission: Permission = Permission.ALLOW) -> Iterator[Acl]:
-        """Needs for every name; the cluster has one."""
+        """Yield ACLs with the wildcard name, and with the cluster's name."""
         for need in self.needs:
             name = CLUSTER_NAME if need[1] is ResourceType.CLUSTER else WILDCARD
             yield self.acl(need, name, permission=permission)
 
     def types(self) -> list[ResourceType]:
-        """The types of resources that anything is needed for."""
+        """Return the resource types of the checks."""
         return list(dict.fromkeys(need[1] for need in self.needs))
 
     def implied(self) -> Iterator[Acl]:
-        """What implies a need, in its place."""
+        """Yield ACLs with an operation that implies the checked one."""
         for number, (operation, resource_type) in enumerate(self.needs):
             implying = _IMPLYING.get(operation, (operation,))
             need = (implying[number % len(implying)], resource_type)
@@ -128,7 +128,7 @@ _COMMON: dict[str, Grant] = {
 
 
 def grants_of(case: Case) -> dict[str, Grant]:
-    """The grants that a case is played with."""
+    """Return the grants with which a case is played."""
     grants: dict[str, Grant] = {"none": lambda acls: (), "super": lambda acls: ()}
     needs = case.needs
     if not needs:
@@ -146,7 +146,7 @@ def grants_of(case: Case) -> dict[str, Grant]:
 
 
 def _of_one(number: int, count: int) -> dict[str, Grant]:
-    """Grants about one need of several."""
+    """Return the grants about one of several checks."""
 
     def rest(acls: _Acls) -> list[Need]:
         return [*acls.needs[:number], *acls.needs[number + 1 :]]
@@ -164,5 +164,5 @@ def _of_one(number: int, count: int) -> dict[str, Grant]:
 
 
 def acls_of(cell: Cell) -> list[Acl]:
-    """The ACLs that a cell's grant means."""
+    """Return the ACLs of a cell's grant."""
     return list(grants_of(cell.case)[cell.grant](_Acls(cell)))

@@ -1,4 +1,4 @@
-"""Cases of APIs that are about groups of consumers, and their offsets."""
+"""Cases of APIs for groups and their offsets."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _describe_groups(cell: Cell, world: World) -> Fields:
 
 
 def group_ids(cell: Cell, world: World) -> Fields:
-    """The groups of a cell, with what may be done to them."""
+    """Return the groups of a cell with their authorized operations."""
     return {"groupIds": cell.groups, "includeAuthorizedOperations": True}
 
 

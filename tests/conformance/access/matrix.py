@@ -35,7 +35,7 @@ Key = tuple[str, int, str]
 
 
 def cells_of(cases: Iterable[Case]) -> list[Cell]:
-    """All cells of these cases."""
+    """Return all cells of these cases."""
     return [
         Cell(case, version, grant)
         for case in cases
@@ -45,19 +45,19 @@ def cells_of(cases: Iterable[Case]) -> list[Cell]:
 
 
 def all_users() -> list[str]:
-    """Everybody who asks."""
+    """Return all users that send requests."""
     return sorted({cell.user for cell in cells_of(CASES)} | {"admin", "nobody"})
 
 
 class Matrix:
-    """Cells that are prepared on a broker."""
+    """Cells prepared on a broker."""
 
     def __init__(self, world: World, cells: Sequence[Cell]) -> None:
         self._world = world
         self.cells = cells
 
     def prepare(self) -> None:
-        """Make what the cells need, and all ACLs."""
+        """Create the resources of the cells, and all ACLs."""
         self._world.make_shared()
         for case, cells in groupby(self.cells, lambda cell: cell.case):
             ours = list(cells)
@@ -69,7 +69,7 @@ class Matrix:
         self._world.create_acls(list(acls))
 
     def answers(self, order: Sequence[Cell]) -> dict[Key, Any]:
-        """The answers, one cell after the other."""
+        """Play the cells one after the other and return the answers."""
         normal = Normal(self._world)
         answers = {}
         for cell, answer in self._answers(order):
@@ -92,7 +92,7 @@ class Matrix:
 def play(
     address: tuple[str, int], cells: Sequence[Cell], seed: int | None = None
 ) -> dict[Key, Any]:
-    """The answers of a broker to cells, in their order or in another one that `seed` makes."""
+    """Return a broker's answers to the cells, played in order or shuffled by `seed`."""
     world = World(address)
     matrix = Matrix(world, cells)
     matrix.prepare()

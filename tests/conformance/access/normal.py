@@ -1,4 +1,4 @@
-"""Answers without what differs from one broker to the next: ids, times, ports, sizes."""
+"""Answers without values that differ between brokers: ids, times, ports, sizes."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ _ANY_IF_THERE = frozenset({"records", "logDir", "authBytes", "tokenId", "hmac"})
 _ZERO = "AAAAAAAAAAAAAAAAAAAAAA"
 ANY = "*"
 _NEEDS = re.compile(r"^Request .* needs ", re.DOTALL)
-"""A Kafka has its own object for a request in this text, with the processor and the connection."""
+"""In this text Kafka prints its request object, with processor and connection."""
 
 
 class Normal:
-    """Makes answers of a world comparable with those of another one."""
+    """Makes the answers of different worlds comparable."""
 
     def __init__(self, world: World) -> None:
         self._names = {topic_id: f"id of {name}" for name, topic_id in world.topic_ids.items()}
 
     def answer(self, cell: Cell, answer: Any) -> Any:
-        """An answer to a cell."""
+        """Return the normal form of an answer to a cell."""
         if not isinstance(answer, dict):
             return answer
         for field, name in cell.case.shown:
@@ -50,7 +50,7 @@ class Normal:
         return self._fields(answer)
 
     def _only(self, answer: Fields, field: str, name: str, cell: Cell) -> None:
-        """Only what the cell names, of a list of everything."""
+        """Keep only the cell's entries of a list."""
         names = {*cell.topics, *cell.groups, *cell.transactional_ids}
         kept = [one for one in answer.get(field) or () if one[name] in names]
         answer[field] = sorted(kept, key=lambda one: str(one[name]))
@@ -70,7 +70,7 @@ class Normal:
         if name in _IDS and isinstance(value, str):
             return None if value == _ZERO else self._names.get(value, ANY)
         if name == "key" and isinstance(value, str) and value.count(":") == 2:
-            group, topic_id, partition = value.split(":")  # of a share partition
+            group, topic_id, partition = value.split(":")  # for a share partition
             return f"{group}:{self._names.get(topic_id, ANY)}:{partition}"
         if name == "errorMessage" and value is not None:
             return _NEEDS.sub("Request * needs ", value)

@@ -1,4 +1,4 @@
-"""The file of Kafka's answers."""
+"""The file with Kafka's answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATH = Path(__file__).with_name("kafka.json.gz")
 
 
 def write(answers: Mapping[Key, Any], path: Path = PATH) -> None:
-    """Store answers: each different one once, and its number by case, version and grant."""
+    """Write answers: each distinct one once, and its number by case, version and grant."""
     numbers: dict[str, int] = {}
     cells: dict[str, dict[str, dict[str, int]]] = {}
     for (case, version, grant), answer in sorted(answers.items()):
@@ -35,7 +35,7 @@ def write(answers: Mapping[Key, Any], path: Path = PATH) -> None:
 
 
 def read(path: Path = PATH) -> dict[Key, Any]:
-    """What `write` has stored."""
+    """Return the answers from a file of `write`."""
     if not path.exists():
         return {}
     whole = json.loads(gzip.decompress(path.read_bytes()))
@@ -49,13 +49,13 @@ def read(path: Path = PATH) -> dict[Key, Any]:
 
 
 def recorded_digests(path: Path = PATH) -> dict[str, str]:
-    """The digests of the cases, as they were when they were recorded."""
+    """Return the digests of the cases from the time of the recording."""
     digests: dict[str, str] = json.loads(gzip.decompress(path.read_bytes()))["acls"]
     return digests
 
 
 def digest(case: Case) -> str:
-    """A short digest of the ACLs of all cells of a case: another one when they have changed."""
+    """Return a short digest of the ACLs of a case's cells, which reveals changes."""
     lines: Iterable[str] = (
         f"{cell.key} {sorted(map(tuple, acls_of(cell)))}" for cell in cells_of([case])
     )
@@ -65,7 +65,7 @@ def digest(case: Case) -> str:
 def differences(
     expected: Mapping[Key, Any], actual: Mapping[Key, Any]
 ) -> dict[Key, tuple[Any, Any]]:
-    """What is expected and what there is, of the cells that differ."""
+    """Return the expected and the actual answers of the cells that differ."""
     found = {}
     for key, answer in actual.items():
         pair = (comparable(key[0], expected.get(key)), comparable(key[0], answer))

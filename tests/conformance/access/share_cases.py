@@ -31,7 +31,7 @@ def _share_heartbeat(cell: Cell, world: World) -> Fields:
 
 
 def _member(cell: Cell) -> str:
-    """An id of the length that Kafka wants."""
+    """Return a member id of the length that Kafka expects."""
     return uuid_to_text(uuid5(NAMESPACE_OID, cell.own_name).bytes)
 
 
@@ -91,7 +91,7 @@ def _share_acknowledge_first(cell: Cell, world: World) -> Fields:
 
 
 def _until_read(world: World, cell: Cell) -> None:
-    """Wait until the share partition of the cell's group has been read, which a fetch begins."""
+    """Wait until the share partition of the cell's group is loaded, which a fetch triggers."""
     topic = TOPICS[SHARES.index(cell.groups[0])]
     member = "member-that-waits"
     fields = _share_fetch_of(cell, world, 0) | {"memberId": member}
@@ -112,7 +112,7 @@ def _until_read(world: World, cell: Cell) -> None:
 
 
 def _own_sessions(world: World, cells: Sequence[Cell]) -> None:
-    """A session of the cell's member, which the administrator opens in its name."""
+    """Open share sessions of the cells' members, as the administrator."""
     for cell in cells:
         fields = _share_fetch_of(cell, world, 0)
         fields["topics"] = fields["topics"][:3]

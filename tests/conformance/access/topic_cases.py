@@ -1,4 +1,4 @@
-"""Cases of APIs that are about topics and what is in them."""
+"""Cases of APIs for topics and their records."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _delete_topics_by_id(cell: Cell, world: World) -> Fields:
 
 
 def _delete_odd_topics(cell: Cell, world: World) -> Fields:
-    """Twice, by both, by neither."""
+    """Return a request with a topic named twice, by name and id, and by neither."""
     first, second, third = cell.topics
     return {
         "topics": [

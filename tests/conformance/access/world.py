@@ -1,6 +1,6 @@
-"""What is there before the first cell is asked: topics, groups, producers, ACLs.
+"""The resources that exist before the first request: topics, groups, producers, ACLs.
 
-Made by the user "admin", who may do everything. What cells share is only read by them.
+The user "admin", who may do everything, creates them. Cells only read shared resources.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tests.conformance.access.connection import Connection, to_text
 from tests.support import wait_for
 
 TOPICS = ("topic-1", "topic-2", "topic-3")
-"""Have two partitions, and two records in the first one. No cell changes them."""
+"""Topics with two partitions, and two records in the first one. No cell changes them."""
 WRITTEN = ("written-1", "written-2", "written-3")
-"""Are there to be written to."""
+"""Topics for writing."""
 SIMPLE = ("simple-1", "simple-2", "simple-3")
-"""Groups without members that have committed offsets of all `TOPICS`."""
+"""Groups without members and with committed offsets of all `TOPICS`."""
 CONSUMERS = ("consumer-1", "consumer-2", "consumer-3")
 SHARES = ("share-1", "share-2", "share-3")
 STREAMS = ("streams-1", "streams-2", "streams-3")
@@ -35,7 +35,7 @@ _RETRIABLE = (3, 5, 6, 14, 15, 16, 51)
 
 
 class World:
-    """A broker, by what the user "admin" has made there."""
+    """A broker with the resources that the user "admin" has created there."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.address = address
@@ -50,18 +50,18 @@ class World:
         self.admin.close()
 
     def topic_id(self, name: str) -> str:
-        """The id of a topic; one that no topic has if there is none of that name."""
+        """Return the id of a topic, or an unused id for an unknown name."""
         return self.topic_ids.get(name) or uuid_to_text(uuid5(NAMESPACE_OID, name).bytes)
 
     def producer(self, transactional_id: str) -> Fields:
-        """Its producer's id and epoch."""
+        """Return the producer id and epoch of a transactional id."""
         producer_id, epoch = self.producers.get(transactional_id, (12345, 0))
         return {"producerId": producer_id, "producerEpoch": epoch}
 
     def ask_until(
         self, api: str, version: int, fields: Fields, errors: Callable[[Any], Iterable[int]]
     ) -> Any:
-        """Ask until no error says that it is too early; fails with any other."""
+        """Retry until there is no error of a loading broker; fail at any other error."""
 
         def attempt() -> Any:
             answer = self.admin.must(api, version, fields)
@@ -71,14 +71,14 @@ class World:
 
         return wait_for(attempt, api, step_seconds=0.05)
 
-    # --- what is shared ---------------------------------------------------------------------------
+    # --- shared resources -------------------------------------------------------------------------
 
     def make_shared(self) -> None:
-        """All that is the same for all cells."""
+        """Create the resources that all cells share."""
         self.create_topics([*TOPICS, *WRITTEN], 2)
         for name in TOPICS:
             self.produce(name)
-        for key_type in (0, 1):  # a Kafka makes the topic of a coordinator then
+        for key_type in (0, 1):  # so that Kafka creates the coordinator's topic
             fields = {"keyType": key_type, "coordinatorKeys": ["any"]}
             self.ask_until(
                 "FindCoordinator",
@@ -94,7 +94,7 @@ class World:
             self._join_streams(STREAMS[number], topic)
 
     def create_topics(self, names: Sequence[str], partitions: int = 1) -> None:
-        """Make topics, and note their ids."""
+        """Create topics and store their ids."""
         for start in range(0, len(names), MANY):
             some = names[start : start + MANY]
             topics = [
@@ -110,7 +110,7 @@ class World:
             )
 
     def produce(self, topic: str) -> None:
-        """Two records into the first partition."""
+        """Produce two records to the first partition."""
         records = to_text(batches.build(-1, -1, -1, 2, transactional=False))
         data = [{"name": topic, "partitionData": [{"index": 0, "records": records}]}]
         self.ask_until(
@@ -121,7 +121,7 @@ class World:
         )
 
     def commit(self, group: str, topics: Sequence[str]) -> None:
-        """Commit offsets of a group without members."""
+        """Commit offsets for a group without members."""
         entries = [
             {
                 "name": one,
@@ -162,7 +162,7 @@ class World:
     # --- ACLs -------------------------------------------------------------------------------------
 
     def create_acls(self, acls: Sequence[Acl]) -> None:
-        """Create ACLs, and wait until the last one is known."""
+        """Create ACLs, and wait until the broker applies the last one."""
         for start in range(0, len(acls), 1000):
             creations = [
                 {
@@ -194,13 +194,13 @@ class World:
     # --- producers --------------------------------------------------------------------------------
 
     def init_producer(self, transactional_id: str) -> None:
-        """A producer id for a transactional id."""
+        """Get a producer id for a transactional id."""
         fields = {"transactionalId": transactional_id, "transactionTimeoutMs": TIMEOUT_MS}
         answer = self.ask_until("InitProducerId", 4, fields, lambda one: [one["errorCode"]])
         self.producers[transactional_id] = (answer["producerId"], answer["producerEpoch"])
 
     def add_partitions(self, transactional_id: str, topics: Sequence[str]) -> None:
-        """Put the first partitions of topics into its transaction."""
+        """Add the first partitions of topics to the transaction."""
         producer = self.producer(transactional_id)
         fields = {
             "v3AndBelowTransactionalId": transactional_id,
@@ -220,7 +220,7 @@ class World:
         )
 
     def add_offsets(self, transactional_id: str, group: str) -> None:
-        """Put a group's offsets into its transaction."""
+        """Add a group's offsets to the transaction."""
         fields = {
             "transactionalId": transactional_id,
             "groupId": group,
@@ -236,7 +236,7 @@ def _connected(address: tuple[str, int]) -> Connection | None:
 
 
 def streams_fields(group: str, topics: Sequence[str], member: str, **more: Any) -> Fields:
-    """A member that joins a streams group, with a topology that reads topics."""
+    """Return the fields with which a member joins a streams group that reads topics."""
     subtopology = {
         "subtopologyId": "0",
         "sourceTopics": list(topics),
@@ -262,11 +262,11 @@ def streams_fields(group: str, topics: Sequence[str], member: str, **more: Any) 
     }
 
 
-# --- what cells have of their own ---------------------------------------------------------------
+# --- resources of single cells ------------------------------------------------------------------
 
 
 def own_topics(world: World, cells: Sequence[Cell]) -> None:
-    """Each topic of a cell whose name is its own, but those called "absent"."""
+    """Create the cells' own topics, except for those called "absent"."""
     names = [
         name
         for cell in cells
@@ -277,7 +277,7 @@ def own_topics(world: World, cells: Sequence[Cell]) -> None:
 
 
 def own_offsets(world: World, cells: Sequence[Cell]) -> None:
-    """Committed offsets of each group of a cell that is its own, but those called "absent"."""
+    """Commit offsets for the cells' own groups, except for those called "absent"."""
     for cell in cells:
         for group in cell.groups:
             if cell.own_name in group and "absent" not in group:
@@ -285,7 +285,7 @@ def own_offsets(world: World, cells: Sequence[Cell]) -> None:
 
 
 def own_producers(world: World, cells: Sequence[Cell]) -> None:
-    """A producer id for each transactional id but those called "absent"."""
+    """Get a producer id for each transactional id, except for those called "absent"."""
     for cell in cells:
         for one in cell.transactional_ids:
             if "absent" not in one:
@@ -293,7 +293,7 @@ def own_producers(world: World, cells: Sequence[Cell]) -> None:
 
 
 def own_transactions(world: World, cells: Sequence[Cell]) -> None:
-    """A transaction for each of those, in topics that are there to be written to."""
+    """Begin a transaction in topics for writing for each of those transactional ids."""
     own_producers(world, cells)
     for cell in cells:
         for one in cell.transactional_ids:

@@ -1,1 +1,1 @@
-"""Damaged and odd record batches, and what Kafka answers to them and stores of them."""
+"""Damaged and odd record batches, with Kafka's answers and the batches that it stores."""

@@ -1,12 +1,12 @@
-"""Record what a Kafka answers to the odd batches, or compare our broker with what was recorded.
+"""Record Kafka's answers to the odd batches, or compare our broker with them.
 
     python -m tests.conformance.odd_batches record
     python -m tests.conformance.odd_batches compare [--only 'zstd:*']
     python -m tests.conformance.odd_batches show    [--only 'zstd:*']
 
-`record` plays all cases twice, each time with a new Kafka (ORACLE_JARS=DIR takes its jars from
-there), and keeps the answers that were the same; the others are named, and there must be none.
-With --only it replaces the answers of those cases.
+`record` plays all cases twice, each time with a new Kafka (ORACLE_JARS=DIR overrides its jars), and
+keeps the answers that were equal. Others are listed as unstable; there must be none. With --only it
+replaces the answers of those cases.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SETTINGS = {"transaction.state.log.num.partitions": "1"}
 
 
 def main() -> int:
-    """The command line; returns the exit code."""
+    """Run the command line and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.conformance.odd_batches",
         description=__doc__,

@@ -1,4 +1,4 @@
-"""The table of cases: a name, the batches that are sent, the topic's settings, the API version."""
+"""The table of cases: a name, the batches, the topic configs, and the API version."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LONGEST = b"\xff" * 9 + b"\x01"
 
 
 class Case(NamedTuple):
-    """One case. Its topic is named after it; `transactional` begins a transaction first."""
+    """A case. Its topic has its name; `transactional` begins a transaction first."""
 
     name: str
     batches: tuple[Odd, ...]
@@ -46,7 +46,7 @@ class Case(NamedTuple):
 
     @property
     def topic(self) -> str:
-        """The topic that the batches go to."""
+        """Return the topic of the case."""
         return "".join(one if one.isalnum() else "-" for one in self.name)
 
 
@@ -280,7 +280,7 @@ _IN_CODECS: Rows = {
 } | {
     name: _ATTRIBUTES[name] for name in ("log append time", "delete horizon", "control")
 }  # fmt: skip
-"""Also sent compressed, where Kafka reads records with other code."""
+"""Cases that are also sent compressed, because Kafka then reads records with other code."""
 
 
 def _in_codecs() -> list[Case]:
@@ -502,4 +502,4 @@ CASES: tuple[Case, ...] = (
     *_cases("decompressed", LARGE_RECORDS, LIMIT),
     *_cases("decompressed to gzip", LARGE_RECORDS, LIMIT | {"compression.type": "gzip"}),
 )
-"""Every case, in the order in which they are played."""
+"""Every case, in the order of play."""

@@ -1,6 +1,6 @@
-"""Record batches with any field wrong, written for the cases, without the code under test.
+"""Encode record batches with any field wrong, without the code under test.
 
-`Odd` describes one batch; each field has the value of a sound batch unless the case sets it.
+`Odd` describes one batch; each field has a valid value unless the case sets it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import google_crc32c
 from protocol.compression import Compression, compress
 
 T0 = 1_700_000_000_000
-"""The base timestamp of a batch, in ms; in the past, so that no limit of time is exceeded."""
+"""The base timestamp of a batch in ms, in the past, so that no time limit is exceeded."""
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 CODECS = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
@@ -27,12 +27,12 @@ _U32 = 0xFFFF_FFFF
 
 
 def varint(number: int) -> bytes:
-    """Return a number as zigzag varint."""
+    """Return a number as a zigzag varint."""
     return unsigned(number << 1 if number >= 0 else (-number << 1) - 1)
 
 
 def unsigned(number: int) -> bytes:
-    """Return a number from 0 on as unsigned varint."""
+    """Return a non-negative number as an unsigned varint."""
     out = bytearray()
     while number >= 0x80:
         out.append(number & 0x7F | 0x80)
@@ -46,7 +46,7 @@ def sized(data: bytes | None) -> bytes:
 
 
 class Rec(NamedTuple):
-    """One record. Fields of type bytes are encoded already; `length_by` makes the length wrong."""
+    """A record. Fields of type bytes are already encoded; `length_by` falsifies the length."""
 
     key: bytes | None = b"k"
     value: bytes | None = b"v"
@@ -61,7 +61,7 @@ class Rec(NamedTuple):
     sized_length: bytes | None = None
 
     def encode(self, index: int) -> bytes:
-        """Return the record as the one with this index in its batch."""
+        """Return the encoded record with this index in its batch."""
         offset = index if self.offset is None else self.offset
         body = b"".join(
             (
@@ -79,7 +79,7 @@ class Rec(NamedTuple):
 
 
 class Odd(NamedTuple):
-    """One batch of a case. `raw` replaces all of it; `own` takes the producer of the case."""
+    """A batch of a case. `raw` replaces all of it; `own` uses the producer of the case."""
 
     records: tuple[Rec, ...] = (Rec(),)
     section: bytes | None = None
@@ -104,7 +104,7 @@ class Odd(NamedTuple):
     is_null: bool = False
 
     def encode(self, now_ms: int, producer: tuple[int, int] = (-1, -1)) -> bytes | None:
-        """Return the bytes that a Produce request carries; None is null."""
+        """Return the bytes for a Produce request; None for null."""
         if self.is_null or self.raw is not None:
             return self.raw
         section = self.section

@@ -12,7 +12,7 @@ _SMALL = Rec(b"b", b"2")
 
 
 def _of(body_bytes: int) -> Rec:
-    """A record whose fields take so many bytes."""
+    """Return a record whose fields have this total size."""
     return Rec(b"a", b"x" * (body_bytes - _OVERHEAD))
 
 

@@ -1,4 +1,4 @@
-"""Compressed payloads that are damaged, or framed in another way than most clients do."""
+"""Compressed payloads that are damaged, or framed in an unusual way."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from protocol.compression import Compression, compress
 from protocol.lz4_frame import xxhash32
 
 Payload = Callable[[bytes], bytes]
-"""Makes the payload of a batch out of its encoded records."""
+"""Returns the payload of a batch for its encoded records."""
 
 _GARBAGE = bytes(range(7, 60))
 
 
 def garbage(_: bytes) -> bytes:
-    """Return bytes of no codec."""
+    """Return bytes that no codec can read."""
     return _GARBAGE
 
 
 def empty(_: bytes) -> bytes:
-    """Return nothing."""
+    """Return no bytes."""
     return b""
 
 
@@ -34,12 +34,12 @@ def as_codec(codec: int) -> Payload:
 
 
 def cut(codec: int, size: int) -> Payload:
-    """Compress, and leave the last `size` bytes out."""
+    """Compress and cut the last `size` bytes off."""
     return lambda section: compress(Compression(codec), section)[:-size]
 
 
 def followed(codec: int, tail: bytes) -> Payload:
-    """Compress, and append bytes to the frame."""
+    """Compress and append bytes after the frame."""
     return lambda section: compress(Compression(codec), section) + tail
 
 
@@ -55,7 +55,7 @@ def flipped(codec: int, position: int) -> Payload:
 
 
 def in_two(codec: int) -> Payload:
-    """Compress into two frames, one after the other."""
+    """Compress into two consecutive frames."""
 
     def framed(section: bytes) -> bytes:
         half = len(section) // 2
@@ -67,33 +67,33 @@ def in_two(codec: int) -> Payload:
 
 
 def with_empty_frame(codec: int) -> Payload:
-    """Compress, and append a frame with nothing in it."""
+    """Compress and append an empty frame."""
     return lambda section: compress(Compression(codec), section) + compress(Compression(codec), b"")
 
 
 def gzip_with_name(section: bytes) -> bytes:
-    """A gzip member with a file name and a time in its header."""
+    """Return a gzip member with a file name and a time in its header."""
     head = b"\x1f\x8b\x08\x08" + struct.pack("<I", 1) + b"\x00\x03name\x00"
     return head + gzip.compress(section, mtime=0)[10:]
 
 
 def zlib_stream(section: bytes) -> bytes:
-    """A zlib stream, which is no gzip."""
+    """Return a zlib stream, which is not gzip."""
     return zlib.compress(section)
 
 
 def raw_snappy(section: bytes) -> bytes:
-    """Snappy without xerial's header, as librdkafka writes."""
+    """Return Snappy without xerial's header, as librdkafka writes it."""
     return bytes(_cramjam().snappy.compress_raw(section))
 
 
 def framed_snappy(section: bytes) -> bytes:
-    """Snappy's own framing format, which Kafka does not read."""
+    """Return Snappy's own framing format, which Kafka does not read."""
     return bytes(_cramjam().snappy.compress(section))
 
 
 def xerial_version(version: int, compatible: int) -> Payload:
-    """Snappy in xerial's chunks with other versions in the header."""
+    """Return Snappy in xerial's chunks with other versions in the header."""
 
     def chunked(section: bytes) -> bytes:
         data = compress(Compression.SNAPPY, section)
@@ -103,17 +103,17 @@ def xerial_version(version: int, compatible: int) -> Payload:
 
 
 def lz4_frame(section: bytes) -> bytes:
-    """An lz4 frame by the lz4 library, whose blocks depend on each other."""
+    """Return an lz4 frame from the lz4 library, with linked blocks."""
     return bytes(_cramjam().lz4.compress(section))
 
 
 def lz4_linked(section: bytes) -> bytes:
-    """An lz4 frame whose header says that blocks depend on each other."""
+    """Return an lz4 frame whose header declares linked blocks."""
     return _lz4_with_flags(section, 0x40)
 
 
 def lz4_other_version(section: bytes) -> bytes:
-    """An lz4 frame of a version that does not exist."""
+    """Return an lz4 frame of a version that does not exist."""
     return _lz4_with_flags(section, 0x20 | 0x80)
 
 

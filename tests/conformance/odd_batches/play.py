@@ -1,4 +1,4 @@
-"""Playing the cases: each in a topic of its own; the answers, and what the log shows afterwards."""
+"""Play the cases, each with a separate topic; return the answers and the resulting log."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.conformance.recorded.suite import wire
 from tests.support import wait_for
 
 Answers = dict[str, Any]
-"""What was answered to each case."""
+"""The answer to each case."""
 
 _SECONDS = 10.0
 CLOSED, SILENT = "closes the connection", "does not answer"
-# Another leader or coordinator is being found.
+# errors while a leader or coordinator is being found
 _RETRIABLE = (3, 6, 14, 15, 16)
 _EARLIEST_TIME, _LATEST, _MAX_TIMESTAMP = 0, -1, -3
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -31,7 +31,7 @@ _MANY = 100
 
 
 class Player:
-    """A connection to one broker, and the topics of the cases there."""
+    """A connection to one broker, and the topics of the cases."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self._address = address
@@ -42,9 +42,9 @@ class Player:
         self._connection.close()
 
     def play(self, cases: Iterable[Case]) -> Answers:
-        """Return what is answered to each case, the error if a topic cannot be created.
+        """Return the answer to each case, or the error if its topic cannot be created.
 
-        An earlier release of Kafka does not know all configs of the topics.
+        An older release of Kafka does not know all topic configs.
         """
         cases = list(cases)
         refused = self._create(cases)
@@ -119,7 +119,7 @@ class Player:
 
     def _begin(self, topic: str) -> tuple[int, int]:
         def attempt() -> Any:
-            # Kafka creates the coordinator's topic when a client looks for the coordinator.
+            # Kafka creates the coordinator's topic on the first FindCoordinator.
             self.ask("FindCoordinator", 4, {"key_type": 1, "coordinator_keys": [topic]})
             body = {"transactional_id": topic, "transaction_timeout_ms": 60_000}
             answer = self.ask("InitProducerId", 4, body)
@@ -213,7 +213,7 @@ class Player:
 
 
 def shown_time(timestamp_ms: int, now_ms: int | None) -> int | str:
-    """Return a timestamp as it can be compared: from T0 on, as a clock's time, or as it is.
+    """Return a timestamp in comparable form: relative to T0, relative to `now_ms`, or unchanged.
 
     Without `now_ms` each timestamp that is not near T0 is TIME.
     """

@@ -1,4 +1,4 @@
-"""The file of Kafka's answers."""
+"""The file with Kafka's answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PATH = Path(__file__).with_name("kafka.json")
 
 
 def write(answers: Answers, path: Path = PATH) -> None:
-    """Store answers, a line each."""
+    """Write answers, one per line."""
     lines = [f"{json.dumps(name)}: {json.dumps(answers[name], sort_keys=True)}" for name in answers]
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 

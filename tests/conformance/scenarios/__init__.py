@@ -1,1 +1,1 @@
-"""Our scenarios, one module per area; every module has its `AREA`."""
+"""Our scenarios, one module per area, each with its `AREA`."""

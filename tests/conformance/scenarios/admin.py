@@ -14,7 +14,7 @@ UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def _listing(t: Stage, label: str, version: int = 5, **filters: list[str]) -> None:
-    """ListGroups, of which this scenario's groups are recorded."""
+    """Send ListGroups and record this scenario's groups."""
     answer = t.raw("ListGroups", version, filters)
     groups = [
         [
@@ -31,7 +31,7 @@ def _listing(t: Stage, label: str, version: int = 5, **filters: list[str]) -> No
 
 @AREA.each(state=STATES)
 def described_and_listed(t: Stage, state: str) -> None:
-    """What DescribeGroups and ListGroups show of a group in {state}, with and without filters."""
+    """What do DescribeGroups and ListGroups, with and without filters, return in {state}?"""
     t.reach(state, *t.static("A", "B"))
     for version in (0, 3, 4, 6):
         t.ask("DescribeGroups", version, {"groups": [t.g]})
@@ -53,7 +53,7 @@ def described_and_listed(t: Stage, state: str) -> None:
 
 @AREA.each(state=["empty", "preparing", "completing", "stable"])
 def described_with_a_pending_id(t: Stage, state: str) -> None:
-    """An id given out and not used does not show in {state}."""
+    """A pending member id does not show in {state}."""
     t.reach(state, "A")
     t.setup(t.member("X").join_now)
     t.state()
@@ -61,7 +61,7 @@ def described_with_a_pending_id(t: Stage, state: str) -> None:
 
 @AREA.each(version=[0, 5, 6])
 def several_described_at_once(t: Stage, version: int) -> None:
-    """Known and unknown groups, each twice, in one request of v{version}."""
+    """What does one request of v{version} return for known and unknown groups, each named twice?"""
     t.reach("stable", "A")
     groups = [t.g, t.group("none"), t.g, t.group("none")]
     answer = t.raw("DescribeGroups", version, {"groups": groups})
@@ -72,7 +72,7 @@ def several_described_at_once(t: Stage, version: int) -> None:
 
 @AREA.each(version=[3, 5, 6])
 def authorized_operations(t: Stage, version: int) -> None:
-    """The operations that everybody may do without an authorizer, when asked for (v{version})."""
+    """Which authorized operations are returned without an authorizer, if requested (v{version})?"""
     t.reach("stable", "A")
     groups = {"groups": [t.g, t.group("none")]}
     for asked in (False, True):
@@ -84,7 +84,7 @@ def authorized_operations(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def error_messages_of_describe(t: Stage) -> None:
-    """The messages of DescribeGroups v6 for a known group and an unknown one."""
+    """Which messages has DescribeGroups v6 for a known and an unknown group?"""
     t.reach("stable", "A")
     answer = t.raw("DescribeGroups", 6, {"groups": [t.g, t.group("none")]})
     t.rec(
@@ -98,7 +98,7 @@ def error_messages_of_describe(t: Stage) -> None:
 
 @AREA.scenario
 def identities(t: Stage) -> None:
-    """The exact form of member ids, client ids and hosts of dynamic and static members."""
+    """Which forms have member ids, client ids and hosts of dynamic and static members?"""
     a = t.member("A", client_id="client one", v=3)
     b = t.member("B", client_id="client two", inst="instance-b")
     join = a.join()
@@ -119,7 +119,7 @@ def identities(t: Stage) -> None:
 
 @AREA.scenario
 def deleted_with_pending_ids(t: Stage) -> None:
-    """A group without members, but with an id given out, is deleted; then the id is used."""
+    """A group with only a pending member id is deleted, and then the id is used."""
     t.reach("empty", "A")
     x, y = t.member("X"), t.member("Y")
     x.join_now()
@@ -133,7 +133,7 @@ def deleted_with_pending_ids(t: Stage) -> None:
 
 @AREA.scenario
 def deleted_while_the_only_member_is_pending(t: Stage) -> None:
-    """The group is nothing but an id given out with offsets beside it."""
+    """A group of a pending member id and committed offsets is deleted."""
     t.setup(t.commit, [(t.t1, 0, 1)])
     x = t.member("X")
     x.join_now()
@@ -148,7 +148,7 @@ def deleted_while_the_only_member_is_pending(t: Stage) -> None:
 
 @AREA.scenario
 def several_deleted_at_once(t: Stage) -> None:
-    """Known, unknown, busy and the same twice, in one request."""
+    """Known, unknown, busy and repeated groups are deleted in one request."""
     busy, idle = t.group("busy"), t.group("idle")
     a = t.member("A", group=busy, v=3)
     t.setup(a.join_now)
@@ -164,7 +164,7 @@ def several_deleted_at_once(t: Stage) -> None:
 
 @AREA.scenario
 def requests_to_a_deleted_group(t: Stage) -> None:
-    """The former member's requests after the group was deleted, and the group anew."""
+    """What do a former member's requests return after its group is deleted and recreated?"""
     (a,) = t.reach("empty", "A")
     t.setup(t.commit, [(t.t1, 0, 1)])
     t.delete_groups()
@@ -183,7 +183,7 @@ def requests_to_a_deleted_group(t: Stage) -> None:
 
 @AREA.scenario
 def deleted_and_made_anew_at_once(t: Stage) -> None:
-    """Delete, commit, delete, join on one connection without waiting."""
+    """Delete, commit, delete and join are sent on one connection without waiting."""
     t.setup(t.commit, [(t.t1, 0, 1)])
     delete = {"groups_names": [t.g]}
     commit = {
@@ -205,7 +205,7 @@ def deleted_and_made_anew_at_once(t: Stage) -> None:
 
 @AREA.each(version=[0, 2])
 def empty_names_deleted(t: Stage, version: int) -> None:
-    """DeleteGroups v{version} of the empty name, when no such group is there, and of no name."""
+    """What does DeleteGroups v{version} return for an unknown empty name, and for no name?"""
     t.ask("DeleteGroups", version, {"groups_names": [""]})
     t.ask("DeleteGroups", version, {"groups_names": []})
 
@@ -214,7 +214,7 @@ def empty_names_deleted(t: Stage, version: int) -> None:
 
 
 def _find(t: Stage, version: int, label: str, **body: Any) -> None:
-    """FindCoordinator with every field; a node is shown as one of the cluster's or as it is."""
+    """Send FindCoordinator and record every field; nodes of the cluster have symbols."""
     answer = t.raw("FindCoordinator", version, body)
     if not isinstance(answer, dict):
         t.rec(label, answer)
@@ -235,7 +235,7 @@ def _find(t: Stage, version: int, label: str, **body: Any) -> None:
 
 @AREA.each(version=range(7))
 def coordinator_fields(t: Stage, version: int) -> None:
-    """Every field of FindCoordinator v{version}: messages, and host and port beside an error."""
+    """Which fields has FindCoordinator v{version}: messages, and host and port beside an error?"""
     for key_type in (0, 1, 2, 3, -1):
         for key in (t.g, ""):
             keys = {"key": key} if version < 4 else {"coordinator_keys": [key]}
@@ -244,7 +244,7 @@ def coordinator_fields(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def no_coordinator_asked_for(t: Stage) -> None:
-    """FindCoordinator without a key, and with the same key twice."""
+    """What does FindCoordinator return without a key, and with a repeated key?"""
     for version in (4, 6):
         _find(t, version, f"none v{version}", coordinator_keys=[])
         _find(t, version, f"twice v{version}", coordinator_keys=[t.g, t.g])
@@ -252,7 +252,7 @@ def no_coordinator_asked_for(t: Stage) -> None:
 
 @AREA.each(version=[5, 6])
 def coordinator_of_a_share_group(t: Stage, version: int) -> None:
-    """FindCoordinator v{version} with well-formed and malformed keys of type share."""
+    """What does FindCoordinator v{version} return for valid and invalid keys of type share?"""
     topic = base64.urlsafe_b64encode(next(iter(t.env.topic_ids))).decode().rstrip("=")
     for label, key in (
         ("well-formed", f"{t.g}:{topic}:0"),
@@ -267,7 +267,7 @@ def coordinator_of_a_share_group(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def cluster_and_node_ids(t: Stage) -> None:
-    """ApiVersions 5 with ids of a cluster and of a node: this one, others, half of a name."""
+    """What does ApiVersions 5 return for this and other cluster ids, node ids, and half a pair?"""
     cluster = t.raw("Metadata", 9, {"topics": []})
     cluster_id, node_id = cluster["cluster_id"], cluster["brokers"][0]["node_id"]
     names = {"client_software_name": "conform", "client_software_version": "1.0"}
@@ -290,7 +290,7 @@ def cluster_and_node_ids(t: Stage) -> None:
 
 @AREA.scenario
 def deleted_with_messages(t: Stage) -> None:
-    """DeleteGroups 3 answers a message per group: unknown, empty and stable groups."""
+    """Which messages has DeleteGroups 3 for unknown, empty and stable groups?"""
     t.ask("DeleteGroups", 3, {"groups_names": [t.g]})
     t.commit([(t.t1, 0, 5)])
     t.ask("DeleteGroups", 3, {"groups_names": [t.g]})

@@ -23,7 +23,7 @@ from tests.conformance.stage import Area, Stage
 AREA = Area("broker_configs", "k")
 
 _NUMBERS = ["1", "0", "-1", "-2", " 7 ", "+7", "007", "x", "", "1.5", "2147483648", "1e3", None]
-# Kafka takes " 7 " for an interval of groups, which then stays as it was.
+# Kafka accepts " 7 " for a group interval, but the interval does not change.
 _PLAIN = [one for one in _NUMBERS if one != " 7 "]
 _MORE = ["9223372036854775807", "9223372036854775808", "1048575", "1048576", "524287", "524288"]
 _BOOLEANS = ["true", "FALSE", " True ", "yes", "", "1"]
@@ -107,7 +107,7 @@ THREADS = {
 
 @AREA.each(setting=list(VALUES))
 def values(t: Stage, setting: str) -> None:
-    """Which values {setting} takes, and how they are shown."""
+    """Which values of {setting} are valid, and how are they described?"""
     clean(t)
     for value in VALUES[setting]:
         alter(t, f"set to {value!r}", NODE, (setting, SET, value))
@@ -120,7 +120,7 @@ def values(t: Stage, setting: str) -> None:
 
 @AREA.each(pool=list(THREADS))
 def threads(t: Stage, pool: str) -> None:
-    """{pool} may double or halve with one change, of one broker and of all."""
+    """{pool} may double or halve in one change, for one broker and for all."""
     clean(t)
     size = THREADS[pool]
     for count in (2 * size + 1, 2 * size, size, max(1, size // 2), 0, -1):
@@ -135,7 +135,7 @@ def threads(t: Stage, pool: str) -> None:
 
 @AREA.scenario
 def network_threads(t: Stage) -> None:
-    """num.network.threads may double or halve too; only checked, as Kafka closes connections."""
+    """num.network.threads may double or halve; only validated, as Kafka closes connections."""
     clean(t)
     for count in (7, 6, 3, 1, 0):
         for name in (NODE, ALL):
@@ -144,7 +144,7 @@ def network_threads(t: Stage) -> None:
 
 @AREA.scenario
 def changeable(t: Stage) -> None:
-    """The configs that can change at run time, with their types."""
+    """Which configs are dynamic, and which types do they have?"""
     clean(t)
     found = broker_configs.described(t, NODE)
     shown = {one["name"]: one["config_type"] for one in found if not one["read_only"]}
@@ -153,7 +153,7 @@ def changeable(t: Stage) -> None:
 
 @AREA.scenario
 def layers(t: Stage) -> None:
-    """Default, start, all brokers, one broker: which value counts, and what are its synonyms."""
+    """Which of default, start value, cluster and broker config applies, with which synonyms?"""
     clean(t)
     keys = ("log.segment.bytes", "log.retention.ms", "log.retention.hours", "num.io.threads")
     show(t, "at first", NODE, *keys)
@@ -172,7 +172,7 @@ def layers(t: Stage) -> None:
 
 @AREA.scenario
 def units(t: Stage) -> None:
-    """Settings of several units: only the finest can change, and goes before the others."""
+    """Of settings in several units only the finest is dynamic; it overrides the others."""
     clean(t)
     keys = ("log.roll.ms", "log.roll.hours", "log.roll.jitter.ms", "log.roll.jitter.hours")
     more = ("log.flush.interval.ms", "log.flush.scheduler.interval.ms", "log.retention.minutes")
@@ -185,7 +185,7 @@ def units(t: Stage) -> None:
 
 @AREA.scenario
 def of_topics(t: Stage) -> None:
-    """A topic without configs of its own has those of its brokers, with their sources."""
+    """A topic without own configs inherits those of its brokers, with their sources."""
     clean(t)
     topic = t.topic(1)
     keys = ("retention.ms", "segment.bytes", "max.message.bytes", "cleanup.policy", "flush.ms")
@@ -204,7 +204,7 @@ def of_topics(t: Stage) -> None:
 
 @AREA.scenario
 def of_created_topics(t: Stage) -> None:
-    """CreateTopics answers with the configs that the brokers give a topic."""
+    """CreateTopics returns the configs that a topic inherits from the brokers."""
     clean(t)
     alter(t, "all", ALL, ("log.retention.ms", SET, "7000"), ("message.max.bytes", SET, "999"))
     alter(t, "one", NODE, ("log.segment.bytes", SET, "5000000"))
@@ -224,7 +224,7 @@ def of_created_topics(t: Stage) -> None:
 
 @AREA.scenario
 def of_groups(t: Stage) -> None:
-    """Groups have their intervals from the brokers."""
+    """Groups inherit their intervals from the brokers."""
     clean(t)
     names = [f"{kind}.assignment.interval.ms" for kind in ("consumer", "share", "streams")]
     show(t, "at first", t.g, *names, kind=32)
@@ -236,7 +236,7 @@ def of_groups(t: Stage) -> None:
 
 @AREA.scenario
 def min_insync_replicas(t: Stage) -> None:
-    """min.insync.replicas is one of all brokers, and is never removed."""
+    """min.insync.replicas is a cluster config and cannot be removed."""
     clean(t)
     name = "min.insync.replicas"
     show(t, "at first", ALL)
@@ -257,7 +257,7 @@ def min_insync_replicas(t: Stage) -> None:
 
 @AREA.each(scope=["one", "all"])
 def scopes(t: Stage, scope: str) -> None:
-    """What cannot be set for {scope}: fixed settings, those of listeners, custom ones."""
+    """Which configs cannot be set for {scope}: static, listener and custom ones?"""
     clean(t)
     name = NODE if scope == "one" else ALL
     for key, value in (
@@ -295,7 +295,7 @@ def scopes(t: Stage, scope: str) -> None:
 
 @AREA.scenario
 def several_refused(t: Stage) -> None:
-    """Of several things that are wrong Kafka names one kind, with all its names."""
+    """Of several kinds of errors Kafka reports one, with all the names that it concerns."""
     clean(t)
     fixed = ("num.partitions", "broker.id")
     bad = ("num.io.threads", SET, "x")
@@ -311,7 +311,7 @@ def several_refused(t: Stage) -> None:
 
 @AREA.scenario
 def custom(t: Stage) -> None:
-    """Names that Kafka does not know are kept, and shown like passwords."""
+    """Unknown names are stored, and shown as sensitive."""
     clean(t)
     alter(t, "one", NODE, ("own.setting", SET, "x"), ("retention.ms", SET, "5"))
     alter(t, "all", ALL, ("own.setting", SET, "y"), ("other", SET, ""))
@@ -325,7 +325,7 @@ def custom(t: Stage) -> None:
 
 @AREA.each(name=["one", "all"])
 def lists(t: Stage, name: str) -> None:
-    """APPEND and SUBTRACT for {name}: of lists, of other settings, of unknown ones."""
+    """What do APPEND and SUBTRACT do for {name}: for lists, other settings and unknown ones?"""
     clean(t)
     resource = NODE if name == "one" else ALL
     policy = "log.cleanup.policy"
@@ -349,7 +349,7 @@ def lists(t: Stage, name: str) -> None:
 
 @AREA.scenario
 def replaced(t: Stage) -> None:
-    """AlterConfigs: what is not named goes."""
+    """AlterConfigs removes the configs that it does not name."""
     clean(t)
     alter(t, "set", NODE, ("log.retention.ms", SET, "5000"), ("num.io.threads", SET, "9"))
     replace(t, "one", NODE, ("log.retention.ms", "6000"))
@@ -365,7 +365,7 @@ def replaced(t: Stage) -> None:
 
 @AREA.scenario
 def names_of_brokers(t: Stage) -> None:
-    """Resource names that are no id of this broker."""
+    """What do resource names return that are not this broker's id?"""
     clean(t)
     for name in ("2", "x", "-1", "2147483648", " 1", "1 ", "1.0", "+1", "01"):
         alter(t, f"{name!r}", name, ("log.retention.ms", SET, "5000"))
@@ -377,7 +377,7 @@ def names_of_brokers(t: Stage) -> None:
 
 @AREA.scenario
 def malformed(t: Stage) -> None:
-    """A config twice, null values, operations that there are not, nothing at all."""
+    """What do repeated configs, null values, unknown operations and an empty request return?"""
     clean(t)
     key = "log.retention.ms"
     alter(t, "twice", NODE, (key, SET, "1"), (key, SET, "2"))
@@ -392,7 +392,7 @@ def malformed(t: Stage) -> None:
 
 @AREA.scenario
 def only_validated(t: Stage) -> None:
-    """validate_only checks and changes nothing."""
+    """With validate_only values are checked and nothing changes."""
     clean(t)
     for name in (ALL, NODE):
         alter(t, "good", name, ("log.retention.ms", SET, "5000"), check=True)
@@ -404,7 +404,7 @@ def only_validated(t: Stage) -> None:
 
 @AREA.each(version=[1, 2, 3, 4])
 def whole_descriptions(t: Stage, version: int) -> None:
-    """All fields of DescribeConfigs {version} of a broker and of all brokers."""
+    """Which fields has DescribeConfigs {version} for a broker and for the cluster?"""
     clean(t)
     alter(t, "one", NODE, ("log.retention.ms", SET, "5000"))
     alter(t, "all", ALL, ("log.retention.ms", SET, "6000"))
@@ -421,7 +421,7 @@ def whole_descriptions(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def relations(t: Stage) -> None:
-    """Values that depend on each other: local retention, limits of an address, the cleaner."""
+    """Which values must fit each other: local retention, limits per address, the cleaner's?"""
     clean(t)
     alter(t, "retention", NODE, ("log.retention.ms", SET, "5000"))
     alter(t, "and size", NODE, ("log.retention.bytes", SET, "5000"))
@@ -450,7 +450,7 @@ def relations(t: Stage) -> None:
 
 @AREA.scenario
 def of_a_listener(t: Stage) -> None:
-    """Settings of a listener are shown with those of the broker as synonyms."""
+    """A listener's settings have those of the broker as synonyms."""
     clean(t)
     prefix = "listener.name.plaintext."
     alter(t, "all", ALL, (f"{prefix}max.connections", SET, "500"), ("max.connections", SET, "600"))
@@ -469,7 +469,7 @@ def of_a_listener(t: Stage) -> None:
 
 @AREA.scenario
 def largest_batch(t: Stage) -> None:
-    """message.max.bytes holds for topics without a config of their own, at once."""
+    """message.max.bytes applies at once to topics without their own value."""
     clean(t)
     topic = t.topic(1)
     for value in ("20", "1000"):
@@ -486,7 +486,7 @@ def largest_batch(t: Stage) -> None:
 
 @AREA.scenario
 def unknown_loggers(t: Stage) -> None:
-    """Loggers: names and levels that there are not, other operations, other brokers."""
+    """What do unknown loggers and levels, other operations and other brokers return?"""
     for name in (NODE, "2", "x", ALL):
         for change in (
             ("kafka.nope", SET, "DEBUG"),

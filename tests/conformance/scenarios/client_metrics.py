@@ -1,4 +1,4 @@
-"""Configs of client metrics resources (KIP-714): what they may be, how they are described."""
+"""Configs of client metrics resources (KIP-714): valid values and descriptions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ AREA = Area("client_metrics")
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 PAUSE_SECONDS = 0.12
-"""Kafka's brokers follow the log of metadata a little later than it is answered."""
+"""Kafka's brokers apply the metadata log a moment after the response."""
 
 _CLIENT_METRICS = 16
 
@@ -27,7 +27,7 @@ class Subscription:
         self.symbol = f"<{suffix}>"
 
     def set(self, **configs: str | None) -> None:
-        """Set configs, or delete those that are None; unrecorded."""
+        """Set configs, or delete those that are None, unrecorded."""
         changes = [
             (name.replace("_", "."), DELETE if value is None else SET, value)
             for name, value in configs.items()
@@ -39,12 +39,12 @@ class Subscription:
     def alter(
         self, note: str, *changes: tuple[str, int, str | None], validate_only: bool = False
     ) -> None:
-        """IncrementalAlterConfigs, recorded."""
+        """Send IncrementalAlterConfigs and record the answer."""
         (result,) = self._alter(changes, validate_only=validate_only)["responses"]
         self._record(f"alter {note}", result)
 
     def replace(self, note: str, **configs: str | None) -> None:
-        """AlterConfigs, recorded."""
+        """Send AlterConfigs and record the answer."""
         given = [{"name": key.replace("_", "."), "value": one} for key, one in configs.items()]
         resource = self._resource() | {"configs": given}
         body = {"resources": [resource], "validate_only": False}
@@ -54,7 +54,7 @@ class Subscription:
     def describe(
         self, note: str = "", keys: Sequence[str] | None = None, name: str | None = None
     ) -> None:
-        """DescribeConfigs, recorded."""
+        """Send DescribeConfigs and record the answer."""
         self.t.nap(PAUSE_SECONDS)
         resource = self._resource() | {"configuration_keys": keys}
         if name is not None:
@@ -64,7 +64,7 @@ class Subscription:
         self._record(f"describe {note}".strip(), result)
 
     def is_listed(self, note: str = "") -> None:
-        """ListConfigResources of both versions, recorded."""
+        """Send both versions of ListConfigResources and record whether the resource is listed."""
         self.t.nap(PAUSE_SECONDS)
         kinds = {}
         for version, types in ((0, None), (1, [_CLIENT_METRICS]), (1, [2, 4, 8, 32]), (1, [])):
@@ -100,7 +100,7 @@ class Subscription:
 
 @AREA.scenario
 def configs_described(t: Stage) -> None:
-    """Configs of a resource that is not there, that has some of them, and all, and none again."""
+    """How is a resource described that is missing, has some configs, all, and none again?"""
     one = Subscription(t)
     one.describe("missing")
     one.is_listed("missing")
@@ -143,7 +143,7 @@ _VALUES: dict[str, tuple[str, ...]] = {
 
 @AREA.each(config=list(_VALUES))
 def values(t: Stage, config: str) -> None:
-    """Which values {config} may have, and how each is described."""
+    """Which values of {config} are valid, and how is each described?"""
     for value in _VALUES[config]:
         one = Subscription(t)
         one.alter(repr(value), (config, SET, value))
@@ -152,7 +152,7 @@ def values(t: Stage, config: str) -> None:
 
 @AREA.scenario
 def operations(t: Stage) -> None:
-    """Appending to and subtracting from each config, null, twice the same, unknown operations."""
+    """What do append, subtract, null, repeated configs and unknown operations return?"""
     one = Subscription(t)
     one.alter("append", ("metrics", APPEND, "a,b"))
     one.describe("append")
@@ -181,7 +181,7 @@ def operations(t: Stage) -> None:
 
 @AREA.scenario
 def replaced(t: Stage) -> None:
-    """AlterConfigs of a resource: right, wrong, empty."""
+    """What does AlterConfigs of a resource return: valid, invalid, empty?"""
     one = Subscription(t)
     one.replace("two", metrics="a,b", interval_ms="100")
     one.describe("two")
@@ -198,7 +198,7 @@ def replaced(t: Stage) -> None:
 
 @AREA.scenario
 def names(t: Stage) -> None:
-    """Names that a resource may have: none, long, with odd characters."""
+    """Which resource names are valid: empty, long, with special characters?"""
     for name in ("", " ", "a b", "ä", "a/b", "x" * 300):
         one = Subscription(t)
         one.name = name

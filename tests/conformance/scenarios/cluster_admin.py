@@ -1,4 +1,4 @@
-"""The quorum, its voters, registrations, features and log directories, asked of one broker."""
+"""The quorum, its voters, registrations, features and log directories of one broker."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _quorum(*topics: tuple[str, list[int]]) -> dict[str, Any]:
 
 @AREA.each(version=[0, 1, 2])
 def quorum(t: Stage, version: int) -> None:
-    """DescribeQuorum v{version}: leader and voters; what varies is shown by what it is."""
+    """What does DescribeQuorum v{version} return? Varying values are replaced by their kinds."""
     answer = t.raw("DescribeQuorum", version, _quorum((_METADATA, [0])))
     (topic,) = answer["topics"]
     (partition,) = topic["partitions"]
@@ -60,7 +60,7 @@ def _replica(state: dict[str, Any], end: int) -> list[Any]:
 
 @AREA.each(version=[0, 1, 2])
 def other_partitions(t: Stage, version: int) -> None:
-    """DescribeQuorum v{version} of anything but partition 0 of the metadata alone."""
+    """What does DescribeQuorum v{version} return for anything but metadata partition 0?"""
     name = t.topic(1)
     asked: dict[str, list[tuple[str, list[int]]]] = {
         "nothing": [],
@@ -79,7 +79,7 @@ def other_partitions(t: Stage, version: int) -> None:
 
 @AREA.each(version=[0, 1])
 def voter_added(t: Stage, version: int) -> None:
-    """AddRaftVoter v{version}, right and wrong, where the configuration names the voters."""
+    """What does AddRaftVoter v{version} return where the configuration names the voters?"""
     cluster_id = t.raw("DescribeCluster", 0, {})["cluster_id"]
     for given in (None, cluster_id, "other", ""):
         for voter_id, directory_id in (
@@ -101,7 +101,7 @@ def voter_added(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def listeners_of_a_voter(t: Stage) -> None:
-    """AddRaftVoter: names in lower case, twice the same, odd hosts and ports."""
+    """How does AddRaftVoter treat lower-case and repeated names, odd hosts and ports?"""
     cluster_id = t.raw("DescribeCluster", 0, {})["cluster_id"]
     body = {"timeout_ms": 0, "voter_id": 5, "voter_directory_id": _DIRECTORY}
     lower = {"name": "controller", "host": "", "port": 0}
@@ -112,7 +112,7 @@ def listeners_of_a_voter(t: Stage) -> None:
 
 @AREA.scenario
 def voter_removed(t: Stage) -> None:
-    """RemoveRaftVoter, right and wrong, where the configuration names the voters."""
+    """What does RemoveRaftVoter return where the configuration names the voters?"""
     cluster_id = t.raw("DescribeCluster", 0, {})["cluster_id"]
     for given in (None, cluster_id, "other", ""):
         for voter_id in (_NODE, 5, -1):
@@ -140,14 +140,14 @@ def _show_voter(t: Stage, api: str, version: int, body: dict[str, Any], cluster_
 
 @AREA.scenario
 def unknown_broker(t: Stage) -> None:
-    """UnregisterBroker of brokers that are not registered."""
+    """What does UnregisterBroker return for brokers that are not registered?"""
     for broker_id in (7, -1, 2**31 - 1):
         leaders.show(t, "UnregisterBroker", 0, {"broker_id": broker_id}, str(broker_id))
 
 
 @AREA.scenario
 def unregistered_controllers(t: Stage) -> None:
-    """UnregisterController of controllers that are not registered, and of the one that is."""
+    """What does UnregisterController return for unregistered and active controllers?"""
     for controller_id in (7, -1, 2**31 - 1, _NODE):
         body = {"controller_id": controller_id}
         leaders.show(t, "UnregisterController", 0, body, str(controller_id))
@@ -170,17 +170,17 @@ _LEVEL_OF = {"group.version": 1, "streams.version": 1, "transaction.version": 2}
 
 @AREA.each(version=[0, 1, 2], feature=_FEATURES)
 def same_level(t: Stage, version: int, feature: str) -> None:
-    """UpdateFeatures v{version} of {feature} to the level that it has."""
+    """What does UpdateFeatures v{version} return for {feature} at its current level?"""
     for kind in (1, 2, 3):
         _updated(t, version, [(feature, _LEVEL_OF[feature], kind)])
 
 
 @AREA.each(version=[0, 1, 2], feature=[*_FEATURES, "no.such.feature", "metadata.version"])
 def wrong_level(t: Stage, version: int, feature: str) -> None:
-    """UpdateFeatures v{version} of {feature} to levels that it cannot have."""
+    """What does UpdateFeatures v{version} return for {feature} at invalid levels?"""
     for level in (-32768, -1, 32767):
         for kind in (0, 1, 2, 3, 4):
-            # The range of metadata.version and the names of its levels differ by release.
+            # The range and the level names of metadata.version differ between releases.
             if feature != "metadata.version" or level < 0:
                 _updated(t, version, [(feature, level, kind)])
     if feature in _LEVEL_OF:
@@ -189,7 +189,7 @@ def wrong_level(t: Stage, version: int, feature: str) -> None:
 
 @AREA.each(version=[0, 1, 2])
 def several_features(t: Stage, version: int) -> None:
-    """UpdateFeatures v{version}: nothing is changed, or the first error is answered."""
+    """UpdateFeatures v{version} of several features changes nothing, or returns the first error."""
     right = [(name, level, 1) for name, level in _LEVEL_OF.items()]
     _updated(t, version, [])
     _updated(t, version, right)
@@ -206,7 +206,7 @@ def several_features(t: Stage, version: int) -> None:
 
 @AREA.each(version=[1, 2])
 def only_validated(t: Stage, version: int) -> None:
-    """UpdateFeatures v{version} that changes nothing whatever comes of it."""
+    """UpdateFeatures v{version} with validate_only changes nothing."""
     _updated(t, version, [("group.version", 1, 1)], validate_only=True)
     _updated(t, version, [("group.version", 2, 1)], validate_only=True)
     _updated(t, version, [("group.version", 0, 1)], validate_only=True)
@@ -214,7 +214,7 @@ def only_validated(t: Stage, version: int) -> None:
 
 @AREA.each(version=[1, 2])
 def log_directories(t: Stage, version: int) -> None:
-    """AlterReplicaLogDirs v{version} into the directory that there is, and into others."""
+    """What does AlterReplicaLogDirs v{version} return for the existing and other directories?"""
     name = t.topic(2)
     path = t.raw("DescribeLogDirs", 4, {"topics": []})["results"][0]["log_dir"]
     known = [{"name": name, "partitions": [0, 1, 7, -1]}, {"name": "nope", "partitions": [0]}]

@@ -1,6 +1,6 @@
-"""Server side assignors: who chooses one, what changes a choice, and what each gives.
+"""Server-side assignors: who chooses the assignor, when a choice applies, and the assignments.
 
-`uniform` leaves to chance who gets what: only counts are recorded.
+With `uniform` the assignment is random, so only counts are recorded.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def votes(t: Stage, votes: str) -> None:
 
 
 def look_at_assignor(t: Stage, label: str) -> str:
-    """Record which assignor the group names."""
+    """Record the group's assignor."""
     seen = t.raw("ConsumerGroupDescribe", 1, {"group_ids": [t.g]})["groups"][0]
     name: str = t.rec(label, seen["assignor_name"])
     return name
@@ -53,7 +53,7 @@ def look_at_assignor(t: Stage, label: str) -> str:
 
 @AREA.scenario
 def choice_of_one_who_leaves(t: Stage) -> None:
-    """The vote of a member goes with it."""
+    """A member's vote ends when the member leaves."""
     a, b, c = (
         ConsumerMember(t, name, assignor=choice)
         for name, choice in zip("ABC", ["range", "uniform", "uniform"], strict=True)
@@ -70,7 +70,7 @@ def choice_of_one_who_leaves(t: Stage) -> None:
 
 @AREA.scenario
 def choice_changes(t: Stage) -> None:
-    """A lone member changes its mind: it is shown at once, no new epoch."""
+    """A lone member's changed choice shows at once, without a new epoch."""
     a = ConsumerMember(t, "A", assignor=None).joined()
     look(t)
     a.beat("for range", server_assignor="range")
@@ -85,7 +85,7 @@ def choice_changes(t: Stage) -> None:
 
 @AREA.scenario
 def new_choice_holds_from_the_next_target_on(t: Stage) -> None:
-    """Two members change to `range`: what they have stays, until a topic is added."""
+    """Two members change to `range`: their assignment stays until a topic is added."""
     a, b = members(t, "AB", [t.t3], assignor="uniform")
     stable(t, a, b)
     silently(t, a.beat, server_assignor="range")
@@ -113,7 +113,7 @@ SUBSCRIPTIONS: dict[str, Sequence[str]] = {
 
 @AREA.each(subscriptions=list(SUBSCRIPTIONS))
 def range_gives(t: Stage, subscriptions: str) -> None:
-    """What `range` gives three members with {subscriptions}."""
+    """Which partitions does `range` assign to three members with {subscriptions}?"""
     group = _with(t, SUBSCRIPTIONS[subscriptions], "range")
     stable(t, *group)
     look(t)
@@ -121,7 +121,7 @@ def range_gives(t: Stage, subscriptions: str) -> None:
 
 @AREA.each(subscriptions=list(SUBSCRIPTIONS))
 def uniform_gives(t: Stage, subscriptions: str) -> None:
-    """How many partitions `uniform` gives three members with {subscriptions}."""
+    """How many partitions does `uniform` assign to three members with {subscriptions}?"""
     group = _with(t, SUBSCRIPTIONS[subscriptions], "uniform")
     stable(t, *group)
     balance(t, *group)
@@ -140,7 +140,7 @@ def _with(t: Stage, subscriptions: Sequence[str], assignor: str) -> list[Consume
 
 @AREA.each(order=["ABC", "CBA", "BCA"])
 def range_does_not_mind_the_order(t: Stage, order: str) -> None:
-    """Members join in the order {order}: `range` goes by their ids."""
+    """Members join in the order {order}: `range` sorts them by id."""
     group = {member.name: member for member in members(t, "ABC", [t.t3, t.tx])}
     for name in order:
         silently(t, group[name].join)
@@ -150,7 +150,7 @@ def range_does_not_mind_the_order(t: Stage, order: str) -> None:
 
 @AREA.scenario
 def range_by_instance_ids(t: Stage) -> None:
-    """`range` goes by instance ids where there are any: they turn the order of member ids round."""
+    """`range` sorts static members by instance id, which here reverses the order of member ids."""
     a = ConsumerMember(t, "A", [t.t3], instance_id="i-2")
     b = ConsumerMember(t, "B", [t.t3], instance_id="i-1")
     c = ConsumerMember(t, "C", [t.t3], instance_id="i-0")
@@ -160,7 +160,7 @@ def range_by_instance_ids(t: Stage) -> None:
 
 @AREA.scenario
 def range_keeps_topics_of_equal_members_together(t: Stage) -> None:
-    """`range` gives the same numbers of topics with as many partitions to the same member."""
+    """`range` assigns the same partition numbers of equally sized topics to the same member."""
     for suffix in ("one", "two"):
         t.topic(4, suffix)
     t.coordinator_learns()
@@ -174,7 +174,7 @@ def range_keeps_topics_of_equal_members_together(t: Stage) -> None:
 
 @AREA.scenario
 def racks_do_not_count(t: Stage) -> None:
-    """Members with racks, of topics whose partitions have none there: shares as without."""
+    """Racks without partitions of the topics do not change the assignment."""
     a = ConsumerMember(t, "A", [t.t3], rack_id="r1")
     b = ConsumerMember(t, "B", [t.t3], rack_id="r2")
     stable(t, a, b)

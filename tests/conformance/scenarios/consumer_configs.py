@@ -1,4 +1,4 @@
-"""Settings of groups: IncrementalAlterConfigs and DescribeConfigs of the resource GROUP (32)."""
+"""Group configs: IncrementalAlterConfigs and DescribeConfigs of resource type GROUP (32)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def values(t: Stage, setting: str) -> None:
 
 @AREA.scenario
 def defaults(t: Stage) -> None:
-    """What is shown of a group that has no settings, and that is not there."""
+    """What is shown of a group that has no configs and does not exist?"""
     group_settings.look(t, "shown")
     ConsumerMember(t, "A").join()
     group_settings.look(t, "shown of a group that is there")
@@ -46,13 +46,13 @@ def defaults(t: Stage) -> None:
 
 @AREA.scenario
 def names_of_all(t: Stage) -> None:
-    """The names of all settings that a group has."""
+    """Which configs does a group have?"""
     t.rec("names", sorted(one["name"] for one in group_settings.described(t)))
 
 
 @AREA.each(version=[1, 2, 3, 4])
 def whole_descriptions(t: Stage, version: int) -> None:
-    """All fields of DescribeConfigs {version}, before and after a setting was changed."""
+    """Which fields has DescribeConfigs {version}, before and after a config is changed?"""
     for label in ("before", "after"):
         resource = {"resource_type": GROUP, "resource_name": t.g}
         body = {"resources": [resource | {"configuration_keys": [SESSION, INTERVAL]}]}
@@ -72,7 +72,7 @@ def whole_descriptions(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def keys(t: Stage) -> None:
-    """DescribeConfigs of chosen keys: known, unknown, none at all, a broker's."""
+    """What does DescribeConfigs return for known, unknown, no, and broker config names?"""
     group_settings.look(t, "known", SESSION, HEARTBEAT)
     group_settings.look(t, "unknown", "consumer.no.such")
     group_settings.look(t, "of a broker", "group.consumer.session.timeout.ms")
@@ -116,7 +116,7 @@ def changes(t: Stage, change: str) -> None:
 
 @AREA.each(version=[0, 1])
 def only_validated(t: Stage, version: int) -> None:
-    """IncrementalAlterConfigs {version} that only validates: right and wrong values."""
+    """How does IncrementalAlterConfigs {version} validate valid and invalid values?"""
     for value in ("7000", "1", "x"):
         change = (SESSION, SET, value)
         label = f"validates {value}"
@@ -130,7 +130,7 @@ def only_validated(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def set_and_taken_back(t: Stage) -> None:
-    """A setting is set, changed and deleted."""
+    """A config is set, changed and deleted."""
     for value in ("7000", "8000"):
         group_settings.use(t, consumer_session_timeout_ms=value)
         group_settings.look(t, f"after {value}")
@@ -141,7 +141,7 @@ def set_and_taken_back(t: Stage) -> None:
 
 @AREA.each(name=["empty", "blank", "odd", "long"])
 def group_names(t: Stage, name: str) -> None:
-    """Settings of a group with an {name} name."""
+    """May a group with an {name} name have configs?"""
     group = {"empty": "", "blank": " ", "odd": f"{t.g}/\u00e9", "long": t.g + "x" * 300}[name]
     group_settings.alter(t, "changes", (SESSION, SET, "7000"), group=group)
     t.nap(0.15)
@@ -151,7 +151,7 @@ def group_names(t: Stage, name: str) -> None:
 
 @AREA.scenario
 def two_groups_in_one_request(t: Stage) -> None:
-    """One request changes two groups, one of them wrongly."""
+    """One request changes two groups, one of them with an invalid value."""
     other = t.group("other")
     configs = [{"name": SESSION, "config_operation": SET, "value": "7000"}]
     wrong = [{"name": SESSION, "config_operation": SET, "value": "1"}]
@@ -181,7 +181,7 @@ def same_group_twice_in_one_request(t: Stage) -> None:
 
 @AREA.scenario
 def old_alter_configs(t: Stage) -> None:
-    """AlterConfigs, which replaces everything, of a group."""
+    """What does AlterConfigs, which replaces all configs, return for a group?"""
     group_settings.use(t, consumer_heartbeat_interval_ms=200)
     configs: list[dict[str, Any]] = [{"name": SESSION, "value": "7000"}]
     resource = {"resource_type": GROUP, "resource_name": t.g, "configs": configs}
@@ -193,7 +193,7 @@ def old_alter_configs(t: Stage) -> None:
 
 @AREA.scenario
 def heartbeat_interval_is_answered(t: Stage) -> None:
-    """The heartbeat interval of the group is in the answers, also when it changes."""
+    """Answers have the group's heartbeat interval, even after it changes."""
     a = ConsumerMember(t, "A")
     t.rec("at first", silently(t, a.join)["heartbeat_interval_ms"])
     group_settings.use(t, consumer_heartbeat_interval_ms=200)
@@ -206,7 +206,7 @@ def heartbeat_interval_is_answered(t: Stage) -> None:
 
 @AREA.scenario
 def settings_outlive_the_group(t: Stage) -> None:
-    """The group is deleted and made anew: its settings are still there."""
+    """The configs remain when the group is deleted and recreated."""
     group_settings.use(t, consumer_heartbeat_interval_ms=200)
     a = ConsumerMember(t, "A")
     silently(t, a.join)
@@ -218,7 +218,7 @@ def settings_outlive_the_group(t: Stage) -> None:
 
 @AREA.scenario
 def settings_of_a_classic_group(t: Stage) -> None:
-    """A classic group has settings too; they do nothing to it."""
+    """Configs of a classic group are stored and have no effect."""
     group_settings.use(t, consumer_session_timeout_ms=700, consumer_heartbeat_interval_ms=100)
     (m,) = t.reach("stable", "M")
     t.sleep(1.2)

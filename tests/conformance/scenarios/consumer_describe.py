@@ -1,4 +1,4 @@
-"""What the APIs that look at groups show of consumer groups: describe, list, find."""
+"""Consumer groups in APIs that describe, list and find groups."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def consumer_group_describe(t: Stage, state: str, version: int) -> None:
 
 
 def whole(t: Stage, label: str, version: int, *groups: str, **fields: Any) -> None:
-    """ConsumerGroupDescribe as it is answered, also whether there is a message."""
+    """Record the whole ConsumerGroupDescribe answer, and whether there is a message."""
     answer = t.raw("ConsumerGroupDescribe", version, {"group_ids": list(groups), **fields})
     shown = t.norm(answer)["groups"]
     for one, raw in zip(shown, answer["groups"], strict=True):
@@ -54,7 +54,7 @@ def whole(t: Stage, label: str, version: int, *groups: str, **fields: Any) -> No
 
 @AREA.each(state=STATES, version=[0, 5, 6])
 def describe_groups(t: Stage, state: str, version: int) -> None:
-    """DescribeGroups {version}, the old one, of a group that is {state}."""
+    """What does DescribeGroups {version} return for a consumer group that is {state}?"""
     in_state(t, state)
     answer = t.raw("DescribeGroups", version, {"groups": [t.g]})["groups"][0]
     shown = t.norm(answer)
@@ -108,7 +108,7 @@ def list_groups(t: Stage, version: int) -> None:
 
 @AREA.each(version=[0, 1])
 def several_groups(t: Stage, version: int) -> None:
-    """ConsumerGroupDescribe {version} of several: known, unknown, classic, empty name, twice."""
+    """ConsumerGroupDescribe {version} names known, unknown, classic, empty and repeated groups."""
     other, classic = t.group("other"), t.group("classic")
     stable(t, ConsumerMember(t, "A"))
     stable(t, ConsumerMember(t, "B", group=other))
@@ -129,7 +129,7 @@ def authorized_operations(t: Stage, version: int, state: str) -> None:
 
 @AREA.scenario
 def members_in_all_colours(t: Stage) -> None:
-    """A dynamic, a static, a regex member and one of version 0, with and without racks."""
+    """How are dynamic, static, regex and v0 members described, with and without racks?"""
     a = ConsumerMember(t, "A", [t.t1, t.t3], rack_id="r1")
     b = ConsumerMember(t, "B", [t.t3], instance_id="i-B")
     c = ConsumerMember(t, "C", [t.tx], regex="no-such-.*", rack_id="r2")
@@ -141,7 +141,7 @@ def members_in_all_colours(t: Stage) -> None:
 
 @AREA.scenario
 def whole_while_reconciling(t: Stage) -> None:
-    """All fields while A owes partitions to B, and B waits."""
+    """Which fields are returned while A must revoke partitions for B, and B waits?"""
     a, b = statics(t, "AB", rack_id="r1")
     stable(t, a)
     silently(t, b.join)
@@ -151,7 +151,7 @@ def whole_while_reconciling(t: Stage) -> None:
 
 @AREA.each(version=[0, 1])
 def deleted_topics_are_left_out(t: Stage, version: int) -> None:
-    """ConsumerGroupDescribe {version} of a member whose topic has been deleted."""
+    """ConsumerGroupDescribe {version} omits deleted topics."""
     topic = t.topic(1, "gone")
     t.coordinator_learns()
     stable(t, ConsumerMember(t, "A", [topic, t.t1]))
@@ -162,7 +162,7 @@ def deleted_topics_are_left_out(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def found_like_any_group(t: Stage) -> None:
-    """FindCoordinator of a consumer group, and classic requests to it from strangers."""
+    """What do FindCoordinator and strangers' classic requests return for a consumer group?"""
     in_state(t, "Stable")
     answer = t.raw("FindCoordinator", 4, {"key_type": 0, "coordinator_keys": [t.g]})
     t.rec("found", error(answer["coordinators"][0]["error_code"]))

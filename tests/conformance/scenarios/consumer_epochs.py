@@ -1,4 +1,4 @@
-"""Member epochs: which ones a heartbeat may bring in which state, and who is fenced."""
+"""Member epochs: which ones a heartbeat may have in which state, and when members are fenced."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OWNED = ["unsaid", "nothing", "a part", "all", "too much", "others"]
 
 
 def owned_as(t: Stage, member: ConsumerMember, case: str) -> Owned | None:
-    """What a heartbeat is to list as owned by the member, which has some of <t3>."""
+    """Return the partitions that a heartbeat reports as owned, by case."""
     indexes = member.owned.get(t.t3, [])
     return {
         "unsaid": None,
@@ -37,7 +37,7 @@ def owned_as(t: Stage, member: ConsumerMember, case: str) -> Owned | None:
 
 @AREA.each(owned=OWNED, distance=[1, 2])
 def earlier_epoch(t: Stage, owned: str, distance: int) -> None:
-    """A brings an epoch {distance} less than its own, with its partitions: {owned}."""
+    """A sends an epoch {distance} below its own, with its partitions: {owned}."""
     a, b = members(t, "AB")
     stable(t, a, b)
     a.subscribe(t.t3, "no-such-topic")
@@ -50,7 +50,7 @@ def earlier_epoch(t: Stage, owned: str, distance: int) -> None:
 
 @AREA.each(owned=["unsaid", "nothing", "all"], more=[1, 1000])
 def later_epoch(t: Stage, owned: str, more: int) -> None:
-    """A brings an epoch that is {more} more than its own, with its partitions: {owned}."""
+    """A sends an epoch {more} above its own, with its partitions: {owned}."""
     a, b = members(t, "AB")
     stable(t, a, b)
     a.beat("beats", owned=owned_as(t, a, owned), member_epoch=a.epoch + more)
@@ -61,7 +61,7 @@ def later_epoch(t: Stage, owned: str, more: int) -> None:
 
 @AREA.each(owned=OWNED)
 def earlier_epoch_of_a_lone_member(t: Stage, owned: str) -> None:
-    """The previous epoch of a lone member is 0, so 1 is none; with its partitions: {owned}."""
+    """A lone member has the previous epoch 0 and sends 1; its partitions: {owned}."""
     a = ConsumerMember(t, "A").joined()
     a.beat("beats with 1", owned=owned_as(t, a, owned), member_epoch=1)
     a.beat("beats with its own")
@@ -70,7 +70,7 @@ def earlier_epoch_of_a_lone_member(t: Stage, owned: str) -> None:
 
 @AREA.each(owned=["unsaid", "nothing", "all that is left", "all that it had"])
 def epoch_while_revoking(t: Stage, owned: str) -> None:
-    """A owes a partition to B and brings its previous epoch, 0, or others; owned: {owned}."""
+    """A must revoke a partition and sends its previous epoch, 0, or others; owned: {owned}."""
     a, b = members(t, "AB")
     stable(t, a)
     b.join()
@@ -90,7 +90,7 @@ def epoch_while_revoking(t: Stage, owned: str) -> None:
 
 @AREA.each(owned=["nothing", "what it was told", "unsaid"])
 def lost_answer(t: Stage, owned: str) -> None:
-    """The answer that told A its new epoch is lost: it asks with the old one; owned: {owned}."""
+    """The answer with A's new epoch is lost, and A sends the old one; owned: {owned}."""
     a, b = members(t, "AB")
     stable(t, a, b)
     before, had = a.epoch, dict(a.owned)
@@ -118,7 +118,7 @@ def lost_answer_to_a_join(t: Stage) -> None:
 
 @AREA.scenario
 def lost_answer_after_a_revocation(t: Stage) -> None:
-    """A has revoked and is told its new epoch, which it does not hear; it says so once more."""
+    """The answer after A's revocation is lost, and A reports the revocation again."""
     a, b = members(t, "AB")
     stable(t, a)
     b.join()
@@ -133,7 +133,7 @@ def lost_answer_after_a_revocation(t: Stage) -> None:
 
 @AREA.each(who=["dynamic", "static"])
 def leaving_epochs(t: Stage, who: str) -> None:
-    """A {who} member leaves with -1, then everything it sends is refused; -2 needs an instance."""
+    """A {who} member leaves with -1; later requests are refused. -2 needs an instance id."""
     if who == "static":
         a, b = statics(t, "AB")
     else:
@@ -153,7 +153,7 @@ def leaving_epochs(t: Stage, who: str) -> None:
 
 @AREA.each(fields=["everything", "owned partitions", "an unknown assignor", "no rebalance timeout"])
 def leaving_with(t: Stage, fields: str) -> None:
-    """A leave that brings {fields} too."""
+    """A leave also has {fields}."""
     a, b = members(t, "AB")
     stable(t, a, b)
     if fields == "everything":
@@ -170,7 +170,7 @@ def leaving_with(t: Stage, fields: str) -> None:
 
 @AREA.each(state=["Stable", "Reconciling", "Assigning"])
 def last_one_leaves_in(t: Stage, state: str) -> None:
-    """All members leave a group that was {state}: Empty, and the epoch goes on."""
+    """All members leave a group that was {state}: it is Empty with a new epoch."""
     a, b = members(t, "AB")
     reach(t, state, a, b)
     a.leave()
@@ -187,7 +187,7 @@ def last_one_leaves_in(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def epochs_of_a_long_life(t: Stage) -> None:
-    """Every join, leave and change of topics raises the epoch of the group by one."""
+    """Every join, leave and change of topics raises the group epoch by one."""
     a, b = members(t, "AB")
     a.join()
     look(t, "A joined")
@@ -208,7 +208,7 @@ def epochs_of_a_long_life(t: Stage) -> None:
 
 @AREA.scenario
 def epoch_goes_on_after_empty(t: Stage) -> None:
-    """Members come and go alone: epochs of a group that was Empty several times."""
+    """The group epoch continues over several times in state Empty."""
     for name in "ABC":
         member = ConsumerMember(t, name)
         member.join()
@@ -218,7 +218,7 @@ def epoch_goes_on_after_empty(t: Stage) -> None:
 
 @AREA.scenario
 def deleted_and_made_anew(t: Stage) -> None:
-    """After DeleteGroups the epochs begin anew; the member that was in it is unknown."""
+    """After DeleteGroups epochs start again, and the former member is unknown."""
     a = ConsumerMember(t, "A").joined()
     a.leave()
     t.delete_groups()
@@ -231,7 +231,7 @@ def deleted_and_made_anew(t: Stage) -> None:
 
 @AREA.scenario
 def two_groups_do_not_know_each_other(t: Stage) -> None:
-    """The same member id in two groups, each with its own epochs."""
+    """The same member id has separate epochs in two groups."""
     other = t.group("other")
     a = ConsumerMember(t, "A")
     b = ConsumerMember(t, "A", group=other)
@@ -248,7 +248,7 @@ def two_groups_do_not_know_each_other(t: Stage) -> None:
 
 @AREA.each(first=["A", "B", "C"])
 def one_of_three_leaves(t: Stage, first: str) -> None:
-    """{first} of three members leaves; the others are given its partitions."""
+    """{first} of three members leaves; the others get its partitions."""
     group = members(t, "ABC")
     stable(t, *group)
     look(t)
@@ -266,7 +266,7 @@ def one_of_three_leaves(t: Stage, first: str) -> None:
 
 @AREA.scenario
 def leaves_without_having_heard(t: Stage) -> None:
-    """B leaves before it was given anything; A, which revokes, keeps going."""
+    """B leaves before it gets partitions, and A continues to revoke."""
     a, b = members(t, "AB")
     stable(t, a)
     b.join()
@@ -280,7 +280,7 @@ def leaves_without_having_heard(t: Stage) -> None:
 
 @AREA.scenario
 def owner_leaves_before_it_has_revoked(t: Stage) -> None:
-    """A leaves while it owes B a partition: all of its partitions are free at once."""
+    """A leaves while it must revoke a partition for B: all its partitions are free at once."""
     a, b = members(t, "AB")
     stable(t, a)
     b.join()
@@ -293,7 +293,7 @@ def owner_leaves_before_it_has_revoked(t: Stage) -> None:
 
 @AREA.scenario
 def all_three_leave_at_once(t: Stage) -> None:
-    """Three leaves in a row without a heartbeat between: three epochs, no target."""
+    """Three members leave without a heartbeat between: three epochs, and no new target."""
     group = members(t, "ABC")
     stable(t, *group)
     for member in group:

@@ -1,7 +1,7 @@
-"""The clean-up of offsets and of Empty consumer groups, which comes twice a second here.
+"""Expiry of offsets and of Empty consumer groups, checked twice a second here.
 
-Only versions 2 to 4 of OffsetCommit say how long an offset is to be kept; members cannot send them,
-so offsets that expire soon are committed while the group is Empty or not there yet.
+Only versions 2 to 4 of OffsetCommit have a retention time, and members cannot send them. So offsets
+that expire soon are committed while the group is Empty or does not exist yet.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ CLEANED_SECONDS = 1.2
 
 
 def commit_for_a_while(t: Stage, retention_ms: int, *topics: str) -> None:
-    """OffsetCommit of nobody, of the first partition of each topic, unrecorded."""
+    """Commit offsets of each topic's first partition without a member, unrecorded."""
     offsets = [(topic, 0, 7) for topic in topics]
     silently(t, t.commit, offsets, 3, retention_time_ms=t.ms(retention_ms))
 
 
 @AREA.scenario
 def empty_group_without_offsets(t: Stage) -> None:
-    """An Empty group that has no offsets is deleted by the clean-up; its epochs begin anew."""
+    """An Empty group without offsets is deleted, and its epochs start again."""
     a = ConsumerMember(t, "A").joined()
     a.leave()
     t.nap(CLEANED_SECONDS)
@@ -43,7 +43,7 @@ def empty_group_without_offsets(t: Stage) -> None:
 
 @AREA.scenario
 def empty_group_with_offsets(t: Stage) -> None:
-    """An Empty group whose offsets are fresh stays."""
+    """An Empty group with unexpired offsets stays."""
     a = ConsumerMember(t, "A").joined()
     commit_of(t, a, "A commits")
     a.leave()
@@ -54,7 +54,7 @@ def empty_group_with_offsets(t: Stage) -> None:
 
 @AREA.scenario
 def empty_group_whose_offsets_expire(t: Stage) -> None:
-    """The last offset of an Empty group expires: the group goes with it."""
+    """An Empty group is deleted when its last offset expires."""
     a = ConsumerMember(t, "A").joined()
     a.leave()
     commit_for_a_while(t, 1, t.t3)
@@ -65,7 +65,7 @@ def empty_group_whose_offsets_expire(t: Stage) -> None:
 
 @AREA.scenario
 def offsets_of_subscribed_topics_stay(t: Stage) -> None:
-    """Of two expired offsets only that of the topic stays that a member is subscribed to."""
+    """Of two expired offsets, only that of a subscribed topic stays."""
     commit_for_a_while(t, 1500, t.t3, t.t1)
     a = ConsumerMember(t, "A").joined()
     t.offs()
@@ -82,7 +82,7 @@ def offsets_of_subscribed_topics_stay(t: Stage) -> None:
 
 @AREA.scenario
 def offsets_of_topics_given_up_expire(t: Stage) -> None:
-    """A gives up the topic of an expired offset while it is in: the offset goes."""
+    """An expired offset is deleted when the last member unsubscribes from its topic."""
     commit_for_a_while(t, 800, t.t3, t.t1)
     a = ConsumerMember(t, "A", [t.t3, t.t1]).joined()
     t.sleep(0.9)
@@ -97,7 +97,7 @@ def offsets_of_topics_given_up_expire(t: Stage) -> None:
 
 @AREA.scenario
 def offsets_of_a_matched_topic_stay(t: Stage) -> None:
-    """An expired offset of a topic that an expression matches stays."""
+    """An expired offset stays if a regular expression matches its topic."""
     topic = t.topic(1, "one")
     t.coordinator_learns()
     commit_for_a_while(t, 1500, topic, t.t1)
@@ -112,7 +112,7 @@ def offsets_of_a_matched_topic_stay(t: Stage) -> None:
 
 @AREA.scenario
 def group_with_members_stays(t: Stage) -> None:
-    """Groups without offsets, but with members, stay: at rest, waiting, away."""
+    """A group with members and without offsets stays: stable, waiting, or away."""
     a, b = statics(t, "AB")
     stable(t, a)
     silently(t, b.join)
@@ -129,7 +129,7 @@ def group_with_members_stays(t: Stage) -> None:
 
 @AREA.each(protocol=["classic", "mixed"])
 def group_that_was_converted(t: Stage, protocol: str) -> None:
-    """A group that was {protocol} and is Empty now is deleted too."""
+    """An Empty group that was {protocol} before is deleted as well."""
     a = ConsumerMember(t, "A").joined()
     m = ClassicMember(t, "M", member_id="member-m")
     m.join_now()

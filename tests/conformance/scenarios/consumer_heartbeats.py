@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: what each field may hold, in the first heartbeat and in later ones."""
+"""ConsumerGroupHeartbeat: valid values of each field, in the first heartbeat and in later ones."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _text(t: Stage, label: str, **fields: Any) -> None:
 
 @AREA.scenario
 def texts(t: Stage) -> None:
-    """What a refused member is told, word for word."""
+    """Which error messages does a refused member get?"""
     joining = {"member_epoch": 0, "topic_partitions": [], "subscribed_topic_names": [t.t1]}
     for epoch in (1, -1, -2):
         _text(t, f"unknown group, epoch {epoch}", member_epoch=epoch, instance_id="i")
@@ -94,9 +94,9 @@ def texts(t: Stage) -> None:
 
 @AREA.each(version=[0, 1], case=list(FIRST))
 def first(t: Stage, version: int, case: str) -> None:
-    """A first heartbeat v{version} with: {case}. What is answered, and what the group is then."""
+    """What does a first heartbeat v{version} with {case} return, and which group results?"""
     a = ConsumerMember(t, "A", version=version)
-    if case == "offsets topic":  # what is assigned depends on the settings of the broker
+    if case == "offsets topic":  # the assignment depends on the broker's settings
         a.joining["subscribed_topic_names"] = ["__consumer_offsets", t.t1]
         answer = silently(t, a.join)
         t.rec("A joins", [error(answer["error_code"]), answer["member_epoch"], len(a.owned)])
@@ -137,7 +137,7 @@ REGEXES: dict[str, dict[str, Any]] = {
 
 @AREA.each(case=list(REGEXES))
 def regex_at_first(t: Stage, case: str) -> None:
-    """Is a regular expression taken that is: {case}?"""
+    """Is a regular expression valid that is: {case}?"""
     a = ConsumerMember(t, "A")
     a.join(**REGEXES[case])
     listed(t)
@@ -168,7 +168,7 @@ LATER: dict[str, dict[str, Any]] = {
 
 @AREA.each(case=list(LATER))
 def later(t: Stage, case: str) -> None:
-    """A later heartbeat of a lone member that brings: {case}; then a plain one."""
+    """A lone member sends a later heartbeat with: {case}; then a plain one."""
     a = ConsumerMember(t, "A", rack_id="r1").joined()
     a.beat("brings it", adopt=False, **LATER[case])
     a.beat()
@@ -178,7 +178,7 @@ def later(t: Stage, case: str) -> None:
 
 @AREA.each(case=["same", "twice", "turned round", "more", "fewer", "others"])
 def later_topics(t: Stage, case: str) -> None:
-    """A later heartbeat names its topics again: {case}."""
+    """A later heartbeat names topics again: {case}."""
     named = {
         "same": [t.t1, t.t3],
         "twice": [t.t1, t.t3, t.t1],
@@ -196,7 +196,7 @@ def later_topics(t: Stage, case: str) -> None:
 
 @AREA.each(named=["twice", "with unknown", "with impossible"])
 def topics_at_first(t: Stage, named: str) -> None:
-    """A first heartbeat that names a topic {named}."""
+    """A first heartbeat names a topic {named}."""
     other = {"twice": t.t3, "with unknown": "no-such", "with impossible": "a b"}[named]
     a = ConsumerMember(t, "A", [t.t3, other])
     a.join()
@@ -221,7 +221,7 @@ OWNED: dict[str, dict[str, list[int]]] = {
 
 @AREA.each(owned=list(OWNED))
 def owned_of_a_lone_member(t: Stage, owned: str) -> None:
-    """A lone member in Stable says that it owns: {owned}. Nobody minds."""
+    """A lone member in Stable reports as owned: {owned}. Nothing changes."""
     names = {"<t1>": t.t1, "<t3>": t.t3}
     wanted = {names.get(topic, topic): indexes for topic, indexes in OWNED[owned].items()}
     a = ConsumerMember(t, "A").joined()
@@ -234,7 +234,7 @@ def owned_of_a_lone_member(t: Stage, owned: str) -> None:
     left_out=["nothing", "rebalance_timeout_ms", "subscribed_topic_names", "topic_partitions"]
 )
 def full_request(t: Stage, left_out: str) -> None:
-    """Which heartbeat is a full one, so that it is told its assignment? Without {left_out}."""
+    """Without {left_out}, is a heartbeat still full, so that its answer has the assignment?"""
     a = ConsumerMember(t, "A").joined()
     unset = {"rebalance_timeout_ms": -1}
     changes: dict[str, Any] = {} if left_out == "nothing" else {left_out: unset.get(left_out)}
@@ -245,7 +245,7 @@ def full_request(t: Stage, left_out: str) -> None:
 
 @AREA.each(version=[0, 1])
 def whole_answers(t: Stage, version: int) -> None:
-    """All fields of an answer: to a join, to a heartbeat, to a leave, and to refused ones."""
+    """Which fields have the answers to a join, a heartbeat, a leave, and refused requests?"""
     a = ConsumerMember(t, "A", instance_id="i-A", version=version)
     for label, call in (("join", a.join), ("beat", a.beat), ("full", a.full)):
         _whole(t, label, silently(t, call))
@@ -267,7 +267,7 @@ def _whole(t: Stage, label: str, answer: Any) -> None:
 
 @AREA.each(version=[2, 9])
 def version_that_is_not_served(t: Stage, version: int) -> None:
-    """A heartbeat of version {version} is not understood."""
+    """A heartbeat of the unsupported version {version} is refused."""
     a = ConsumerMember(t, "A")
     a.join(version=version)
     listed(t)
@@ -284,7 +284,7 @@ def null_that_is_not_allowed(t: Stage, field: str) -> None:
 
 @AREA.each(version=[0, 1])
 def members_with_given_ids(t: Stage, version: int) -> None:
-    """Two members that bring no id (v{version}): in version 0 the broker gives each one."""
+    """Two members send no id (v{version}): in version 0 the broker generates ids."""
     a, b = (ConsumerMember(t, name, member_id="", version=version) for name in "AB")
     for member in (a, b):
         answer = member.join()
@@ -300,7 +300,7 @@ def members_with_given_ids(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def member_joins_again(t: Stage) -> None:
-    """A member that is in joins again with epoch 0: the same place, nothing changes."""
+    """A member joins again with epoch 0: it keeps its place, and nothing changes."""
     a = ConsumerMember(t, "A").joined()
     a.join("joins again")
     look(t)
@@ -311,7 +311,7 @@ def member_joins_again(t: Stage) -> None:
 
 @AREA.scenario
 def member_joins_again_beside_another(t: Stage) -> None:
-    """A member that has lost its epoch joins again beside another: it is given what it had."""
+    """A member that has lost its epoch joins again beside another, and gets its partitions."""
     a, b = members(t, "AB")
     stable(t, a, b)
     a.join("joins again")
@@ -344,7 +344,7 @@ STRANGERS: dict[str, dict[str, Any]] = {
 
 @AREA.each(state=STATES)
 def strangers(t: Stage, state: str) -> None:
-    """What strangers are told who beat or leave without having joined: group {state}."""
+    """What do strangers' heartbeats and leaves return if the group is {state}?"""
     if state == "classic":
         t.reach("stable", "M")
     elif state == "simple":
@@ -371,7 +371,7 @@ def newcomer(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def as_many_as_are_allowed(t: Stage) -> None:
-    """group.consumer.max.size is 4: the fifth is refused, those who are in may join again."""
+    """group.consumer.max.size is 4: a fifth member is refused, existing ones may join again."""
     group = members(t, "ABCD", ["no-such-topic"])
     for member in group:
         member.join()
@@ -386,7 +386,7 @@ def as_many_as_are_allowed(t: Stage) -> None:
 
 @AREA.scenario
 def instance_in_a_full_group(t: Stage) -> None:
-    """A static member that was away cannot come back under another id when the group is full."""
+    """A static member that was away cannot return under another id if the group is full."""
     group = statics(t, "ABCD", ["no-such-topic"])
     for member in group:
         silently(t, member.join)
@@ -401,7 +401,7 @@ def instance_in_a_full_group(t: Stage) -> None:
 
 @AREA.scenario
 def full_group_and_the_empty_id(t: Stage) -> None:
-    """Version 0 without an id in a full group."""
+    """A v0 heartbeat without an id is sent to a full group."""
     for member in members(t, "ABCD", ["no-such-topic"]):
         silently(t, member.join)
     ConsumerMember(t, "E", member_id="", version=0).join()
@@ -409,7 +409,7 @@ def full_group_and_the_empty_id(t: Stage) -> None:
 
 @AREA.scenario
 def nothing_subscribed(t: Stage) -> None:
-    """A member without topics is a member, with an epoch; then it names one."""
+    """A member without topics gets an epoch; then it subscribes to one."""
     a = ConsumerMember(t, "A", [])
     a.join()
     look(t)
@@ -424,7 +424,7 @@ def nothing_subscribed(t: Stage) -> None:
 
 @AREA.scenario
 def client_without_a_name(t: Stage) -> None:
-    """The client id is taken from the request's header; it may be null, and it may change."""
+    """The client id comes from the request header; it may be null, and it may change."""
     a = ConsumerMember(t, "A")
     body = {"group_id": t.g, "member_id": a.id, **a.joining, "topic_partitions": []}
     for client_id in (None, "", "first", "second"):

@@ -1,7 +1,7 @@
-"""The assignment interval: a group that waits for its next target is Assigning.
+"""The assignment interval: a group that waits for its next target assignment is Assigning.
 
-Kafka computes a target at most once per `group.consumer.assignment.interval.ms`, in the heartbeat
-of whoever comes first after that. The interval is a setting of the group here.
+Kafka computes a target at most once per `group.consumer.assignment.interval.ms`, in the first
+heartbeat of any member after that. The interval is a group config here.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ SHORT_MS = 1_000
 
 
 def wait_long(t: Stage) -> None:
-    """From here on the next target is not computed for the rest of the scenario."""
+    """Set the interval so long that no further target is computed in the scenario."""
     group_settings.use(t, consumer_assignment_interval_ms=LONG_MS)
 
 
 def do_not_wait(t: Stage) -> None:
-    """From here on a target is computed at once."""
+    """Set the interval so that targets are computed at once."""
     group_settings.use(t, consumer_assignment_interval_ms=0)
 
 
 @AREA.scenario
 def first_target_at_once(t: Stage) -> None:
-    """The first target of a group is computed at once, the second one is not."""
+    """A group's first target is computed at once, the second one is not."""
     wait_long(t)
     a, b = members(t, "AB")
     a.join()
@@ -51,7 +51,7 @@ def first_target_at_once(t: Stage) -> None:
 
 @AREA.scenario
 def until_the_interval_is_over(t: Stage) -> None:
-    """With an interval of a second the target is computed by a heartbeat after that."""
+    """With an interval of one second, the first heartbeat after it computes the target."""
     group_settings.use(t, consumer_assignment_interval_ms=t.ms(SHORT_MS))
     a, b = members(t, "AB")
     silently(t, a.join)
@@ -69,7 +69,7 @@ def until_the_interval_is_over(t: Stage) -> None:
 
 @AREA.scenario
 def interval_is_taken_away(t: Stage) -> None:
-    """The setting becomes 0: the next heartbeat computes the target."""
+    """The config becomes 0, and the next heartbeat computes the target."""
     wait_long(t)
     a, b = members(t, "AB")
     silently(t, a.join)
@@ -83,7 +83,7 @@ def interval_is_taken_away(t: Stage) -> None:
 
 @AREA.scenario
 def changes_are_gathered(t: Stage) -> None:
-    """Three joins and a leave while a target is awaited: epochs go up, one target comes."""
+    """Three joins and a leave within the interval raise the epoch each, and give one target."""
     wait_long(t)
     a, b, c, d = members(t, "ABCD")
     a.join()
@@ -104,7 +104,7 @@ def changes_are_gathered(t: Stage) -> None:
 
 @AREA.each(owned=["unsaid", "nothing", "all"])
 def topics_are_given_up(t: Stage, owned: str) -> None:
-    """A gives up a topic while the target is awaited: it is to revoke at once; owned: {owned}."""
+    """A unsubscribes from a topic within the interval, and must revoke it; owned: {owned}."""
     wait_long(t)
     a = ConsumerMember(t, "A", [t.t3, t.tx]).joined()
     lists = {"unsaid": None, "nothing": {}, "all": a.owned}
@@ -120,7 +120,7 @@ def topics_are_given_up(t: Stage, owned: str) -> None:
 
 @AREA.scenario
 def topics_are_given_up_and_taken_again(t: Stage) -> None:
-    """A gives up a topic and subscribes to it again while the target is awaited."""
+    """Within the interval, A unsubscribes from a topic and subscribes again."""
     wait_long(t)
     a = ConsumerMember(t, "A", [t.t3, t.tx]).joined()
     a.subscribe(t.tx)
@@ -134,7 +134,7 @@ def topics_are_given_up_and_taken_again(t: Stage) -> None:
 
 @AREA.scenario
 def topics_are_added(t: Stage) -> None:
-    """A subscribes to more while the target is awaited: it has to wait."""
+    """Within the interval, A subscribes to another topic and must wait."""
     wait_long(t)
     a = ConsumerMember(t, "A", [t.t3]).joined()
     a.subscribe(t.t3, t.tx)
@@ -147,7 +147,7 @@ def topics_are_added(t: Stage) -> None:
 
 @AREA.scenario
 def everything_is_given_up(t: Stage) -> None:
-    """A subscribes to nothing while the target is awaited."""
+    """Within the interval, A unsubscribes from all topics."""
     wait_long(t)
     a = ConsumerMember(t, "A").joined()
     a.subscribe()
@@ -158,7 +158,7 @@ def everything_is_given_up(t: Stage) -> None:
 
 @AREA.scenario
 def given_up_while_another_waits(t: Stage) -> None:
-    """What A gives up while the target is awaited is given to nobody yet."""
+    """Partitions that A gives up within the interval are not assigned to others yet."""
     wait_long(t)
     a, b = members(t, "AB", [t.t3, t.tx])
     silently(t, a.join)
@@ -174,7 +174,7 @@ def given_up_while_another_waits(t: Stage) -> None:
 
 @AREA.scenario
 def leaves_and_comes_back(t: Stage) -> None:
-    """B leaves and joins again while the target is awaited."""
+    """Within the interval, B leaves and joins again."""
     a, b = members(t, "AB")
     stable(t, a, b)
     wait_long(t)
@@ -188,7 +188,7 @@ def leaves_and_comes_back(t: Stage) -> None:
 
 @AREA.scenario
 def last_one_leaves_and_joins(t: Stage) -> None:
-    """The only member leaves and joins again within the interval: it is assigned at once."""
+    """Within the interval, the only member leaves, joins again, and is assigned at once."""
     wait_long(t)
     a = ConsumerMember(t, "A").joined()
     a.leave()
@@ -199,7 +199,7 @@ def last_one_leaves_and_joins(t: Stage) -> None:
 
 @AREA.scenario
 def deleted_within_the_interval(t: Stage) -> None:
-    """A group that was deleted has no interval to wait for."""
+    """A recreated group need not wait for an interval."""
     wait_long(t)
     a = ConsumerMember(t, "A").joined()
     a.leave()
@@ -210,7 +210,7 @@ def deleted_within_the_interval(t: Stage) -> None:
 
 @AREA.each(name=["same", "other"], topics=["same", "other"])
 def static_member_comes_back(t: Stage, name: str, topics: str) -> None:
-    """A comes back under the {name} id with the {topics} topics, within the interval."""
+    """Within the interval, A returns under the {name} id with the {topics} topics."""
     a, b = statics(t, "AB")
     stable(t, a, b)
     wait_long(t)
@@ -225,7 +225,7 @@ def static_member_comes_back(t: Stage, name: str, topics: str) -> None:
 
 @AREA.scenario
 def static_newcomer_while_waiting(t: Stage) -> None:
-    """A static member that has no target yet goes away and comes back under another id."""
+    """A static member without a target goes away and returns under another id."""
     wait_long(t)
     a, b = statics(t, "AB")
     silently(t, a.join)
@@ -242,7 +242,7 @@ def static_newcomer_while_waiting(t: Stage) -> None:
 
 @AREA.scenario
 def revoking_goes_on(t: Stage) -> None:
-    """A owes B a partition when C joins: that goes on while the next target is awaited."""
+    """A continues to revoke for B while C, which joins, must wait for the next target."""
     a, b, c = members(t, "ABC")
     stable(t, a)
     silently(t, b.join)
@@ -264,7 +264,7 @@ def revoking_goes_on(t: Stage) -> None:
 
 @AREA.scenario
 def topic_grows_within_the_interval(t: Stage) -> None:
-    """New partitions have to wait for the next target as well."""
+    """New partitions must wait for the next target as well."""
     topic = t.topic(1, "grows")
     t.coordinator_learns()
     wait_long(t)
@@ -279,7 +279,7 @@ def topic_grows_within_the_interval(t: Stage) -> None:
 
 @AREA.scenario
 def topic_is_deleted_within_the_interval(t: Stage) -> None:
-    """A deleted topic waits for the next target."""
+    """The deletion of a topic waits for the next target."""
     topic = t.topic(1, "gone")
     t.coordinator_learns()
     wait_long(t)
@@ -296,7 +296,7 @@ def topic_is_deleted_within_the_interval(t: Stage) -> None:
 
 @AREA.scenario
 def member_joins_again_while_waiting(t: Stage) -> None:
-    """Members join again with epoch 0 while the target is awaited."""
+    """Within the interval, members join again with epoch 0."""
     wait_long(t)
     a, b = members(t, "AB")
     silently(t, a.join)
@@ -308,7 +308,7 @@ def member_joins_again_while_waiting(t: Stage) -> None:
 
 @AREA.scenario
 def epochs_while_waiting(t: Stage) -> None:
-    """Which epochs heartbeats may bring while the group is Assigning."""
+    """Which epochs may heartbeats have while the group is Assigning?"""
     wait_long(t)
     a, b = members(t, "AB")
     silently(t, a.join)
@@ -327,7 +327,7 @@ def epochs_while_waiting(t: Stage) -> None:
 
 @AREA.scenario
 def assignor_is_chosen_when_the_target_is_computed(t: Stage) -> None:
-    """Members change their choice while the target is awaited: the last one counts."""
+    """Within the interval, members change their choice of assignor: the last one applies."""
     wait_long(t)
     a, b = members(t, "AB", assignor="uniform")
     silently(t, a.join)
@@ -342,7 +342,7 @@ def assignor_is_chosen_when_the_target_is_computed(t: Stage) -> None:
 
 @AREA.each(names=["no name", "a name"])
 def regex_is_resolved_within_the_interval(t: Stage, names: str) -> None:
-    """The topics of an expression beside {names}: do they have to wait for the next target?"""
+    """Must the topics of a regular expression beside {names} wait for the next target?"""
     t.topic(1, "one")
     t.coordinator_learns()
     wait_long(t)

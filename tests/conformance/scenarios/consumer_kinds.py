@@ -1,4 +1,4 @@
-"""Groups of one kind meet requests of another: consumer, share and classic."""
+"""Requests of one group type to groups of another: consumer, share and classic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ AREA = Area("consumer_kinds", "d")
 
 
 def share_heartbeat(t: Stage, label: str, epoch: int, **fields: Any) -> None:
-    """ShareGroupHeartbeat of S, recorded: the error."""
+    """Send ShareGroupHeartbeat of S and record the error."""
     body = {
         "group_id": t.g,
         "member_id": "member-s",
@@ -61,7 +61,7 @@ def consumer_of_a_share_group(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def share_member_of_a_classic_group(t: Stage) -> None:
-    """A share member meets a Stable classic group, and an empty one."""
+    """A share member sends requests to a Stable classic group, and to an empty one."""
     m = ClassicMember(t, "M")
     m.join_now()
     m.sync_now(shares={"M": {}})
@@ -87,7 +87,7 @@ def described_as_another_kind(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def deleted_and_of_another_kind(t: Stage) -> None:
-    """A consumer group is deleted: the name is free for a share group, and so on."""
+    """The name of a deleted consumer group is free for a share group, and so on."""
     a = ConsumerMember(t, "A").joined()
     a.leave()
     t.delete_groups()
@@ -100,7 +100,7 @@ def deleted_and_of_another_kind(t: Stage) -> None:
 
 @AREA.scenario
 def listed_by_type(t: Stage) -> None:
-    """One group of each kind, and which of them each type lists."""
+    """Which groups does ListGroups return for each type?"""
     share, simple = t.group("share"), t.group("simple")
     silently(t, ConsumerMember(t, "A").join)
     share_heartbeat(t, "S joins", 0, group_id=share)

@@ -1,4 +1,4 @@
-"""Offsets of consumer groups: who may commit, fetch and delete them, in which state and version."""
+"""Offsets of consumer groups: who may commit, fetch and delete them, by state and version."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STATES = ["none", "Empty", "Stable", "Reconciling", "Assigning"]
 
 
 def in_state(t: Stage, state: str) -> tuple[ConsumerMember, ConsumerMember]:
-    """Members A and B whose group is in the state."""
+    """Return members A and B of a group in the state."""
     a, b = members(t, "AB")
     if state != "none":
         reach(t, state, a, b)
@@ -33,7 +33,7 @@ def in_state(t: Stage, state: str) -> tuple[ConsumerMember, ConsumerMember]:
 
 
 def identities(a: ConsumerMember) -> dict[str, dict[str, Any]]:
-    """In whose name a request may come."""
+    """Return the identities with which a request may come."""
     return {
         "right": {"member_id": a.id, "epoch": a.epoch},
         "epoch + 1": {"member_id": a.id, "epoch": a.epoch + 1},
@@ -50,7 +50,7 @@ def identities(a: ConsumerMember) -> dict[str, dict[str, Any]]:
 
 @AREA.each(state=STATES, version=[8, 9, 10])
 def commits(t: Stage, state: str, version: int) -> None:
-    """OffsetCommit {version} in the name of all sorts of members; the group is {state}."""
+    """OffsetCommit {version} comes with many identities; the group is {state}."""
     a, _ = in_state(t, state)
     for number, (label, identity) in enumerate(identities(a).items()):
         commit(t, label, (t.t3, 0, number), version=version, **identity)
@@ -59,7 +59,7 @@ def commits(t: Stage, state: str, version: int) -> None:
 
 @AREA.each(state=STATES, version=[8, 9, 10])
 def fetches(t: Stage, state: str, version: int) -> None:
-    """OffsetFetch {version} in the name of all sorts of members; the group is {state}."""
+    """OffsetFetch {version} comes with many identities; the group is {state}."""
     a, _ = in_state(t, state)
     if state not in ("none", "Empty"):
         silently(t, commit_of, t, a, "", (t.t3, 0, 7))
@@ -76,7 +76,7 @@ def fetches(t: Stage, state: str, version: int) -> None:
 
 @AREA.scenario
 def null_member_with_an_epoch(t: Stage) -> None:
-    """OffsetFetch without a member, but with an epoch: Kafka stumbles."""
+    """OffsetFetch comes with an epoch but no member: Kafka throws."""
     a, _ = in_state(t, "Stable")
     for version in (9, 10):
         for epoch in (a.epoch, 0):
@@ -85,7 +85,7 @@ def null_member_with_an_epoch(t: Stage) -> None:
 
 @AREA.each(version=[2, 3, 4, 5, 6, 7, 8, 9, 10])
 def commit_versions(t: Stage, version: int) -> None:
-    """OffsetCommit {version} of a member of a consumer group, of a stranger, and of nobody."""
+    """OffsetCommit {version} comes from a member, a stranger, and without a member id."""
     a, _ = in_state(t, "Stable")
     commit_of(t, a, "A", version=version)
     commit(t, "stranger", version=version, member_id="member-z", epoch=2)
@@ -110,7 +110,7 @@ def fetch_versions(t: Stage, version: int) -> None:
 
 @AREA.each(version=[3, 4, 5])
 def txn_commits(t: Stage, version: int) -> None:
-    """TxnOffsetCommit {version} in the name of all sorts of members."""
+    """TxnOffsetCommit {version} comes with many identities."""
     a, _ = in_state(t, "Stable")
     protocol = 2 if version == 5 else 1
     p = Producer(t, "P", protocol).started()
@@ -135,7 +135,7 @@ def txn_commits(t: Stage, version: int) -> None:
 
 @AREA.each(state=["none", "Empty", "Reconciling", "Assigning"])
 def txn_commits_in(t: Stage, state: str) -> None:
-    """TxnOffsetCommit 4 while the group is {state}."""
+    """TxnOffsetCommit 4 comes while the group is {state}."""
     a, _ = in_state(t, state)
     p = Producer(t, "P").started()
     silently(t, p.add_offsets)
@@ -146,7 +146,7 @@ def txn_commits_in(t: Stage, state: str) -> None:
     t.offs()
 
 
-# ---- epochs of partitions (KIP-1251)
+# ---- assignment epochs of partitions (KIP-1251)
 
 
 def three_epochs(t: Stage) -> tuple[ConsumerMember, ConsumerMember]:
@@ -161,7 +161,7 @@ def three_epochs(t: Stage) -> tuple[ConsumerMember, ConsumerMember]:
 
 
 def all_partitions(t: Stage, offset: int) -> list[tuple[str, int, int]]:
-    """Every partition of <t3> and <tx>, with one offset."""
+    """Return every partition of <t3> and <tx> with one offset."""
     return [(t.t3, index, offset) for index in range(3)] + [
         (t.tx, index, offset) for index in (0, 1)
     ]
@@ -169,7 +169,7 @@ def all_partitions(t: Stage, offset: int) -> list[tuple[str, int, int]]:
 
 @AREA.each(epoch=[1, 2, 4, 5, 6])
 def long_metadata_at_earlier_epochs(t: Stage, epoch: int) -> None:
-    """A, at epoch 5, commits with epoch {epoch}, with long metadata for some partitions."""
+    """A, at epoch 5, commits with epoch {epoch}, and with too long metadata for some partitions."""
     a, _ = three_epochs(t)
     first, second, not_own = ((t.t3, index, 4) for index in range(3))
     commit_of(t, a, "its own", first, epoch=epoch, too_long=[first])
@@ -181,7 +181,7 @@ def long_metadata_at_earlier_epochs(t: Stage, epoch: int) -> None:
 
 @AREA.each(epoch=[-1, 0, 1, 2, 3, 4, 5, 6])
 def earlier_epochs_by_partition(t: Stage, epoch: int) -> None:
-    """A, at epoch 5, commits with epoch {epoch}: one partition alone, several, and by id."""
+    """A, at epoch 5, commits with epoch {epoch}: one partition, several, and by id."""
     a, _ = three_epochs(t)
     for partition in all_partitions(t, 1):
         commit_of(t, a, "one alone", partition, epoch=epoch)
@@ -195,7 +195,7 @@ def earlier_epochs_by_partition(t: Stage, epoch: int) -> None:
 
 @AREA.scenario
 def partition_to_be_revoked(t: Stage) -> None:
-    """A commits, with old epochs, for a partition that it has to give up, and then has."""
+    """A commits with old epochs for a partition before and after it has revoked it."""
     a, b = members(t, "AB")
     stable(t, a)
     silently(t, b.join)
@@ -213,7 +213,7 @@ def partition_to_be_revoked(t: Stage) -> None:
 
 @AREA.scenario
 def partition_that_came_back(t: Stage) -> None:
-    """A gives a partition up and is given it again: it counts from the later epoch."""
+    """A revokes a partition and gets it again: only the later epoch counts."""
     a, b = members(t, "AB")
     stable(t, a, b)
     silently(t, b.leave)
@@ -225,7 +225,7 @@ def partition_that_came_back(t: Stage) -> None:
 
 @AREA.scenario
 def unknown_topics_with_an_old_epoch(t: Stage) -> None:
-    """An old epoch with topics and partitions that are not there."""
+    """An old epoch comes with topics and partitions that do not exist."""
     a = ConsumerMember(t, "A").joined()
     silently(t, a.subscribe, t.t3, "no-such")
     settle(t, a)
@@ -238,7 +238,7 @@ def unknown_topics_with_an_old_epoch(t: Stage) -> None:
 
 @AREA.each(protocol=[1, 2])
 def old_epochs_in_a_transaction(t: Stage, protocol: int) -> None:
-    """TxnOffsetCommit of protocol v{protocol} with older epochs, partition by partition."""
+    """TxnOffsetCommit of protocol v{protocol} comes with older epochs, one partition at a time."""
     a, _ = three_epochs(t)
     p = Producer(t, "P", protocol).started()
     if protocol == 1:
@@ -254,7 +254,7 @@ def old_epochs_in_a_transaction(t: Stage, protocol: int) -> None:
 
 @AREA.scenario
 def epochs_of_one_who_was_away(t: Stage) -> None:
-    """A static member has been away and is back: partitions count from epoch 0 then."""
+    """A static member returns: its partitions count from epoch 0."""
     (a,) = statics(t, "A")
     stable(t, a)
     silently(t, a.subscribe, t.t3, "no-such")
@@ -273,7 +273,7 @@ def epochs_of_one_who_was_away(t: Stage) -> None:
 
 @AREA.scenario
 def epochs_while_a_target_is_awaited(t: Stage) -> None:
-    """A group that is Assigning: the member's epoch counts, not the group's."""
+    """In an Assigning group the member epoch counts, not the group epoch."""
     group_settings.use(t, consumer_assignment_interval_ms=15000)
     a, b = members(t, "AB")
     silently(t, a.join)
@@ -290,7 +290,7 @@ def epochs_while_a_target_is_awaited(t: Stage) -> None:
 
 @AREA.each(state=STATES)
 def offset_deletion(t: Stage, state: str) -> None:
-    """OffsetDelete of subscribed topics, others, and unknown ones; the group is {state}."""
+    """OffsetDelete of subscribed, other and unknown topics; the group is {state}."""
     a, _ = in_state(t, state)
     if state == "none":
         t.delete_offsets((t.t3, 0))
@@ -305,7 +305,7 @@ def offset_deletion(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def offset_deletion_beside_a_regex(t: Stage) -> None:
-    """OffsetDelete of a topic that is matched by an expression."""
+    """OffsetDelete names a topic that a regular expression matches."""
     topic = t.topic(1, "one")
     t.coordinator_learns()
     a = ConsumerMember(t, "A", regex=f"{t.g}-.*")
@@ -319,7 +319,7 @@ def offset_deletion_beside_a_regex(t: Stage) -> None:
 
 @AREA.scenario
 def offset_deletion_after_a_change_of_topics(t: Stage) -> None:
-    """OffsetDelete of a topic that nobody is subscribed to any more, but that A still holds."""
+    """OffsetDelete names a topic without subscribers that A still owns."""
     a = ConsumerMember(t, "A", [t.t3, t.t1]).joined()
     commit_of(t, a, "commit", (t.t3, 0, 1), (t.t1, 0, 1))
     a.subscribe(t.t1)
@@ -329,7 +329,7 @@ def offset_deletion_after_a_change_of_topics(t: Stage) -> None:
 
 @AREA.each(state=STATES, version=[0, 2])
 def group_deletion(t: Stage, state: str, version: int) -> None:
-    """DeleteGroups {version} of a group that is {state}."""
+    """DeleteGroups {version} names a group that is {state}."""
     a, _ = in_state(t, state)
     if state == "Empty":
         commit(t, "commit", (t.t3, 0, 1))
@@ -342,7 +342,7 @@ def group_deletion(t: Stage, state: str, version: int) -> None:
 
 @AREA.scenario
 def offsets_from_before_the_group(t: Stage) -> None:
-    """Offsets that were committed to a group without members: a member finds them."""
+    """A member finds the offsets committed before the group had members."""
     commit(t, "nobody", (t.t3, 0, 1))
     a = ConsumerMember(t, "A")
     a.join()
@@ -356,7 +356,7 @@ def offsets_from_before_the_group(t: Stage) -> None:
 
 @AREA.each(instance=["its own", "another", "unknown", "empty"])
 def commits_with_instances(t: Stage, instance: str) -> None:
-    """Commits of a static member with an instance id that is: {instance}."""
+    """A static member commits with an instance id that is: {instance}."""
     a, b = statics(t, "AB")
     stable(t, a, b)
     instance_id = {"its own": "i-A", "another": "i-B", "unknown": "i-Z", "empty": ""}[instance]
@@ -368,7 +368,7 @@ def commits_with_instances(t: Stage, instance: str) -> None:
 
 @AREA.scenario
 def fetches_of_two_members_in_one_request(t: Stage) -> None:
-    """OffsetFetch 9 of two groups with members of each; one has a wrong epoch."""
+    """OffsetFetch 9 names two groups with their members, one with a wrong epoch."""
     other = t.group("other")
     a, b = ConsumerMember(t, "A"), ConsumerMember(t, "B", group=other)
     silently(t, a.join)

@@ -1,4 +1,4 @@
-"""From one target to the next: who gives up what, who waits for whom, and when epochs change."""
+"""Reconciliation with a new target: who revokes, who waits, and when epochs change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AREA = Area("consumer_reconciliation", "d")
 
 @AREA.scenario
 def second_member_step_by_step(t: Stage) -> None:
-    """B joins A: B waits, A is asked to revoke, says that it has, and B is given its share."""
+    """B joins A and waits; A is told to revoke, confirms, and B gets its share."""
     a, b = members(t, "AB")
     a.join()
     look(t)
@@ -40,7 +40,7 @@ def second_member_step_by_step(t: Stage) -> None:
 
 @AREA.scenario
 def three_members_step_by_step(t: Stage) -> None:
-    """B and C join A at once: A gives up two partitions, which go to the two."""
+    """B and C join A at once: A revokes two partitions, one for each."""
     a, b, c = members(t, "ABC")
     a.join()
     b.join()
@@ -58,7 +58,7 @@ def three_members_step_by_step(t: Stage) -> None:
 
 @AREA.scenario
 def four_members_and_three_partitions(t: Stage) -> None:
-    """Four members for three partitions: the last one has none, until one leaves."""
+    """Of four members for three partitions, the last one has none until another leaves."""
     group = members(t, "ABCD")
     stable(t, *group)
     look(t)
@@ -73,7 +73,7 @@ def four_members_and_three_partitions(t: Stage) -> None:
 
 @AREA.each(size=[2, 3, 4])
 def everyone_ends_with_a_share(t: Stage, size: int) -> None:
-    """{size} members of <t3> and <tx> by `uniform`: nobody has more than one more than another."""
+    """The `uniform` shares of {size} members of <t3> and <tx> differ by at most one partition."""
     group = members(t, "ABCD"[:size], [t.t3, t.tx], assignor="uniform")
     stable(t, *group)
     balance(t, *group)
@@ -84,7 +84,7 @@ def everyone_ends_with_a_share(t: Stage, size: int) -> None:
 
 @AREA.scenario
 def uniform_moves_as_little_as_it_can(t: Stage) -> None:
-    """With `uniform`, what stays keeps its partitions: nobody swaps."""
+    """With `uniform` members do not swap partitions."""
     a, b, c = members(t, "ABC", [t.t3, t.tx, t.t1], assignor="uniform")
     stable(t, a, b)
     before = [_partitions(member) for member in (a, b)]
@@ -117,7 +117,7 @@ REVOKING = [
 
 @AREA.each(owned=REVOKING)
 def owned_while_revoking(t: Stage, owned: str) -> None:
-    """A has to give up <t3>-2 and says that it owns: {owned}. Does B get it?"""
+    """A must revoke <t3>-2 and reports as owned: {owned}. Does B get it?"""
     a, b = members(t, "AB")
     stable(t, a)
     silently(t, b.join)
@@ -141,7 +141,7 @@ def owned_while_revoking(t: Stage, owned: str) -> None:
 
 @AREA.each(owned=["unsaid", "nothing", "all that it had", "what it will keep"])
 def owned_when_the_target_changes(t: Stage, owned: str) -> None:
-    """A has not heard of the new target yet and says that it owns: {owned}."""
+    """A does not know the new target yet and reports as owned: {owned}."""
     a, b = members(t, "AB")
     stable(t, a)
     silently(t, b.join)
@@ -159,7 +159,7 @@ def owned_when_the_target_changes(t: Stage, owned: str) -> None:
 
 @AREA.scenario
 def partly_revoked(t: Stage) -> None:
-    """A has to give up two partitions and gives up one after the other: neither is free before."""
+    """A must revoke two partitions and revokes them one by one: neither is free before both are."""
     a, b, c = members(t, "ABC")
     stable(t, a)
     silently(t, b.join)
@@ -178,7 +178,7 @@ def partly_revoked(t: Stage) -> None:
 
 @AREA.scenario
 def revoked_and_taken_back(t: Stage) -> None:
-    """B leaves before A has revoked: A has to revoke all the same, then it is given it back."""
+    """B leaves before A has revoked: A still revokes, then gets the partition again."""
     a, b = members(t, "AB")
     stable(t, a)
     silently(t, b.join)
@@ -195,7 +195,7 @@ def revoked_and_taken_back(t: Stage) -> None:
 
 @AREA.scenario
 def released_to_one_who_left(t: Stage) -> None:
-    """What A releases was meant for B, which has left: C is given it."""
+    """A revokes a partition for B, which has left: C gets it."""
     a, b, c = members(t, "ABC")
     stable(t, a)
     silently(t, b.join)
@@ -212,7 +212,7 @@ def released_to_one_who_left(t: Stage) -> None:
 
 @AREA.scenario
 def target_changes_while_revoking(t: Stage) -> None:
-    """C joins while A revokes for B: A is told the rest when it has revoked."""
+    """C joins while A revokes for B: A learns the rest after it has revoked."""
     a, b, c = members(t, "ABC")
     stable(t, a)
     silently(t, b.join)
@@ -247,9 +247,9 @@ def target_changes_while_waiting(t: Stage) -> None:
 
 @AREA.scenario
 def waiting_for_two(t: Stage) -> None:
-    """C waits for partitions of A and of B: it is given each when it is free."""
+    """C waits for partitions of A and B, and gets each as soon as it is free."""
     a, b = members(t, "AB", [t.t3, t.tx])
-    c = ConsumerMember(t, "C", [t.t3, t.tx], member_id="member-0")  # it gets the first ones
+    c = ConsumerMember(t, "C", [t.t3, t.tx], member_id="member-0")  # C gets the first partitions
     stable(t, a, b)
     look(t)
     c.join()
@@ -269,7 +269,7 @@ def waiting_for_two(t: Stage) -> None:
 
 @AREA.scenario
 def epochs_of_those_who_lose_nothing(t: Stage) -> None:
-    """A member whose share stays the same moves to the new epoch with its next heartbeat."""
+    """A member with an unchanged share moves to the new epoch with its next heartbeat."""
     a, b = members(t, "AB", [t.t1])
     stable(t, a, b)
     look(t)
@@ -286,7 +286,7 @@ CHANGES = ["fewer", "more", "others", "nothing"]
 
 @AREA.each(change=CHANGES)
 def subscription_changes(t: Stage, change: str) -> None:
-    """A of two members with <t3> and <tx> subscribes to {change}."""
+    """A, one of two members with <t3> and <tx>, subscribes to {change}."""
     a, b = members(t, "AB", [t.t3, t.tx])
     stable(t, a, b)
     a.subscribe(*_topics(t, change))
@@ -301,7 +301,7 @@ def subscription_changes(t: Stage, change: str) -> None:
 
 @AREA.each(change=CHANGES, owned=["unsaid", "listed"])
 def subscription_changes_while_revoking(t: Stage, change: str, owned: str) -> None:
-    """A subscribes to {change} while it owes B partitions; its partitions are {owned}."""
+    """A subscribes to {change} while it must revoke for B; its partitions are {owned}."""
     a, b = members(t, "AB", [t.t3, t.tx])
     stable(t, a)
     silently(t, b.join)
@@ -341,7 +341,7 @@ def _topics(t: Stage, change: str) -> list[str]:
 
 @AREA.scenario
 def subscription_and_epoch_0(t: Stage) -> None:
-    """A member that has to revoke joins again with epoch 0, that is, without any partition."""
+    """A member that must revoke joins again with epoch 0, and so without partitions."""
     a, b = members(t, "AB")
     stable(t, a)
     silently(t, b.join)
@@ -353,7 +353,7 @@ def subscription_and_epoch_0(t: Stage) -> None:
 
 @AREA.scenario
 def waiting_member_joins_again(t: Stage) -> None:
-    """A member that waits joins again with epoch 0."""
+    """A waiting member joins again with epoch 0."""
     a, b = members(t, "AB")
     stable(t, a)
     b.join()
@@ -378,7 +378,7 @@ def nobody_has_what_is_asked_for(t: Stage) -> None:
 
 @AREA.scenario
 def members_with_overlapping_topics(t: Stage) -> None:
-    """A has <t1> and <t3>, B <t3> and <tx>, by `range`."""
+    """With `range`, A has <t1> and <t3>, B <t3> and <tx>."""
     a, b = ConsumerMember(t, "A", [t.t1, t.t3]), ConsumerMember(t, "B", [t.t3, t.tx])
     a.join()
     b.join()
@@ -393,7 +393,7 @@ def members_with_overlapping_topics(t: Stage) -> None:
 
 @AREA.scenario
 def static_members_before_others(t: Stage) -> None:
-    """`range` serves static members first, by instance id, then the others by member id."""
+    """`range` assigns to static members first, by instance id, then to others by member id."""
     a, b = statics(t, "AB")
     c = ConsumerMember(t, "0", member_id="a-first")
     t.name_it(c.id, "C")

@@ -1,6 +1,6 @@
-"""Subscriptions by regular expression: what is matched, when it is resolved, who asks for it.
+"""Subscriptions by regular expression: matches, time of resolution, and triggers.
 
-The broker resolves an expression aside, so that the first answer is without its topics.
+The broker resolves a regular expression asynchronously, so the first answer is without its topics.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ UNTIL_REFRESHED_SECONDS = 15.0
 
 
 def resolved(t: Stage) -> None:
-    """Wait, unrecorded, long enough for an expression to be resolved."""
+    """Wait, unrecorded, long enough for a regular expression to be resolved."""
     t.nap(RESOLVED_SECONDS)
 
 
 def topics(t: Stage, *suffixes: str) -> None:
-    """Topics of this scenario alone, known to the coordinator."""
+    """Create topics for this scenario that the coordinator knows."""
     for suffix in suffixes:
         t.topic(1, suffix)
     t.coordinator_learns()
@@ -45,7 +45,7 @@ PATTERNS = {
 
 @AREA.each(of=list(PATTERNS))
 def matches(t: Stage, of: str) -> None:
-    """Which of the topics aa, ab, b, AA, a.b, a-b, a1 do expressions match: {of}?"""
+    """Which of the topics aa, ab, b, AA, a.b, a-b, a1 do these expressions match: {of}?"""
     topics(t, "aa", "ab", "b", "AA", "a.b", "a-b", "a1")
     asked = {
         pattern: ConsumerMember(
@@ -63,7 +63,7 @@ def matches(t: Stage, of: str) -> None:
 
 @AREA.scenario
 def step_by_step(t: Stage) -> None:
-    """A joins with an expression that matches two topics."""
+    """A joins with a regular expression that matches two topics."""
     topics(t, "one", "two")
     a = ConsumerMember(t, "A", regex=f"{t.g}-.*")
     a.join()
@@ -78,7 +78,7 @@ def step_by_step(t: Stage) -> None:
 
 @AREA.scenario
 def matches_nothing(t: Stage) -> None:
-    """An expression that matches nothing."""
+    """A member's regular expression matches nothing."""
     a = ConsumerMember(t, "A", regex=f"{t.g}-.*")
     a.join()
     resolved(t)
@@ -89,7 +89,7 @@ def matches_nothing(t: Stage) -> None:
 
 @AREA.each(names=["none", "one that is matched too", "another", "an unknown one"])
 def names_and_regex(t: Stage, names: str) -> None:
-    """An expression that matches one topic, beside names: {names}."""
+    """A regular expression matches one topic, beside names: {names}."""
     topics(t, "one")
     named = {
         "none": [],
@@ -108,7 +108,7 @@ def names_and_regex(t: Stage, names: str) -> None:
 
 @AREA.scenario
 def same_regex_of_two_members(t: Stage) -> None:
-    """B brings the expression that A has brought: it is resolved already."""
+    """B has the same regular expression as A, which is already resolved."""
     topics(t, "one", "two")
     a, b = members(t, "AB", regex=f"{t.g}-.*")
     a.join()
@@ -125,7 +125,7 @@ def same_regex_of_two_members(t: Stage) -> None:
 
 @AREA.scenario
 def same_regex_before_it_is_resolved(t: Stage) -> None:
-    """A and B bring the same expression one after the other, at once."""
+    """A and B join with the same regular expression before it is resolved."""
     topics(t, "one", "two")
     a, b = members(t, "AB", regex=f"{t.g}-.*")
     silently(t, a.join)
@@ -137,7 +137,7 @@ def same_regex_before_it_is_resolved(t: Stage) -> None:
 
 @AREA.scenario
 def other_regex_of_a_second_member(t: Stage) -> None:
-    """B brings an expression of its own soon after A's was resolved: it has to wait for seconds."""
+    """B's own expression comes soon after A's was resolved, and must wait for seconds."""
     topics(t, "one", "two")
     a = ConsumerMember(t, "A", regex=f"{t.g}-one")
     b = ConsumerMember(t, "B", regex=f"{t.g}-t.*")
@@ -185,7 +185,7 @@ def regex_is_replaced(t: Stage) -> None:
 
 @AREA.scenario
 def regex_is_replaced_by_the_others(t: Stage) -> None:
-    """A takes the expression that B has, which is resolved: the epoch goes up at once."""
+    """A takes over B's resolved expression, and the epoch rises at once."""
     topics(t, "one", "two")
     a = ConsumerMember(t, "A", [], regex="")
     b = ConsumerMember(t, "B", regex=f"{t.g}-.*")
@@ -202,7 +202,7 @@ def regex_is_replaced_by_the_others(t: Stage) -> None:
 
 @AREA.each(names=["kept", "none", "brought"])
 def regex_is_given_up(t: Stage, names: str) -> None:
-    """A gives its expression up with an empty one; names: {names}."""
+    """A unsubscribes from its expression with an empty one; names: {names}."""
     topics(t, "one", "two")
     a = ConsumerMember(t, "A", [t.t1] if names == "kept" else None, regex=f"{t.g}-.*")
     silently(t, a.join)
@@ -222,7 +222,7 @@ def regex_is_given_up(t: Stage, names: str) -> None:
 
 @AREA.scenario
 def names_are_given_up_for_a_regex(t: Stage) -> None:
-    """A has a name and takes an expression instead."""
+    """A replaces a topic name by a regular expression."""
     topics(t, "one", "two")
     a = ConsumerMember(t, "A", [t.t1])
     silently(t, a.join)
@@ -239,7 +239,7 @@ def names_are_given_up_for_a_regex(t: Stage) -> None:
 
 @AREA.scenario
 def a_null_regex_keeps_it(t: Stage) -> None:
-    """A later heartbeat without an expression, or with the same, changes nothing."""
+    """A later heartbeat without an expression, or with the same one, changes nothing."""
     topics(t, "one")
     a = ConsumerMember(t, "A", regex=f"{t.g}-.*")
     silently(t, a.join)
@@ -256,7 +256,7 @@ def a_null_regex_keeps_it(t: Stage) -> None:
 
 @AREA.scenario
 def last_one_with_a_regex_leaves(t: Stage) -> None:
-    """B, the only one with an expression, leaves; another brings it again."""
+    """B, the only member with an expression, leaves, and another member uses it again."""
     topics(t, "one")
     a = ConsumerMember(t, "A", [t.t1])
     b = ConsumerMember(t, "B", regex=f"{t.g}-.*")
@@ -279,7 +279,7 @@ def last_one_with_a_regex_leaves(t: Stage) -> None:
 
 @AREA.scenario
 def matched_topic_is_deleted(t: Stage) -> None:
-    """One of two matched topics is deleted: the next heartbeat takes it away."""
+    """One of two matched topics is deleted, and the next heartbeat removes it."""
     topics(t, "one", "two")
     a = ConsumerMember(t, "A", regex=f"{t.g}-.*")
     silently(t, a.join)
@@ -296,7 +296,7 @@ def matched_topic_is_deleted(t: Stage) -> None:
 
 @AREA.scenario
 def matched_topic_grows(t: Stage) -> None:
-    """A matched topic is given more partitions."""
+    """A matched topic gets more partitions."""
     topics(t, "one")
     a = ConsumerMember(t, "A", regex=f"{t.g}-.*")
     silently(t, a.join)
@@ -309,7 +309,7 @@ def matched_topic_grows(t: Stage) -> None:
 
 @AREA.scenario
 def created_after_it_was_resolved(t: Stage) -> None:
-    """A topic that is created soon after does not count for ten seconds."""
+    """A topic created soon after the resolution is ignored for ten seconds."""
     topics(t, "one")
     a = ConsumerMember(t, "A", regex=f"{t.g}-.*")
     silently(t, a.join)
@@ -324,7 +324,7 @@ def created_after_it_was_resolved(t: Stage) -> None:
 
 @AREA.scenario
 def created_and_matched_in_the_end(t: Stage) -> None:
-    """A topic that is created later is matched ten seconds after the expression was resolved."""
+    """A later topic is matched ten seconds after the expression was resolved."""
     topics(t, "one")
     a = ConsumerMember(t, "A", regex=f"{t.g}-.*")
     silently(t, a.join)
@@ -338,7 +338,7 @@ def created_and_matched_in_the_end(t: Stage) -> None:
 
 @AREA.scenario
 def matched_later_than_nothing(t: Stage) -> None:
-    """An expression that matched nothing waits ten seconds too."""
+    """An expression without matches also waits ten seconds."""
     a = ConsumerMember(t, "A", regex=f"{t.g}-.*")
     silently(t, a.join)
     resolved(t)
@@ -363,7 +363,7 @@ def offsets_topic_is_matched(t: Stage) -> None:
 
 @AREA.scenario
 def static_member_with_a_regex(t: Stage) -> None:
-    """A static member with an expression goes away and comes back with another one."""
+    """A static member with an expression goes away and returns with another one."""
     topics(t, "one", "two")
     (a,) = statics(t, "A", regex=f"{t.g}-one")
     silently(t, a.join)
@@ -398,7 +398,7 @@ def member_joins_again_with_a_regex(t: Stage) -> None:
 
 @AREA.scenario
 def regex_of_a_v0_member(t: Stage) -> None:
-    """A member that speaks version 0 afterwards keeps its expression, which it cannot name."""
+    """A member that switches to version 0 keeps its expression, which v0 cannot send."""
     topics(t, "one")
     a = ConsumerMember(t, "A", regex=f"{t.g}-.*")
     silently(t, a.join)

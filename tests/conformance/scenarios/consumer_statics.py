@@ -1,4 +1,4 @@
-"""Static members of consumer groups: they go away for a while, come back, and are mixed up."""
+"""Static members of consumer groups: temporary leaves, returns, and mixed-up ids."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AREA = Area("consumer_statics", "d")
 
 @AREA.scenario
 def away_and_back_under_the_same_id(t: Stage) -> None:
-    """A goes away and comes back under its own id: the same epoch and partitions."""
+    """A leaves temporarily and returns under its own id, with the same epoch and partitions."""
     a, b = statics(t, "AB")
     stable(t, a, b)
     a.leave_for_a_while()
@@ -36,7 +36,7 @@ def away_and_back_under_the_same_id(t: Stage) -> None:
 
 @AREA.scenario
 def away_and_back_under_another_id(t: Stage) -> None:
-    """A goes away and comes back under another id: the old id is unknown then."""
+    """A leaves temporarily and returns under another id; the old id is unknown."""
     a, b = statics(t, "AB")
     stable(t, a, b)
     a.leave_for_a_while()
@@ -53,7 +53,7 @@ def away_and_back_under_another_id(t: Stage) -> None:
 
 @AREA.each(request=["beat", "full", "leave", "away again", "join of a stranger"])
 def while_away(t: Stage, request: str) -> None:
-    """A is away; in its name comes: {request}."""
+    """A has left temporarily; a request comes in its name: {request}."""
     a, b = statics(t, "AB")
     stable(t, a, b)
     a.leave_for_a_while()
@@ -87,7 +87,7 @@ RETURNS: dict[str, dict[str, Any]] = {
 
 @AREA.each(change=list(RETURNS), name=["same", "other"])
 def comes_back_with(t: Stage, change: str, name: str) -> None:
-    """A comes back with {change}, under the {name} id."""
+    """A returns with {change}, under the {name} id."""
     a, b = statics(t, "AB")
     stable(t, a, b)
     a.leave_for_a_while()
@@ -108,7 +108,7 @@ def comes_back_with(t: Stage, change: str, name: str) -> None:
 
 @AREA.scenario
 def unreleased(t: Stage) -> None:
-    """The instance of a member that is there: a newcomer with it is refused until A is away."""
+    """A newcomer with A's instance id is refused until A has left temporarily."""
     (a,) = statics(t, "A")
     a.join()
     x = a.again("X")
@@ -125,7 +125,7 @@ def unreleased(t: Stage) -> None:
 
 @AREA.scenario
 def fenced_by_the_new_one(t: Stage) -> None:
-    """After X has taken its place, whatever the old A sends is refused."""
+    """X has replaced A: all further requests of A are refused."""
     (a,) = statics(t, "A")
     a.join()
     a.leave_for_a_while()
@@ -143,7 +143,7 @@ def fenced_by_the_new_one(t: Stage) -> None:
 
 @AREA.each(instance=["none", "another", "unknown"])
 def beats_with_instance(t: Stage, instance: str) -> None:
-    """A beats, leaves and joins with an instance id that is not its own: {instance}."""
+    """A sends heartbeats and leaves with a wrong instance id: {instance}."""
     a, b = statics(t, "AB")
     stable(t, a, b)
     instance_id = {"none": None, "another": "i-B", "unknown": "i-Z"}[instance]
@@ -185,7 +185,7 @@ def dynamic_member_becomes_static(t: Stage) -> None:
 
 @AREA.scenario
 def last_one_is_away(t: Stage) -> None:
-    """The only member is away: the group is not empty."""
+    """The only member has left temporarily: the group is not empty."""
     (a,) = statics(t, "A")
     a.join()
     a.leave_for_a_while()
@@ -202,7 +202,7 @@ def last_one_is_away(t: Stage) -> None:
 
 @AREA.scenario
 def all_are_away(t: Stage) -> None:
-    """Both members are away; one comes back."""
+    """Both members have left temporarily; one returns."""
     a, b = statics(t, "AB")
     stable(t, a, b)
     a.leave_for_a_while()
@@ -217,7 +217,7 @@ def all_are_away(t: Stage) -> None:
 
 @AREA.scenario
 def newcomer_while_one_is_away(t: Stage) -> None:
-    """C joins while A is away: A's partitions are not free until it comes back or expires."""
+    """C joins while A is away: A's partitions are free once A returns or expires."""
     a, b = statics(t, "AB")
     stable(t, a, b)
     a.leave_for_a_while()
@@ -239,7 +239,7 @@ def newcomer_while_one_is_away(t: Stage) -> None:
 
 @AREA.scenario
 def target_gives_away_what_one_who_is_away_has(t: Stage) -> None:
-    """The target takes a partition from B, which is away: A, who waits, gets it on B's return."""
+    """B is away, and the target assigns its partition to A, which gets it when B returns."""
     (b,) = statics(t, "B")
     stable(t, b)
     b.leave_for_a_while()
@@ -255,7 +255,7 @@ def target_gives_away_what_one_who_is_away_has(t: Stage) -> None:
 
 @AREA.scenario
 def other_member_leaves_while_one_is_away(t: Stage) -> None:
-    """B leaves for good while A is away: A is given everything when it comes back."""
+    """B leaves for good while A is away: A gets everything when it returns."""
     a, b = statics(t, "AB")
     stable(t, a, b)
     a.leave_for_a_while()
@@ -270,7 +270,7 @@ def other_member_leaves_while_one_is_away(t: Stage) -> None:
 
 @AREA.each(owed=["by A", "to A"])
 def goes_away_while_reconciling(t: Stage, owed: str) -> None:
-    """A goes away while a partition is owed {owed}."""
+    """A leaves temporarily while a partition is owed {owed}."""
     a, b = statics(t, "AB")
     first, second = (a, b) if owed == "by A" else (b, a)
     stable(t, first)
@@ -291,7 +291,7 @@ def goes_away_while_reconciling(t: Stage, owed: str) -> None:
 
 @AREA.each(who=["static", "dynamic"])
 def leaves_for_good(t: Stage, who: str) -> None:
-    """A static member leaves with -1, and a {who} one with the same id joins."""
+    """A static member leaves with -1, and a {who} member with the same id joins."""
     a, b = statics(t, "AB")
     stable(t, a, b)
     a.leave()
@@ -307,7 +307,7 @@ def leaves_for_good(t: Stage, who: str) -> None:
 
 @AREA.scenario
 def same_id_with_two_instances(t: Stage) -> None:
-    """Another static member comes under A's member id."""
+    """Another static member joins with A's member id."""
     a, b = statics(t, "AB")
     stable(t, a, b)
     x = ConsumerMember(t, "A", instance_id="i-X")
@@ -319,7 +319,7 @@ def same_id_with_two_instances(t: Stage) -> None:
 
 @AREA.scenario
 def two_static_members_swap(t: Stage) -> None:
-    """A and B are away and come back with each other's member ids."""
+    """A and B leave temporarily and return with each other's member ids."""
     a, b = statics(t, "AB")
     stable(t, a, b)
     a.leave_for_a_while()
@@ -335,7 +335,7 @@ def two_static_members_swap(t: Stage) -> None:
 
 @AREA.scenario
 def away_twice_and_offsets(t: Stage) -> None:
-    """Commits and fetches of a member that went away and came back under another id."""
+    """What do commits and fetches return for a member that returned under another id?"""
     (a,) = statics(t, "A")
     a.join()
     t.commit([(t.t3, 0, 1)], 9, gen=a.epoch, member=a.id, inst="i-A", label="commit of A")
@@ -352,7 +352,7 @@ def away_twice_and_offsets(t: Stage) -> None:
 
 @AREA.scenario
 def static_beside_dynamic(t: Stage) -> None:
-    """A static and a dynamic member; the static one goes away and comes back twice."""
+    """A static member beside a dynamic one leaves temporarily and returns, twice."""
     (a,) = statics(t, "A")
     (b,) = members(t, "B")
     stable(t, a, b)

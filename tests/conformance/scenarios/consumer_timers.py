@@ -1,6 +1,6 @@
-"""Sessions and rebalance timeouts of consumer groups, which the broker keeps.
+"""Session and rebalance timeouts of consumer groups.
 
-Sessions are made short by settings of the group. Only order is recorded, never how long it took.
+Sessions are shortened by group configs. Only the order of events is recorded, never durations.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REBALANCE_MS = 600
 
 
 def short_sessions(t: Stage, session_ms: int = SESSION_MS) -> None:
-    """Members of the group that fall silent expire soon."""
+    """Let silent members of the group expire soon."""
     group_settings.use(
         t, consumer_session_timeout_ms=t.ms(session_ms), consumer_heartbeat_interval_ms=100
     )
@@ -37,7 +37,7 @@ def short_sessions(t: Stage, session_ms: int = SESSION_MS) -> None:
 
 @AREA.scenario
 def lone_member_falls_silent(t: Stage) -> None:
-    """The only member expires: the group is Empty, one epoch later."""
+    """The only member expires: the group is Empty with the next epoch."""
     short_sessions(t)
     a = ConsumerMember(t, "A").joined()
     wait_for_members(t, "")
@@ -52,7 +52,7 @@ def lone_member_falls_silent(t: Stage) -> None:
 
 @AREA.each(who=["A", "B"])
 def one_of_two_falls_silent(t: Stage, who: str) -> None:
-    """{who} of two expires: the other one is given everything."""
+    """{who} of two members expires, and the other one gets everything."""
     short_sessions(t)
     group = members(t, "AB")
     stable(t, *group)
@@ -67,7 +67,7 @@ def one_of_two_falls_silent(t: Stage, who: str) -> None:
 
 @AREA.scenario
 def expired_while_nobody_beats(t: Stage) -> None:
-    """Both expire: one epoch each, no target."""
+    """Both members expire: each raises the epoch, and no target is computed."""
     short_sessions(t)
     a, b = members(t, "AB")
     stable(t, a, b)
@@ -86,7 +86,7 @@ KEEPS_ALIVE: dict[str, dict[str, Any]] = {
 
 @AREA.each(request=list(KEEPS_ALIVE))
 def keeps_alive(t: Stage, request: str) -> None:
-    """A member that sends this in time is not silent: {request}."""
+    """A request that renews the session: {request}."""
     short_sessions(t)
     a = ConsumerMember(t, "A").joined()
     silently(t, a.subscribe, t.t3, "no-such-topic")
@@ -111,7 +111,7 @@ DOES_NOT_KEEP_ALIVE = [
 
 @AREA.each(request=DOES_NOT_KEEP_ALIVE)
 def does_not_keep_alive(t: Stage, request: str) -> None:
-    """A member expires although in its name comes: {request}."""
+    """A request in A's name that does not renew its session: {request}."""
     short_sessions(t)
     a = ConsumerMember(t, "A").joined()
     for _ in range(4):
@@ -135,7 +135,7 @@ def does_not_keep_alive(t: Stage, request: str) -> None:
 
 @AREA.each(name=["same", "other"])
 def away_and_back_in_time(t: Stage, name: str) -> None:
-    """A static member comes back within its session, under the {name} id."""
+    """A static member returns within its session, under the {name} id."""
     short_sessions(t)
     (a,) = statics(t, "A")
     silently(t, a.join)
@@ -151,7 +151,7 @@ def away_and_back_in_time(t: Stage, name: str) -> None:
 
 @AREA.scenario
 def away_for_too_long(t: Stage) -> None:
-    """A static member that stays away expires: its partitions go to the other one."""
+    """A static member that does not return expires, and the other one gets its partitions."""
     short_sessions(t)
     a, b = statics(t, "AB")
     stable(t, a, b)
@@ -166,7 +166,7 @@ def away_for_too_long(t: Stage) -> None:
 
 @AREA.scenario
 def going_away_does_not_prolong_the_session(t: Stage) -> None:
-    """A has beaten half a session ago and goes away: it has the rest of its session."""
+    """A leaves temporarily half a session after a heartbeat: half a session remains."""
     short_sessions(t, 1200)
     (a,) = statics(t, "A")
     silently(t, a.join)
@@ -178,7 +178,7 @@ def going_away_does_not_prolong_the_session(t: Stage) -> None:
 
 @AREA.scenario
 def session_of_a_replaced_member(t: Stage) -> None:
-    """X has taken A's place: that A's session ends does no harm to X."""
+    """X has replaced A: the end of A's session does not affect X."""
     short_sessions(t)
     (a,) = statics(t, "A")
     silently(t, a.join)
@@ -193,7 +193,7 @@ def session_of_a_replaced_member(t: Stage) -> None:
 
 @AREA.scenario
 def session_is_shortened(t: Stage) -> None:
-    """The setting changes while A is in: it holds from A's next heartbeat on."""
+    """A shorter session timeout applies from A's next heartbeat on."""
     a = ConsumerMember(t, "A").joined()
     short_sessions(t)
     t.sleep(HALF_SECONDS * 3)
@@ -205,7 +205,7 @@ def session_is_shortened(t: Stage) -> None:
 
 @AREA.scenario
 def session_is_lengthened(t: Stage) -> None:
-    """The setting is taken away again: A, who has beaten since, may be silent for longer."""
+    """The config is removed, and after another heartbeat A has a longer session."""
     short_sessions(t, 1500)
     a = ConsumerMember(t, "A").joined()
     changes = [(name, group_settings.DELETE, None) for name in _SETTINGS]
@@ -224,7 +224,7 @@ _SETTINGS = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms")
 
 @AREA.each(owned=["unsaid", "all", "what it has to give up"])
 def does_not_revoke(t: Stage, owned: str) -> None:
-    """A beats, but does not give up what it has to; owned: {owned}. It is fenced, B gets all."""
+    """A sends heartbeats but does not revoke; owned: {owned}. It is fenced, B gets everything."""
     a, b = members(t, "AB", rebalance_timeout_ms=t.ms(REBALANCE_MS))
     stable(t, a)
     silently(t, b.join)
@@ -242,7 +242,7 @@ def does_not_revoke(t: Stage, owned: str) -> None:
 
 @AREA.scenario
 def does_not_even_hear(t: Stage) -> None:
-    """A does not beat at all when it is to revoke: only its session ends its stay."""
+    """A sends no heartbeat when it must revoke: it stays until its session ends."""
     a, b = members(t, "AB", rebalance_timeout_ms=t.ms(REBALANCE_MS))
     stable(t, a)
     b.join()
@@ -253,7 +253,7 @@ def does_not_even_hear(t: Stage) -> None:
 
 @AREA.scenario
 def revokes_in_time(t: Stage) -> None:
-    """A has revoked in time: the timeout is gone, and B may take its time."""
+    """A revokes in time: its rebalance timeout is cancelled."""
     a, b = members(t, "AB", rebalance_timeout_ms=t.ms(REBALANCE_MS))
     stable(t, a)
     silently(t, b.join)
@@ -269,7 +269,7 @@ def revokes_in_time(t: Stage) -> None:
 
 @AREA.scenario
 def second_revocation_has_its_own_time(t: Stage) -> None:
-    """A has revoked, then it is asked again: the time counts from there."""
+    """A has revoked and must revoke again: the timeout starts again."""
     a, b, c = members(t, "ABC", rebalance_timeout_ms=t.ms(800))
     stable(t, a)
     silently(t, b.join)
@@ -285,7 +285,7 @@ def second_revocation_has_its_own_time(t: Stage) -> None:
 
 @AREA.scenario
 def revocation_and_another_timeout(t: Stage) -> None:
-    """A says another rebalance timeout while it revokes: the one that runs is not touched."""
+    """A changes its rebalance timeout while it revokes: the running timeout is unchanged."""
     a, b = members(t, "AB", rebalance_timeout_ms=t.ms(REBALANCE_MS))
     stable(t, a)
     silently(t, b.join)
@@ -297,7 +297,7 @@ def revocation_and_another_timeout(t: Stage) -> None:
 
 @AREA.each(timeout=[0, -2])
 def odd_rebalance_timeout(t: Stage, timeout: int) -> None:
-    """A has joined with a rebalance timeout of {timeout} and is asked to revoke."""
+    """A has joined with a rebalance timeout of {timeout} and must revoke."""
     a, b = members(t, "AB", rebalance_timeout_ms=timeout)
     stable(t, a)
     silently(t, b.join)
@@ -308,7 +308,7 @@ def odd_rebalance_timeout(t: Stage, timeout: int) -> None:
 
 @AREA.scenario
 def joins_again_while_revoking(t: Stage) -> None:
-    """A joins again with epoch 0 while the timeout runs: that is a revocation."""
+    """A joins again with epoch 0 during the timeout, which counts as a revocation."""
     a, b = members(t, "AB", rebalance_timeout_ms=t.ms(REBALANCE_MS))
     stable(t, a)
     silently(t, b.join)
@@ -320,7 +320,7 @@ def joins_again_while_revoking(t: Stage) -> None:
 
 @AREA.scenario
 def static_member_does_not_revoke(t: Stage) -> None:
-    """A static member is fenced as well; its instance is free then."""
+    """A static member is fenced as well, and its instance id is free."""
     a, b = statics(t, "AB", rebalance_timeout_ms=t.ms(REBALANCE_MS))
     stable(t, a)
     silently(t, b.join)
@@ -334,7 +334,7 @@ def static_member_does_not_revoke(t: Stage) -> None:
 
 @AREA.scenario
 def goes_away_while_the_timeout_runs(t: Stage) -> None:
-    """A goes away while it is to revoke; the rebalance timeout passes."""
+    """A leaves temporarily while it must revoke, and the rebalance timeout passes."""
     a, b = statics(t, "AB", rebalance_timeout_ms=t.ms(REBALANCE_MS))
     stable(t, a)
     silently(t, b.join)
@@ -348,7 +348,7 @@ def goes_away_while_the_timeout_runs(t: Stage) -> None:
 
 @AREA.scenario
 def waiting_member_has_no_timeout(t: Stage) -> None:
-    """B waits for A's partition for longer than its rebalance timeout."""
+    """B waits for A's partition for longer than B's rebalance timeout."""
     a = ConsumerMember(t, "A")
     b = ConsumerMember(t, "B", rebalance_timeout_ms=t.ms(300))
     stable(t, a)

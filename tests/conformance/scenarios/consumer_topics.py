@@ -1,4 +1,4 @@
-"""Topics that come, grow and go while members of consumer groups are subscribed to them."""
+"""Topics that are created, deleted and given partitions while members are subscribed to them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AREA = Area("consumer_topics", "d")
 
 
 def name_of(t: Stage, suffix: str) -> str:
-    """The name that `t.topic` gives to a topic of the scenario."""
+    """Return the name that `t.topic` gives to a topic of the scenario."""
     name = f"{t.g}-{suffix}"
     t.name_it(name, f"<{suffix}>")
     return name
@@ -27,7 +27,7 @@ def name_of(t: Stage, suffix: str) -> str:
 
 @AREA.each(beside=["alone", "beside another topic"])
 def created_later(t: Stage, beside: str) -> None:
-    """A is subscribed to a topic before there is one ({beside})."""
+    """A subscribes to a topic that is created later ({beside})."""
     more = [] if beside == "alone" else [t.t1]
     a = ConsumerMember(t, "A", [name_of(t, "new"), *more])
     a.join()
@@ -43,7 +43,7 @@ def created_later(t: Stage, beside: str) -> None:
 
 @AREA.scenario
 def created_that_nobody_wants(t: Stage) -> None:
-    """A topic is created that nobody is subscribed to: nothing changes."""
+    """A topic without subscribers is created, and nothing changes."""
     a = ConsumerMember(t, "A").joined()
     t.topic(2, "new")
     t.coordinator_learns()
@@ -53,7 +53,7 @@ def created_that_nobody_wants(t: Stage) -> None:
 
 @AREA.each(beside=["alone", "beside another topic"])
 def deleted(t: Stage, beside: str) -> None:
-    """The topic of A is deleted ({beside}): A is asked to give it up."""
+    """A's topic is deleted ({beside}), and A must revoke it."""
     more = [] if beside == "alone" else [t.t1]
     topic = t.topic(2, "gone")
     t.coordinator_learns()
@@ -72,7 +72,7 @@ def deleted(t: Stage, beside: str) -> None:
 
 @AREA.scenario
 def deleted_of_two_members(t: Stage) -> None:
-    """The topic of two members is deleted: each gives up what it had."""
+    """The topic of two members is deleted, and each revokes its partitions."""
     topic = t.topic(2, "gone")
     t.coordinator_learns()
     a, b = members(t, "AB", [topic, t.tx])
@@ -91,7 +91,7 @@ def deleted_of_two_members(t: Stage) -> None:
 
 @AREA.scenario
 def deleted_while_it_is_revoked(t: Stage) -> None:
-    """A owes B a partition of a topic that is deleted then."""
+    """A topic is deleted while A must revoke one of its partitions for B."""
     topic = t.topic(2, "gone")
     t.coordinator_learns()
     a, b = members(t, "AB", [topic])
@@ -112,7 +112,7 @@ def deleted_while_it_is_revoked(t: Stage) -> None:
 
 @AREA.scenario
 def made_anew_under_the_same_name(t: Stage) -> None:
-    """The topic is deleted and made anew, with another id, before A beats."""
+    """Before A's heartbeat, the topic is deleted and recreated with another id."""
     topic = t.topic(2, "same")
     t.coordinator_learns()
     a = ConsumerMember(t, "A", [topic]).joined()
@@ -132,7 +132,7 @@ def made_anew_under_the_same_name(t: Stage) -> None:
 
 @AREA.scenario
 def grows(t: Stage) -> None:
-    """A topic is given more partitions: A is told with its next heartbeat."""
+    """A topic gets more partitions, and A's next heartbeat returns them."""
     topic = t.topic(1, "grows")
     t.coordinator_learns()
     a = ConsumerMember(t, "A", [topic]).joined()
@@ -146,7 +146,7 @@ def grows(t: Stage) -> None:
 
 @AREA.scenario
 def grows_with_two_members(t: Stage) -> None:
-    """A topic of two members is given more partitions: B's heartbeat is the first one after it."""
+    """The topic of two members gets more partitions; B sends the next heartbeat."""
     topic = t.topic(2, "grows")
     t.coordinator_learns()
     a, b = members(t, "AB", [topic])
@@ -165,7 +165,7 @@ def grows_with_two_members(t: Stage) -> None:
 
 @AREA.each(state=["Reconciling", "Assigning", "Empty"])
 def grows_in(t: Stage, state: str) -> None:
-    """A topic grows while its group is {state}."""
+    """A topic gets more partitions while its group is {state}."""
     topic = t.topic(2, "grows")
     t.coordinator_learns()
     a, b = members(t, "AB", [topic])
@@ -182,7 +182,7 @@ def grows_in(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def grows_for_one_who_is_not_subscribed(t: Stage) -> None:
-    """Of two members of different topics, both get a new epoch when the topic of one grows."""
+    """Both of two members get a new epoch when only one member's topic gets partitions."""
     topic = t.topic(1, "grows")
     t.coordinator_learns()
     a, b = ConsumerMember(t, "A", [topic]), ConsumerMember(t, "B", [t.tx])
@@ -197,7 +197,7 @@ def grows_for_one_who_is_not_subscribed(t: Stage) -> None:
 
 @AREA.scenario
 def grows_after_it_was_left(t: Stage) -> None:
-    """A topic grows that nobody is subscribed to any more."""
+    """A topic without subscribers gets more partitions."""
     topic = t.topic(1, "grows")
     t.coordinator_learns()
     a = ConsumerMember(t, "A", [topic, t.t1]).joined()
@@ -211,7 +211,7 @@ def grows_after_it_was_left(t: Stage) -> None:
 
 @AREA.scenario
 def created_and_subscribed_in_two_groups(t: Stage) -> None:
-    """Two groups wait for the same topic: each is refreshed by its own member's heartbeat."""
+    """Two groups wait for the same topic, and each learns of it by its own member's heartbeat."""
     name, other = name_of(t, "new"), t.group("other")
     a = ConsumerMember(t, "A", [name]).joined()
     b = ConsumerMember(t, "B", [name], group=other).joined()
@@ -226,7 +226,7 @@ def created_and_subscribed_in_two_groups(t: Stage) -> None:
 
 @AREA.each(topics=["offsets topic", "unknown", "many"])
 def subscribed_to(t: Stage, topics: str) -> None:
-    """A member of {topics}, and how many partitions it is given."""
+    """How many partitions does a member with {topics} get?"""
     names = {
         "offsets topic": ["__consumer_offsets"],
         "unknown": [f"no-such-{number}" for number in range(50)],

@@ -21,18 +21,18 @@ AREA = Area("consumer_wires", "d")
 
 
 def send(t: Stage, member: ConsumerMember, **fields: Any) -> Pending:
-    """Send a heartbeat of a member on A's connection without waiting."""
+    """Send a member's heartbeat on A's connection without waiting."""
     body = {"group_id": t.g, "member_id": member.id, "member_epoch": member.epoch, **fields}
     return t.send(member.connection, "ConsumerGroupHeartbeat", 1, body)
 
 
 def first(member: ConsumerMember) -> dict[str, Any]:
-    """The fields of a first heartbeat."""
+    """Return the fields of a first heartbeat."""
     return {**member.joining, "member_epoch": 0, "topic_partitions": []}
 
 
 def answers(t: Stage, **pendings: Pending) -> None:
-    """Record answers in short, in the order given."""
+    """Record answers in short form, in the given order."""
     silently(t, t.got, *pendings.values())
     for label, pending in pendings.items():
         raw = pending.raw
@@ -41,7 +41,7 @@ def answers(t: Stage, **pendings: Pending) -> None:
 
 @AREA.scenario
 def join_and_heartbeats_in_a_row(t: Stage) -> None:
-    """A join and two heartbeats are sent at once: each is answered, in order."""
+    """A join and two heartbeats are sent at once, and answered in order."""
     a = ConsumerMember(t, "A")
     join = send(t, a, **first(a))
     beat = send(t, a, member_epoch=2)
@@ -54,7 +54,7 @@ def join_and_heartbeats_in_a_row(t: Stage) -> None:
 
 @AREA.scenario
 def members_on_one_connection(t: Stage) -> None:
-    """Three members join on one connection at once."""
+    """Three members join at once on one connection."""
     group = members(t, "ABC")
     for member in group[1:]:
         member.connection = group[0].connection
@@ -94,7 +94,7 @@ def _t3(t: Stage) -> list[bytes]:
 
 @AREA.scenario
 def commit_and_leave_in_a_row(t: Stage) -> None:
-    """A commit, a leave and a commit of the same member at once, on one connection."""
+    """A commit, a leave and a commit of one member are sent at once on one connection."""
     a = ConsumerMember(t, "A").joined()
     partition = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
     body = {
@@ -114,7 +114,7 @@ def commit_and_leave_in_a_row(t: Stage) -> None:
 
 @AREA.scenario
 def connection_closes(t: Stage) -> None:
-    """The connection of a member closes: it stays a member, and goes on with another."""
+    """A member's connection closes: it stays a member, and continues on another one."""
     a = ConsumerMember(t, "A").joined()
     a.connection.close()
     a.connection = t.conn()
@@ -124,7 +124,7 @@ def connection_closes(t: Stage) -> None:
 
 @AREA.scenario
 def join_of_a_closed_connection(t: Stage) -> None:
-    """A join is sent and the connection closed at once: the member is in all the same."""
+    """A join is sent and the connection closed at once: the member still joins."""
     a = ConsumerMember(t, "A")
     send(t, a, **first(a))
     t.nap(0.2)
@@ -141,7 +141,7 @@ ODD: dict[str, dict[str, Any]] = {
 
 @AREA.each(odd=list(ODD))
 def odd_tags(t: Stage, odd: str) -> None:
-    """A heartbeat with {odd} is served."""
+    """A heartbeat with {odd} is accepted."""
     a = ConsumerMember(t, "A")
     a.join(**ODD[odd])
     look(t)
@@ -177,7 +177,7 @@ ODD_FRAMES = [
 
 @AREA.each(change=ODD_FRAMES)
 def odd_frames(t: Stage, change: str) -> None:
-    """A heartbeat whose bytes are: {change}."""
+    """A heartbeat has bytes that are: {change}."""
     a = ConsumerMember(t, "A")
     frame = _frame(t, a, change)
     a.connection.send_frame(frame)

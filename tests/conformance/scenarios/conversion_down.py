@@ -1,4 +1,4 @@
-"""From consumer groups to classic groups: the last member of the new protocol goes."""
+"""Downgrades of consumer groups to classic groups, when the last consumer leaves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AREA = Area("conversion_down", "d")
 
 
 def mixed(t: Stage, names: str = "M", **options: Any) -> tuple[ConsumerMember, list[ClassicMember]]:
-    """A consumer group at rest: the consumer A, and classic members with ids of their own."""
+    """Return a stable consumer group's consumer A, and classic members with chosen ids."""
     a = ConsumerMember(t, "A")
     silently(t, a.join)
     group = []
@@ -36,7 +36,7 @@ def mixed(t: Stage, names: str = "M", **options: Any) -> tuple[ConsumerMember, l
 
 
 def come_to_rest(t: Stage, a: ConsumerMember, *group: ClassicMember) -> None:
-    """Unrecorded: the consumer acknowledges and the classic members join until nothing changes."""
+    """Acknowledge and join, unrecorded, until nothing changes."""
     for _ in range(3):
         silently(t, a.ack)
         for member in group:
@@ -45,7 +45,7 @@ def come_to_rest(t: Stage, a: ConsumerMember, *group: ClassicMember) -> None:
 
 
 def described(t: Stage, label: str = "classic group") -> None:
-    """Record DescribeGroups in short: state, protocol, members with what they have."""
+    """Record DescribeGroups in short form: state, protocol, members with assignments."""
     seen = t.describe()
     members = {
         t.sub(one["member_id"], "member_id"): one["group_instance_id"] for one in seen["members"]
@@ -56,7 +56,7 @@ def described(t: Stage, label: str = "classic group") -> None:
 
 @AREA.scenario
 def step_by_step(t: Stage) -> None:
-    """A leaves M: the group is classic and in a rebalance; M joins, leads and syncs."""
+    """A leaves M: the group is classic and rebalances; M joins, leads and syncs."""
     a, (m,) = mixed(t)
     look(t)
     a.leave()
@@ -76,7 +76,7 @@ def step_by_step(t: Stage) -> None:
 
 @AREA.scenario
 def two_remain(t: Stage) -> None:
-    """A leaves M and N: both join, one leads."""
+    """A leaves M and N behind: both join, and one leads."""
     a, (m, n) = mixed(t, "MN")
     look(t)
     a.leave()
@@ -95,7 +95,7 @@ def two_remain(t: Stage) -> None:
 
 @AREA.each(how=["session", "rebalance timeout", "LeaveGroup"])
 def goes_by(t: Stage, how: str) -> None:
-    """The last consumer goes by: {how}."""
+    """The last consumer is removed by: {how}."""
     if how == "session":
         group_settings.use(
             t, consumer_session_timeout_ms=t.ms(700), consumer_heartbeat_interval_ms=100
@@ -115,7 +115,7 @@ def goes_by(t: Stage, how: str) -> None:
 
 @AREA.each(topics=["same", "others", "none"])
 def topics_that_remain(t: Stage, topics: str) -> None:
-    """A leaves M, whose topics were: {topics}."""
+    """A leaves M behind, whose topics were: {topics}."""
     a = ConsumerMember(t, "A").joined()
     names = {"same": [t.t3], "others": [t.tx], "none": []}[topics]
     m = ClassicMember(t, "M", names, member_id="member-m", subscription_version=1)
@@ -159,7 +159,7 @@ def leaves_in(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def not_the_last_consumer(t: Stage) -> None:
-    """A leaves, B is a consumer still: the group stays what it is."""
+    """A leaves while B is still a consumer: the group stays a consumer group."""
     a, (m,) = mixed(t)
     b = ConsumerMember(t, "B")
     silently(t, b.join)
@@ -174,7 +174,7 @@ def not_the_last_consumer(t: Stage) -> None:
 
 @AREA.scenario
 def two_consumers_go_in_one_request(t: Stage) -> None:
-    """LeaveGroup of both consumers at once: the group is converted once."""
+    """One LeaveGroup removes both consumers: the group is converted once."""
     a, (m,) = mixed(t)
     b = ConsumerMember(t, "B")
     silently(t, b.join)
@@ -187,7 +187,7 @@ def two_consumers_go_in_one_request(t: Stage) -> None:
 
 @AREA.scenario
 def all_go_in_one_request(t: Stage) -> None:
-    """LeaveGroup of everybody: nothing is converted, the group is Empty."""
+    """One LeaveGroup removes all members: the group is Empty and not converted."""
     a, (m,) = mixed(t)
     each = [{"member_id": one, "group_instance_id": None} for one in (a.id, m.id)]
     m.leave("removes all", members=each)
@@ -197,7 +197,7 @@ def all_go_in_one_request(t: Stage) -> None:
 
 @AREA.scenario
 def consumer_and_one_classic_go_in_one_request(t: Stage) -> None:
-    """LeaveGroup of A and M: N remains, and the group is classic."""
+    """One LeaveGroup removes A and M: N remains, and the group is classic."""
     a, (m, n) = mixed(t, "MN")
     each = [{"member_id": one, "group_instance_id": None} for one in (a.id, m.id)]
     m.leave("removes A and M", members=each)
@@ -211,7 +211,7 @@ def consumer_and_one_classic_go_in_one_request(t: Stage) -> None:
 
 @AREA.scenario
 def classic_member_goes_first(t: Stage) -> None:
-    """M leaves, then A: a consumer group to the end."""
+    """M leaves, then A: the group stays a consumer group to the end."""
     a, (m,) = mixed(t)
     m.leave()
     listed(t)
@@ -222,7 +222,7 @@ def classic_member_goes_first(t: Stage) -> None:
 
 @AREA.scenario
 def consumer_away_does_not_count_as_gone(t: Stage) -> None:
-    """A, static, goes away for a while: the group stays a consumer group."""
+    """The static A leaves temporarily: the group stays a consumer group."""
     a = ConsumerMember(t, "A", instance_id="i-A")
     silently(t, a.join)
     m = ClassicMember(t, "M", member_id="member-m")
@@ -240,9 +240,9 @@ def consumer_away_does_not_count_as_gone(t: Stage) -> None:
 
 @AREA.each(at_rest=[True, False], topics=["same", "others"])
 def static_consumer_restarts_as_classic(t: Stage, at_rest: bool, topics: str) -> None:
-    """The last consumer, static, comes back as a classic member: classic at once.
+    """The last consumer, static, returns as a classic member: the group is classic at once.
 
-    All partitions are where they belong ({at_rest}); its topics are: {topics}.
+    All partitions are with their target members ({at_rest}); its topics are: {topics}.
     """
     a = ConsumerMember(t, "A", instance_id="i-A")
     silently(t, a.join)
@@ -264,7 +264,7 @@ def static_consumer_restarts_as_classic(t: Stage, at_rest: bool, topics: str) ->
 
 @AREA.scenario
 def only_static_consumer_restarts_as_classic(t: Stage) -> None:
-    """The only member of a consumer group, static, comes back as a classic member."""
+    """The only member of a consumer group, static, returns as a classic member."""
     a = ConsumerMember(t, "A", instance_id="i-A")
     silently(t, a.join)
     m = ClassicMember(t, "M", instance_id="i-A")
@@ -279,7 +279,7 @@ def only_static_consumer_restarts_as_classic(t: Stage) -> None:
 
 @AREA.scenario
 def static_member_that_is_away_restarts_as_classic(t: Stage) -> None:
-    """A is away for a while and comes back as a classic member."""
+    """A has left temporarily and returns as a classic member."""
     a = ConsumerMember(t, "A", instance_id="i-A")
     silently(t, a.join)
     a.leave_for_a_while()
@@ -309,7 +309,7 @@ def dynamic_consumer_goes_back_under_its_id(t: Stage) -> None:
 
 @AREA.scenario
 def protocols_after_it(t: Stage) -> None:
-    """M has two protocols, N one of them: the classic group chooses the common one."""
+    """M has two protocols, N one of them: the classic group selects the common one."""
     a = ConsumerMember(t, "A").joined()
     m = ClassicMember(t, "M", protocols=["roundrobin", "range"], member_id="member-m")
     n = ClassicMember(t, "N", protocols=["range"], member_id="member-n")
@@ -346,7 +346,7 @@ def newcomer_after_it(t: Stage) -> None:
 
 @AREA.scenario
 def consumer_after_it(t: Stage) -> None:
-    """A leaves and joins again at once: the group is converted down and up."""
+    """A leaves and joins again at once: the group is downgraded and upgraded."""
     a, (m,) = mixed(t)
     a.leave()
     listed(t)
@@ -362,7 +362,7 @@ def consumer_after_it(t: Stage) -> None:
 
 @AREA.scenario
 def up_and_down_twice(t: Stage) -> None:
-    """A joins and leaves the group of M twice: generations and epochs go on."""
+    """A joins and leaves the group of M twice: generations and epochs continue."""
     m = ClassicMember(t, "M")
     m.join_now()
     m.sync_now(shares={"M": {t.t3: [0, 1, 2]}})
@@ -392,7 +392,7 @@ def classic_member_does_not_join_again(t: Stage) -> None:
 
 @AREA.scenario
 def classic_member_falls_silent(t: Stage) -> None:
-    """After A has left, M's session goes on, as long as it said."""
+    """After A has left, M's own session timeout still applies."""
     a, (m,) = mixed(t, session_timeout_ms=t.ms(900))
     a.leave()
     m.join_now("joins again")
@@ -404,7 +404,7 @@ def classic_member_falls_silent(t: Stage) -> None:
 
 @AREA.each(version=[8, 9])
 def offsets_through_it(t: Stage, version: int) -> None:
-    """Offsets that both committed stay; M commits with OffsetCommit {version} on either side."""
+    """Offsets of both stay; M commits with OffsetCommit {version} before and after."""
     a, (m,) = mixed(t)
     identity: dict[str, Any] = {"member_id": m.id, "version": version}
     commit(t, "A commits", (t.t3, 0, 5), member_id=a.id, epoch=a.epoch)
@@ -421,7 +421,7 @@ def offsets_through_it(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def regex_is_forgotten(t: Stage) -> None:
-    """A, which had an expression, leaves: the classic group knows nothing of it."""
+    """A leaves with its regular expression, which does not affect the classic group."""
     t.topic(1, "one")
     t.coordinator_learns()
     a = ConsumerMember(t, "A", regex=f"{t.g}-.*")
@@ -441,7 +441,7 @@ def regex_is_forgotten(t: Stage) -> None:
 
 @AREA.scenario
 def settings_do_not_matter(t: Stage) -> None:
-    """A short session for the group's consumers does nothing to M before and after."""
+    """A short session timeout for consumers does not affect M before and after."""
     group_settings.use(t, consumer_session_timeout_ms=700, consumer_heartbeat_interval_ms=100)
     a, (m,) = mixed(t)
     a.leave()
@@ -454,7 +454,7 @@ def settings_do_not_matter(t: Stage) -> None:
 
 @AREA.scenario
 def deletion_after_it(t: Stage) -> None:
-    """The group that was converted is deleted when M has left too."""
+    """The converted group is deleted after M has left as well."""
     a, (m,) = mixed(t)
     a.leave()
     t.delete_groups()

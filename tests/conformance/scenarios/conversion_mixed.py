@@ -1,4 +1,4 @@
-"""Members of the classic protocol in consumer groups: what their requests are answered."""
+"""Classic members in consumer groups, and the answers to their requests."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ AREA = Area("conversion_mixed", "d")
 
 
 def consumer_a(t: Stage, **options: Any) -> ConsumerMember:
-    """A consumer group of A alone, Stable at epoch 2."""
+    """Return A, the only member of a consumer group, Stable at epoch 2."""
     return ConsumerMember(t, "A", **options).joined()
 
 
 def classic_m(t: Stage, **options: Any) -> ClassicMember:
-    """A classic member with an id of its own, which comes after A's."""
+    """Return a classic member with a chosen id, which sorts after A's."""
     options = {"member_id": "member-m", **options}
     return ClassicMember(t, "M", **options)
 
 
 def mixed(t: Stage, **options: Any) -> tuple[ConsumerMember, ClassicMember]:
-    """A consumer group of A with <t3>-0 and <t3>-1, and the classic M with <t3>-2; epoch 3."""
+    """Return A with <t3>-0 and <t3>-1, and the classic M with <t3>-2, in a group at epoch 3."""
     a, m = consumer_a(t), classic_m(t, **options)
     silently(t, m.join_now)
     silently(t, m.sync_now)
@@ -45,7 +45,7 @@ def mixed(t: Stage, **options: Any) -> tuple[ConsumerMember, ClassicMember]:
 
 @AREA.scenario
 def classic_member_joins_step_by_step(t: Stage) -> None:
-    """M joins the group of A: it has nothing until A has given it up and it joins once more."""
+    """M joins the group of A, and gets partitions once A has revoked them and M rejoins."""
     a, m = consumer_a(t), classic_m(t)
     m.join_now()
     look(t)
@@ -103,7 +103,7 @@ def joins(t: Stage, case: str) -> None:
     a = consumer_a(t)
     m = classic_m(t)
     m.join_now(**JOINS[case])
-    t.nap(0.2)  # a rebalance timeout of 0 is over then
+    t.nap(0.2)  # by then, a rebalance timeout of 0 is over
     listed(t)
     a.beat()
     if case == "A's id":
@@ -139,7 +139,7 @@ def joins_in(t: Stage, state: str) -> None:
 
 @AREA.each(protocols=["range", "roundrobin", "cooperative-sticky", "own", "several"])
 def protocol_names(t: Stage, protocols: str) -> None:
-    """M joins the group of A with the protocols: {protocols}. Which one is it told?"""
+    """M joins the group of A with the protocols: {protocols}. Which one is returned?"""
     consumer_a(t)
     names = {"own": ["mine"], "several": ["roundrobin", "range"]}.get(protocols, [protocols])
     m = classic_m(t, protocols=names)
@@ -167,7 +167,7 @@ def subscriptions(t: Stage, topics: str) -> None:
 
 @AREA.scenario
 def topics_change(t: Stage) -> None:
-    """M joins again with other topics: it is to give up, and to join once more."""
+    """M rejoins with other topics: it must revoke, and rejoin once more."""
     a, m = mixed(t)
     look(t)
     m.topics = [t.t3, t.tx]
@@ -184,7 +184,7 @@ def topics_change(t: Stage) -> None:
 
 @AREA.scenario
 def joins_again_without_need(t: Stage) -> None:
-    """M joins again though nothing has changed: the same generation, no new epoch."""
+    """M rejoins without a change: generation and epoch stay the same."""
     a, m = mixed(t)
     m.rejoin()
     m.rejoin()
@@ -194,7 +194,7 @@ def joins_again_without_need(t: Stage) -> None:
 
 @AREA.scenario
 def joins_and_syncs_again(t: Stage) -> None:
-    """SyncGroup may be asked again and again; what is sent as assignments does not count."""
+    """SyncGroup may be repeated, and its assignments are ignored."""
     _, m = mixed(t)
     m.sync_now()
     m.sync_now("syncs with assignments", {"M": {t.t3: [0, 1, 2]}, "A": {}})
@@ -227,7 +227,7 @@ def syncs(t: Stage, case: str) -> None:
 
 @AREA.each(version=[0, 1, 2, 3, 4, 5])
 def sync_versions(t: Stage, version: int) -> None:
-    """All fields of the answer to SyncGroup {version}."""
+    """Which fields has the answer to SyncGroup {version}?"""
     _, m = mixed(t)
     pending = m.sync(version=version)
     silently(t, t.got, pending)
@@ -239,7 +239,7 @@ def sync_versions(t: Stage, version: int) -> None:
 
 @AREA.each(version=[0, 1, 2, 3])
 def assignments_are_of_the_subscriptions_version(t: Stage, version: int) -> None:
-    """M's subscription is of version {version}: of which is the assignment?"""
+    """M's subscription has version {version}: which version has the assignment?"""
     _, m = mixed(t, subscription_version=version)
     pending = m.sync()
     silently(t, t.got, pending)
@@ -259,7 +259,7 @@ HEARTBEATS: dict[str, dict[str, Any]] = {
 
 @AREA.each(version=[0, 3, 4])
 def heartbeats(t: Stage, version: int) -> None:
-    """Heartbeat {version} of M in the group of A, with right and wrong fields."""
+    """Heartbeat {version} of M in the group of A has valid and invalid fields."""
     _, m = mixed(t)
     m.beat(version=version)
     for case, fields in HEARTBEATS.items():
@@ -269,7 +269,7 @@ def heartbeats(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def consumer_heartbeat_of_a_classic_member(t: Stage) -> None:
-    """ConsumerGroupHeartbeat in the name of M: with its generation, with epoch 0, leaving."""
+    """ConsumerGroupHeartbeat comes in M's name: with its generation, with epoch 0, leaving."""
     _, m = mixed(t)
     x = ConsumerMember(t, "M", member_id=m.id)
     x.beat("beats with the generation", member_epoch=m.generation)
@@ -281,7 +281,7 @@ def consumer_heartbeat_of_a_classic_member(t: Stage) -> None:
 
 @AREA.scenario
 def classic_member_goes_over(t: Stage) -> None:
-    """M joins with the new protocol, under its own id: it keeps its place and its partitions."""
+    """M joins with the consumer protocol under its own id, and keeps its partitions."""
     a, m = mixed(t)
     x = ConsumerMember(t, "M", member_id=m.id)
     x.join("joins as a consumer")
@@ -295,7 +295,7 @@ def classic_member_goes_over(t: Stage) -> None:
 
 @AREA.scenario
 def consumer_goes_back(t: Stage) -> None:
-    """A joins with the classic protocol, under its own id, in a group with another consumer."""
+    """A joins with the classic protocol under its own id, beside another consumer."""
     a, b = ConsumerMember(t, "A"), ConsumerMember(t, "B")
     silently(t, a.join)
     silently(t, b.join)
@@ -325,7 +325,7 @@ def leaves(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def leaves_of_many(t: Stage) -> None:
-    """LeaveGroup of a classic member, a consumer, an unknown one, and one twice."""
+    """LeaveGroup names a classic member, a consumer, an unknown member, and one twice."""
     a, m = mixed(t)
     b = ConsumerMember(t, "B")
     silently(t, b.join)
@@ -339,7 +339,7 @@ def leaves_of_many(t: Stage) -> None:
 
 @AREA.scenario
 def leave_of_static_members(t: Stage) -> None:
-    """LeaveGroup by instance id: of a consumer and of a classic member, right and wrong."""
+    """LeaveGroup names a consumer and a classic member by valid and invalid instance ids."""
     a, b = (ConsumerMember(t, name, instance_id=f"i-{name}") for name in "AB")
     silently(t, a.join)
     silently(t, b.join)
@@ -360,7 +360,7 @@ def leave_of_static_members(t: Stage) -> None:
 
 @AREA.scenario
 def nobody_in_a_leave(t: Stage) -> None:
-    """LeaveGroup of nobody changes nothing."""
+    """LeaveGroup without members changes nothing."""
     a, m = mixed(t)
     m.leave("removes nobody", members=[])
     a.beat()
@@ -372,7 +372,7 @@ def nobody_in_a_leave(t: Stage) -> None:
 
 @AREA.scenario
 def static_classic_member_restarts(t: Stage) -> None:
-    """A static classic member comes back without id: it has a new one at once, and its place."""
+    """A static classic member returns without an id, and gets a new id and its partitions."""
     a = consumer_a(t)
     m = classic_m(t, instance_id="i-M", member_id="")
     m.join_now()
@@ -394,7 +394,7 @@ def static_classic_member_restarts(t: Stage) -> None:
 
 @AREA.scenario
 def static_consumer_restarts_as_classic(t: Stage) -> None:
-    """B, a static consumer, is replaced by a classic member at once; A is a consumer still."""
+    """B, a static consumer, is replaced by a classic member; A remains a consumer."""
     a = consumer_a(t)
     b = ConsumerMember(t, "B", instance_id="i-B")
     silently(t, b.join)
@@ -411,7 +411,7 @@ def static_consumer_restarts_as_classic(t: Stage) -> None:
 
 @AREA.each(topics=["same", "others"])
 def static_classic_member_goes_over(t: Stage, topics: str) -> None:
-    """M, static and classic, comes back as a consumer with topics that are: {topics}."""
+    """The static classic M returns as a consumer with topics that are: {topics}."""
     a = consumer_a(t)
     m = classic_m(t, instance_id="i-M", member_id="")
     silently(t, m.join_now)
@@ -428,7 +428,7 @@ def static_classic_member_goes_over(t: Stage, topics: str) -> None:
 
 @AREA.each(who=["unknown", "another's"])
 def static_id_mix_ups(t: Stage, who: str) -> None:
-    """A classic member with a member id that is {who} joins with the instance of one who is in."""
+    """A classic member whose id is {who} joins with the instance id of a current member."""
     consumer_a(t)
     m = classic_m(t, instance_id="i-M", member_id="")
     silently(t, m.join_now)
@@ -445,7 +445,7 @@ def static_id_mix_ups(t: Stage, who: str) -> None:
 
 @AREA.each(version=[4, 5])
 def transactions(t: Stage, version: int) -> None:
-    """TxnOffsetCommit {version} in the name of M, with right and wrong generations."""
+    """TxnOffsetCommit {version} comes in M's name with valid and invalid generations."""
     _, m = mixed(t)
     protocol = 2 if version == 5 else 1
     p = Producer(t, "P", protocol).started()
@@ -461,7 +461,7 @@ def transactions(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def commits_by_partition(t: Stage) -> None:
-    """M commits with its former generation: partitions that it has had since then are taken."""
+    """M commits with its previous generation: only partitions owned since then are accepted."""
     a, m = mixed(t)
     silently(t, a.subscribe, t.t3, "no-such")
     silently(t, a.ack)
@@ -478,7 +478,7 @@ def commits_by_partition(t: Stage) -> None:
 
 @AREA.each(instance=["i-Z", "i-A"])
 def commits_with_an_instance(t: Stage, instance: str) -> None:
-    """M, who is not static, commits with the instance id {instance}."""
+    """The dynamic M commits with the instance id {instance}."""
     _, m = mixed(t)
     for version in (7, 9):
         identity: dict[str, Any] = {"member_id": m.id, "epoch": m.generation}
@@ -487,7 +487,7 @@ def commits_with_an_instance(t: Stage, instance: str) -> None:
 
 @AREA.scenario
 def full_group(t: Stage) -> None:
-    """Four members are as many as there may be, of whatever protocol."""
+    """The group has four members of any protocol, the maximum."""
     for name in "ABCD":
         silently(t, ConsumerMember(t, name, ["no-such"]).join)
     m = classic_m(t)

@@ -1,4 +1,4 @@
-"""Timers of classic members in consumer groups: sessions, and time to sync and to join again."""
+"""Timers of classic members in consumer groups: sessions, and the times to sync and rejoin."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AREA = Area("conversion_timers", "d")
 
 @AREA.scenario
 def classic_member_falls_silent(t: Stage) -> None:
-    """M's own session timeout counts, not the group's."""
+    """M's own session timeout applies, not the group's."""
     a, m = mixed(t, session_timeout_ms=t.ms(700))
     a.until_alone(ConsumerMember(t, "M", member_id=m.id))
     m.beat()
@@ -63,7 +63,7 @@ def never_syncs(t: Stage) -> None:
 
 @AREA.scenario
 def never_joins_again(t: Stage) -> None:
-    """M is told to join again by heartbeats and does not within its rebalance timeout."""
+    """M learns from heartbeats that it must rejoin, and does not within its rebalance timeout."""
     a, m = mixed(t, rebalance_timeout_ms=t.ms(600))
     b = ConsumerMember(t, "B")
     silently(t, b.join)
@@ -80,7 +80,7 @@ def never_joins_again(t: Stage) -> None:
 
 @AREA.scenario
 def is_not_told_and_stays(t: Stage) -> None:
-    """Without a heartbeat that tells it, M has its session's time."""
+    """Without a heartbeat, M has until the end of its session."""
     a, m = mixed(t, rebalance_timeout_ms=t.ms(300))
     b = ConsumerMember(t, "B")
     silently(t, b.join)

@@ -1,4 +1,4 @@
-"""From classic groups to consumer groups: a member of the new protocol joins a classic group."""
+"""Upgrades of classic groups to consumer groups, when a consumer joins."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ AREA = Area("conversion_up", "d")
 
 
 def stable_m(t: Stage, **options: object) -> ClassicMember:
-    """A Stable classic group of M, which has all of <t3>; generation 1."""
+    """Return M, the only member of a Stable classic group, with all of <t3>; generation 1."""
     m = ClassicMember(t, "M", **options)  # type: ignore[arg-type]  # options of a member
     classic_members.stable(t, {"M": {t.t3: [0, 1, 2]}}, m)
     return m
 
 
 def stable_m_and_n(t: Stage) -> tuple[ClassicMember, ClassicMember]:
-    """A Stable classic group: M has <t3>-0 and <t3>-1, N has <t3>-2; generation 2."""
+    """Return members of a Stable classic group: M has <t3>-0 and <t3>-1, N <t3>-2; generation 2."""
     m, n = ClassicMember(t, "M"), ClassicMember(t, "N")
     classic_members.stable(t, {"M": {t.t3: [0, 1]}, "N": {t.t3: [2]}}, m, n)
     return m, n
@@ -35,7 +35,7 @@ def stable_m_and_n(t: Stage) -> tuple[ClassicMember, ClassicMember]:
 
 @AREA.scenario
 def step_by_step(t: Stage) -> None:
-    """A joins the Stable group of M: M is asked to join again, gives up, and A gets its share."""
+    """A joins the Stable group of M: M must rejoin, revokes, and A gets its share."""
     m = stable_m(t)
     a = ConsumerMember(t, "A")
     a.join()
@@ -109,7 +109,7 @@ def consumer_joins(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def parked_sync_is_answered(t: Stage) -> None:
-    """A joins while N waits for the leader's SyncGroup: N is to join again."""
+    """A joins while N waits for the leader's SyncGroup: N must rejoin."""
     m, n = stable_m_and_n(t)
     classic_members.completing(t, m, n)
     follower, leader = (n, m) if m.leads else (m, n)
@@ -124,7 +124,7 @@ def parked_sync_is_answered(t: Stage) -> None:
 
 
 def look_states(t: Stage) -> None:
-    """Record the state and the number of members, whoever they are."""
+    """Record the state and the number of members."""
     seen = t.raw("ConsumerGroupDescribe", 1, {"group_ids": [t.g]})["groups"][0]
     epochs = [seen["group_epoch"], seen["assignment_epoch"]]
     t.rec("group", [seen["group_state"], epochs, len(seen["members"])])
@@ -132,7 +132,7 @@ def look_states(t: Stage) -> None:
 
 @AREA.scenario
 def pending_member_is_forgotten(t: Stage) -> None:
-    """An id was given out, and not used, when the group is converted: it may join with it."""
+    """A pending member id exists when the group is converted: may its owner join with it?"""
     m = stable_m(t)
     n = ClassicMember(t, "N")
     silently(t, t.got, n.join())
@@ -146,7 +146,7 @@ def pending_member_is_forgotten(t: Stage) -> None:
 
 @AREA.scenario
 def only_a_pending_member(t: Stage) -> None:
-    """The classic group has nobody but one who was given an id."""
+    """The classic group has only a pending member id."""
     n = ClassicMember(t, "N")
     silently(t, t.got, n.join())
     a = ConsumerMember(t, "A")
@@ -169,7 +169,7 @@ UNREADABLE = {
 
 @AREA.each(metadata=list(UNREADABLE))
 def odd_metadata(t: Stage, metadata: str) -> None:
-    """A joins a group whose member has as metadata: {metadata}."""
+    """A joins a group with a member whose metadata is: {metadata}."""
     m = stable_m(t, metadata=UNREADABLE[metadata], protocol_type="consumer")
     a = ConsumerMember(t, "A")
     a.join()
@@ -192,7 +192,7 @@ ASSIGNMENTS = {
 
 @AREA.each(bytes_of=list(ASSIGNMENTS))
 def odd_assignments(t: Stage, bytes_of: str) -> None:
-    """A joins a group whose leader gave itself as assignment: {bytes_of}."""
+    """A joins a group whose leader assigned itself: {bytes_of}."""
     m = ClassicMember(t, "M")
     silently(t, m.join_now)
     given = [{"member_id": m.id, "assignment": ASSIGNMENTS[bytes_of]}]
@@ -231,7 +231,7 @@ def other_protocol_types(t: Stage, protocol_type: str) -> None:
 
 @AREA.each(version=[0, 1, 2, 3])
 def subscriptions_of_all_versions(t: Stage, version: int) -> None:
-    """M has a subscription of version {version}, with a rack and partitions where it has such."""
+    """M has a subscription of version {version}, with a rack and partitions if it has them."""
     m = stable_m(t, subscription_version=version, rack_id="r1", topics=[t.t3, t.t1])
     ConsumerMember(t, "A").join()
     look(t)
@@ -245,7 +245,7 @@ def subscriptions_of_all_versions(t: Stage, version: int) -> None:
 
 @AREA.each(share=["partitions beyond", "another topic", "not all", "twice"])
 def odd_shares(t: Stage, share: str) -> None:
-    """M was given by its leader: {share}."""
+    """The leader has assigned to M: {share}."""
     given = {
         "partitions beyond": {t.t3: [0, 1, 2, 3, 4]},
         "another topic": {t.t1: [0], t.t3: [0]},
@@ -266,7 +266,7 @@ def odd_shares(t: Stage, share: str) -> None:
 
 @AREA.scenario
 def partition_that_two_have(t: Stage) -> None:
-    """The leader has given <t3>-0 to M and to N."""
+    """The leader has assigned <t3>-0 to M and to N."""
     m, n = ClassicMember(t, "M"), ClassicMember(t, "N")
     classic_members.stable(t, {"M": {t.t3: [0, 1]}, "N": {t.t3: [0, 2]}}, m, n)
     a = ConsumerMember(t, "A")
@@ -278,7 +278,7 @@ def partition_that_two_have(t: Stage) -> None:
 
 @AREA.scenario
 def full_classic_group(t: Stage) -> None:
-    """Four classic members are as many as there may be: A is refused, the group stays classic."""
+    """The group has four classic members, the maximum: A is refused, the group stays classic."""
     group = [ClassicMember(t, name) for name in "KLMN"]
     classic_members.stable(t, {}, *group)
     a = ConsumerMember(t, "A")
@@ -292,7 +292,7 @@ def full_classic_group(t: Stage) -> None:
 
 @AREA.each(instance=["same", "other"])
 def static_classic_member(t: Stage, instance: str) -> None:
-    """A has the {instance} instance id as the static member M of the classic group."""
+    """A joins with the {instance} instance id as the static member M of the classic group."""
     m = stable_m(t, instance_id="i-M")
     a = ConsumerMember(t, "A", instance_id="i-M" if instance == "same" else "i-A")
     a.join()
@@ -307,7 +307,7 @@ def static_classic_member(t: Stage, instance: str) -> None:
 
 @AREA.scenario
 def static_member_goes_over(t: Stage) -> None:
-    """M and N are static; each comes back with the new protocol, one after the other."""
+    """The static M and N return with the consumer protocol, one after the other."""
     m = ClassicMember(t, "M", instance_id="i-M")
     n = ClassicMember(t, "N", instance_id="i-N")
     classic_members.stable(t, {"M": {t.t3: [0, 1]}, "N": {t.t3: [2]}}, m, n)
@@ -343,7 +343,7 @@ def consumer_with_topics(t: Stage, topics: str) -> None:
 
 @AREA.scenario
 def consumer_with_a_regex(t: Stage) -> None:
-    """A joins the group of M with an expression that matches one topic."""
+    """A joins the group of M with a regular expression that matches one topic."""
     t.topic(1, "one")
     t.coordinator_learns()
     m = stable_m(t)
@@ -358,7 +358,7 @@ def consumer_with_a_regex(t: Stage) -> None:
 
 @AREA.each(assignor=[None, "range", "uniform"])
 def consumer_with_assignor(t: Stage, assignor: str | None) -> None:
-    """A joins the group of M and wants the assignor {assignor}."""
+    """A joins the group of M and selects the assignor {assignor}."""
     stable_m(t, topics=[t.t1])
     a = ConsumerMember(t, "A", [t.t1], assignor=assignor)
     silently(t, a.join)
@@ -371,7 +371,7 @@ def consumer_with_assignor(t: Stage, assignor: str | None) -> None:
     refused=["no rebalance timeout", "unknown assignor", "invalid regex", "epoch 1", "leave"]
 )
 def refused_heartbeats_do_not_convert(t: Stage, refused: str) -> None:
-    """A heartbeat that is refused leaves the classic group as it is: {refused}."""
+    """A refused heartbeat does not convert the classic group: {refused}."""
     m = stable_m(t)
     a = ConsumerMember(t, "A")
     if refused == "no rebalance timeout":
@@ -390,7 +390,7 @@ def refused_heartbeats_do_not_convert(t: Stage, refused: str) -> None:
 
 @AREA.scenario
 def consumer_under_the_id_of_the_classic_member(t: Stage) -> None:
-    """A joins with the member id that the classic member has."""
+    """A joins with the classic member's id."""
     m = stable_m(t)
     a = ConsumerMember(t, "A", member_id=m.id)
     t.name_it(m.id, "M")
@@ -400,7 +400,7 @@ def consumer_under_the_id_of_the_classic_member(t: Stage) -> None:
     a.beat()
 
 
-# ---- who does not come along
+# ---- classic members that do not follow
 
 
 @AREA.each(who=["M never joins again", "M falls silent"])
@@ -427,7 +427,7 @@ def classic_member_stays_behind(t: Stage, who: str) -> None:
 
 @AREA.scenario
 def classic_member_joins_and_never_syncs(t: Stage) -> None:
-    """M joins again and does not sync within its rebalance timeout."""
+    """M rejoins and does not sync within its rebalance timeout."""
     m = stable_m(t, rebalance_timeout_ms=t.ms(700))
     a = ConsumerMember(t, "A")
     a.join()
@@ -448,7 +448,7 @@ def classic_member_joins_and_never_syncs(t: Stage) -> None:
 
 @AREA.scenario
 def offsets_stay(t: Stage) -> None:
-    """Offsets of the classic group are those of the consumer group."""
+    """The consumer group keeps the offsets of the classic group."""
     m = stable_m(t)
     commit(t, "M commits", (t.t3, 0, 5), version=8, member_id=m.id, epoch=m.generation)
     a = ConsumerMember(t, "A")
@@ -459,7 +459,7 @@ def offsets_stay(t: Stage) -> None:
 
 @AREA.each(version=[7, 8, 9, 10])
 def commits_of_the_classic_member(t: Stage, version: int) -> None:
-    """M commits with OffsetCommit {version} after the conversion; right and wrong generations."""
+    """M commits with OffsetCommit {version} after the conversion; valid and invalid generations."""
     m = stable_m(t)
     a = ConsumerMember(t, "A")
     a.join()
@@ -480,7 +480,7 @@ def commits_of_the_classic_member(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def conversion_and_back_to_nothing(t: Stage) -> None:
-    """M leaves the converted group, then A: Empty, and a consumer group for good."""
+    """M leaves the converted group, then A: the group is Empty and stays a consumer group."""
     m = stable_m(t)
     a = ConsumerMember(t, "A")
     a.join()

@@ -1,4 +1,4 @@
-"""Listeners that come and go at run time (profile K)."""
+"""Listeners that are added and removed at run time (profile K)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LISTENERS, PROTOCOLS = "listeners", "listener.security.protocol.map"
 
 
 class Listeners:
-    """The listeners of the start, and free ports; transcripts have symbols for both."""
+    """The static listeners, and free ports; transcripts have symbols for both."""
 
     def __init__(self, t: Stage) -> None:
         clean(t)
@@ -37,12 +37,12 @@ class Listeners:
         self._symbols |= {str(port): f"<port {number}>" for number, port in enumerate(self.ports)}
 
     def at(self, *names: str) -> str:
-        """The listeners of the start, and others at the ports in their order."""
+        """Return the static listeners plus others, at the free ports in order."""
         more = [f"{name}://127.0.0.1:{self.ports[n]}" for n, name in enumerate(names)]
         return ",".join([self.base, *more])
 
     def alter(self, label: str, *changes: Change, name: str = NODE, check: bool = False) -> None:
-        """IncrementalAlterConfigs, recorded: the error and its message, without ports."""
+        """Send IncrementalAlterConfigs; record the error and its message without ports."""
         configs = [
             {"name": key, "config_operation": operation, "value": value}
             for key, operation, value in changes
@@ -54,7 +54,7 @@ class Listeners:
         self.t.rec(label, [error, self._symbolic(result["error_message"])])
 
     def show(self, label: str) -> None:
-        """What DescribeConfigs shows of the listeners and their protocols, recorded."""
+        """Record the listeners and their protocols from DescribeConfigs."""
         broker_configs.settle(self.t)
         shown = {
             one["name"]: [
@@ -86,7 +86,7 @@ class Listeners:
         return connection
 
     def ask(self, label: str, connection: Any) -> None:
-        """Record whether a connection is answered."""
+        """Record whether a request on the connection is answered."""
         try:
             answer = self.t.quiet("ApiVersions", 0, {}, connection)
         except harness.Abort:
@@ -94,7 +94,7 @@ class Listeners:
         self.t.rec(label, answer if isinstance(answer, str) else "answered")
 
     def _symbolic(self, text: str | None) -> Any:
-        """A text without ports, and without the controller of a Kafka that is both."""
+        """Return a text without ports, and without the controller of a combined Kafka node."""
         if text is None:
             return None
         text = re.sub(r",\s?CONTROLLER://127.0.0.1:\d+", "", text)
@@ -106,7 +106,7 @@ class Listeners:
 
 @AREA.scenario
 def scopes(t: Stage) -> None:
-    """Listeners are those of one broker; advertised.listeners cannot change."""
+    """Listeners are broker configs, and advertised.listeners cannot change."""
     x = Listeners(t)
     listeners, protocols = x.at("X"), f"{x.protocols},X:PLAINTEXT"
     x.alter("all", (LISTENERS, SET, listeners), (PROTOCOLS, SET, protocols), name=ALL)
@@ -118,7 +118,7 @@ def scopes(t: Stage) -> None:
 
 @AREA.scenario
 def values(t: Stage) -> None:
-    """Which listeners are refused: no protocol, malformed, one name or port twice."""
+    """Listeners without protocol, malformed ones, and repeated names or ports are refused."""
     x = Listeners(t)
     x.alter("not in the map", (LISTENERS, SET, x.at("X")))
     protocols = (PROTOCOLS, SET, f"{x.protocols},X:PLAINTEXT,Y:SSL,Z:SASL_PLAINTEXT,w:PLAINTEXT")
@@ -156,7 +156,7 @@ def values(t: Stage) -> None:
 
 @AREA.scenario
 def protocol_maps(t: Stage) -> None:
-    """Which maps are refused, and that existing listeners keep their protocol."""
+    """Which protocol maps are refused? Existing listeners keep their protocol."""
     x = Listeners(t)
     for bad in (
         "X:PLAINTEXT",
@@ -182,7 +182,7 @@ def protocol_maps(t: Stage) -> None:
 
 @AREA.scenario
 def come_and_go(t: Stage) -> None:
-    """A listener is opened at once, and its connections are closed when it is removed."""
+    """A listener opens at once, and its connections are closed when it is removed."""
     x = Listeners(t)
     protocols = (PROTOCOLS, SET, f"{x.protocols},X:PLAINTEXT,Y:PLAINTEXT")
     x.alter("only checked", (LISTENERS, SET, x.at("X")), protocols, check=True)
@@ -214,7 +214,7 @@ def come_and_go(t: Stage) -> None:
 
 @AREA.scenario
 def kept(t: Stage) -> None:
-    """A listener of the start cannot go, and no listener moves while it is there."""
+    """Static listeners cannot be removed, and existing listeners cannot move."""
     x = Listeners(t)
     protocols = (PROTOCOLS, SET, f"{x.protocols},X:PLAINTEXT")
     others = x.at("X").replace(next(iter(x.base.split(","))) + ",", "")
@@ -232,7 +232,7 @@ def kept(t: Stage) -> None:
 
 @AREA.scenario
 def own_settings(t: Stage) -> None:
-    """A listener that is there takes no new settings of its own; one that is added does."""
+    """An existing listener accepts no new settings; a listener that is being added does."""
     x = Listeners(t)
     protocols = (PROTOCOLS, SET, f"{x.protocols},X:SASL_PLAINTEXT,Y:PLAINTEXT")
     mechanisms = "listener.name.x.sasl.enabled.mechanisms"
@@ -250,7 +250,7 @@ def own_settings(t: Stage) -> None:
 
 @AREA.scenario
 def taken_port(t: Stage) -> None:
-    """A port in use is found too late to be refused; the broker goes on without the listener."""
+    """A port in use is not refused in time; the broker continues without the listener."""
     x = Listeners(t)
     protocols = (PROTOCOLS, SET, f"{x.protocols},X:PLAINTEXT")
     with socket.create_server(("127.0.0.1", x.ports[0])):

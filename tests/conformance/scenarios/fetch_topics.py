@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227) while topics are deleted, created again or given more partitions."""
+"""Fetch sessions (KIP-227) while topics are deleted, recreated or given more partitions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def deleted_beside_another(t: Stage, version: int) -> None:
 
 @AREA.each(version=VERSIONS, records=[0, 2])
 def created_again(t: Stage, version: int, records: int) -> None:
-    """The topic of a session is deleted, and created again with {records} records: v{version}."""
+    """The topic of a session is deleted and recreated with {records} records: v{version}."""
     place = (_topic(t, 1), 0)
     a = Fetcher(t, version).opened(place)
     gone = (_of_version(t, a, place), 0)
@@ -59,7 +59,7 @@ def created_again(t: Stage, version: int, records: int) -> None:
 
 @AREA.each(version=VERSIONS)
 def created_again_after_a_fetch(t: Stage, version: int) -> None:
-    """A session fetches a topic while the topic is deleted, and after it was created again."""
+    """A session fetches its topic while it is deleted, and after it is recreated."""
     place = (_topic(t, 1), 0)
     a = Fetcher(t, version).opened(place)
     _delete(t, place)
@@ -73,7 +73,7 @@ def created_again_after_a_fetch(t: Stage, version: int) -> None:
 
 @AREA.each(version=VERSIONS)
 def created_again_beside_another(t: Stage, version: int) -> None:
-    """One of two topics of a session is created again; the other one stays, without records."""
+    """One of two topics of a session is recreated; the other one stays without records."""
     place, other = (_topic(t), 0), (_topic(t, suffix="other"), 0)
     a = Fetcher(t, version).opened(place, other)
     _delete(t, place)
@@ -87,7 +87,7 @@ def created_again_beside_another(t: Stage, version: int) -> None:
 
 @AREA.each(version=VERSIONS, isolation=[0, 1])
 def created_again_behind_the_offset(t: Stage, version: int, isolation: int) -> None:
-    """Offset and leader epoch are those of the deleted topic; isolation level {isolation}."""
+    """Fetches of a recreated topic have the old offset and epoch; isolation level {isolation}."""
     place = (_topic(t, 5), 0)
     a = Fetcher(t, version).opened(place)
     known = {"fetch_offset": 5, "current_leader_epoch": 0, "last_fetched_epoch": 0}
@@ -106,7 +106,7 @@ def created_again_behind_the_offset(t: Stage, version: int, isolation: int) -> N
 
 @AREA.each(version=VERSIONS)
 def order_of_a_session(t: Stage, version: int) -> None:
-    """A session is opened with a partition that is unknown, and one that is not: its order."""
+    """Which order has a session that was opened with an unknown and a known partition?"""
     topic = _topic(t)
     a = Fetcher(t, version)
     places = [(topic, 1), (topic, 0)]
@@ -122,7 +122,7 @@ def order_of_a_session(t: Stage, version: int) -> None:
 
 @AREA.each(version=VERSIONS, session=["full", "sessionless"])
 def outside_a_session(t: Stage, version: int, session: str) -> None:
-    """A {session} request of a topic that was deleted, then created again, and of others."""
+    """A {session} request names a topic that was deleted, then recreated, and other topics."""
     place, other = (_topic(t, 1), 0), (_topic(t, suffix="other"), 0)
     a = Fetcher(t, version)
     epoch = OPEN if session == "full" else CLOSE
@@ -138,7 +138,7 @@ def outside_a_session(t: Stage, version: int, session: str) -> None:
 
 @AREA.each(version=VERSIONS, isolation=[0, 1])
 def unknown_from_the_start(t: Stage, version: int, isolation: int) -> None:
-    """A session is opened with nothing but what does not exist; isolation level {isolation}."""
+    """A session is opened with only an unknown topic; isolation level {isolation}."""
     a = Fetcher(t, version)
     name: str | bytes = _UNKNOWN if version == BY_ID else f"{t.g}-own"
     t.name_it(f"{t.g}-own", "<own>")
@@ -152,7 +152,7 @@ def unknown_from_the_start(t: Stage, version: int, isolation: int) -> None:
 
 @AREA.scenario
 def zero_id(t: Stage) -> None:
-    """The id of no topic, alone and beside one that exists."""
+    """The zero topic id is fetched, alone and beside an existing topic."""
     place, zero = (_topic(t, 1), 0), (bytes(16), 0)
     a = Fetcher(t, BY_ID)
     a.fetch(zero, place, note="without a session", session_epoch=CLOSE)
@@ -162,7 +162,7 @@ def zero_id(t: Stage) -> None:
 
 @AREA.each(version=VERSIONS)
 def more_partitions(t: Stage, version: int) -> None:
-    """A session has a partition that does not exist until the topic is given three."""
+    """A session has a partition that does not exist until the topic gets three partitions."""
     topic = _topic(t)
     a = Fetcher(t, version)
     a.fetch((topic, 0), (topic, 2), note="opens", wait_ms=200)
@@ -176,7 +176,7 @@ def more_partitions(t: Stage, version: int) -> None:
 
 @AREA.each(version=VERSIONS)
 def fewer_partitions(t: Stage, version: int) -> None:
-    """The topic of a session comes back with one partition instead of three."""
+    """The topic of a session is recreated with one partition instead of three."""
     topic = _topic(t, partitions=3)
     a = Fetcher(t, version).opened(*((topic, index) for index in range(3)))
     gone = _of_version(t, a, (topic, 0))
@@ -189,7 +189,7 @@ def fewer_partitions(t: Stage, version: int) -> None:
 
 @AREA.each(version=VERSIONS, then=["stays away", "comes back"])
 def deleted_while_waiting(t: Stage, version: int, then: str) -> None:
-    """The only topic of a fetch that waits is deleted and {then}."""
+    """The only topic of a waiting fetch is deleted and {then}."""
     place = (_topic(t), 0)
     a = Fetcher(t, version).opened(place)
     waiting = a.fetching(note="waits", wait_ms=_LONG_MS)
@@ -204,7 +204,7 @@ def deleted_while_waiting(t: Stage, version: int, then: str) -> None:
 
 @AREA.each(version=VERSIONS, isolation=[0, 1])
 def one_of_two_deleted_while_waiting(t: Stage, version: int, isolation: int) -> None:
-    """One of two topics of a fetch that waits is deleted; isolation level {isolation}."""
+    """One of two topics of a waiting fetch is deleted; isolation level {isolation}."""
     place, other = (_topic(t), 0), (_topic(t, suffix="other"), 0)
     a = Fetcher(t, version).opened(other, place)
     waiting = a.fetching(note="waits", wait_ms=_LONG_MS, isolation_level=isolation)
@@ -216,7 +216,7 @@ def one_of_two_deleted_while_waiting(t: Stage, version: int, isolation: int) -> 
 
 @AREA.each(version=VERSIONS)
 def unknown_one_appears_while_waiting(t: Stage, version: int) -> None:
-    """A fetch waits with a partition that does not exist yet; the topic grows: it still waits."""
+    """An unknown partition of a waiting fetch is created, and the fetch still waits."""
     topic = _topic(t)
     a = Fetcher(t, version).opened((topic, 0), (topic, 1))
     waiting = a.fetching(note="waits", wait_ms=1500)
@@ -229,7 +229,7 @@ def unknown_one_appears_while_waiting(t: Stage, version: int) -> None:
 
 @AREA.each(version=VERSIONS)
 def grows_while_waiting(t: Stage, version: int) -> None:
-    """The topic of a fetch that waits is given more partitions, then records."""
+    """The topic of a waiting fetch gets more partitions, then records."""
     topic = _topic(t)
     a = Fetcher(t, version).opened((topic, 0))
     waiting = a.fetching(note="waits", wait_ms=_LONG_MS)
@@ -242,7 +242,7 @@ def grows_while_waiting(t: Stage, version: int) -> None:
 
 @AREA.each(version=VERSIONS, min_bytes=[1, 100_000])
 def deleted_with_too_little(t: Stage, version: int, min_bytes: int) -> None:
-    """A fetch of at least {min_bytes} bytes with an unknown partition waits, or does not."""
+    """Does a fetch of at least {min_bytes} bytes with an unknown partition wait?"""
     topic, other = _topic(t, 1), (_topic(t, suffix="other"), 0)
     a = Fetcher(t, version)
     places = [other, (topic, 9), (topic, 0)]
@@ -255,7 +255,7 @@ def deleted_with_too_little(t: Stage, version: int, min_bytes: int) -> None:
 
 @AREA.each(version=VERSIONS)
 def forgotten(t: Stage, version: int) -> None:
-    """Deleted topics are forgotten, and named in the same request."""
+    """The same request forgets deleted topics and names them."""
     place, other = (_topic(t), 0), (_topic(t, 1, suffix="other"), 0)
     a = Fetcher(t, version).opened(place, other)
     gone = (_of_version(t, a, place), 0)
@@ -270,7 +270,7 @@ def forgotten(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def versions_change(t: Stage) -> None:
-    """A session by id goes on by name, and the other way, after its topic was created again."""
+    """After the topic is recreated, a session by id continues by name, and the reverse."""
     place = (_topic(t, 1), 0)
     for first, second in ((BY_ID, BY_NAME), (BY_NAME, BY_ID)):
         a = Fetcher(t, first, f"v{first}").opened(place)
@@ -283,7 +283,7 @@ def versions_change(t: Stage) -> None:
 
 
 def _topic(t: Stage, records: int = 0, partitions: int = 1, suffix: str = "own") -> str:
-    """A topic with records in its first partition; the same name again once it was deleted."""
+    """Create a topic with records in its first partition, again with the same name if deleted."""
     name = t.topic(partitions, suffix)
     t.coordinator_learns()
     if records:
@@ -298,5 +298,5 @@ def _delete(t: Stage, *places: Place) -> None:
 
 
 def _of_version(t: Stage, fetcher: Fetcher, place: Place) -> str | bytes:
-    """The topic as the fetcher names it: by an id that stays when the topic is created again."""
+    """Return the fetcher's name for the topic, or the id, which stays after a recreation."""
     return topic_id(t, place[0]) if fetcher.version == BY_ID else place[0]

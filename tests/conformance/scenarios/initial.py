@@ -1,4 +1,4 @@
-"""The first join phase of an Empty group waits 1500 ms for more members (profile B, KIP-134)."""
+"""The initial rebalance delay of an Empty group, 1500 ms (profile B, KIP-134)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ AREA = Area("initial", profile="b")
 
 @AREA.scenario
 def newcomers_prolong_the_delay(t: Stage) -> None:
-    """A second member comes late in the delay: a third, after the first delay, is still in time."""
+    """A second member joins late in the delay: a third is in time even after the first delay."""
     a, b, c = (t.member(name, v=3) for name in "ABC")
     joins = [a.join()]
     t.until("PreparingRebalance")
@@ -26,7 +26,7 @@ def newcomers_prolong_the_delay(t: Stage) -> None:
 
 @AREA.scenario
 def no_longer_than_the_rebalance_timeout(t: Stage) -> None:
-    """Newcomers prolong the delay up to the rebalance timeout of the first one."""
+    """Newcomers extend the delay up to the rebalance timeout of the first member."""
     a, b = t.member("A", v=3, rebalance=2500), t.member("B", v=3, rebalance=60_000)
     joins = [a.join()]
     t.until("PreparingRebalance")
@@ -41,7 +41,7 @@ def no_longer_than_the_rebalance_timeout(t: Stage) -> None:
 
 @AREA.scenario
 def leader_leaves_within_the_delay(t: Stage) -> None:
-    """The first one leaves: the second one leads when the delay is over."""
+    """The first member leaves, and the second one leads after the delay."""
     a, b = t.member("A", v=3), t.member("B", v=3)
     first = a.join()
     t.until("PreparingRebalance")
@@ -59,8 +59,8 @@ def leader_leaves_within_the_delay(t: Stage) -> None:
 
 @AREA.scenario
 def pending_id_is_not_waited_for(t: Stage) -> None:
-    """An id that is not used does not prolong the delay; used later it rebalances."""
-    t.setup(t.commit, [(t.t1, 0, 1)])  # the clean-up leaves a group with offsets
+    """A pending member id does not extend the delay; its later use starts a rebalance."""
+    t.setup(t.commit, [(t.t1, 0, 1)])  # an offset keeps the group from being deleted
     a, x = t.member("A"), t.member("X")
     a.join_now()
     x.join_now()
@@ -75,8 +75,8 @@ def pending_id_is_not_waited_for(t: Stage) -> None:
 
 @AREA.scenario
 def pending_id_used_within_the_delay(t: Stage) -> None:
-    """An id that is used within the delay is in the first generation."""
-    t.setup(t.commit, [(t.t1, 0, 1)])  # the clean-up leaves a group with offsets
+    """A pending member id that joins within the delay is in the first generation."""
+    t.setup(t.commit, [(t.t1, 0, 1)])  # an offset keeps the group from being deleted
     a, x = t.member("A"), t.member("X")
     a.join_now()
     x.join_now()
@@ -89,8 +89,8 @@ def pending_id_used_within_the_delay(t: Stage) -> None:
 
 @AREA.scenario
 def expiry_of_a_pending_id_ends_the_delay(t: Stage) -> None:
-    """All members wait and the last id to come runs out: does the delay end with it?"""
-    t.setup(t.commit, [(t.t1, 0, 1)])  # the clean-up leaves a group with offsets
+    """Does the delay end if all members wait and the last pending member id expires?"""
+    t.setup(t.commit, [(t.t1, 0, 1)])  # an offset keeps the group from being deleted
     a, x = t.member("A"), t.member("X", session=400)
     a.join_now()
     x.join_now()
@@ -118,7 +118,7 @@ def static_restart_within_the_delay(t: Stage) -> None:
 
 @AREA.scenario
 def others_within_the_delay(t: Stage) -> None:
-    """Commits, deletions and foreign protocols while the first members wait."""
+    """Commits, deletions and other protocols come while the first members wait."""
     t.setup(t.commit, [(t.t1, 0, 1)])
     a = t.member("A", v=3)
     join = a.join()
@@ -136,7 +136,7 @@ def others_within_the_delay(t: Stage) -> None:
 
 @AREA.scenario
 def fifth_within_the_delay(t: Stage) -> None:
-    """Five join within the delay, there is room for four."""
+    """Five members join within the delay, and four is the maximum."""
     joins = []
     for name in "ABCD":
         joins.append(t.member(name, v=3).join())
@@ -150,7 +150,7 @@ def fifth_within_the_delay(t: Stage) -> None:
 
 @AREA.scenario
 def all_leave_within_the_delay(t: Stage) -> None:
-    """Everybody has left before the delay is over: is the group Empty at once?"""
+    """Is the group Empty at once if everybody leaves within the delay?"""
     t.setup(t.commit, [(t.t1, 0, 1)])
     a = t.member("A", inst="i-A")
     join = a.join()
@@ -175,7 +175,7 @@ def all_leave_within_the_delay(t: Stage) -> None:
 
 @AREA.scenario
 def joined_again_after_all_left_within_the_delay(t: Stage) -> None:
-    """Somebody joins in the rest of a delay in which everybody has left."""
+    """A member joins in the rest of a delay in which all others have left."""
     t.setup(t.commit, [(t.t1, 0, 1)])
     a = t.member("A", inst="i-A")
     join = a.join()
@@ -197,7 +197,7 @@ def joined_again_after_all_left_within_the_delay(t: Stage) -> None:
 
 @AREA.scenario
 def empty_group_with_offsets_stays(t: Stage) -> None:
-    """The clean-up takes an Empty group without offsets, and leaves the one with offsets."""
+    """Expiry deletes an Empty group without offsets, and keeps one with offsets."""
     idle = t.group("idle")
     t.setup(t.commit, [(t.t1, 0, 1)])
     t.setup(t.commit, [(t.t1, 0, 1)], group=idle)
@@ -213,7 +213,7 @@ def empty_group_with_offsets_stays(t: Stage) -> None:
 
 @AREA.each(retention_ms=[0, 700, 60_000])
 def asked_retention(t: Stage, retention_ms: int) -> None:
-    """A commit of v4 asks for a retention of {retention_ms} ms; the check runs every 500 ms."""
+    """A v4 commit has a retention of {retention_ms} ms; expiry runs every 500 ms."""
     t.commit([(t.t1, 0, 1)], 4, retention_time_ms=retention_ms)
     t.nap(2.0)
     t.offs()
@@ -222,7 +222,7 @@ def asked_retention(t: Stage, retention_ms: int) -> None:
 
 @AREA.scenario
 def expired_group_with_a_pending_id(t: Stage) -> None:
-    """The clean-up takes a group that is only an id given out; then the id is used."""
+    """Expiry deletes a group with only a pending member id, which is used afterwards."""
     x = t.member("X")
     x.join_now()
     t.nap(1.6)
@@ -232,7 +232,7 @@ def expired_group_with_a_pending_id(t: Stage) -> None:
 
 @AREA.each(state=["completing", "stable"])
 def asked_retention_in_a_live_group(t: Stage, state: str) -> None:
-    """A member asks for a short retention of a topic that it reads and of one that it does not."""
+    """A member commits with a short retention for a topic that it reads and another one."""
     reading = t.member("A", protos=[("range", subscription(t.t1))])
     (a,) = t.reach("stable", reading)
     a.commit([(t.t1, 0, 1), (t.t3, 0, 2)], v=4, retention_time_ms=300)

@@ -1,4 +1,4 @@
-"""JoinGroup in every state: rejoins, newcomers, ids given out, protocols."""
+"""JoinGroup in every state: rejoins, newcomers, pending member ids, protocols."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MOVING = ["preparing", "completing", "stable"]
 
 @AREA.each(state=MOVING, who=["leader", "follower"], metadata=["same", "changed"])
 def rejoin(t: Stage, state: str, who: str, metadata: str) -> None:
-    """The {who} joins again in {state} with {metadata} metadata: is it answered, who rebalances?"""
+    """Is the {who}'s JoinGroup in {state} with {metadata} metadata answered, and who rebalances?"""
     a, b = t.reach(state, "A", "B")
     actor, other = (a, b) if who == "leader" else (b, a)
     if metadata == "changed":
@@ -26,7 +26,7 @@ def rejoin(t: Stage, state: str, who: str, metadata: str) -> None:
 
 @AREA.each(state=["empty", "preparing", "completing", "stable"])
 def ghost_joins(t: Stage, state: str) -> None:
-    """Someone joins in {state} with a member id that is not of the group."""
+    """A JoinGroup in {state} has a member id that is not in the group."""
     t.reach(state, "A")
     ghost = t.member("X")
     ghost.join_now(member_id="ghost")
@@ -37,7 +37,7 @@ def ghost_joins(t: Stage, state: str) -> None:
 
 @AREA.each(state=["empty", "preparing", "completing", "stable"])
 def former_member(t: Stage, state: str) -> None:
-    """A member that left comes back in {state} with its old id, then without one."""
+    """A former member returns in {state} with its old id, then without an id."""
     a, b = t.reach("stable", "A", "B")
     t.setup(b.leave)
     if state == "empty":
@@ -56,7 +56,7 @@ def former_member(t: Stage, state: str) -> None:
 
 @AREA.each(version=[0, 3])
 def newcomer_while_completing_then_all_rejoin(t: Stage, version: int) -> None:
-    """A newcomer of v{version} joins while nobody has synced: what do the others see?"""
+    """What do the others get if a v{version} newcomer joins before anyone has synced?"""
     a, b = t.reach("completing", "A", "B")
     newcomer = t.member("N", v=version)
     parked = newcomer.join()
@@ -71,7 +71,7 @@ def newcomer_while_completing_then_all_rejoin(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def two_newcomers_while_completing(t: Stage) -> None:
-    """Two newcomers join one after the other while a SyncGroup is parked: one rebalance or two?"""
+    """Do two newcomers during a parked SyncGroup cause one rebalance or two?"""
     a, b = t.reach("completing", "A", "B")
     sync = b.sync()
     t.parked(sync)
@@ -85,7 +85,7 @@ def two_newcomers_while_completing(t: Stage) -> None:
 
 @AREA.scenario
 def leader_rejoins_after_followers_synced(t: Stage) -> None:
-    """The leader asks for the same generation again while followers wait for its assignment."""
+    """The leader rejoins in the same generation while followers wait for their assignment."""
     a, b = t.reach("completing", "A", "B")
     sync = b.sync()
     t.parked(sync)
@@ -110,7 +110,7 @@ def follower_rejoins_changed_after_its_sync_is_parked(t: Stage) -> None:
 
 @AREA.scenario
 def follower_rejoins_unchanged_in_stable_then_syncs(t: Stage) -> None:
-    """A follower that rejoins without need may sync again and gets its assignment."""
+    """A follower that rejoins without need can sync again and gets its assignment."""
     _, b = t.reach("stable", "A", "B")
     b.join_now()
     b.sync_now()
@@ -120,7 +120,7 @@ def follower_rejoins_unchanged_in_stable_then_syncs(t: Stage) -> None:
 
 @AREA.scenario
 def parked_join_asked_again_on_another_connection(t: Stage) -> None:
-    """A parked member sends its JoinGroup again from another connection: what of the first one?"""
+    """Is a parked JoinGroup answered if the member sends it again from another connection?"""
     a, b = t.reach("stable", "A", "B")
     first = b.join(protocols=[{"name": "range", "metadata": b"changed"}], note="first")
     t.parked(first)
@@ -135,7 +135,7 @@ def parked_join_asked_again_on_another_connection(t: Stage) -> None:
 
 @AREA.scenario
 def parked_newcomer_asks_again(t: Stage) -> None:
-    """A parked newcomer, which knows its id, asks again from another connection."""
+    """A parked newcomer, which knows its id, sends JoinGroup again from another connection."""
     (a,) = t.reach("preparing", "A")
     again = t.newcomer.join(note="again", conn=t.conn())
     t.parked(t.waiting, again)
@@ -146,7 +146,7 @@ def parked_newcomer_asks_again(t: Stage) -> None:
 
 @AREA.scenario
 def restart_without_leave(t: Stage) -> None:
-    """A dynamic member forgets its id and joins as new: its former self holds the round up."""
+    """A dynamic member forgets its id and joins as new: its old id delays the rebalance."""
     a, b = t.reach("stable", "A", "B")
     b.id = ""
     old = t.describe()["members"]
@@ -158,12 +158,12 @@ def restart_without_leave(t: Stage) -> None:
     t.state()
 
 
-# Ids given out and not used yet
+# Pending member ids
 
 
 @AREA.each(end=["joins", "leaves", "is refused"])
 def pending_id_holds_the_round(t: Stage, end: str) -> None:
-    """All others wait, an id is still to come: the round ends when its owner {end}."""
+    """All members wait for a pending member id: the rebalance ends when its owner {end}."""
     (a,) = t.reach("preparing", "A")
     x = t.member("X")
     x.join_now()
@@ -185,7 +185,7 @@ def pending_id_holds_the_round(t: Stage, end: str) -> None:
 
 @AREA.scenario
 def two_pending_ids(t: Stage) -> None:
-    """Two ids are to come: the round ends with the second."""
+    """With two pending member ids the rebalance ends with the second."""
     (a,) = t.reach("preparing", "A")
     x, y = t.member("X"), t.member("Y")
     x.join_now()
@@ -199,7 +199,7 @@ def two_pending_ids(t: Stage) -> None:
 
 @AREA.each(state=["completing", "stable"])
 def pending_id_of_an_earlier_phase(t: Stage, state: str) -> None:
-    """An id given out in {state} does not disturb; used, it starts a rebalance."""
+    """A pending member id from {state} delays nothing; its use starts a rebalance."""
     a, b = t.reach(state, "A", "B")
     x = t.member("X")
     x.join_now()
@@ -215,7 +215,7 @@ def pending_id_of_an_earlier_phase(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def pending_id_outlives_an_empty_group(t: Stage) -> None:
-    """The id was given while there were members; they leave; the id joins the empty group."""
+    """A pending member id joins after all members have left."""
     (a,) = t.reach("stable", "A")
     x = t.member("X")
     x.join_now()
@@ -228,7 +228,7 @@ def pending_id_outlives_an_empty_group(t: Stage) -> None:
 
 @AREA.scenario
 def pending_id_keeps_a_leaving_group_from_empty(t: Stage) -> None:
-    """The only member leaves while an id is to come, in PreparingRebalance."""
+    """The only member leaves in PreparingRebalance while a member id is pending."""
     (a,) = t.reach("preparing", "A")
     x = t.member("X")
     x.join_now()
@@ -242,7 +242,7 @@ def pending_id_keeps_a_leaving_group_from_empty(t: Stage) -> None:
 
 @AREA.each(version=[0, 3, 9])
 def pending_id_joins_at_another_version(t: Stage, version: int) -> None:
-    """An id that v5 gave is used by a JoinGroup of v{version}."""
+    """A pending member id from v5 joins with v{version}."""
     a = t.member("A")
     a.join_now()
     a.join_now(v=version)
@@ -252,7 +252,7 @@ def pending_id_joins_at_another_version(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def pending_id_used_twice(t: Stage) -> None:
-    """The same id joins from two connections, one after the other."""
+    """The same pending member id joins from two connections, one after the other."""
     (a,) = t.reach("stable", "A")
     x = t.member("X")
     x.join_now()
@@ -266,7 +266,7 @@ def pending_id_used_twice(t: Stage) -> None:
 
 @AREA.scenario
 def pending_ids_of_one_client_in_an_empty_group(t: Stage) -> None:
-    """Two ids are given by an empty group: the first to join does not wait for the second."""
+    """Of two pending member ids of an empty group, the first to join does not wait."""
     x, y = t.member("X"), t.member("Y")
     x.join_now()
     y.join_now()
@@ -281,7 +281,7 @@ def pending_ids_of_one_client_in_an_empty_group(t: Stage) -> None:
 
 
 def _with_protocols(t: Stage, *protocols: str) -> list[Member]:
-    """Members A, B, .. in a Stable group; each letter of a string is a protocol, best first."""
+    """Return members A, B, .. of a Stable group; a string's letters are protocols, best first."""
     return t.reach(
         "stable",
         *[
@@ -297,7 +297,7 @@ def _named(*protocols: str) -> list[tuple[str, bytes]]:
 
 @AREA.scenario
 def another_protocol_while_others_are_parked(t: Stage) -> None:
-    """A follower comes back with one protocol of two: the round chooses that one."""
+    """A follower rejoins with one of two protocols, and the rebalance selects it."""
     a, b = _with_protocols(t, "xy", "xy")
     join = a.join()
     t.parked(join)
@@ -307,7 +307,7 @@ def another_protocol_while_others_are_parked(t: Stage) -> None:
 
 @AREA.scenario
 def foreign_protocol_while_others_are_parked(t: Stage) -> None:
-    """A follower comes back with a protocol that nobody else has: refused, and it may try again."""
+    """A follower rejoins with a protocol that nobody else has: it is refused, and may retry."""
     a, b = _with_protocols(t, "xy", "xy")
     join = a.join()
     t.parked(join)
@@ -320,7 +320,7 @@ def foreign_protocol_while_others_are_parked(t: Stage) -> None:
 
 @AREA.scenario
 def common_protocol_lost_by_rejoin(t: Stage) -> None:
-    """Parked members have narrowed their protocols: may the next one narrow to the other?"""
+    """May a member narrow its protocols to others than the parked members have?"""
     a, b = _with_protocols(t, "xy", "xy")
     a.protos = _named("x")
     join = a.join()
@@ -331,7 +331,7 @@ def common_protocol_lost_by_rejoin(t: Stage) -> None:
 
 @AREA.scenario
 def newcomer_without_common_protocol_in_each_phase(t: Stage) -> None:
-    """A newcomer that shares no protocol is refused while preparing and completing."""
+    """A newcomer without a common protocol is refused in both phases of a rebalance."""
     (a,) = t.reach("preparing", "A")
     x = t.member("X", v=3, protos=_named("z"))
     x.join_now(note="preparing")
@@ -342,7 +342,7 @@ def newcomer_without_common_protocol_in_each_phase(t: Stage) -> None:
 
 @AREA.scenario
 def old_member_decides_the_type_while_newcomer_waits(t: Stage) -> None:
-    """The first member leaves while a newcomer waits: the type stays the newcomer's."""
+    """The first member leaves while a newcomer waits: the type is the newcomer's."""
     (a,) = t.reach("preparing", "A")
     a.leave()
     t.got(t.waiting)
@@ -354,7 +354,7 @@ def old_member_decides_the_type_while_newcomer_waits(t: Stage) -> None:
 
 @AREA.each(first=["connect", "consumer"], second=["consumer", "connect"])
 def type_of_an_empty_group(t: Stage, first: str, second: str) -> None:
-    """A group of type {first} empties and is joined with type {second}."""
+    """A group of type {first} becomes empty, and a member with type {second} joins."""
     a = t.member("A", v=3, ptype=first, protos=_named("range"))
     t.setup(a.join_now)
     t.setup(a.sync_now)
@@ -370,7 +370,7 @@ def type_of_an_empty_group(t: Stage, first: str, second: str) -> None:
 
 @AREA.scenario
 def refused_joins_of_an_empty_group(t: Stage) -> None:
-    """Joins that an empty group refuses leave its type and generation alone."""
+    """A refused JoinGroup does not change an empty group's type and generation."""
     t.reach("empty", "A")
     x = t.member("X", v=3, ptype="")
     x.join_now(note="no type")
@@ -383,7 +383,7 @@ TIES = [("ab", "ba"), ("ba", "ab"), ("xy", "yx"), ("yx", "xy"), ("zp", "pz"), ("
 
 @AREA.each(votes=["-".join(one) for one in TIES])
 def protocol_tie(t: Stage, votes: str) -> None:
-    """Two members prefer different protocols ({votes}, leader first): which one is chosen?"""
+    """Which protocol is selected if two members prefer different ones ({votes}, leader first)?"""
     a, b = _with_protocols(t, *votes.split("-"))
     join = a.join()
     t.parked(join)
@@ -394,7 +394,7 @@ def protocol_tie(t: Stage, votes: str) -> None:
     names=["range,roundrobin", "roundrobin,range", "range,cooperative-sticky", "sticky,range"]
 )
 def protocol_tie_of_real_names(t: Stage, names: str) -> None:
-    """One member prefers the first, the other the second of {names}: which one is chosen?"""
+    """Which of {names} is selected if one member prefers the first, the other the second?"""
     first, second = names.split(",")
     members = t.reach(
         "stable",
@@ -406,7 +406,7 @@ def protocol_tie_of_real_names(t: Stage, names: str) -> None:
 
 @AREA.scenario
 def protocol_majority(t: Stage) -> None:
-    """Two of three prefer the second protocol of the leader."""
+    """Two of three members prefer the leader's second protocol."""
     a, b, c = _with_protocols(t, "xy", "yx", "yx")
     t.rec("chosen", [one.proto for one in (a, b, c)])
     c.leave()
@@ -416,12 +416,12 @@ def protocol_majority(t: Stage) -> None:
     t.end_round([join], b)
 
 
-# Who leads, and the generation
+# Leader and generation
 
 
 @AREA.scenario
 def generation_counts_over_empty(t: Stage) -> None:
-    """Generations go on after the group was empty; an emptied group counts one up itself."""
+    """Generations continue after the group was empty, and becoming empty raises the generation."""
     a = t.member("A", v=3)
     a.join_now()
     a.leave()
@@ -435,7 +435,7 @@ def generation_counts_over_empty(t: Stage) -> None:
 
 @AREA.scenario
 def leader_left_and_came_back(t: Stage) -> None:
-    """The leader leaves and joins anew: the other one leads now."""
+    """The leader leaves and rejoins as new: the other member leads."""
     a, b = t.reach("stable", "A", "B")
     a.leave()
     join = b.join()
@@ -449,7 +449,7 @@ def leader_left_and_came_back(t: Stage) -> None:
 
 @AREA.scenario
 def lone_leader_rejoins_again_and_again(t: Stage) -> None:
-    """A sole member that rejoins gets a generation each time, also without syncing in between."""
+    """A sole member gets a new generation with each rejoin, even without a SyncGroup between."""
     (a,) = t.reach("stable", "A")
     a.join_now(note="from Stable")
     a.join_now(note="from CompletingRebalance")

@@ -1,4 +1,4 @@
-"""Reassignments and elections of leaders that one broker is asked for."""
+"""Reassignments and leader elections sent to a single broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ AREA = Area("leader_admin")
 
 @AREA.each(version=[0, 1])
 def reassigned(t: Stage, version: int) -> None:
-    """AlterPartitionReassignments v{version} to the broker that there is."""
+    """AlterPartitionReassignments v{version} names the only broker."""
     name = t.topic(2)
     leaders.alter(t, name, {0: [1], 1: [1]}, version=version)
     leaders.alter(t, name, [(0, [1]), (0, [1])], "twice", version=version)
@@ -22,7 +22,7 @@ def reassigned(t: Stage, version: int) -> None:
 
 @AREA.each(version=[0, 1])
 def wrong_replicas(t: Stage, version: int) -> None:
-    """AlterPartitionReassignments v{version} to no broker, unknown ones, and one twice."""
+    """AlterPartitionReassignments v{version} names no broker, unknown ones, and one twice."""
     name = t.topic(1)
     for replicas in ([], [2], [1, 2], [2, 1], [1, 1], [-1], [5, 3, 1, 1], [1, 1, 0], [1, -5, 7]):
         leaders.alter(t, name, {0: replicas}, str(replicas), version=version)
@@ -30,7 +30,7 @@ def wrong_replicas(t: Stage, version: int) -> None:
 
 @AREA.each(version=[0, 1])
 def unknown_partitions(t: Stage, version: int) -> None:
-    """AlterPartitionReassignments v{version} of what does not exist, beside what does."""
+    """AlterPartitionReassignments v{version} names unknown partitions beside known ones."""
     name = t.topic(1)
     for replicas in ([1], [], [7], None):
         targets = [(0, [1]), (1, replicas), (-1, replicas)]
@@ -48,21 +48,21 @@ def unknown_partitions(t: Stage, version: int) -> None:
 
 @AREA.each(version=[0, 1])
 def nothing_to_cancel(t: Stage, version: int) -> None:
-    """AlterPartitionReassignments v{version} without replicas, of partitions that do not move."""
+    """AlterPartitionReassignments v{version} cancels for partitions without a reassignment."""
     name = t.topic(2)
     leaders.alter(t, name, {0: None, 1: None}, version=version)
 
 
 @AREA.each(version=[0, 1])
 def no_topics(t: Stage, version: int) -> None:
-    """AlterPartitionReassignments v{version} of nothing, whatever else it says."""
+    """AlterPartitionReassignments v{version} names no topics."""
     leaders.alter_topics(t, [], version=version)
     leaders.alter_topics(t, [], "late", version=version, timeout_ms=0)
 
 
 @AREA.scenario
 def count_may_not_change(t: Stage) -> None:
-    """The flag of version 1 is repeated, and wrong replicas are named first."""
+    """The flag of version 1 is returned, and invalid replicas are reported first."""
     name = t.topic(1)
     for replicas in ([1], [1, 1], [1, 2], []):
         note = str(replicas)
@@ -72,7 +72,7 @@ def count_may_not_change(t: Stage) -> None:
 
 @AREA.each(timeout_ms=[0, -1])
 def late_reassignments(t: Stage, timeout_ms: int) -> None:
-    """A timeout of {timeout_ms} ms is over at once."""
+    """AlterPartitionReassignments has an expired timeout of {timeout_ms} ms."""
     name = t.topic(1)
     for allows in (True, False):
         leaders.alter(
@@ -87,14 +87,14 @@ def late_reassignments(t: Stage, timeout_ms: int) -> None:
 
 @AREA.scenario
 def internal_topic_reassigned(t: Stage) -> None:
-    """AlterPartitionReassignments of the topic of the groups."""
+    """AlterPartitionReassignments names the offsets topic."""
     t.setup(t.commit, [(t.t1, 0, 1)])
     leaders.alter(t, "__consumer_offsets", {0: [1], 9: [1], 1: None})
 
 
 @AREA.scenario
 def nothing_moves(t: Stage) -> None:
-    """ListPartitionReassignments of all, of some and of what does not exist."""
+    """ListPartitionReassignments names all, some and unknown partitions."""
     name = t.topic(2)
     leaders.alter(t, name, {0: [1]})
     leaders.listed(t, None, "all")
@@ -104,7 +104,7 @@ def nothing_moves(t: Stage) -> None:
 
 @AREA.each(version=[0, 1, 2], kind=[PREFERRED, UNCLEAN])
 def elected(t: Stage, version: int, kind: int) -> None:
-    """ElectLeaders v{version}, type {kind}: nothing is to do, and some partitions do not exist."""
+    """ElectLeaders v{version}, type {kind}, has nothing to do, or names unknown partitions."""
     name = t.topic(2)
     asked = [(name, [0, 7, -1]), ("no-such-topic", [0, 1]), (name, [1, 1]), ("", [0]), (name, [])]
     leaders.elect(t, kind, asked, version=version)
@@ -114,7 +114,7 @@ def elected(t: Stage, version: int, kind: int) -> None:
 
 @AREA.each(version=[1, 2], kind=[2, -1, 127])
 def unknown_election(t: Stage, version: int, kind: int) -> None:
-    """ElectLeaders v{version} of type {kind}."""
+    """ElectLeaders v{version} has the unknown type {kind}."""
     name = t.topic(2)
     leaders.elect(t, kind, [(name, [0, 7]), ("no-such-topic", [0]), (name, [])], version=version)
     leaders.elect(t, kind, None, "all", version=version)
@@ -123,7 +123,7 @@ def unknown_election(t: Stage, version: int, kind: int) -> None:
 
 @AREA.each(version=[0, 1, 2], timeout_ms=[0, -1])
 def late_elections(t: Stage, version: int, timeout_ms: int) -> None:
-    """ElectLeaders v{version} with a timeout of {timeout_ms} ms, which is over at once."""
+    """ElectLeaders v{version} has an expired timeout of {timeout_ms} ms."""
     name = t.topic(2)
     asked = [(name, [0, 7]), ("no-such-topic", [0])]
     for kind in (PREFERRED, UNCLEAN, 9) if version else (PREFERRED,):

@@ -1,4 +1,4 @@
-"""Replicas and leaders that move between three brokers, because a client asks for it."""
+"""Replicas and leaders that clients move between three brokers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _nodes(text: str) -> tuple[int, ...]:
 
 @AREA.each(before=["1", "1-2", "3-1", "1-2-3"])
 def moved(t: Stage, before: str) -> None:
-    """A partition on {before} goes to other brokers, one after the other."""
+    """A partition on {before} moves to other brokers, one after the other."""
     name = moving.topic(t, _nodes(before))
     for replicas in _PLACES:
         leaders.alter(t, name, {0: replicas})
@@ -38,7 +38,7 @@ def moved(t: Stage, before: str) -> None:
 
 @AREA.each(before=["1", "1-2", "1-2-3"], after=["2", "2-1", "3-2"])
 def moved_once(t: Stage, before: str, after: str) -> None:
-    """A partition goes from {before} to {after}, its neighbour stays."""
+    """A partition moves from {before} to {after}, and its neighbour stays."""
     old, new = _nodes(before), _nodes(after)
     name = moving.topic(t, old, old)
     leaders.alter(t, name, {0: new})
@@ -52,7 +52,7 @@ def moved_once(t: Stage, before: str, after: str) -> None:
 
 @AREA.scenario
 def count_stays(t: Stage) -> None:
-    """Version 1 forbids another number of replicas, not other replicas."""
+    """Version 1 can forbid another number of replicas, but not other replicas."""
     name = moving.topic(t, (1, 2))
     for replicas in ([1], [1, 2, 3], [3, 2]):
         note = str(replicas)
@@ -62,7 +62,7 @@ def count_stays(t: Stage) -> None:
 
 @AREA.scenario
 def elected_again(t: Stage) -> None:
-    """The preferred replicas lead after their order has changed, those of all topics too."""
+    """After their order changes, preferred replicas are elected, also for all topics."""
     name = moving.topic(t, (1, 2), (1, 3), (1, 2))
     leaders.alter(t, name, {0: [2, 1], 1: [3, 1]})
     leaders.placed(t, name, {0: [2, 1], 1: [3, 1]})
@@ -74,7 +74,7 @@ def elected_again(t: Stage) -> None:
 
 @AREA.scenario
 def group_follows(t: Stage) -> None:
-    """Offsets are read at the broker that the partition of the group was reassigned to."""
+    """Offsets are fetched from the broker to which the group's partition was reassigned."""
     name = moving.topic(t, (1,), (1,))
     moving.move_group(t, 1)
     t.setup(t.commit, [(name, 0, 5)])
@@ -85,7 +85,7 @@ def group_follows(t: Stage) -> None:
 
 @AREA.scenario
 def unfinished(t: Stage) -> None:
-    """Reassignments wait for a broker that is stopped, are cancelled, and are finished."""
+    """Reassignments to a stopped broker wait, are cancelled, and complete."""
     name = moving.topic(t, (1, 2), (1, 2), (1, 2), (2, 1))
     single = moving.topic(t, (1,), suffix="single")
     with moving.without(t, 3):
@@ -125,7 +125,7 @@ def changed(t: Stage) -> None:
 
 @AREA.scenario
 def offline(t: Stage) -> None:
-    """Elections and reassignments while a broker that leads is stopped."""
+    """Elections and reassignments run while a leader's broker is stopped."""
     name = moving.topic(t, (2, 3), (2, 1))
     single = moving.topic(t, (2,), (2,), suffix="single")
     with moving.without(t, 2):
@@ -150,7 +150,7 @@ def offline(t: Stage) -> None:
 
 @AREA.scenario
 def unregistered(t: Stage) -> None:
-    """A stopped broker is unregistered: it is described no more until it starts again."""
+    """A stopped broker is unregistered, and not described until it starts again."""
     name = moving.topic(t, (1, 2))
     with moving.without(t, 3):
         _brokers(t, "stopped")
@@ -171,7 +171,7 @@ def _brokers(t: Stage, note: str) -> None:
 
 @AREA.scenario
 def log_directories(t: Stage) -> None:
-    """AlterReplicaLogDirs asks a broker for replicas of its own and for those of others."""
+    """AlterReplicaLogDirs names a broker's own replicas, and those of others."""
     name = moving.topic(t, (1, 2), (2, 3), (3, 1))
     for node in moving.NODES:
         connection = t.connect(node)
@@ -189,7 +189,7 @@ def log_directories(t: Stage) -> None:
 
 @AREA.each(node=[1, 2])
 def quorum(t: Stage, node: int) -> None:
-    """DescribeQuorum asked of broker {node}: one voter, the other brokers observe."""
+    """DescribeQuorum of broker {node} has one voter, and the other brokers as observers."""
     partitions = [{"partition_index": 0}]
     body = {"topics": [{"topic_name": "__cluster_metadata", "partitions": partitions}]}
     answer = t.quiet("DescribeQuorum", 2, body, t.connect(node))

@@ -1,4 +1,4 @@
-"""LeaveGroup in every state, by member id and by instance id, of one and of many."""
+"""LeaveGroup in every state, by member id and by instance id, for one or many members."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ AREA = Area("leaves")
 
 
 def identity(member_id: str, instance_id: str | None = None) -> dict[str, Any]:
-    """One entry of a LeaveGroup request."""
+    """Return one entry of a LeaveGroup request."""
     return {"member_id": member_id, "group_instance_id": instance_id}
 
 
 def leave(t: Stage, label: str, *identities: dict[str, Any], version: int = 5) -> None:
-    """LeaveGroup from a connection that is no member's."""
+    """Send LeaveGroup from a connection of no member."""
     t.call(
         t.ctl,
         "LeaveGroup",
@@ -31,7 +31,7 @@ def leave(t: Stage, label: str, *identities: dict[str, Any], version: int = 5) -
     by=["member", "instance", "both"],
 )
 def static_member(t: Stage, state: str, who: str, by: str) -> None:
-    """A static {who} is sent away in {state}, named by {by}."""
+    """A static {who} is removed in {state}, named by {by}."""
     a, b = t.reach(state, *t.static("A", "B"))
     actor, other = (a, b) if who == "leader" else (b, a)
     leave(
@@ -50,7 +50,7 @@ def static_member(t: Stage, state: str, who: str, by: str) -> None:
 
 @AREA.each(state=["preparing", "completing", "stable"], who=["leader", "follower"])
 def during_parked_join(t: Stage, state: str, who: str) -> None:
-    """B waits in a JoinGroup that began in {state} when the {who} leaves: B's answer?"""
+    """B waits in a JoinGroup from {state}: what does it get when the {who} leaves?"""
     a, b = t.reach(state, "A", "B")
     b.protos = [("range", b"changed")]
     join = b.join()
@@ -66,7 +66,7 @@ def during_parked_join(t: Stage, state: str, who: str) -> None:
 
 @AREA.each(state=["completing", "stable"])
 def newcomer_leaves_before_the_round_ends(t: Stage, state: str) -> None:
-    """The newcomer that set off the rebalance in {state} goes again."""
+    """The newcomer that started the rebalance in {state} leaves."""
     a, b = t.reach(state, "A", "B")
     newcomer = t.member("N")
     newcomer.join_now()
@@ -81,7 +81,7 @@ def newcomer_leaves_before_the_round_ends(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def straggler_leaves_instead_of_joining(t: Stage) -> None:
-    """All but one wait; the last one leaves: the round ends with that."""
+    """All but one member wait; the last one leaves, which ends the rebalance."""
     a, b, c = t.reach("stable", "A", "B", "C")
     joins = [a.join()]
     t.until("PreparingRebalance")
@@ -94,7 +94,7 @@ def straggler_leaves_instead_of_joining(t: Stage) -> None:
 
 @AREA.scenario
 def all_leave_while_parked(t: Stage) -> None:
-    """Both members leave while they wait: answers, and an empty generation."""
+    """Both members leave while they wait: their JoinGroups are answered, the group is empty."""
     a, b = t.reach("preparing", "A", "B")
     joins = t.rejoin(a)
     t.parked(t.waiting, *joins)
@@ -106,7 +106,7 @@ def all_leave_while_parked(t: Stage) -> None:
 
 @AREA.scenario
 def last_one_leaves_while_preparing(t: Stage) -> None:
-    """The group empties in the middle of a join phase; somebody joins at once."""
+    """The group becomes empty during a rebalance, and a member joins at once."""
     (a,) = t.reach("preparing", "A")
     t.newcomer.leave()
     t.got(t.waiting)
@@ -133,7 +133,7 @@ def last_one_leaves_while_completing(t: Stage) -> None:
 
 @AREA.scenario
 def list_names_a_static_member_twice(t: Stage) -> None:
-    """The same member by its id and by its instance id, in one request."""
+    """One request names the same member by its id and by its instance id."""
     _, b = t.reach("stable", *t.static("A", "B"))
     leave(t, "B twice", identity(b.id), identity("", "i-B"))
     t.state()
@@ -143,7 +143,7 @@ def list_names_a_static_member_twice(t: Stage) -> None:
 
 @AREA.scenario
 def list_of_all_kinds(t: Stage) -> None:
-    """Known, unknown, fenced, pending and nobody in one request: a result for each, in order."""
+    """One request names known, unknown, fenced, pending and no members, with ordered results."""
     a, b, _ = t.reach("stable", *t.static("A", "B"), t.member("C"))
     x = t.member("X")
     x.join_now()
@@ -164,7 +164,7 @@ def list_of_all_kinds(t: Stage) -> None:
 
 @AREA.scenario
 def list_of_refused_ones_only_while_preparing(t: Stage) -> None:
-    """Nobody is removed, so nothing moves; the parked JoinGroup stays parked."""
+    """A request that removes nobody leaves the parked JoinGroup parked."""
     (a,) = t.reach("preparing", "A")
     leave(t, "nobody", identity("ghost"), identity(a.id, "i-none"), identity(""))
     t.parked(t.waiting)
@@ -175,7 +175,7 @@ def list_of_refused_ones_only_while_preparing(t: Stage) -> None:
 
 @AREA.each(state=["completing", "stable"])
 def list_of_a_pending_id_only(t: Stage, state: str) -> None:
-    """An id given out leaves in {state}: does that cause a rebalance?"""
+    """Does the leave of a pending member id in {state} start a rebalance?"""
     a, _ = t.reach(state, "A", "B")
     x = t.member("X")
     x.join_now()
@@ -187,7 +187,7 @@ def list_of_a_pending_id_only(t: Stage, state: str) -> None:
 
 @AREA.each(version=[0, 2, 3, 5])
 def pending_id_of_an_empty_group(t: Stage, version: int) -> None:
-    """The id that made the group leaves it (v{version})."""
+    """The pending member id that created the group leaves (v{version})."""
     x = t.member("X")
     x.join_now()
     x.leave(v=version)
@@ -198,7 +198,7 @@ def pending_id_of_an_empty_group(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def pending_id_with_an_instance_id(t: Stage) -> None:
-    """A pending id leaves with an instance id that nobody has."""
+    """A pending member id leaves with an unknown instance id."""
     t.reach("stable", "A")
     x = t.member("X")
     x.join_now()
@@ -209,7 +209,7 @@ def pending_id_with_an_instance_id(t: Stage) -> None:
 
 @AREA.each(version=[0, 1, 2])
 def old_version_of_a_static_member(t: Stage, version: int) -> None:
-    """v{version} knows no instance ids: a static member leaves by its member id."""
+    """In v{version} without instance ids, a static member leaves by its member id."""
     a, b = t.reach("stable", *t.static("A", "B"))
     b.leave(v=version)
     t.state()
@@ -235,7 +235,7 @@ def reasons(t: Stage) -> None:
 
 @AREA.scenario
 def after_leaving(t: Stage) -> None:
-    """Every request of a member that has left, in a group that goes on."""
+    """A member that has left sends every request to a group with members."""
     a, b = t.reach("stable", "A", "B")
     b.leave()
     t.got(a.join())
@@ -245,7 +245,7 @@ def after_leaving(t: Stage) -> None:
 
 @AREA.scenario
 def after_the_last_left(t: Stage) -> None:
-    """Every request of the last member, in the empty group."""
+    """The last member has left and sends every request to the empty group."""
     (a,) = t.reach("empty", "A")
     _every_request(t, a)
 

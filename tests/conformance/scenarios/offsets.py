@@ -12,7 +12,7 @@ STATES = ["unknown", "empty", "preparing", "completing", "stable"]
 
 @AREA.each(state=STATES, version=[2, 8, 9])
 def callers(t: Stage, state: str, version: int) -> None:
-    """Every kind of caller commits with v{version} in {state}: whose offset is stored?"""
+    """Whose offset is stored if every kind of caller commits with v{version} in {state}?"""
     a, _ = t.reach(state, "A", "B")
     everybody = [
         ("member", {"gen": a.gen, "member": a.id}),
@@ -34,7 +34,7 @@ def callers(t: Stage, state: str, version: int) -> None:
 
 @AREA.each(state=STATES)
 def instances(t: Stage, state: str) -> None:
-    """Commits with instance ids in {state}: own, another's, unknown, without member id."""
+    """Commits in {state} have own, foreign and unknown instance ids, or no member id."""
     a, b = t.reach(state, *t.static("A", "B"))
     callers = [
         ("own", a.gen, a.id, "i-A"),
@@ -55,7 +55,7 @@ def instances(t: Stage, state: str) -> None:
 
 @AREA.each(state=["empty", "preparing", "completing", "stable"])
 def pending_id_commits(t: Stage, state: str) -> None:
-    """Somebody with an id that was given and not used commits in {state}."""
+    """A pending member id commits in {state}."""
     t.reach(state, "A", "B")
     x = t.member("X")
     x.join_now()
@@ -66,7 +66,7 @@ def pending_id_commits(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def some_partitions_of_a_refused_commit(t: Stage) -> None:
-    """A refused caller names good, unknown and too long: the error of each partition."""
+    """Which errors have the good, unknown and too long partitions of a refused caller?"""
     t.reach("stable", "A")
     partitions = [(t.t3, 0, 1), (t.t3, 9, 1), ("cf-none", 0, 1), (t.t3, 1, 1, "m" * 5000)]
     t.commit(partitions, gen=1, member="ghost", label="stranger")
@@ -77,7 +77,7 @@ def some_partitions_of_a_refused_commit(t: Stage) -> None:
 
 @AREA.scenario
 def some_partitions_of_a_commit(t: Stage) -> None:
-    """A member names good, unknown and too long ones: the good ones are stored."""
+    """A member commits good, unknown and too long offsets, and the good ones are stored."""
     (a,) = t.reach("stable", "A")
     a.commit(
         [(t.t3, 0, 1), (t.t3, 9, 1), ("cf-none", 0, 1), (t.t3, 1, 1, "m" * 5000), (t.t1, 0, 5)]
@@ -88,7 +88,7 @@ def some_partitions_of_a_commit(t: Stage) -> None:
 
 @AREA.each(version=[2, 7, 9])
 def nothing_to_commit(t: Stage, version: int) -> None:
-    """A commit without topics (v{version}): by nobody of an unknown group, and by a member."""
+    """A commit without topics (v{version}) comes for an unknown group, and from a member."""
     t.commit([], version, label="standalone")
     t.state()
     t.commit([], version, gen=3, label="generation of an unknown group")
@@ -102,7 +102,7 @@ def nothing_to_commit(t: Stage, version: int) -> None:
 
 @AREA.each(version=[2, 7, 9], pending=[False, True])
 def refused_by_its_metadata(t: Stage, version: int, pending: bool) -> None:
-    """A commit (v{version}, in a transaction: {pending}) that is refused creates the group.
+    """A refused commit (v{version}, in a transaction: {pending}) creates the group.
 
     Kafka shows the group only after the next record in its partition, so nothing is described.
     """
@@ -119,7 +119,7 @@ def refused_by_its_metadata(t: Stage, version: int, pending: bool) -> None:
 
 @AREA.scenario
 def through_a_rebalance(t: Stage) -> None:
-    """Commits of a member while it is asked to rejoin, has rejoined, and before it syncs."""
+    """A member commits when it must rejoin, has rejoined, and before it syncs."""
     a, b = t.reach("stable", "A", "B")
     join = a.join()
     t.parked(join)
@@ -138,7 +138,7 @@ def through_a_rebalance(t: Stage) -> None:
 
 @AREA.scenario
 def last_commit_after_leaving(t: Stage) -> None:
-    """A consumer that commits after it has left: refused with members, accepted in Empty."""
+    """A former member's commit is refused while there are members, and accepted in Empty."""
     a, b = t.reach("stable", "A", "B")
     b.leave()
     b.commit([(t.t1, 0, 1)], note="preparing")
@@ -150,7 +150,7 @@ def last_commit_after_leaving(t: Stage) -> None:
 
 @AREA.scenario
 def newcomer_commits_while_parked(t: Stage) -> None:
-    """A newcomer, parked, commits with its id: which generation would be right?"""
+    """With which generation may a parked newcomer commit?"""
     (a,) = t.reach("preparing", "A")
     for generation in (-1, 0, a.gen, a.gen + 1):
         t.newcomer.commit([(t.t1, 0, generation)], gen=generation, note=f"generation {generation}")
@@ -159,7 +159,7 @@ def newcomer_commits_while_parked(t: Stage) -> None:
 
 @AREA.each(version=[8, 9])
 def fetch_by_anybody_in_every_state(t: Stage, version: int) -> None:
-    """Offsets are given to everybody in every state (v{version})."""
+    """Every caller may fetch offsets in every state (v{version})."""
     t.setup(t.commit, [(t.t1, 0, 5), (t.t3, 2, 6, "note", 3)])
     asked = {"group_id": t.g, "topics": [{"name": t.t3, "partition_indexes": [2, 0, 2]}]}
     for state in ("empty", "stable"):
@@ -173,7 +173,7 @@ def fetch_by_anybody_in_every_state(t: Stage, version: int) -> None:
 
 @AREA.each(named=["known", "unknown"])
 def topic_named_twice(t: Stage, named: str) -> None:
-    """A commit and a fetch name a topic twice that is {named}: one answer or two?"""
+    """Are there one or two results if a request names a {named} topic twice?"""
     topic = t.t3 if named == "known" else "cf-none"
     partitions = [{"partition_index": 0, "committed_offset": 1}]
     others = [{"partition_index": 1, "committed_offset": 2}]
@@ -185,7 +185,7 @@ def topic_named_twice(t: Stage, named: str) -> None:
 
 @AREA.scenario
 def fetch_of_partitions_named_twice(t: Stage) -> None:
-    """The same topic twice, the same partition twice."""
+    """OffsetFetch names the same topic twice, and the same partition twice."""
     t.setup(t.commit, [(t.t1, 0, 5)])
     t.fetch([(t.t1, [0, 0]), (t.t1, [0])], 7)
     t.fetch([(t.t1, [])], 7, label="no partitions")
@@ -200,7 +200,7 @@ def _reading(t: Stage, name: str, *topics: str) -> Member:
 
 @AREA.each(state=["empty", "preparing", "completing", "stable"])
 def delete_of_read_and_unread(t: Stage, state: str) -> None:
-    """OffsetDelete of a topic that is read and of one that is not, in {state}."""
+    """OffsetDelete in {state} names a topic that is read and one that is not."""
     t.setup(t.commit, [(t.t1, 0, 1), (t.t3, 0, 2)])
     t.reach(state, _reading(t, "A", t.t1))
     t.delete_offsets((t.t1, 0), (t.t3, 0), (t.t3, 7))
@@ -210,7 +210,7 @@ def delete_of_read_and_unread(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def delete_of_what_only_a_newcomer_reads(t: Stage) -> None:
-    """What a parked newcomer will read may be deleted until the round is over."""
+    """OffsetDelete may name a parked newcomer's topics until the rebalance is over."""
     t.setup(t.commit, [(t.t1, 0, 1), (t.t3, 0, 2)])
     (a,) = t.reach("stable", _reading(t, "A", t.t1))
     newcomer = t.member("N", v=3, protos=[("range", subscription(t.t3))])
@@ -224,7 +224,7 @@ def delete_of_what_only_a_newcomer_reads(t: Stage) -> None:
 
 @AREA.scenario
 def delete_of_what_a_former_member_read(t: Stage) -> None:
-    """The only reader of a topic has left; the round is not over, then it is."""
+    """OffsetDelete names a topic whose only reader has left, during and after the rebalance."""
     t.setup(t.commit, [(t.t1, 0, 1), (t.t3, 0, 2)])
     a, b = t.reach("stable", _reading(t, "A", t.t1), _reading(t, "B", t.t3))
     b.leave()
@@ -236,7 +236,7 @@ def delete_of_what_a_former_member_read(t: Stage) -> None:
 
 @AREA.each(state=["empty", "preparing", "completing", "stable"])
 def delete_of_another_type(t: Stage, state: str) -> None:
-    """OffsetDelete of a group of another protocol type in {state}."""
+    """OffsetDelete in {state} names a group of another protocol type."""
     t.setup(t.commit, [(t.t1, 0, 1)])
     a = t.member("A", v=3, ptype="connect", protos=[("default", b"x")])
     t.reach("stable", a)
@@ -253,7 +253,7 @@ def delete_of_another_type(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def delete_from_unknown_groups(t: Stage) -> None:
-    """OffsetDelete of a group that nobody knows, of an id given out, of nothing."""
+    """OffsetDelete names an unknown group, a pending member id's group, and nothing."""
     t.delete_offsets((t.t1, 0), label="unknown group")
     t.delete_offsets(("cf-none", 0), label="unknown group, unknown topic")
     t.delete_offsets(label="unknown group, nothing")
@@ -265,7 +265,7 @@ def delete_from_unknown_groups(t: Stage) -> None:
 
 @AREA.scenario
 def delete_twice_in_one_request(t: Stage) -> None:
-    """The same partition twice in one OffsetDelete."""
+    """One OffsetDelete names the same partition twice."""
     t.setup(t.commit, [(t.t1, 0, 1), (t.t3, 0, 2)])
     t.delete_offsets((t.t1, 0), (t.t1, 0))
     t.offs()
@@ -273,7 +273,7 @@ def delete_twice_in_one_request(t: Stage) -> None:
 
 @AREA.scenario
 def delete_with_unreadable_subscriptions(t: Stage) -> None:
-    """One of two subscriptions cannot be read: everything counts as read."""
+    """If one of two subscriptions is unreadable, every topic counts as read."""
     t.setup(t.commit, [(t.t1, 0, 1), (t.t3, 0, 2)])
     t.reach("stable", _reading(t, "A", t.t1), t.member("B", protos=[("range", Raw(b"\x01"))]))
     t.delete_offsets((t.t1, 0), (t.t3, 0))
@@ -282,7 +282,7 @@ def delete_with_unreadable_subscriptions(t: Stage) -> None:
 
 @AREA.scenario
 def what_members_read_after_a_static_restart(t: Stage) -> None:
-    """A static member restarts with another subscription, without a rebalance: what counts?"""
+    """Which subscription counts after a static member restarts with another one?"""
     t.setup(t.commit, [(t.t1, 0, 1), (t.t3, 0, 2)])
     a = t.member("A", v=9, inst="i-A", protos=[("range", subscription(t.t1))])
     t.reach("stable", a)
@@ -293,7 +293,7 @@ def what_members_read_after_a_static_restart(t: Stage) -> None:
 
 @AREA.scenario
 def real_assignments_show_as_they_are(t: Stage) -> None:
-    """Describe shows assignments byte by byte, also while the next round is on."""
+    """DescribeGroups returns assignments byte by byte, even during the next rebalance."""
     a, b = t.reach("completing", _reading(t, "A", t.t3), _reading(t, "B", t.t3))
     shares = {a.id: assignment(**{t.t3: [0, 1]}), b.id: assignment(**{t.t3: [2]})}
     t.got(a.sync(assign=shares), b.sync())

@@ -1,4 +1,4 @@
-"""Acknowledgements: their types and ranges, who may send them, what is stored of them."""
+"""Acknowledgements: types, ranges, permitted senders, and the stored state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NOTHING: dict[str, Any] = {"max_bytes": 0, "min_bytes": 0, "max_records": 0}
 
 
 def _say(member: ShareMember, by: str, ranges: Sequence[Range], note: str = "") -> None:
-    """Acknowledge in a request of its own, or in a fetch that wants no records."""
+    """Acknowledge in a ShareAcknowledge, or in a ShareFetch for no records."""
     if by == "fetch":
         member.nothing(note=note, acks=ranges, max_records=0)
     else:
@@ -39,7 +39,7 @@ def _say(member: ShareMember, by: str, ranges: Sequence[Range], note: str = "") 
 
 @AREA.each(kind=list(_KINDS), by=_BY)
 def whole_batch(t: Stage, kind: str, by: str) -> None:
-    """A whole acquired batch: {kind}, in {by}; what is stored, and what comes next."""
+    """A whole batch is acknowledged with {kind} in {by}: which state and records follow?"""
     place, a = reader(t, (3, 2))
     a.fetch(place, batch_size=3)
     _say(a, by, [(0, 2, _KINDS[kind])])
@@ -50,7 +50,7 @@ def whole_batch(t: Stage, kind: str, by: str) -> None:
 
 @AREA.each(kind=list(_KINDS), part=["start", "middle", "end"])
 def part_of_a_batch(t: Stage, kind: str, part: str) -> None:
-    """The {part} of a batch: {kind}; then the rest is accepted."""
+    """The {part} of a batch is acknowledged with {kind}, then the rest is accepted."""
     place, a = reader(t)
     a.fetch(place)
     first, last = {"start": (0, 1), "middle": (2, 2), "end": (3, 4)}[part]
@@ -68,7 +68,7 @@ def part_of_a_batch(t: Stage, kind: str, part: str) -> None:
     version=[1, 2],
 )
 def type_of_each_offset(t: Stage, types: str, version: int) -> None:
-    """One type for each of five offsets, {types}, in ShareAcknowledge {version}."""
+    """ShareAcknowledge {version} has one type for each of five offsets: {types}."""
     place, a = reader(t)
     a.fetch(place)
     a.acknowledge([(0, 4, [int(one) for one in types.split()])], version=version)
@@ -82,7 +82,7 @@ def type_of_each_offset(t: Stage, types: str, version: int) -> None:
     version=[1, 2],
 )
 def types_that_do_not_fit(t: Stage, types: str, version: int) -> None:
-    """Types of five offsets that are too few, too many or unknown: '{types}', v{version}."""
+    """Five offsets have too few, too many or unknown types: '{types}', v{version}."""
     place, a = reader(t)
     a.fetch(place)
     kinds = [] if types == "none" else [int(one) for one in types.split()]
@@ -104,7 +104,7 @@ def ranges_that_do_not_fit(t: Stage, first_last: str, by: str) -> None:
 
 @AREA.each(case=["in order", "out of order", "overlapping", "the same twice", "touching"])
 def several_ranges(t: Stage, case: str) -> None:
-    """Two ranges of one partition in one request: {case}."""
+    """One request has two ranges of one partition: {case}."""
     place, a = reader(t)
     a.fetch(place)
     ranges = {
@@ -121,7 +121,7 @@ def several_ranges(t: Stage, case: str) -> None:
 
 @AREA.scenario
 def one_range_of_two_is_wrong(t: Stage) -> None:
-    """The second of two ranges is not acquired: the first one is not acknowledged either."""
+    """If the second of two ranges is not acquired, the first one is not acknowledged either."""
     place, a, b = readers(t, (2, 2, 2))
     a.fetch(place, max_records=1)
     b.fetch(place, max_records=1)
@@ -135,7 +135,7 @@ def one_range_of_two_is_wrong(t: Stage) -> None:
 
 @AREA.scenario
 def ranges_over_several_batches(t: Stage) -> None:
-    """One range over three batches that were acquired in three fetches."""
+    """One range covers three batches acquired in three fetches."""
     place, a = reader(t, (2, 2, 2))
     for _ in range(3):
         a.fetch(place, max_records=1)
@@ -148,7 +148,7 @@ def ranges_over_several_batches(t: Stage) -> None:
 
 @AREA.each(kind=list(_KINDS))
 def acknowledged_twice(t: Stage, kind: str) -> None:
-    """The same range is acknowledged twice: {kind}; the start of the partition does not move."""
+    """A range is acknowledged twice with {kind}; the start of the partition does not move."""
     place, a = reader(t, (2, 2))
     a.fetch(place, batch_size=2)
     a.acknowledge([(2, 3, _KINDS[kind])])
@@ -159,7 +159,7 @@ def acknowledged_twice(t: Stage, kind: str) -> None:
 
 @AREA.each(kind=["accept", "reject", "gap"])
 def acknowledged_twice_at_the_start(t: Stage, kind: str) -> None:
-    """What is acknowledged is below the start of the partition by now: {kind}."""
+    """A range below the current start of the partition is acknowledged with {kind}."""
     place, a = reader(t, (2, 2))
     a.fetch(place, batch_size=2)
     a.acknowledge([(0, 1, _KINDS[kind])])
@@ -171,7 +171,7 @@ def acknowledged_twice_at_the_start(t: Stage, kind: str) -> None:
 
 @AREA.each(kind=list(_KINDS), by=_BY)
 def of_another_member(t: Stage, kind: str, by: str) -> None:
-    """B acknowledges what A acquired: {kind}, in {by}; then A does."""
+    """B acknowledges A's records with {kind} in {by}; then A does."""
     place, a, b = readers(t)
     a.fetch(place)
     b.nothing(place)
@@ -183,7 +183,7 @@ def of_another_member(t: Stage, kind: str, by: str) -> None:
 
 @AREA.scenario
 def of_another_member_in_a_split_batch(t: Stage) -> None:
-    """Parts of one batch are acquired by two members; each acknowledges more than its own."""
+    """Two members acquire parts of a batch, and each acknowledges more than its own."""
     place, a, b = readers(t)
     a.fetch(place, share_acquire_mode=RECORD_LIMIT, max_records=2)
     b.fetch(place, share_acquire_mode=RECORD_LIMIT, max_records=3)
@@ -197,7 +197,7 @@ def of_another_member_in_a_split_batch(t: Stage) -> None:
 
 @AREA.scenario
 def not_acquired(t: Stage) -> None:
-    """Records that nobody acquired, and records that were released, are acknowledged."""
+    """Records that were never acquired, or were released, are acknowledged."""
     place, a = reader(t, (2, 2))
     a.fetch(place, max_records=1)
     a.acknowledge([(2, 3, ACCEPT)], "nobody's")
@@ -208,7 +208,7 @@ def not_acquired(t: Stage) -> None:
 
 @AREA.scenario
 def in_the_fetch_that_brings_more(t: Stage) -> None:
-    """A fetch acknowledges and acquires at once; what it released it gets again."""
+    """A fetch acknowledges and acquires at once, and gets the released records again."""
     place, a = reader(t, (2, 2, 2))
     a.fetch(place, max_records=1)
     a.fetch(acks=[(0, 1, ACCEPT)], max_records=1)
@@ -220,7 +220,7 @@ def in_the_fetch_that_brings_more(t: Stage) -> None:
 
 @AREA.scenario
 def in_a_fetch_with_errors(t: Stage) -> None:
-    """A fetch with acknowledgements that are refused brings records all the same."""
+    """A fetch with refused acknowledgements still returns records."""
     place, a = reader(t, (2, 2))
     a.fetch(place, max_records=1)
     a.fetch(acks=[(1, 0, ACCEPT)])
@@ -230,7 +230,7 @@ def in_a_fetch_with_errors(t: Stage) -> None:
 
 @AREA.scenario
 def in_a_fetch_of_another_partition(t: Stage) -> None:
-    """A fetch that adds a partition and acknowledges in another one."""
+    """A fetch adds a partition and acknowledges in another one."""
     place, (a,) = group(t, "A", (2,), partitions=2)
     other = (place[0], 1)
     produce(t, other, 3)
@@ -242,7 +242,7 @@ def in_a_fetch_of_another_partition(t: Stage) -> None:
 
 @AREA.each(by=_BY)
 def without_ranges(t: Stage, by: str) -> None:
-    """A partition without acknowledgements in {by}, alone and beside one that has some."""
+    """A partition without acknowledgements comes in {by}, alone and beside another."""
     place, (a,) = group(t, "A", (2,), partitions=2)
     other = (place[0], 1)
     a.fetch(place, other)
@@ -257,7 +257,7 @@ def without_ranges(t: Stage, by: str) -> None:
 
 @AREA.each(unknown=["partition", "topic"])
 def of_what_is_not_there(t: Stage, unknown: str) -> None:
-    """An unknown {unknown} in ShareAcknowledge, beside a known one."""
+    """ShareAcknowledge has an unknown {unknown} beside a known one."""
     place, a = reader(t)
     a.fetch(place)
     strange: Place = (place[0], 4) if unknown == "partition" else (bytes(range(16)), 0)
@@ -268,7 +268,7 @@ def of_what_is_not_there(t: Stage, unknown: str) -> None:
 
 @AREA.each(name=["null", "empty"])
 def names_that_are_none(t: Stage, name: str) -> None:
-    """ShareAcknowledge with a {name} group id, and a {name} member id."""
+    """ShareAcknowledge has a {name} group id, and a {name} member id."""
     place, a = reader(t)
     a.fetch(place)
     value = None if name == "null" else ""
@@ -280,7 +280,7 @@ def names_that_are_none(t: Stage, name: str) -> None:
 
 @AREA.each(by=_BY)
 def renewed_without_the_flag(t: Stage, by: str) -> None:
-    """Type renew in {by} that does not say so; and one that says so and renews nothing."""
+    """Type renew comes in {by} without the flag, and the flag without type renew."""
     place, a = reader(t)
     a.fetch(place)
     if by == "fetch":
@@ -294,7 +294,7 @@ def renewed_without_the_flag(t: Stage, by: str) -> None:
 
 @AREA.each(by=_BY)
 def renewed(t: Stage, by: str) -> None:
-    """Renewed in {by}: a batch, a part of it, beside other types, by another member."""
+    """Renewed in {by}: a batch, part of a batch, beside other types, by another member."""
     place, a, b = readers(t)
     a.fetch(place)
     b.nothing(place)
@@ -316,7 +316,7 @@ def renewed(t: Stage, by: str) -> None:
 
 @AREA.each(field=["max_bytes", "min_bytes", "max_records", "max_wait_ms"])
 def renewing_fetches_bring_nothing(t: Stage, field: str) -> None:
-    """A fetch that renews has to ask for nothing; this one has {field} 1."""
+    """A renewing fetch must request nothing; this one has {field} 1."""
     place, a = reader(t, (2, 2))
     a.fetch(place, max_records=1)
     fields: dict[str, Any] = {"max_bytes": 0, "min_bytes": 0, "max_records": 0, "max_wait_ms": 0}
@@ -327,7 +327,7 @@ def renewing_fetches_bring_nothing(t: Stage, field: str) -> None:
 
 @AREA.each(by=_BY)
 def renewal_that_is_off(t: Stage, by: str) -> None:
-    """share.renew.acknowledge.enable=false: renewed in {by}."""
+    """With share.renew.acknowledge.enable=false, locks are renewed in {by}."""
     place, a = reader(t, share_renew_acknowledge_enable="false")
     a.fetch(place)
     if by == "fetch":
@@ -341,7 +341,7 @@ def renewal_that_is_off(t: Stage, by: str) -> None:
 
 @AREA.scenario
 def of_a_closed_session(t: Stage) -> None:
-    """Acknowledged after the session was closed, and in the session that is opened then."""
+    """Records are acknowledged after their session was closed, and in a new session."""
     place, a = reader(t)
     a.fetch(place)
     a.close()
@@ -355,7 +355,7 @@ def of_a_closed_session(t: Stage) -> None:
 
 @AREA.scenario
 def start_of_the_partition(t: Stage) -> None:
-    """The start moves over what is accepted, rejected or a gap, up to the first that is not."""
+    """The start moves over accepted, rejected and gap offsets up to the first other one."""
     place, a = reader(t, (2, 2, 2, 2))
     a.fetch(place, batch_size=2)
     for ranges in ([(2, 3, ACCEPT)], [(4, 5, REJECT)], [(0, 0, GAP)], [(6, 7, RELEASE)]):
@@ -369,7 +369,7 @@ def start_of_the_partition(t: Stage) -> None:
 
 @AREA.scenario
 def texts(t: Stage) -> None:
-    """What is said of acknowledgements that are refused."""
+    """Which error messages have refused acknowledgements?"""
     place, a, b = readers(t)
     a.fetch(place)
     b.nothing(place)

@@ -1,4 +1,4 @@
-"""Share groups described, listed, deleted, configured; and groups of other types by their name."""
+"""Share groups described, listed, deleted and configured, and other group types by their names."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ _VALUES = {
 
 @AREA.each(name=list(_VALUES))
 def values_of_a_config(t: Stage, name: str) -> None:
-    """Values of the group config {name} that are taken and refused."""
+    """Which values of the group config {name} are valid?"""
     for value in _VALUES[name]:
         t.rec(f"set '{value}'", looks.alter_configs(t, {name: value}))
 
 
 @AREA.scenario
 def configs_described(t: Stage) -> None:
-    """DescribeConfigs of a group: all that share groups know, before and after one is set."""
+    """Which share group configs has DescribeConfigs, before and after one is set?"""
     t.rec("all", _configs(t))
     t.rec("set", looks.alter_configs(t, {"share.delivery.count.limit": "7"}))
     t.nap(0.1)
@@ -70,7 +70,7 @@ def configs_described(t: Stage) -> None:
 
 @AREA.scenario
 def configs_that_do_not_fit_each_other(t: Stage) -> None:
-    """A session that is no longer than a heartbeat's interval, at once and one after the other."""
+    """A session timeout must exceed the heartbeat interval, set at once or one after the other."""
     session, interval = "share.session.timeout.ms", "share.heartbeat.interval.ms"
     for configs in (
         {session: "600", interval: "600"},
@@ -88,7 +88,7 @@ def configs_that_do_not_fit_each_other(t: Stage) -> None:
 
 @AREA.each(operation=["delete", "append", "subtract", "unknown"])
 def operations_on_configs(t: Stage, operation: str) -> None:
-    """{operation} of a group config that is set, and of one that is not."""
+    """{operation} changes a group config that is set, and one that is not."""
     number = {"delete": 1, "append": 2, "subtract": 3, "unknown": 9}[operation]
     looks.configure(t, {"share.delivery.count.limit": "3"})
     for name in ("share.delivery.count.limit", "share.isolation.level"):
@@ -100,7 +100,7 @@ def operations_on_configs(t: Stage, operation: str) -> None:
 
 @AREA.scenario
 def configs_validated_only(t: Stage) -> None:
-    """A right and a wrong value with ValidateOnly, and for the group with the empty name."""
+    """A valid and an invalid value come with ValidateOnly, and for the empty group name."""
     name = "share.delivery.count.limit"
     for value in ("3", "1"):
         t.rec(f"validate {value}", looks.alter_configs(t, {name: value}, validate_only=True))
@@ -121,7 +121,7 @@ def configs_of_a_deleted_group(t: Stage) -> None:
 
 @AREA.each(state=["unknown", "stable", "empty"])
 def described_and_listed(t: Stage, state: str) -> None:
-    """What ShareGroupDescribe, DescribeGroups and ListGroups show of a group that is {state}."""
+    """What do ShareGroupDescribe, DescribeGroups and ListGroups return for a {state} group?"""
     _reach(t, state)
     looks.described(t)
     answer = t.raw("DescribeGroups", 6, {"groups": [t.g]})["groups"][0]
@@ -144,7 +144,7 @@ def described_and_listed(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def several_groups_described(t: Stage) -> None:
-    """A group twice, an unknown one, one of another type and the empty name in one request."""
+    """One request names a group twice, an unknown one, one of another type and the empty name."""
     ShareMember(t, "A").joined(t.t1)
     classic, none = t.group("classic"), t.group("none")
     body = {
@@ -167,7 +167,7 @@ def several_groups_described(t: Stage) -> None:
 
 @AREA.each(asked=[False, True])
 def authorized_operations(t: Stage, asked: bool) -> None:
-    """The operations that everybody may do on a share group, asked for: {asked}."""
+    """Which authorized operations has a share group, if requested: {asked}?"""
     ShareMember(t, "A").joined(t.t1)
     body = {"group_ids": [t.g, t.group("none")], "include_authorized_operations": asked}
     answer = t.raw("ShareGroupDescribe", 1, body)
@@ -177,7 +177,7 @@ def authorized_operations(t: Stage, asked: bool) -> None:
 
 @AREA.each(state=["unknown", "stable", "empty", "with offsets"])
 def deleted(t: Stage, state: str) -> None:
-    """DeleteGroups of a share group that is {state}; then the group is used anew."""
+    """DeleteGroups names a share group that is {state}; then the group is used again."""
     if state == "with offsets":
         place, a = reader(t, (2, 2))
         a.fetch(place, max_records=1)
@@ -204,7 +204,7 @@ def deleted(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def deleted_with_others(t: Stage) -> None:
-    """Several groups in one request: of members, empty, unknown, one of them twice."""
+    """One request names groups with members, empty and unknown groups, and one twice."""
     ShareMember(t, "A").joined(t.t1)
     other = t.group("empty")
     b = ShareMember(t, "B", group=other).joined(t.t1)
@@ -218,7 +218,7 @@ def deleted_with_others(t: Stage) -> None:
 
 @AREA.scenario
 def deleted_while_a_session_is_open(t: Stage) -> None:
-    """A group without members is deleted, and a session reads on."""
+    """A group without members is deleted while a share session continues to fetch."""
     place, a = reader(t, (2, 2))
     a.fetch(place, max_records=1)
     t.setup(a.leave)
@@ -260,7 +260,7 @@ def _commit(t: Stage) -> Any:
 
 @AREA.each(state=["stable", "empty"])
 def requests_of_other_types(t: Stage, state: str) -> None:
-    """What classic members and those of KIP-848 are told of a share group that is {state}."""
+    """What do classic members and consumers get for a share group that is {state}?"""
     _reach(t, state)
     t.rec("JoinGroup", error(_classic_join(t)["error_code"]))
     t.rec("ConsumerGroupHeartbeat", error(_consumer_heartbeat(t)["error_code"]))
@@ -283,7 +283,7 @@ def requests_of_other_types(t: Stage, state: str) -> None:
 
 @AREA.each(other=["classic", "classic empty", "consumer", "offsets"])
 def share_members_in_groups_of_other_types(t: Stage, other: str) -> None:
-    """What a share member is told of a group that is {other}."""
+    """What does a share member get for a group that is {other}?"""
     if other == "classic":
         t.stable("C")
     elif other == "classic empty":
@@ -302,7 +302,7 @@ def share_members_in_groups_of_other_types(t: Stage, other: str) -> None:
 
 @AREA.scenario
 def coordinator_keys(t: Stage) -> None:
-    """FindCoordinator of share partitions: keys that are right and wrong, several at once."""
+    """FindCoordinator has valid and invalid keys of share partitions, several at once."""
     topic = looks.topic(t)
     name = base64.urlsafe_b64encode(t.own_topics[topic]).decode().rstrip("=")
     unknown = base64.urlsafe_b64encode(bytes(range(16))).decode().rstrip("=")
@@ -324,7 +324,7 @@ def coordinator_keys(t: Stage) -> None:
 
 @AREA.scenario
 def topics_of_the_state(t: Stage) -> None:
-    """The topic of the states: internal, compacted, with the partitions that the broker has set."""
+    """The share-group state topic is internal and compacted, with the configured partitions."""
     ShareMember(t, "A").joined(t.t1)
     name = "__share_group_state"
     topic = t.raw("Metadata", 12, {"topics": [{"name": name, "topic_id": bytes(16)}]})["topics"][0]
@@ -337,7 +337,7 @@ def topics_of_the_state(t: Stage) -> None:
 
 @AREA.scenario
 def member_goes_while_others_read(t: Stage) -> None:
-    """Of three members one leaves and one's session ends: the third gets everything in the end."""
+    """Of three members one leaves and one expires: the third finally gets everything."""
     place, a = reader(t, (2, 2, 2))
     b, c = join(t, "BC", place[0])
     for one in (a, b, c):
@@ -384,7 +384,7 @@ _APIS = (
 
 @AREA.scenario
 def advertised_versions(t: Stage) -> None:
-    """The versions of the APIs of share groups and streams groups that ApiVersions shows."""
+    """Which API versions of share and streams groups has ApiVersions?"""
     answer = t.raw("ApiVersions", 4, {"client_software_name": "n", "client_software_version": "1"})
     ranges = {
         one["api_key"]: [one["min_version"], one["max_version"]] for one in answer["api_keys"]
@@ -399,7 +399,7 @@ def advertised_versions(t: Stage) -> None:
 
 @AREA.each(api=list(_APIS))
 def unknown_versions(t: Stage, api: str) -> None:
-    """{api} at the versions below and above the ones that are advertised."""
+    """{api} comes with the versions just below and above the advertised ones."""
     least, most = wire.SCHEMAS[api]["valid"]
     body = {"group_id": t.g} if "group_id" in _fields(api) else {}
     for version in (least - 1, most + 1):
@@ -412,7 +412,7 @@ def _fields(api: str) -> list[str]:
 
 @AREA.scenario
 def topic_made_anew(t: Stage) -> None:
-    """A topic is deleted and made again under its name: the group reads the new one."""
+    """A topic is recreated under its name, and the group reads the new one."""
     place, a = reader(t, (2, 2))
     a.fetch(place, max_records=1)
     a.acknowledge([(0, 1, ACCEPT)])

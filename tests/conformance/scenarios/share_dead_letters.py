@@ -1,4 +1,4 @@
-"""Dead letter queues: which records go there, as what, and what happens if they cannot."""
+"""Dead letter queues: which records they get, in which form, and what happens on failure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ARCHIVING = 3
 
 
 def _seen(t: Stage, place: tuple[str, int], queue: str) -> None:
-    """Record, once all is settled, the state and what is in the queue."""
+    """Record the settled state, and the records in the queue."""
     dlq.settled(t, place)
     looks.stored(t, place)
     looks.offsets(t)
@@ -32,7 +32,7 @@ def _seen(t: Stage, place: tuple[str, int], queue: str) -> None:
 
 @AREA.each(copy=_COPIED, by=["acknowledge", "fetch", "close"])
 def whole_batch_rejected(t: Stage, copy: str, by: str) -> None:
-    """A whole batch is rejected by {by}; copies of records: {copy}."""
+    """{by} rejects a whole batch; copies of records: {copy}."""
     queue = dlq.queue(t)
     place, a = dlq.reader_of(t, queue, plain(3), plain(2), configs={COPY: copy})
     a.fetch(place, batch_size=3)
@@ -52,7 +52,7 @@ def whole_batch_rejected(t: Stage, copy: str, by: str) -> None:
 
 @AREA.each(copy=_COPIED, types=["1 3 3 1 3", "3 2 0 1 3", "4 3 1 1 3", "3 3 3 3 3"])
 def types_of_each_offset(t: Stage, copy: str, types: str) -> None:
-    """One type for each of the offsets 1 to 5 of six: {types}; copies of records: {copy}."""
+    """Offsets 1 to 5 of six have the types {types}; copies of records: {copy}."""
     queue = dlq.queue(t)
     place, a = dlq.reader_of(t, queue, plain(6), configs={COPY: copy})
     a.fetch(place)
@@ -69,7 +69,7 @@ def types_of_each_offset(t: Stage, copy: str, types: str) -> None:
 
 @AREA.each(copy=_COPIED, how=["released", "session closed", "lock expired"])
 def over_the_limit(t: Stage, copy: str, how: str) -> None:
-    """Delivered as often as the limit of 2 allows, then {how}; copies of records: {copy}."""
+    """Records reach the limit of 2 deliveries, then {how}; copies of records: {copy}."""
     queue = dlq.queue(t)
     configs = {COPY: copy, LIMIT: "2", "share.record.lock.duration.ms": "1000"}
     place, a = dlq.reader_of(t, queue, plain(3), plain(2), configs=configs)
@@ -87,7 +87,7 @@ def over_the_limit(t: Stage, copy: str, how: str) -> None:
 
 @AREA.each(kind=["gap", "accept", "release"])
 def other_acknowledgements(t: Stage, kind: str) -> None:
-    """What is acknowledged otherwise ({kind}) does not go to the queue."""
+    """Other acknowledgements ({kind}) do not write to the queue."""
     queue = dlq.queue(t)
     place, a = dlq.reader_of(t, queue, plain(3))
     a.fetch(place)
@@ -97,7 +97,7 @@ def other_acknowledgements(t: Stage, kind: str) -> None:
 
 @AREA.each(partitions=[1, 2, 4])
 def partitions_of_the_queue(t: Stage, partitions: int) -> None:
-    """Three partitions are read, the queue has {partitions}: where records go."""
+    """Where do the records of three partitions go in a queue with {partitions}?"""
     queue = dlq.queue(t, partitions)
     (topic, _), a = dlq.reader_of(t, queue, partitions=3)
     places = [(topic, index) for index in range(3)]
@@ -155,7 +155,7 @@ def configs_of_the_queue(t: Stage, config: str, copy: str) -> None:
 
 @AREA.each(compression=["NONE", "GZIP"], size=[100, 400, 800, 2000])
 def queue_with_small_batches(t: Stage, compression: str, size: int) -> None:
-    """The queue takes 1000 bytes; five values of {size}, compressed with {compression}."""
+    """The queue accepts 1000 bytes; five values have {size}, compressed with {compression}."""
     queue = dlq.queue(t, configs={"max.message.bytes": "1000"})
     place, a = dlq.reader_of(
         t,
@@ -171,7 +171,7 @@ def queue_with_small_batches(t: Stage, compression: str, size: int) -> None:
 
 @AREA.each(by=["range", "offset"])
 def one_record_is_too_large_for_the_queue(t: Stage, by: str) -> None:
-    """The second of four copies, rejected by {by}, does not fit with its headers."""
+    """The second of four copies, rejected by {by}, is too large with its headers."""
     queue = dlq.queue(t, configs={"max.message.bytes": "1000"})
     values = [(b"k", b"v" * size) for size in (10, 900, 10, 10)]
     place, a = dlq.reader_of(t, queue, values, configs={COPY: "true"})
@@ -196,7 +196,7 @@ def more_records_than_a_step(t: Stage, copy: str) -> None:
 
 @AREA.each(case=["missing", "not a queue", "another prefix", "unset"])
 def no_queue_to_write_to(t: Stage, case: str) -> None:
-    """The queue that the group names is of no use: {case}. Records are archived all the same."""
+    """The queue that the group names is unusable: {case}. Records are still archived."""
     prefix = "other." if case == "another prefix" else "dlq."
     queue = dlq.queue_name(t, prefix)
     if case == "not a queue":
@@ -217,14 +217,16 @@ def no_queue_to_write_to(t: Stage, case: str) -> None:
 
 @AREA.each(name=["__dlq.x", "dlq.x y", "", ".", "dlq." + "x" * 300])
 def names_of_queues(t: Stage, name: str) -> None:
-    """The group is to have the queue '{name}'."""
+    """May the group use the queue '{name}'?"""
     t.rec("set", looks.alter_configs(t, {QUEUE: name}))
 
 
 @AREA.each(copy=_COPIED, count=[1, 3, 4])
 def archiving_when_the_state_is_read(t: Stage, copy: str, count: int) -> None:
-    """Records were on their way to the queue, delivered {count} times of 3, when the state was
-    read: they are sent again."""
+    """Records that were being written to the queue, delivered {count} times of 3, are sent again.
+
+    The state with them is read back. Copies of records: {copy}.
+    """
     queue = dlq.queue(t)
     configs = {COPY: copy, LIMIT: "3"}
     place, a = dlq.reader_of(t, queue, plain(5), plain(5), configs=configs)
@@ -238,7 +240,7 @@ def archiving_when_the_state_is_read(t: Stage, copy: str, count: int) -> None:
 
 @AREA.scenario
 def archiving_without_a_queue(t: Stage) -> None:
-    """Records were on their way to a queue that the group has no more: they are archived."""
+    """Records that were being written to a queue without which the group is now are archived."""
     queue = dlq.queue(t)
     place, a = dlq.reader_of(t, "", plain(5))
     dlq.stored_states(t, place, 0, [(1, 2, _ARCHIVING, 1)])
@@ -248,7 +250,7 @@ def archiving_without_a_queue(t: Stage) -> None:
 
 @AREA.scenario
 def two_groups_share_a_queue(t: Stage) -> None:
-    """Two groups that read the same records have the same queue."""
+    """Two groups that read the same records share a queue."""
     queue = dlq.queue(t)
     place, a = dlq.reader_of(t, queue, plain(2))
     other = t.group("other")
@@ -265,7 +267,7 @@ def two_groups_share_a_queue(t: Stage) -> None:
 
 @AREA.scenario
 def queue_of_the_queue(t: Stage) -> None:
-    """A group rejects what it reads from a queue: the copy names the queue."""
+    """A group rejects records of a queue, and its copies name that queue."""
     queue = dlq.queue(t)
     place, a = dlq.reader_of(t, queue, plain(1), configs={COPY: "true"})
     a.fetch(place)

@@ -1,5 +1,7 @@
-"""Dead letter queues that the broker creates, as errors.deadletterqueue.auto.create.topics.enable
-allows it: profile I."""
+"""Dead letter queues that the broker creates (profile I).
+
+errors.deadletterqueue.auto.create.topics.enable allows the broker to create them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ AREA = Area("share_dead_letters_created", "i")
 
 @AREA.each(copy=["false", "true"])
 def created_by_the_first_letter(t: Stage, copy: str) -> None:
-    """The queue does not exist; it is created with the default number of partitions."""
+    """A missing queue is created with the default number of partitions."""
     queue = dlq.queue_name(t)
     (topic, _), a = dlq.reader_of(t, queue, partitions=3, configs={COPY: copy})
     places = [(topic, index) for index in range(3)]
@@ -33,7 +35,7 @@ def created_by_the_first_letter(t: Stage, copy: str) -> None:
 
 @AREA.each(prefix=["other.", "dlq", "dlq.a b."])
 def names_that_are_not_created(t: Stage, prefix: str) -> None:
-    """The queue does not exist, and its name begins with {prefix}"""
+    """The queue does not exist, and its name begins with {prefix}."""
     queue = dlq.queue_name(t, prefix)
     place, a = dlq.reader_of(t, "dlq.x", plain(3))
     t.rec("set", looks.alter_configs(t, {dlq.QUEUE: queue}))
@@ -47,7 +49,7 @@ def names_that_are_not_created(t: Stage, prefix: str) -> None:
 
 @AREA.scenario
 def existing_topic_that_is_no_queue(t: Stage) -> None:
-    """A topic that is no queue does not become one."""
+    """An existing topic that is not a queue does not become one."""
     queue = dlq.queue(t, configs={dlq.IS_QUEUE: "false"})
     place, a = dlq.reader_of(t, queue, plain(3))
     a.fetch(place)
@@ -76,7 +78,7 @@ def deleted_and_created_again(t: Stage) -> None:
 
 @AREA.scenario
 def collides_with_another_topic(t: Stage) -> None:
-    """A topic whose name differs in a dot and an underscore exists: the queue is not created."""
+    """A topic whose name only differs in a dot and an underscore prevents the creation."""
     other = dlq.queue(t, prefix="dlq_")
     queue = dlq.queue_name(t)
     place, a = dlq.reader_of(t, queue, plain(1))

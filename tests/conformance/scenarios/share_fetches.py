@@ -1,4 +1,4 @@
-"""ShareFetch: which records are acquired, in which batches, and when it answers."""
+"""ShareFetch: acquired records, batches, and the time of the response."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AREA = Area("share_fetches")
 
 @AREA.each(sizes=["5", "1 1 1", "5 3 4"], version=[1, 2])
 def batches_of_the_log(t: Stage, sizes: str, version: int) -> None:
-    """All records of batches of {sizes} records are acquired by ShareFetch v{version}."""
+    """ShareFetch v{version} acquires all records of batches of {sizes} records."""
     place, a = reader(t, [int(one) for one in sizes.split()])
     a.fetch(place, version=version)
     a.nothing(note="again")
@@ -41,7 +41,7 @@ def limited_records(t: Stage, mode: int, most: int) -> None:
 
 @AREA.each(mode=[BATCH_OPTIMIZED, RECORD_LIMIT], size=[0, 1, 2, 4, 5, 6, 100])
 def limited_batches(t: Stage, mode: int, size: int) -> None:
-    """Batches of 5, 3 and 4 records, acquired in batches of {size}, acquire mode {mode}."""
+    """Batches of 5, 3 and 4 records are acquired in batches of {size}, acquire mode {mode}."""
     place, a = reader(t, (5, 3, 4))
     a.fetch(place, share_acquire_mode=mode, batch_size=size)
     a.acknowledge([(0, 1, ACCEPT)], "a part of the first")
@@ -50,7 +50,7 @@ def limited_batches(t: Stage, mode: int, size: int) -> None:
 
 @AREA.each(mode=[BATCH_OPTIMIZED, RECORD_LIMIT])
 def limits_after_a_release(t: Stage, mode: int) -> None:
-    """What was released comes again, at most 2 records at a time, acquire mode {mode}."""
+    """Released records are redelivered, at most 2 at a time, acquire mode {mode}."""
     place, a = reader(t, (5, 3))
     a.fetch(place)
     a.acknowledge([(0, 7, RELEASE)])
@@ -62,7 +62,7 @@ def limits_after_a_release(t: Stage, mode: int) -> None:
 
 @AREA.each(mode=[-1, 2, 127])
 def unknown_acquire_mode(t: Stage, mode: int) -> None:
-    """ShareFetch 2 with the acquire mode {mode}, which there is not."""
+    """ShareFetch 2 has the unknown acquire mode {mode}."""
     place, a = reader(t)
     a.fetch(place, share_acquire_mode=mode)
     a.nothing(note="in the session", share_session_epoch=1)
@@ -70,7 +70,7 @@ def unknown_acquire_mode(t: Stage, mode: int) -> None:
 
 @AREA.each(most=[0, -1])
 def no_records_wanted(t: Stage, most: int) -> None:
-    """A fetch of at most {most} records opens a session and brings nothing."""
+    """A fetch of at most {most} records opens a session and returns nothing."""
     place, a = reader(t)
     a.nothing(place, max_records=most)
     a.fetch(note="of all")
@@ -78,7 +78,7 @@ def no_records_wanted(t: Stage, most: int) -> None:
 
 @AREA.each(most=[0, 1, 100, 200])
 def limited_bytes(t: Stage, most: int) -> None:
-    """At most {most} bytes of batches of 1, 1 and 5 records: the first batch always comes."""
+    """A fetch of {most} bytes from batches of 1, 1 and 5 records returns at least one batch."""
     place, a = reader(t, (1, 1, 5))
     a.nothing(place, note="first", max_bytes=most)
     a.nothing(note="second", max_bytes=most)
@@ -87,7 +87,7 @@ def limited_bytes(t: Stage, most: int) -> None:
 
 @AREA.each(least=[0, 1, 10_000])
 def least_bytes(t: Stage, least: int) -> None:
-    """A fetch of at least {least} bytes that waits for a moment, with and without records."""
+    """A fetch of at least {least} bytes waits for a moment, with and without records."""
     place, a = reader(t, ())
     a.nothing(place, note="without records", min_bytes=least)
     produce(t, place, 2)
@@ -96,7 +96,7 @@ def least_bytes(t: Stage, least: int) -> None:
 
 @AREA.scenario
 def waits_for_a_record(t: Stage) -> None:
-    """A fetch of an empty partition waits, and is answered when a record comes."""
+    """A fetch of an empty partition waits, and returns when a record is written."""
     place, a = reader(t, ())
     a.nothing(place, note="opens")
     pending = a.fetching()
@@ -107,7 +107,7 @@ def waits_for_a_record(t: Stage) -> None:
 
 @AREA.each(kind=["released", "accepted"])
 def waits_for_records_of_another(t: Stage, kind: str) -> None:
-    """All records are A's; B's fetch waits until they are {kind}."""
+    """A has all records; B's fetch waits until they are {kind}."""
     place, a, b = readers(t)
     a.fetch(place)
     b.nothing(place, note="opens")
@@ -119,7 +119,7 @@ def waits_for_records_of_another(t: Stage, kind: str) -> None:
 
 @AREA.scenario
 def waits_for_a_session_to_end(t: Stage) -> None:
-    """All records are A's; B's waiting fetch gets them when A closes its session."""
+    """A has all records; B's waiting fetch gets them when A closes its session."""
     place, a, b = readers(t)
     a.fetch(place)
     b.nothing(place, note="opens")
@@ -131,7 +131,7 @@ def waits_for_a_session_to_end(t: Stage) -> None:
 
 @AREA.scenario
 def waits_while_another_leaves_the_group(t: Stage) -> None:
-    """All records are A's; A leaves the group and keeps its session: they stay with it."""
+    """A leaves the group with its session and all records, and keeps the records."""
     place, a, b = readers(t)
     a.fetch(place)
     b.nothing(place, note="opens")
@@ -172,21 +172,21 @@ def two_groups_read_on_their_own(t: Stage) -> None:
 
 @AREA.each(most=[1, 4, 100])
 def several_partitions(t: Stage, most: int) -> None:
-    """At most {most} records of three partitions: who is served first changes with the epoch."""
+    """At most {most} records of three partitions: the first partition changes with the epoch."""
     place, (a,) = group(t, "A", (), partitions=3)
     places = [(place[0], index) for index in range(3)]
     a.nothing(*places, note="opens")
     for other in places:
         produce(t, other, 2, 2)
     for note in ("first", "second", "third", "fourth"):
-        # Kafka answers before it has let go of the partitions, and passes over those that it holds.
+        # Kafka answers before it has unlocked the partitions, and skips locked ones.
         t.sleep(0.1)
         a.nothing(note=note, max_records=most)
 
 
 @AREA.scenario
 def members_that_are_not_in_the_group(t: Stage) -> None:
-    """A stranger's fetch in a group that has members: nobody asks the group coordinator."""
+    """A stranger fetches from a group with members, without a check at the group coordinator."""
     place, a = reader(t)
     stranger = ShareMember(t, "S", place)
     stranger.fetch(place)
@@ -197,7 +197,7 @@ def members_that_are_not_in_the_group(t: Stage) -> None:
 
 @AREA.each(kind=["unknown", "empty", "classic"])
 def group_without_state(t: Stage, kind: str) -> None:
-    """A fetch for a group that never initialized the partition: {kind}."""
+    """A fetch comes for a group whose partition was never initialized: {kind}."""
     topic = looks.topic(t)
     if kind == "empty":
         a = ShareMember(t, "A", (topic, 0))
@@ -213,7 +213,7 @@ def group_without_state(t: Stage, kind: str) -> None:
 
 @AREA.scenario
 def partitions_that_are_not_there(t: Stage) -> None:
-    """Unknown partitions, an unknown topic id and the zero id beside a partition with records."""
+    """Unknown partitions, an unknown id and the zero id come beside a partition with records."""
     place, a = reader(t)
     unknown = bytes(range(16))
     a.fetch((place[0], 7), note="unknown partition", wait_ms=200)
@@ -225,7 +225,7 @@ def partitions_that_are_not_there(t: Stage) -> None:
 
 @AREA.each(group_kind=["null", "empty"])
 def names_that_are_none(t: Stage, group_kind: str) -> None:
-    """A {group_kind} group id, and member ids that are null, empty and too long."""
+    """A fetch has a {group_kind} group id, and member ids that are null, empty and too long."""
     place, a = reader(t)
     name = None if group_kind == "null" else ""
     a.fetch(place, note=f"{group_kind} group", group_id=name, wait_ms=200)
@@ -235,7 +235,7 @@ def names_that_are_none(t: Stage, group_kind: str) -> None:
 
 @AREA.scenario
 def whole_answers(t: Stage) -> None:
-    """Every field of the answers to ShareFetch and ShareAcknowledge 1 and 2."""
+    """Which fields have the answers to ShareFetch and ShareAcknowledge 1 and 2?"""
     place, a = reader(t, (2, 2), share_record_lock_duration_ms="20000")
     for version in (1, 2):
         answer = t.setup(a.fetch, place, version=version, max_records=1)
@@ -252,7 +252,7 @@ def whole_answers(t: Stage) -> None:
 
 @AREA.each(count=[2, 4])
 def added_partitions(t: Stage, count: int) -> None:
-    """The topic gets {count} partitions: the member is assigned them and reads from their start."""
+    """The topic gets {count} partitions, and the member reads them from their start."""
     place, a = reader(t)
     topic = {"name": place[0], "count": count, "assignments": None}
     body = {"topics": [topic], "timeout_ms": 9000, "validate_only": False}
@@ -268,7 +268,7 @@ def added_partitions(t: Stage, count: int) -> None:
 
 @AREA.scenario
 def deleted_topic(t: Stage) -> None:
-    """The topic is deleted while a session has it and records are acquired."""
+    """The topic of a session with acquired records is deleted."""
     place, a = reader(t)
     a.fetch(place)
     t.delete_topic(place[0])
@@ -279,7 +279,7 @@ def deleted_topic(t: Stage) -> None:
 
 @AREA.scenario
 def in_another_session_of_two_topics(t: Stage) -> None:
-    """Two topics, both assigned; records of both come in one answer."""
+    """Two topics are assigned, and one answer has records of both."""
     place, (a,) = group(t, "A", (2,))
     other = (looks.topic(t, suffix="second"), 0)
     produce(t, other, 3)
@@ -293,7 +293,7 @@ def in_another_session_of_two_topics(t: Stage) -> None:
 
 @AREA.scenario
 def after_the_last_member_has_left(t: Stage) -> None:
-    """The group is empty: its sessions and acquired records are gone, and its offsets stay."""
+    """When the last member leaves, sessions and acquisitions end, and offsets stay."""
     place, a = reader(t, (2, 2))
     a.fetch(place, max_records=1)
     a.acknowledge([(0, 0, ACCEPT)])
@@ -308,7 +308,7 @@ def after_the_last_member_has_left(t: Stage) -> None:
 
 @AREA.scenario
 def sequences_of_a_producer(t: Stage) -> None:
-    """Batches of an idempotent producer are as good as others."""
+    """Batches of an idempotent producer are acquired like others."""
     place, a = reader(t, ())
     p = Producer(t, "P", transactional_id="").started()
     t.setup(p.produce, [place], transactional=False, transactional_id=None, records=3)

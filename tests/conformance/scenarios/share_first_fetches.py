@@ -1,4 +1,4 @@
-"""The first fetch of share partitions, whose states Kafka reads one after the other."""
+"""The first fetch of share partitions, whose states Kafka reads one by one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AREA = Area("share_first_fetches")
 
 @AREA.each(index=[0, 1, 2], epoch=[0, 1, 2])
 def of_one_with_records(t: Stage, index: int, epoch: int) -> None:
-    """Partition {index} of three has records; the three are first read with epoch {epoch}."""
+    """Of three partitions only {index} has records; the first read has epoch {epoch}."""
     place, (a,) = group(t, "A", (), partitions=3)
     produce(t, (place[0], index), 2)
     places = [(place[0], one) for one in range(3)]
@@ -24,7 +24,7 @@ def of_one_with_records(t: Stage, index: int, epoch: int) -> None:
 
 @AREA.each(records=["0 1", "0 2", "1 2", "0 1 2"])
 def of_several_with_records(t: Stage, records: str) -> None:
-    """Partitions {records} of three have records."""
+    """Of three partitions {records} have records."""
     place, (a,) = group(t, "A", (), partitions=3)
     for index in records.split():
         produce(t, (place[0], int(index)), 2)
@@ -36,7 +36,7 @@ def of_several_with_records(t: Stage, records: str) -> None:
 
 @AREA.each(least=[0, 100, 10_000])
 def of_at_least(t: Stage, least: int) -> None:
-    """The first fetch of two partitions wants {least} bytes."""
+    """The first fetch of two partitions requests {least} bytes."""
     place, (a,) = group(t, "A", (2,), partitions=2)
     produce(t, (place[0], 1), 2)
     a.fetch(place, (place[0], 1), min_bytes=least, wait_ms=600)
@@ -46,7 +46,7 @@ def of_at_least(t: Stage, least: int) -> None:
 
 @AREA.each(records=["the first", "the second", "both"])
 def of_two_topics(t: Stage, records: str) -> None:
-    """Records of two topics: {records}."""
+    """Two topics have records: {records}."""
     place, (a,) = group(t, "A", (2,) if records != "the second" else ())
     other = (looks.topic(t, suffix="second"), 0)
     if records != "the first":
@@ -62,7 +62,7 @@ def of_two_topics(t: Stage, records: str) -> None:
 
 @AREA.scenario
 def a_partition_beside_known_ones(t: Stage) -> None:
-    """A session adds a partition that nobody has read, beside one that was read before."""
+    """A session adds a partition that was never read beside one that was."""
     place, (a,) = group(t, "A", (2,), partitions=2)
     other = (place[0], 1)
     a.fetch(place, wait_ms=600)

@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat: fields, epochs, subscriptions, sessions, the size of a group."""
+"""ShareGroupHeartbeat: fields, epochs, subscriptions, sessions, maximum group size."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FIELDS: Mapping[str, Mapping[str, Any]] = {
 
 @AREA.each(field=list(_FIELDS))
 def first_request(t: Stage, field: str) -> None:
-    """The first heartbeat with {field}; the group afterwards."""
+    """Which group results from a first heartbeat with {field}?"""
     a = ShareMember(t, "A")
     body = {"subscribed_topic_names": [t.t1], **_FIELDS[field]}
     a.heartbeat(field, **body)
@@ -39,7 +39,7 @@ def first_request(t: Stage, field: str) -> None:
 
 @AREA.each(field=list(_FIELDS))
 def later_request(t: Stage, field: str) -> None:
-    """A heartbeat of a member with {field}; the group afterwards."""
+    """Which group results from a member's heartbeat with {field}?"""
     a = ShareMember(t, "A").joined(t.t1)
     a.heartbeat(field, **_FIELDS[field])
     looks.described(t)
@@ -47,7 +47,7 @@ def later_request(t: Stage, field: str) -> None:
 
 @AREA.scenario
 def first_steps(t: Stage) -> None:
-    """Epochs and assignments from the first heartbeat on, as partitions are initialized."""
+    """Which epochs and assignments follow the first heartbeat while partitions are initialized?"""
     a = ShareMember(t, "A")
     a.heartbeat("joins", t.t1)
     looks.described(t, "before the partition is initialized")
@@ -64,7 +64,7 @@ def first_steps(t: Stage) -> None:
 
 @AREA.scenario
 def interval_in_the_answer(t: Stage) -> None:
-    """The interval of heartbeats is the broker's, then the group's."""
+    """Answers have the broker's heartbeat interval, then the group's."""
     a = ShareMember(t, "A")
     answer = t.setup(a.heartbeat, "", t.t1)
     t.rec("the broker's", answer["heartbeat_interval_ms"])
@@ -80,7 +80,7 @@ def interval_in_the_answer(t: Stage) -> None:
 
 @AREA.each(version=[1])
 def whole_answers(t: Stage, version: int) -> None:
-    """Every field of the answer: joining, unchanged, leaving, an error."""
+    """Which fields have the answers: join, unchanged, leave, error?"""
     a = ShareMember(t, "A")
     changes: list[dict[str, Any]] = [{}, {"member_epoch": -1}, {"member_epoch": 5}]
     answers = [t.setup(a.joined, t.t1) and a.heartbeat("unchanged")]
@@ -95,7 +95,7 @@ def whole_answers(t: Stage, version: int) -> None:
 
 @AREA.each(epoch=["two behind", "previous", "current", "ahead", "zero"])
 def epochs(t: Stage, epoch: str) -> None:
-    """A member of epoch 4 that had 3 and 2 sends the one that is {epoch}."""
+    """A member of epoch 4, previously 3 and 2, sends the epoch that is {epoch}."""
     a = ShareMember(t, "A").joined(t.t1)
     (b,) = join(t, "B", t.t1)
     t.setup(a.heartbeat)
@@ -109,7 +109,7 @@ def epochs(t: Stage, epoch: str) -> None:
 
 @AREA.scenario
 def joins_again(t: Stage) -> None:
-    """A member sends epoch 0 again, with the same topics, with others, and without."""
+    """A member sends epoch 0 again: with the same topics, other topics, and none."""
     a = ShareMember(t, "A").joined(t.t1)
     a.heartbeat("the same", t.t1, member_epoch=0)
     a.heartbeat("without", member_epoch=0)
@@ -139,7 +139,7 @@ def changed_topics(t: Stage, change: str) -> None:
 
 @AREA.scenario
 def topic_that_comes_later(t: Stage) -> None:
-    """A topic is subscribed to before it is there; the group hears of it."""
+    """A member subscribes to a topic before it is created, and the group notices."""
     name = f"{t.g}-later"
     t.name_it(name, "<later>")
     a = ShareMember(t, "A")
@@ -152,7 +152,7 @@ def topic_that_comes_later(t: Stage) -> None:
 
 @AREA.scenario
 def topic_that_goes(t: Stage) -> None:
-    """A topic is deleted that the group has; the member hears of it."""
+    """A subscribed topic is deleted, and the member is told."""
     topic = looks.topic(t, 2)
     a = ShareMember(t, "A").joined(topic, t.t1, partitions=3)
     t.delete_topic(topic)
@@ -167,14 +167,14 @@ def topic_that_goes(t: Stage) -> None:
 
 @AREA.each(members=["AB", "ABC", "ABCD"], partitions=[1, 2, 3])
 def spread_over_members(t: Stage, members: str, partitions: int) -> None:
-    """Members {members} share {partitions} partitions: how many each has."""
+    """How many partitions does each of the members {members} have of {partitions} partitions?"""
     topic = looks.topic(t, partitions)
     joined = join(t, members, topic)
     for one in joined:
         t.setup(one.heartbeat)
     looks.spread(t)
     if (members, partitions) == ("ABCD", 2):
-        return  # what becomes of these two partitions is chance
+        return  # the assignment of these two partitions is random
     joined[0].leave()
     for one in joined[1:]:
         t.setup(one.heartbeat)
@@ -183,7 +183,7 @@ def spread_over_members(t: Stage, members: str, partitions: int) -> None:
 
 @AREA.scenario
 def different_subscriptions(t: Stage) -> None:
-    """Members of different topics get partitions of their own topics only."""
+    """Members only get partitions of the topics that they subscribe to."""
     a = ShareMember(t, "A").joined(t.t1)
     b = ShareMember(t, "B").joined(t.tx)
     looks.described(t)
@@ -195,7 +195,7 @@ def different_subscriptions(t: Stage) -> None:
 
 @AREA.scenario
 def sixth_member(t: Stage) -> None:
-    """group.share.max.size is 4: the fifth member is refused until another leaves."""
+    """group.share.max.size is 4: a fifth member is refused until another one leaves."""
     members = join(t, "ABCD", t.t1)
     late = ShareMember(t, "E")
     late.heartbeat("joins", t.t1)
@@ -206,7 +206,7 @@ def sixth_member(t: Stage) -> None:
 
 
 def _until_members(t: Stage, count: int, *alive: ShareMember) -> None:
-    """Wait, unrecorded, until the group has as many members; those alive send heartbeats."""
+    """Send heartbeats, unrecorded, until the group has this many members."""
     for _ in range(60):
         for one in alive:
             t.setup(one.heartbeat)
@@ -219,7 +219,7 @@ def _until_members(t: Stage, count: int, *alive: ShareMember) -> None:
 
 @AREA.scenario
 def session_times_out(t: Stage) -> None:
-    """A member that is silent for a session is out; the others go on."""
+    """A member without heartbeats expires, and the others continue."""
     looks.configure(t, {"share.session.timeout.ms": "1500"})
     a, b = join(t, "AB", t.t1)
     _until_members(t, 1, a)
@@ -231,7 +231,7 @@ def session_times_out(t: Stage) -> None:
 
 @AREA.scenario
 def last_session_times_out(t: Stage) -> None:
-    """The only member is silent for a session: the group is empty."""
+    """The only member expires, and the group is empty."""
     looks.configure(t, {"share.session.timeout.ms": "600"})
     a = ShareMember(t, "A").joined(t.t1)
     _until_members(t, 0)
@@ -243,7 +243,7 @@ def last_session_times_out(t: Stage) -> None:
 
 @AREA.scenario
 def session_goes_on_with_each_request(t: Stage) -> None:
-    """Fetches do not keep a member in the group, heartbeats do."""
+    """Heartbeats keep a member in the group, fetches do not."""
     place, a = reader(t, share_session_timeout_ms="700")
     for _ in range(12):
         t.nap(0.1)
@@ -254,7 +254,7 @@ def session_goes_on_with_each_request(t: Stage) -> None:
 
 @AREA.scenario
 def leaves_twice(t: Stage) -> None:
-    """A member leaves, leaves again, and goes on as if it had not."""
+    """A member leaves, leaves again, and then sends a normal heartbeat."""
     a = ShareMember(t, "A").joined(t.t1)
     a.leave()
     a.leave("again")
@@ -264,7 +264,7 @@ def leaves_twice(t: Stage) -> None:
 
 @AREA.scenario
 def leaves_with_others_in(t: Stage) -> None:
-    """One of two members leaves: the other's epoch goes on at its next heartbeat."""
+    """One of two members leaves, and the other's epoch rises with its next heartbeat."""
     a, b = join(t, "AB", t.t1)
     a.leave("with topics")
     looks.described(t)
@@ -275,7 +275,7 @@ def leaves_with_others_in(t: Stage) -> None:
 
 @AREA.each(interval=["0", "1000"])
 def interval_of_assignments(t: Stage, interval: str) -> None:
-    """share.assignment.interval.ms={interval}: when a second member gets its partitions."""
+    """With share.assignment.interval.ms={interval}, when does a second member get partitions?"""
     looks.configure(t, {"share.assignment.interval.ms": interval})
     a = ShareMember(t, "A").joined(t.t1)
     b = ShareMember(t, "B")
@@ -289,7 +289,7 @@ def interval_of_assignments(t: Stage, interval: str) -> None:
 
 @AREA.scenario
 def racks(t: Stage) -> None:
-    """A rack that is given, kept, changed; what a description shows."""
+    """How is a rack described that is set, kept and changed?"""
     a = ShareMember(t, "A").joined(t.t1)
 
     def rack(label: str) -> None:
@@ -305,7 +305,7 @@ def racks(t: Stage) -> None:
 
 @AREA.scenario
 def clients(t: Stage) -> None:
-    """Client id and host of a member, as described; the client id changes."""
+    """How are client id and host described, and a changed client id?"""
     a = ShareMember(t, "A").joined(t.t1)
     body = {"group_id": t.g, "member_id": a.id, "member_epoch": a.epoch}
     for client_id in ("conf", "another", ""):
@@ -319,7 +319,7 @@ def clients(t: Stage) -> None:
 
 @AREA.scenario
 def topics_named_twice(t: Stage) -> None:
-    """A topic that is named twice in a subscription."""
+    """A subscription names a topic twice."""
     a = ShareMember(t, "A").joined(t.t1, t.t1)
     a.heartbeat("again", t.t1, t.t1)
     looks.described(t)
@@ -327,7 +327,7 @@ def topics_named_twice(t: Stage) -> None:
 
 @AREA.scenario
 def texts(t: Stage) -> None:
-    """What is said of heartbeats that are refused."""
+    """Which error messages have refused heartbeats?"""
     a = ShareMember(t, "A").joined(t.t1)
     members = join(t, "BCD", t.t1)
     late = ShareMember(t, "E")

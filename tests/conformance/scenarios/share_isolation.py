@@ -1,4 +1,4 @@
-"""Transactions read by share groups: isolation levels, markers, aborted records."""
+"""Transactions in share groups: isolation levels, markers, aborted records."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def one_transaction(t: Stage, level: str, end: str) -> None:
 
 @AREA.each(level=_LEVELS, end=["committed", "aborted"])
 def waiting_for_the_end(t: Stage, level: str, end: str) -> None:
-    """A fetch waits at an open transaction, {level}, and it is {end}."""
+    """A fetch waits at an open transaction, {level}, which is then {end}."""
     place, a = reader(t, (), share_isolation_level=level)
     p = Producer(t, "P", 2).started()
     a.nothing(place, note="opens")
@@ -56,7 +56,7 @@ def waiting_for_the_end(t: Stage, level: str, end: str) -> None:
 
 @AREA.each(level=_LEVELS)
 def acknowledged_over_markers(t: Stage, level: str) -> None:
-    """Two transactions and their markers are one acquired range; {level}."""
+    """One acquired range covers two transactions and their markers; {level}."""
     place, a = reader(t, (), share_isolation_level=level)
     p = Producer(t, "P", 2).started()
     for committed in (True, False):
@@ -76,7 +76,7 @@ def acknowledged_over_markers(t: Stage, level: str) -> None:
 
 @AREA.each(mode=[BATCH_OPTIMIZED, RECORD_LIMIT])
 def aborted_between_committed(t: Stage, mode: int) -> None:
-    """Aborted records among others, read_committed: they are archived at once (mode {mode})."""
+    """With read_committed, aborted records among others are archived at once (mode {mode})."""
     place, a = reader(t, (2,), share_isolation_level="read_committed")
     p = Producer(t, "P", 2).started()
     t.setup(p.produce, [place], records=2)
@@ -92,7 +92,7 @@ def aborted_between_committed(t: Stage, mode: int) -> None:
 
 @AREA.scenario
 def only_aborted(t: Stage) -> None:
-    """Nothing but an aborted transaction, read_committed; then a record comes."""
+    """With read_committed there is only an aborted transaction; then a record is written."""
     place, a = reader(t, (), share_isolation_level="read_committed")
     p = Producer(t, "P", 2).started()
     t.setup(p.produce, [place], records=2)
@@ -106,7 +106,7 @@ def only_aborted(t: Stage) -> None:
 
 @AREA.scenario
 def two_producers(t: Stage) -> None:
-    """One transaction is open below another that is committed, read_committed."""
+    """With read_committed, an open transaction precedes a committed one."""
     place, a = reader(t, (), share_isolation_level="read_committed")
     p, q = Producer(t, "P", 2).started(), Producer(t, "Q", 2).started()
     t.setup(p.produce, [place], records=1)
@@ -122,7 +122,7 @@ def two_producers(t: Stage) -> None:
 
 @AREA.each(level=_LEVELS)
 def level_that_changes(t: Stage, level: str) -> None:
-    """The level is {level} at first and then the other, with a transaction open."""
+    """The level is {level}, then the other one, with an open transaction."""
     place, a = reader(t, (1,), share_isolation_level=level)
     p = Producer(t, "P", 2).started()
     t.setup(p.produce, [place], records=2)

@@ -1,4 +1,4 @@
-"""The limit of share sessions of a broker, which profile B has set to 4."""
+"""A broker's limit of share sessions, which is 4 in profile B."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ AREA = Area("share_limits", profile="b")
 
 @AREA.scenario
 def more_sessions_than_allowed(t: Stage) -> None:
-    """The fifth session of a broker is refused, after its waiting time, until another ends."""
+    """A fifth session is refused, after its wait time, until another one ends."""
     place, a = reader(t)
     a.fetch(place)
     others = [ShareMember(t, name, place) for name in "BCDE"]

@@ -1,4 +1,4 @@
-"""Locks of acquired records: their end, the count of deliveries, the limits of both."""
+"""Acquisition locks: their expiry, delivery counts, and the limits of both."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _until_stored(t: Stage, place: Partition, batch: str) -> None:
 
 @AREA.scenario
 def lock_times_out(t: Stage) -> None:
-    """Records that are not acknowledged in time come again, to whoever asks."""
+    """Records with an expired lock are redelivered to the next fetch."""
     place, a, b = readers(t, **_SHORT)
     a.fetch(place)
     b.nothing(place)
@@ -48,7 +48,7 @@ def lock_times_out(t: Stage) -> None:
 
 @AREA.scenario
 def lock_of_a_part_times_out(t: Stage) -> None:
-    """Only what was not acknowledged in time comes again."""
+    """Only the unacknowledged part of a batch is redelivered."""
     place, a = reader(t, **_SHORT)
     a.fetch(place)
     a.acknowledge([(1, 1, ACCEPT), (3, 3, REJECT)])
@@ -60,7 +60,7 @@ def lock_of_a_part_times_out(t: Stage) -> None:
 
 @AREA.scenario
 def lock_of_a_session_that_is_open_times_out(t: Stage) -> None:
-    """The member's own waiting fetch gets what it did not acknowledge in time."""
+    """The member's own waiting fetch gets the records whose locks have expired."""
     place, a = reader(t, **_SHORT)
     a.fetch(place)
     pending = a.fetching()
@@ -72,7 +72,7 @@ def lock_of_a_session_that_is_open_times_out(t: Stage) -> None:
 
 @AREA.each(how=["all", "a part"])
 def renewed_lock(t: Stage, how: str) -> None:
-    """The lock of {how} is renewed before its end: it lasts as long again."""
+    """The lock of {how} is renewed before it expires, and lasts as long again."""
     duration: dict[str, Any] = {"share_record_lock_duration_ms": str(t.ms(2000))}
     place, a, b = readers(t, **duration)
     b.nothing(place, max_records=0)
@@ -87,7 +87,7 @@ def renewed_lock(t: Stage, how: str) -> None:
 
 @AREA.scenario
 def renewed_too_late(t: Stage) -> None:
-    """A lock that has ended cannot be renewed."""
+    """An expired lock cannot be renewed."""
     place, a = reader(t, **_SHORT)
     a.fetch(place)
     _until_stored(t, place, "0-4 available x1")
@@ -98,7 +98,7 @@ def renewed_too_late(t: Stage) -> None:
 
 @AREA.scenario
 def lock_of_a_new_duration(t: Stage) -> None:
-    """The group's duration is changed: records acquired from then on have the new one."""
+    """A changed lock duration applies to records acquired from then on."""
     place, a = reader(t, (2, 2))
     a.fetch(place, max_records=1)
     looks.configure(t, {"share.record.lock.duration.ms": "1000"})
@@ -111,7 +111,7 @@ def lock_of_a_new_duration(t: Stage) -> None:
 
 @AREA.each(limit=["2", "3", "5", None])
 def delivered_too_often(t: Stage, limit: str | None) -> None:
-    """A record is released until its limit of deliveries, {limit}, is used up."""
+    """A record is released until its delivery limit of {limit} is reached."""
     place, a = reader(t, (1, 1), **({"share_delivery_count_limit": limit} if limit else {}))
     a.fetch(place, max_records=1)
     for _ in range(int(limit or 5)):
@@ -123,7 +123,7 @@ def delivered_too_often(t: Stage, limit: str | None) -> None:
 
 @AREA.scenario
 def timed_out_too_often(t: Stage) -> None:
-    """Locks that time out count as deliveries."""
+    """Expired locks count as deliveries."""
     place, a = reader(t, (1,), share_delivery_count_limit="2", **_SHORT)
     a.fetch(place)
     a.fetch(wait_ms=2500)
@@ -135,7 +135,7 @@ def timed_out_too_often(t: Stage) -> None:
 
 @AREA.scenario
 def closed_too_often(t: Stage) -> None:
-    """Sessions that are closed: the delivery counts, as the record may have been seen."""
+    """A closed session counts as a delivery, because the record may have been read."""
     place, a = reader(t, (1,), share_delivery_count_limit="2")
     for _ in range(4):
         a.nothing(place)
@@ -145,7 +145,7 @@ def closed_too_often(t: Stage) -> None:
 
 @AREA.each(limit=["4", "5"])
 def batch_close_to_the_limit(t: Stage, limit: str) -> None:
-    """A batch of 4 that is released often comes in smaller parts before its limit, {limit}."""
+    """A batch of 4 that is often released is split before its limit of {limit}."""
     place, a = reader(t, (4,), share_delivery_count_limit=limit)
     a.fetch(place)
     a.acknowledge([(0, 3, RELEASE)])
@@ -159,7 +159,7 @@ def batch_close_to_the_limit(t: Stage, limit: str) -> None:
 
 @AREA.scenario
 def one_poison_record(t: Stage) -> None:
-    """One record of a batch is released each time and the others are accepted."""
+    """One record of a batch is always released, and the others are accepted."""
     place, a = reader(t, (5,))
     a.fetch(place)
     a.acknowledge([(0, 4, [ACCEPT, ACCEPT, RELEASE, ACCEPT, ACCEPT])])
@@ -173,7 +173,7 @@ def one_poison_record(t: Stage) -> None:
 
 @AREA.scenario
 def limit_that_is_lowered(t: Stage) -> None:
-    """The limit is set to 2 when a record was delivered 3 times."""
+    """The limit becomes 2 after a record was delivered 3 times."""
     place, a = reader(t, (1,))
     a.fetch(place)
     for _ in range(2):
@@ -188,7 +188,7 @@ def limit_that_is_lowered(t: Stage) -> None:
 
 @AREA.each(mode=["batch", "record"])
 def records_in_flight(t: Stage, mode: str) -> None:
-    """At most 100 records are in flight: the rest waits until the first ones are done ({mode})."""
+    """With 100 records in flight the rest waits for acknowledgements ({mode})."""
     place, a = reader(t, (60, 30, 30, 30), share_partition_max_record_locks="100")
     options: dict[str, Any] = {"share_acquire_mode": RECORD_LIMIT} if mode == "record" else {}
     a.nothing(place, **options)
@@ -204,7 +204,7 @@ def records_in_flight(t: Stage, mode: str) -> None:
 
 @AREA.scenario
 def one_batch_larger_than_the_limit(t: Stage) -> None:
-    """A batch of 150 records where 100 may be in flight."""
+    """A batch has 150 records, and 100 may be in flight."""
     place, a = reader(t, (150, 10), share_partition_max_record_locks="100")
     a.nothing(place)
     a.nothing(note="full")
@@ -215,7 +215,7 @@ def one_batch_larger_than_the_limit(t: Stage) -> None:
 
 @AREA.scenario
 def locks_of_two_members(t: Stage) -> None:
-    """The limit in flight is of the partition, not of a member."""
+    """The in-flight limit applies to the partition, not to a member."""
     place, a, b = readers(t, (90, 20, 20), share_partition_max_record_locks="100")
     a.nothing(place, max_records=1)
     b.nothing(place, max_records=1)
@@ -228,7 +228,7 @@ def locks_of_two_members(t: Stage) -> None:
 
 @AREA.scenario
 def lock_timeout_in_the_answers(t: Stage) -> None:
-    """The group's duration, as the answers say, and after it was changed."""
+    """Answers have the group's lock duration, also after a change."""
     place, a = reader(t, (1, 1), share_record_lock_duration_ms="1500")
     stranger = ShareMember(t, "S", place, group=t.group("other"))
     for member in (a, stranger):

@@ -1,4 +1,4 @@
-"""Where a share group begins, and its offsets described, altered and deleted."""
+"""Start offsets of share groups, and described, altered and deleted offsets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STATES = ["unknown", "stable", "empty", "classic", "consumer"]
 
 
 def _reach(t: Stage, state: str, topic: str) -> ShareMember:
-    """Bring the group into the state: of another type, without members, or with A in it."""
+    """Bring the group into the state: another type, without members, or with A."""
     if state == "classic":
         t.reach("empty", "C")
     elif state == "consumer":
@@ -39,7 +39,7 @@ def _reach(t: Stage, state: str, topic: str) -> ShareMember:
 
 
 def _delete_records(t: Stage, topic: str, offset: int) -> None:
-    """Move the start of the log, unrecorded, and wait until it shows."""
+    """Raise the log start offset, unrecorded, and wait until that is visible."""
     partition = {"partition_index": 0, "offset": offset}
     body = {"topics": [{"name": topic, "partitions": [partition]}], "timeout_ms": 5000}
     answer = t.raw("DeleteRecords", 2, body)
@@ -52,7 +52,7 @@ _RESETS = {"hour": "by_duration:PT1H", "nothing": "by_duration:PT0S"}
 
 @AREA.each(reset=["earliest", "latest", "hour", "nothing", "default"])
 def first_offset(t: Stage, reset: str) -> None:
-    """share.auto.offset.reset is {reset}: records from before the first fetch and after it."""
+    """With share.auto.offset.reset {reset}, which records around the first fetch come?"""
     topic = looks.topic(t)
     if reset != "default":
         looks.configure(t, {"share.auto.offset.reset": _RESETS.get(reset, reset)})
@@ -70,7 +70,7 @@ def first_offset(t: Stage, reset: str) -> None:
 
 @AREA.each(reset=["earliest", "latest"])
 def first_offset_of_a_log_without_a_start(t: Stage, reset: str) -> None:
-    """The log begins with offset 4, the group with {reset}."""
+    """The log start offset is 4, and the group starts with {reset}."""
     topic = looks.topic(t)
     looks.configure(t, {"share.auto.offset.reset": reset})
     produce(t, (topic, 0), 3, 3)
@@ -85,7 +85,7 @@ def first_offset_of_a_log_without_a_start(t: Stage, reset: str) -> None:
 
 @AREA.each(acquired=["all", "none", "some released"], offset=[2, 3, 5])
 def records_deleted(t: Stage, acquired: str, offset: int) -> None:
-    """The start of the log moves to {offset}; batches of 3 and 3, {acquired} of them acquired."""
+    """The log start offset rises to {offset}; batches of 3 and 3, {acquired} of them acquired."""
     place, a = reader(t, (3, 3))
     if acquired == "none":
         a.nothing(place, max_records=0)
@@ -105,7 +105,7 @@ def records_deleted(t: Stage, acquired: str, offset: int) -> None:
 
 @AREA.scenario
 def all_records_deleted(t: Stage) -> None:
-    """The start of the log moves to its end while records are acquired."""
+    """The log start offset rises to the log end while records are acquired."""
     place, a = reader(t, (3, 3))
     a.fetch(place, max_records=1)
     _delete_records(t, place[0], 6)
@@ -121,13 +121,13 @@ def all_records_deleted(t: Stage) -> None:
 
 @AREA.each(state=STATES, version=[0, 1])
 def described(t: Stage, state: str, version: int) -> None:
-    """DescribeShareGroupOffsets {version} of a group that is {state}: all, named and unknown."""
+    """DescribeShareGroupOffsets {version} of a {state} group: all, known and unknown topics."""
     topic = looks.topic(t, 2)
     looks.configure(t, EARLIEST)
     _reach(t, state, topic)
     looks.offsets(t, "all", version=version)
     looks.offsets(t, "named", [(topic, 1), (topic, 0)], version=version)
-    # An unknown partition of a known topic is never answered by Kafka.
+    # Kafka omits unknown partitions of known topics.
     looks.offsets(t, "unknown topic", [("nowhere", 0)], version=version)
     looks.offsets(t, "not subscribed", [(t.t1, 0)], version=version)
     looks.offsets(t, "nothing", [], version=version)
@@ -135,7 +135,7 @@ def described(t: Stage, state: str, version: int) -> None:
 
 @AREA.scenario
 def order_of_described_partitions(t: Stage) -> None:
-    """Partitions are named downwards: of a topic that exists, and of one that does not."""
+    """Partitions of a known and an unknown topic are named in descending order."""
     topics = [
         {"topic_name": name, "partitions": [2, 0, 1]} for name in ("cf-none", t.topic(partitions=3))
     ]
@@ -147,7 +147,7 @@ def order_of_described_partitions(t: Stage) -> None:
 
 @AREA.scenario
 def lag(t: Stage) -> None:
-    """The lag of a partition as records come, are acquired, accepted and released."""
+    """How does the lag change as records are written, acquired, accepted and released?"""
     place, a = reader(t, (2, 2))
     looks.offsets(t, "before the first fetch")
     a.fetch(place)
@@ -164,7 +164,7 @@ def lag(t: Stage) -> None:
 
 @AREA.scenario
 def several_groups_described(t: Stage) -> None:
-    """Several groups in one request, one of them twice, one unknown."""
+    """One request names several groups, one twice, and an unknown one."""
     place, a = reader(t)
     a.fetch(place)
     a.acknowledge([(0, 1, ACCEPT)])
@@ -177,7 +177,7 @@ def several_groups_described(t: Stage) -> None:
 
 @AREA.each(state=STATES)
 def altered(t: Stage, state: str) -> None:
-    """AlterShareGroupOffsets of a group that is {state}; then it is read."""
+    """AlterShareGroupOffsets names a group that is {state}; then the group reads."""
     topic = looks.topic(t, 2)
     looks.configure(t, EARLIEST)
     a = _reach(t, state, topic)
@@ -196,7 +196,7 @@ def altered(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def altered_after_the_session_was_closed(t: Stage) -> None:
-    """The partition's state is in memory as long as the connection is there: it is not read."""
+    """While its connection is open, the state stays in memory and is not read again."""
     place, a = reader(t, (3, 3))
     a.fetch(place)
     a.acknowledge([(0, 5, ACCEPT)])
@@ -214,7 +214,7 @@ def altered_after_the_session_was_closed(t: Stage) -> None:
 
 @AREA.each(offset=[-1, -2, 0, 4, 99])
 def altered_to(t: Stage, offset: int) -> None:
-    """The offset is altered to {offset} in a log of 3 and 3 records."""
+    """The start offset becomes {offset} in a log of 3 and 3 records."""
     place, a = reader(t, (3, 3))
     a.fetch(place)
     a.acknowledge([(0, 5, ACCEPT)])
@@ -229,7 +229,7 @@ def altered_to(t: Stage, offset: int) -> None:
 
 @AREA.scenario
 def altered_while_a_session_is_open(t: Stage) -> None:
-    """The group is empty, and a session that is open reads on: it is told."""
+    """The empty group's start offset is altered, and an open session is told."""
     place, a = reader(t, (3, 3))
     a.fetch(place, max_records=1)
     t.setup(a.leave)
@@ -242,7 +242,7 @@ def altered_while_a_session_is_open(t: Stage) -> None:
 
 @AREA.scenario
 def altered_in_part(t: Stage) -> None:
-    """Some of the named partitions are not there."""
+    """Some of the named partitions do not exist."""
     topic = looks.topic(t, 2)
     looks.alter_offsets(t, {(topic, 0): 1, (topic, 5): 1, ("nowhere", 0): 1, (t.t1, 0): 0})
     looks.offsets(t)
@@ -253,7 +253,7 @@ def altered_in_part(t: Stage) -> None:
 
 @AREA.each(what=["alter", "delete"])
 def of_a_group_without_a_name(t: Stage, what: str) -> None:
-    """{what} offsets of the group with the empty name, and of one that only this makes."""
+    """{what} offsets of the group with the empty name, and of a group that this creates."""
     topic: dict[str, Any] = {"topic_name": t.t1}
     if what == "alter":
         topic["partitions"] = [{"partition_index": 0, "start_offset": 0}]
@@ -266,7 +266,7 @@ def of_a_group_without_a_name(t: Stage, what: str) -> None:
 
 @AREA.each(state=STATES)
 def deleted(t: Stage, state: str) -> None:
-    """DeleteShareGroupOffsets of a group that is {state}."""
+    """DeleteShareGroupOffsets names a group that is {state}."""
     topic = looks.topic(t, 2)
     looks.configure(t, EARLIEST)
     a = _reach(t, state, topic)
@@ -286,7 +286,7 @@ def deleted(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def deleted_in_part(t: Stage) -> None:
-    """Offsets of a topic, of an unknown one, of one that the group does not have, of none."""
+    """Offsets are deleted for a topic, an unknown one, an unread one, and none."""
     place, a = reader(t)
     other = looks.topic(t, suffix="second")
     t.setup(a.heartbeat, "", place[0], other)
@@ -302,7 +302,7 @@ def deleted_in_part(t: Stage) -> None:
 
 @AREA.scenario
 def deleted_and_altered(t: Stage) -> None:
-    """Offsets are deleted and altered: the state begins anew with the group's epoch."""
+    """Offsets are deleted and altered, and the state starts again with the group's epoch."""
     place, a = reader(t, (3, 3))
     a.fetch(place)
     a.acknowledge([(0, 5, ACCEPT)])
@@ -317,7 +317,7 @@ def deleted_and_altered(t: Stage) -> None:
 
 @AREA.each(what=["alter", "delete"])
 def texts(t: Stage, what: str) -> None:
-    """What is said when offsets cannot be changed: {what}."""
+    """Which error messages have refused changes of offsets: {what}?"""
     topic = looks.topic(t)
 
     def say(note: str, names: Sequence[str], index: int = 0) -> None:

@@ -1,7 +1,7 @@
-"""States that are read back: what a leader makes of what the share coordinator has of a partition.
+"""Share-partition states read back from the share coordinator.
 
-A broker forgets a share partition when the last connection with a session of the group has ended,
-and reads its state at the next fetch.
+A broker forgets a share partition when the last connection with a session of the group closes, and
+reads its state with the next fetch.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _STATES: dict[str, tuple[int, Sequence[State]]] = {
 
 @AREA.each(state=list(_STATES), most=[3, 500])
 def read_and_acquired(t: Stage, state: str, most: int) -> None:
-    """Four log batches of 5, at most {most} records at a time; the state has: {state}."""
+    """Which records of four batches of 5 are acquired, at most {most} at once? State: {state}."""
     place, a = reader(t, (5, 5, 5, 5))
     _stored(t, place, *_STATES[state])
     for note in ("first", "second", "third"):
@@ -83,7 +83,7 @@ def read_and_acquired(t: Stage, state: str, most: int) -> None:
 
 @AREA.each(state=["acknowledged in the middle", "two gaps", "batches of no log batch"])
 def read_and_acquired_one_by_one(t: Stage, state: str) -> None:
-    """The same with the record limit mode, 4 at a time; the state has: {state}."""
+    """Which records are acquired with the record limit mode, 4 at a time? State: {state}."""
     place, a = reader(t, (5, 5, 5, 5))
     _stored(t, place, *_STATES[state])
     options: dict[str, Any] = {"share_acquire_mode": RECORD_LIMIT, "max_records": 4}
@@ -93,7 +93,7 @@ def read_and_acquired_one_by_one(t: Stage, state: str) -> None:
 
 @AREA.each(state=["acknowledged in the middle", "two gaps", "nothing open"])
 def acknowledged_after_it_was_read(t: Stage, state: str) -> None:
-    """What is acquired is accepted: the start moves over what was stored: {state}."""
+    """The acquired records are accepted, and the start moves over the stored state: {state}."""
     place, a = reader(t, (5, 5, 5, 5))
     _stored(t, place, *_STATES[state])
     for _ in range(2):
@@ -121,7 +121,7 @@ _SAID: dict[str, Sequence[Range]] = {
 
 @AREA.each(said=list(_SAID))
 def forgotten_and_read_again(t: Stage, said: str) -> None:
-    """Two batches of 5 are acquired, of which is acknowledged: {said}; the connection ends."""
+    """Of two acquired batches of 5 are acknowledged: {said}; then the connection closes."""
     place, a = reader(t, (5, 5, 5))
     a.fetch(place, max_records=10)
     if _SAID[said]:
@@ -136,7 +136,7 @@ def forgotten_and_read_again(t: Stage, said: str) -> None:
 
 @AREA.scenario
 def forgotten_twice(t: Stage) -> None:
-    """Deliveries are counted on over two ends of the connection."""
+    """Delivery counts continue over two closed connections."""
     place, a = reader(t, (3,))
     for _ in range(3):
         a.session = 0
@@ -147,7 +147,7 @@ def forgotten_twice(t: Stage) -> None:
 
 @AREA.scenario
 def not_forgotten_while_another_session_is_open(t: Stage) -> None:
-    """The connection of one of two sessions ends: the partition stays in memory."""
+    """The connection of one of two sessions closes, and the partition stays in memory."""
     place, (a, b) = group(t, "AB", (5, 5))
     b.fetch(place, max_records=1)
     a.fetch(place, max_records=1)
@@ -162,7 +162,7 @@ def not_forgotten_while_another_session_is_open(t: Stage) -> None:
 
 @AREA.each(offset=[3, 8, 15])
 def log_start_that_has_moved(t: Stage, offset: int) -> None:
-    """The log begins at {offset} when the state (2, 5-9 available, 12 acknowledged) is read."""
+    """The state (2, 5-9 available, 12 acknowledged) is read with log start offset {offset}."""
     place, a = reader(t, (5, 5, 5))
     _stored(t, place, 2, [(5, 9, AVAILABLE, 2), (12, 12, ACKNOWLEDGED, 1)])
     partition = {"partition_index": 0, "offset": offset}
@@ -179,7 +179,7 @@ def log_start_that_has_moved(t: Stage, offset: int) -> None:
 
 @AREA.each(states=["below the start", "backwards", "overlapping"])
 def states_that_make_no_sense(t: Stage, states: str) -> None:
-    """The state that is read back is odd: {states}."""
+    """An inconsistent state is read back: {states}."""
     place, a = reader(t, (5, 5))
     odd: dict[str, tuple[int, Sequence[State]]] = {
         "below the start": (6, [(2, 8, AVAILABLE, 1)]),
@@ -194,7 +194,7 @@ def states_that_make_no_sense(t: Stage, states: str) -> None:
 
 @AREA.scenario
 def a_group_that_begins_elsewhere(t: Stage) -> None:
-    """The reset strategy changes after the state has a start: the start counts."""
+    """A changed reset strategy has no effect once the state has a start offset."""
     place, a = reader(t, (5, 5))
     a.fetch(place, max_records=1)
     a.acknowledge([(0, 4, ACCEPT)])
@@ -207,7 +207,7 @@ def a_group_that_begins_elsewhere(t: Stage) -> None:
 
 @AREA.scenario
 def a_state_without_a_start(t: Stage) -> None:
-    """Nothing was acknowledged: after a reload the group begins anew, by then at the end."""
+    """Without acknowledgements, a reload starts again, at what is then the log end."""
     place, a = reader(t, (5,))
     a.fetch(place)
     t.setup(a.acknowledge, [(0, 4, RELEASE)])

@@ -1,4 +1,4 @@
-"""Share sessions: their epochs, what a session holds, how it ends."""
+"""Share sessions: epochs, contents and ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ENDS = ["fetch", "acknowledge"]
 
 @AREA.each(epoch=[1, 2, -1, -2, 2147483647])
 def epochs_without_a_session(t: Stage, epoch: int) -> None:
-    """ShareFetch and ShareAcknowledge with epoch {epoch} of a session that there is not."""
+    """ShareFetch and ShareAcknowledge have epoch {epoch} without a session."""
     place, a = reader(t)
     a.nothing(place, share_session_epoch=epoch)
     a.acknowledge([(0, 0, ACCEPT)], share_session_epoch=epoch)
@@ -30,7 +30,7 @@ def epochs_without_a_session(t: Stage, epoch: int) -> None:
 
 @AREA.each(epoch=[1, 3, -2, -2147483648, 2147483647])
 def wrong_epochs(t: Stage, epoch: int) -> None:
-    """A session expects 2 and gets {epoch}; afterwards it goes on with 2."""
+    """A session expects epoch 2 and gets {epoch}; then it continues with 2."""
     place, a = reader(t, (2, 2))
     a.fetch(place, max_records=1)
     a.acknowledge([(0, 0, ACCEPT)])
@@ -42,7 +42,7 @@ def wrong_epochs(t: Stage, epoch: int) -> None:
 
 @AREA.scenario
 def acknowledge_cannot_open(t: Stage) -> None:
-    """ShareAcknowledge with epoch 0, before a session, in one, and with nothing to acknowledge."""
+    """ShareAcknowledge has epoch 0: without a session, in one, and without acknowledgements."""
     place, a = reader(t)
     a.acknowledge([(0, 0, ACCEPT)], "before", share_session_epoch=OPEN)
     a.acknowledge([], "before, empty", share_session_epoch=OPEN)
@@ -53,7 +53,7 @@ def acknowledge_cannot_open(t: Stage) -> None:
 
 @AREA.scenario
 def acknowledgements_in_the_first_fetch(t: Stage) -> None:
-    """ShareFetch with epoch 0 that acknowledges is refused; a session that was there stays."""
+    """ShareFetch with epoch 0 and acknowledgements is refused; an existing session stays."""
     place, a = reader(t)
     a.fetch(place, note="without a session", acks=[(0, 0, ACCEPT)])
     a.fetch(place)
@@ -64,7 +64,7 @@ def acknowledgements_in_the_first_fetch(t: Stage) -> None:
 
 @AREA.each(records=["acquired", "none"])
 def opened_twice(t: Stage, records: str) -> None:
-    """The same member opens a session again: what it acquired stays acquired ({records})."""
+    """A member reopens its session, and its acquired records stay acquired ({records})."""
     place, a = reader(t)
     if records == "acquired":
         a.fetch(place)
@@ -77,7 +77,7 @@ def opened_twice(t: Stage, records: str) -> None:
 
 @AREA.each(by=_ENDS, acks=["none", "all", "a part"])
 def closed(t: Stage, by: str, acks: str) -> None:
-    """Closed by {by}, which acknowledges {acks}; what is left comes again to another member."""
+    """{by} closes a session and acknowledges {acks}; another member gets the rest."""
     place, a, b = readers(t)
     a.fetch(place)
     said = {"none": [], "all": [(0, 4, ACCEPT)], "a part": [(1, 2, ACCEPT)]}[acks]
@@ -92,7 +92,7 @@ def closed(t: Stage, by: str, acks: str) -> None:
 
 @AREA.each(by=_ENDS)
 def closed_twice(t: Stage, by: str) -> None:
-    """Closed by {by}, twice; then opened again."""
+    """{by} closes a session twice; then it is opened again."""
     place, a = reader(t)
     a.fetch(place)
     for _ in range(2):
@@ -105,7 +105,7 @@ def closed_twice(t: Stage, by: str) -> None:
 
 @AREA.scenario
 def final_fetch_brings_no_records(t: Stage) -> None:
-    """A fetch with epoch -1 that names a partition with records."""
+    """A fetch with epoch -1 names a partition with records."""
     place, a = reader(t)
     a.nothing(place, max_records=0)
     a.fetch(place, note="closes", share_session_epoch=CLOSE, wait_ms=200)
@@ -123,7 +123,7 @@ def final_fetch_of_an_empty_session(t: Stage) -> None:
 
 @AREA.scenario
 def disconnected(t: Stage) -> None:
-    """The connection of a session ends: the session is gone, and its records come again."""
+    """The connection of a session closes: the session ends and its records are redelivered."""
     place, a, b = readers(t)
     a.fetch(place)
     b.nothing(place, note="opens")
@@ -137,7 +137,7 @@ def disconnected(t: Stage) -> None:
 
 @AREA.scenario
 def over_another_connection(t: Stage) -> None:
-    """A session goes on over another connection; it ends with the one that opened it."""
+    """A session continues over another connection, and ends with the one that opened it."""
     place, a = reader(t, (2, 2))
     a.fetch(place, max_records=1)
     twin = a.twin("A over another connection")
@@ -150,7 +150,7 @@ def over_another_connection(t: Stage) -> None:
 
 @AREA.scenario
 def two_connections_of_one_member(t: Stage) -> None:
-    """The second connection opens the session anew, and the first one goes on with its epoch."""
+    """A second connection reopens the session, and the first one continues with its epoch."""
     place, a = reader(t, (2, 2, 2))
     a.fetch(place, max_records=1)
     twin = a.twin("twin")
@@ -163,7 +163,7 @@ def two_connections_of_one_member(t: Stage) -> None:
 
 @AREA.scenario
 def two_sessions_over_one_connection(t: Stage) -> None:
-    """Two members over one connection: only the later one's session ends with it."""
+    """Two members share a connection: only the later session ends with it."""
     place, a, b = readers(t, (2, 2))
     a.fetch(place, max_records=1)
     b.share_connection(a)
@@ -176,7 +176,7 @@ def two_sessions_over_one_connection(t: Stage) -> None:
 
 @AREA.scenario
 def forgotten(t: Stage) -> None:
-    """A partition that is forgotten brings nothing more; what was acquired can be acknowledged."""
+    """A forgotten partition returns no records; acquired ones can be acknowledged."""
     place, (a,) = group(t, "A", (), partitions=2)
     other = (place[0], 1)
     a.nothing(place, other, note="opens")
@@ -194,7 +194,7 @@ def forgotten(t: Stage) -> None:
 
 @AREA.scenario
 def forgotten_and_closed(t: Stage) -> None:
-    """What was acquired of a forgotten partition is not released when the session is closed."""
+    """Acquired records of a forgotten partition are not released when the session closes."""
     place, a, b = readers(t)
     a.fetch(place)
     a.nothing(note="forgets", forget=[place])
@@ -205,7 +205,7 @@ def forgotten_and_closed(t: Stage) -> None:
 
 @AREA.each(what=["another partition", "unknown id", "a partition not in it"])
 def forgotten_for_nothing(t: Stage, what: str) -> None:
-    """Something is forgotten that the session does not have: {what}."""
+    """A request forgets something that is not in the session: {what}."""
     place, a = reader(t)
     a.nothing(place, max_records=0)
     forget = {
@@ -218,7 +218,7 @@ def forgotten_for_nothing(t: Stage, what: str) -> None:
 
 @AREA.scenario
 def forgotten_and_fetched_at_once(t: Stage) -> None:
-    """The same partition in Topics and in ForgottenTopicsData."""
+    """One request has the same partition in Topics and in ForgottenTopicsData."""
     place, a = reader(t)
     a.nothing(place, max_records=0)
     a.nothing(place, note="both", forget=[place])
@@ -227,7 +227,7 @@ def forgotten_and_fetched_at_once(t: Stage) -> None:
 
 @AREA.scenario
 def named_twice(t: Stage) -> None:
-    """A partition that is named twice, and a topic that is named twice."""
+    """A request names a partition twice, and a topic twice."""
     place, a = reader(t)
     once = {"partition_index": 0, "acknowledgement_batches": []}
     for note, counts in (("partition", [2]), ("topic", [1, 1])):
@@ -239,7 +239,7 @@ def named_twice(t: Stage) -> None:
 
 @AREA.scenario
 def added_later(t: Stage) -> None:
-    """A session that was opened without a partition gets one, and stays with it."""
+    """A session without partitions gets one, which stays in it."""
     place, a = reader(t, (2, 2))
     a.nothing(note="opens")
     a.fetch(place, note="adds", max_records=1)
@@ -249,7 +249,7 @@ def added_later(t: Stage) -> None:
 
 @AREA.scenario
 def epochs_of_both_requests(t: Stage) -> None:
-    """Fetches and acknowledgements count in one epoch, also those that found nothing."""
+    """Fetches and acknowledgements, even empty ones, advance the same session epoch."""
     place, a = reader(t, (1, 1, 1))
     a.fetch(place, max_records=1)
     for offset in range(2):
@@ -263,7 +263,7 @@ def epochs_of_both_requests(t: Stage) -> None:
 
 @AREA.scenario
 def acknowledge_of_a_partition_not_in_the_session(t: Stage) -> None:
-    """ShareAcknowledge of a partition that the session does not have, but the member acquired."""
+    """ShareAcknowledge names a partition outside of the session that the member acquired from."""
     place, a = reader(t)
     a.fetch(place)
     a.nothing(note="opens anew without it", share_session_epoch=OPEN)
@@ -273,7 +273,7 @@ def acknowledge_of_a_partition_not_in_the_session(t: Stage) -> None:
 
 @AREA.scenario
 def refused_acknowledgements_count(t: Stage) -> None:
-    """An acknowledgement with errors of its partitions advances the session."""
+    """An acknowledgement with partition errors advances the session."""
     place, a = reader(t)
     a.fetch(place)
     a.acknowledge([(3, 1, ACCEPT)], "backwards")
@@ -284,7 +284,7 @@ def refused_acknowledgements_count(t: Stage) -> None:
 
 @AREA.scenario
 def members_that_join_again(t: Stage) -> None:
-    """A member leaves the group and joins again with its id; its session goes on."""
+    """A member leaves and rejoins with its id, and its session continues."""
     place, a = reader(t, (2, 2))
     a.fetch(place, max_records=1)
     a.leave()
@@ -299,7 +299,7 @@ def members_that_join_again(t: Stage) -> None:
 
 @AREA.scenario
 def behind_a_waiting_fetch(t: Stage) -> None:
-    """A request on the connection of a fetch that waits: it is answered after that."""
+    """A request behind a waiting fetch is answered after it on the same connection."""
     place, a = reader(t, (2,))
     a.fetch(place)
     waiting = a.fetching()

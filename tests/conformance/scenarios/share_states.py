@@ -1,7 +1,6 @@
-"""The share coordinator's own APIs: Initialize, Read, Write, Delete and ReadSummary of a state.
+"""The share coordinator's own APIs: Initialize, Read, Write, Delete and ReadSummary of states.
 
-They are the brokers' among themselves; here they are sent for partitions of a group that nobody
-is in.
+Normally brokers send these requests; here they are sent for partitions of a group without members.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def _ask(
     version: int | None = None,
     **fields: Any,
 ) -> None:
-    """Ask one of the five APIs and record what it says, without what is empty."""
+    """Send one of the five requests and record the answer without empty fields."""
     api, latest, usual = _REQUESTS[what]
     version = latest if version is None else version
     body = usual | fields
@@ -82,7 +81,7 @@ def _write(t: Stage, place: Place, states: Sequence[State], note: str = "", **mo
 
 
 def _quietly(t: Stage, do: Callable[..., None], *arguments: Any, **options: Any) -> None:
-    """Unlike `Stage.setup`, without a pause afterwards."""
+    """Run a function unrecorded; unlike `Stage.setup`, without a pause afterwards."""
     was, t.recording = t.recording, False
     do(*arguments, **options)
     t.recording = was
@@ -90,7 +89,7 @@ def _quietly(t: Stage, do: Callable[..., None], *arguments: Any, **options: Any)
 
 @AREA.each(what=list(_REQUESTS))
 def of_nothing(t: Stage, what: str) -> None:
-    """{what} of a partition that was never initialized, twice, then all others."""
+    """{what} names a partition that was never initialized, twice, then all others."""
     place = (looks.topic(t), 0)
     _ask(t, what, place)
     _ask(t, what, place, "again")
@@ -100,7 +99,7 @@ def of_nothing(t: Stage, what: str) -> None:
 
 @AREA.each(what=list(_REQUESTS))
 def of_what_is_not_there(t: Stage, what: str) -> None:
-    """{what} of an unknown partition, a negative one, an unknown topic id and the zero id."""
+    """{what} names an unknown and a negative partition, an unknown topic id and the zero id."""
     topic = looks.topic(t)
     places: list[tuple[str, Place]] = [
         ("unknown partition", (topic, 9)),
@@ -114,7 +113,7 @@ def of_what_is_not_there(t: Stage, what: str) -> None:
 
 @AREA.each(what=list(_REQUESTS))
 def of_groups_without_a_name(t: Stage, what: str) -> None:
-    """{what} with an empty group id, and without topics."""
+    """{what} has an empty group id, and no topics."""
     topic = looks.topic(t)
     api, version, fields = _REQUESTS[what]
     partition = {"partition": 0, **fields}
@@ -133,7 +132,7 @@ def of_groups_without_a_name(t: Stage, what: str) -> None:
 
 @AREA.each(what=list(_REQUESTS))
 def several_partitions(t: Stage, what: str) -> None:
-    """{what} of two partitions of two topics in one request, one of them unknown."""
+    """{what} names two partitions of two topics in one request, one of them unknown."""
     one, other = looks.topic(t, 2), looks.topic(t, suffix="second")
     for place in ((one, 0), (one, 1), (other, 0)):
         _ask(t, "initialize", place)
@@ -157,7 +156,7 @@ def several_partitions(t: Stage, what: str) -> None:
 
 @AREA.each(state_epoch=[0, 4, 5, 6, -1, -2])
 def initialized_again(t: Stage, state_epoch: int) -> None:
-    """Initialized with state epoch 5 and written, then initialized with {state_epoch}."""
+    """A state is initialized with epoch 5, written, and initialized with {state_epoch}."""
     place = (looks.topic(t), 0)
     _ask(t, "initialize", place, state_epoch=5, start_offset=10)
     _write(t, place, [(10, 14, ACKNOWLEDGED, 1)], state_epoch=5, start_offset=10)
@@ -168,7 +167,7 @@ def initialized_again(t: Stage, state_epoch: int) -> None:
 
 @AREA.each(start=[-1, 0, 7, -2])
 def initialized_with_a_start(t: Stage, start: int) -> None:
-    """Initialized with start offset {start}."""
+    """A state is initialized with start offset {start}."""
     place = (looks.topic(t), 0)
     _ask(t, "initialize", place, start_offset=start)
     _ask(t, "read", place)
@@ -178,7 +177,7 @@ def initialized_with_a_start(t: Stage, start: int) -> None:
 
 @AREA.each(epoch=[-1, 0, 2, 3, 4, -2])
 def state_epoch_of_a_write(t: Stage, epoch: int) -> None:
-    """The state has epoch 3, and is written with {epoch}."""
+    """A state with epoch 3 is written with epoch {epoch}."""
     place = (looks.topic(t), 0)
     _ask(t, "initialize", place, state_epoch=3)
     _write(t, place, [(5, 6, ACKNOWLEDGED, 1)], state_epoch=epoch)
@@ -187,7 +186,7 @@ def state_epoch_of_a_write(t: Stage, epoch: int) -> None:
 
 @AREA.each(what=["read", "write", "summary"], epoch=[-1, 0, 1, 2, 3])
 def leader_epochs(t: Stage, what: str, epoch: int) -> None:
-    """The state was read by a leader of epoch 2; {what} with leader epoch {epoch}."""
+    """A leader of epoch 2 has read the state; {what} has leader epoch {epoch}."""
     place = (looks.topic(t), 0)
     _ask(t, "initialize", place)
     _ask(t, "read", place, "by 2", leader_epoch=2)
@@ -208,7 +207,7 @@ def start_of_a_write(t: Stage, start: int) -> None:
 
 @AREA.each(count=[-1, 0, 3, 2147483647])
 def delivery_complete_count(t: Stage, count: int) -> None:
-    """A write says that {count} deliveries are complete; version 0 does not say."""
+    """A write has {count} complete deliveries; version 0 lacks the field."""
     place = (looks.topic(t), 0)
     _ask(t, "initialize", place)
     _ask(t, "summary", place)
@@ -244,7 +243,7 @@ _SECOND: dict[str, State] = {
 
 @AREA.each(second=list(_SECOND), at_once=[False, True])
 def combined(t: Stage, second: str, at_once: bool) -> None:
-    """10-19 available with count 2, and {second}: written one after the other or at once."""
+    """10-19, available with count 2, and {second} are written separately or at once."""
     place = (looks.topic(t), 0)
     _ask(t, "initialize", place)
     if at_once:
@@ -257,7 +256,7 @@ def combined(t: Stage, second: str, at_once: bool) -> None:
 
 @AREA.scenario
 def combined_out_of_order(t: Stage) -> None:
-    """Batches are written in any order, and read in order of their offsets."""
+    """Batches are written in any order and read in offset order."""
     place = (looks.topic(t), 0)
     _ask(t, "initialize", place)
     _write(t, place, [(30, 34, AVAILABLE, 1), (5, 9, ACKNOWLEDGED, 1), (20, 24, ARCHIVED, 5)])
@@ -298,7 +297,7 @@ def deleted_topic(t: Stage) -> None:
 
 @AREA.scenario
 def more_updates_than_a_snapshot_takes(t: Stage) -> None:
-    """After 500 updates of one partition a snapshot follows; what is read stays the same."""
+    """After 500 updates of a partition there is a snapshot, and the state stays the same."""
     place = (looks.topic(t), 0)
     _ask(t, "initialize", place)
     for offset in range(5, 510):
@@ -309,7 +308,7 @@ def more_updates_than_a_snapshot_takes(t: Stage) -> None:
 
 @AREA.each(change=["written", "initialized", "deleted"])
 def under_a_group(t: Stage, change: str) -> None:
-    """The state of a group that reads is {change} from outside: its next write is told."""
+    """The state of an active group is {change} externally, and its next write fails."""
     place, a = reader(t, (2, 2, 2))
     a.fetch(place, max_records=1)
     a.acknowledge([(0, 1, ACCEPT)])
@@ -328,7 +327,7 @@ def under_a_group(t: Stage, change: str) -> None:
 
 @AREA.scenario
 def texts(t: Stage) -> None:
-    """What is said of requests that are refused."""
+    """Which error messages have refused requests?"""
     topic = looks.topic(t)
     _quietly(t, _ask, t, "initialize", (topic, 0), state_epoch=5)
     _quietly(t, _ask, t, "read", (topic, 0), leader_epoch=5)

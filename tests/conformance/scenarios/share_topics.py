@@ -1,4 +1,4 @@
-"""Share sessions while topics are deleted, created again or given more partitions."""
+"""Share sessions while topics are deleted, recreated or given more partitions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNKNOWN: Place = (bytes(range(16)), 0)
 
 @AREA.each(beside=["nothing", "an empty one", "records"])
 def unknown_id(t: Stage, beside: str) -> None:
-    """A session has an id that no topic has, beside {beside}."""
+    """A session has an unknown topic id beside {beside}."""
     place, (a,) = _members(t, sizes=(2,) if beside == "records" else ())
     known = [] if beside == "nothing" else [place]
     a.fetch(_UNKNOWN, *known, note="opens", wait_ms=_WAIT_MS)
@@ -38,7 +38,7 @@ def unknown_id(t: Stage, beside: str) -> None:
 
 @AREA.scenario
 def unknown_id_acknowledged(t: Stage) -> None:
-    """Acknowledgements of an unknown id go with a fetch, and with ShareAcknowledge."""
+    """An unknown topic id is acknowledged with a fetch, and with ShareAcknowledge."""
     place, (a,) = _members(t, sizes=(2, 2))
     a.fetch(place, max_records=1)
     said = {_UNKNOWN: [(0, 0, ACCEPT)], place: [(0, 1, ACCEPT)]}
@@ -50,7 +50,7 @@ def unknown_id_acknowledged(t: Stage) -> None:
 
 @AREA.each(field=["max_records", "max_bytes"])
 def unknown_id_of_a_fetch_of_nothing(t: Stage, field: str) -> None:
-    """An unknown id and a known one in a request with {field} 0."""
+    """A request with {field} 0 names an unknown and a known topic id."""
     place, (a,) = _members(t)
     nothing: dict[str, Any] = {field: 0}
     a.fetch(_UNKNOWN, place, note="opens", **nothing)
@@ -101,7 +101,7 @@ def unknown_partition_acknowledged(t: Stage, index: int) -> None:
 
 @AREA.each(records=["acquired", "none"])
 def deleted(t: Stage, records: str) -> None:
-    """The only topic of a session is deleted; records were acquired: {records}."""
+    """The only topic of a session is deleted; acquired records: {records}."""
     place, (a,) = _members(t, sizes=(5,) if records == "acquired" else ())
     a.fetch(place, wait_ms=_WAIT_MS)
     _delete(t, place)
@@ -127,7 +127,7 @@ def deleted_beside_another(t: Stage, sizes: str) -> None:
 
 @AREA.scenario
 def one_deleted_of_two_acknowledged(t: Stage) -> None:
-    """Records of two topics are acknowledged after one of the topics was deleted."""
+    """One of two topics is deleted, then records of both are acknowledged."""
     place, (a,), other = _two_topics(t)
     produce(t, place, 2)
     produce(t, other, 2)
@@ -141,7 +141,7 @@ def one_deleted_of_two_acknowledged(t: Stage) -> None:
 
 @AREA.scenario
 def created_again(t: Stage) -> None:
-    """The topic of a session is created again; the new id is added, the old one forgotten."""
+    """The topic of a session is recreated; the new id is added, the old one forgotten."""
     place, (a,) = _members(t)
     a.fetch(place)
     gone = (topic_id(t, place[0]), 0)
@@ -164,9 +164,9 @@ def created_again(t: Stage) -> None:
 
 @AREA.scenario
 def created_again_beside_another(t: Stage) -> None:
-    """One of two topics of a session is created again; the other one gets records meanwhile.
+    """One of two topics of a session is recreated; the other one gets records meanwhile.
 
-    If the records are there at once, it is a matter of luck whether Kafka names the other topic.
+    If the records are there at once, whether Kafka returns the other topic is random.
     """
     place, (a,), other = _two_topics(t)
     _delete(t, place)
@@ -182,7 +182,7 @@ def created_again_beside_another(t: Stage) -> None:
 
 @AREA.scenario
 def created_again_in_a_new_session(t: Stage) -> None:
-    """A session is opened with the id of a deleted topic and that of the topic of its name."""
+    """A session is opened with the ids of a deleted topic and of the recreated one."""
     place, (a,) = _members(t)
     a.fetch(place)
     gone = (topic_id(t, place[0]), 0)
@@ -197,7 +197,7 @@ def created_again_in_a_new_session(t: Stage) -> None:
 
 @AREA.each(then=["stays away", "comes back"])
 def deleted_while_waiting(t: Stage, then: str) -> None:
-    """The only topic of a fetch that waits is deleted and {then}."""
+    """The only topic of a waiting fetch is deleted and {then}."""
     place, (a,) = _members(t, sizes=())
     _opened(t, a, place)
     gone = (topic_id(t, place[0]), 0)
@@ -214,7 +214,7 @@ def deleted_while_waiting(t: Stage, then: str) -> None:
 
 @AREA.scenario
 def one_of_two_deleted_while_waiting(t: Stage) -> None:
-    """One of two topics of a fetch that waits is deleted; then the other one has records."""
+    """One of two topics of a waiting fetch is deleted; then the other one has records."""
     place, (a,), other = _two_topics(t)
     waiting = a.fetching(note="waits", wait_ms=_LONG_MS)
     t.parked(waiting)
@@ -227,7 +227,7 @@ def one_of_two_deleted_while_waiting(t: Stage) -> None:
 
 @AREA.scenario
 def unknown_id_of_a_fetch_that_waits(t: Stage) -> None:
-    """A fetch waits with an unknown id; the known partition gets records."""
+    """A fetch with an unknown topic id waits, and the known partition gets records."""
     place, (a,) = _members(t, sizes=())
     _opened(t, a, place)
     waiting = a.fetching(_UNKNOWN, note="waits", wait_ms=_LONG_MS)
@@ -239,7 +239,7 @@ def unknown_id_of_a_fetch_that_waits(t: Stage) -> None:
 
 @AREA.scenario
 def more_partitions(t: Stage) -> None:
-    """A session has a partition that exists only after the topic was given three."""
+    """A session has a partition that does not exist until the topic gets three partitions."""
     place, (a,) = _members(t, sizes=())
     later = (place[0], 2)
     a.fetch(place, later, note="opens", wait_ms=_WAIT_MS)
@@ -255,7 +255,7 @@ def more_partitions(t: Stage) -> None:
 
 @AREA.scenario
 def grows_while_waiting(t: Stage) -> None:
-    """The topic of a fetch that waits is given more partitions, then records."""
+    """The topic of a waiting fetch gets more partitions, then records."""
     place, (a,) = _members(t, sizes=())
     _opened(t, a, place)
     waiting = a.fetching(note="waits", wait_ms=_LONG_MS)
@@ -268,7 +268,7 @@ def grows_while_waiting(t: Stage) -> None:
 
 @AREA.scenario
 def fewer_partitions(t: Stage) -> None:
-    """The topic of a session comes back with one partition instead of three."""
+    """The topic of a session is recreated with one partition instead of three."""
     place, (a,) = _members(t, sizes=(), partitions=3)
     _opened(t, a, *((place[0], index) for index in range(3)))
     produce(t, place, 2)
@@ -285,7 +285,7 @@ def fewer_partitions(t: Stage) -> None:
 def _members(
     t: Stage, sizes: tuple[int, ...] = (5,), partitions: int = 1
 ) -> tuple[Partition, list[ShareMember]]:
-    """A topic, and a member that is assigned it and whose waits are recorded."""
+    """Return a topic's partition, and an assigned member whose waits are recorded."""
     place, members = group(t, "A", sizes, partitions=partitions)
     for member in members:
         member.shows_waits = True
@@ -293,7 +293,7 @@ def _members(
 
 
 def _two_topics(t: Stage) -> tuple[Partition, list[ShareMember], Partition]:
-    """As `_members`, with a second topic; both are empty, and in the session."""
+    """Like `_members` with a second topic; both are empty, and in the session."""
     place, (a,) = _members(t, ())
     other = (looks.topic(t, suffix="other"), 0)
     t.recording = False
@@ -305,14 +305,14 @@ def _two_topics(t: Stage) -> tuple[Partition, list[ShareMember], Partition]:
 
 
 def _opened(t: Stage, a: ShareMember, *places: Place) -> None:
-    """Open a session, unrecorded, and leave Kafka the time to read the state of each partition."""
+    """Open a session, unrecorded, and leave Kafka the time to read each partition's state."""
     t.recording = False
     a.fetch(*places, wait_ms=300)
     t.recording = True
 
 
 def _assigned_again(t: Stage, a: ShareMember, place: Partition) -> None:
-    """Beat, unrecorded, until the group has the topic that was created again."""
+    """Send heartbeats, unrecorded, until the group has the recreated topic."""
     t.recording = False
     a.heartbeat("the same topic", place[0])
     t.recording = True

@@ -20,7 +20,7 @@ def fifth(t: Stage, state: str, version: int) -> None:
 
 @AREA.scenario
 def fifth_with_an_id_given_before(t: Stage) -> None:
-    """The id was given while there was room: it is refused, and is worth nothing afterwards."""
+    """A pending member id from before the group was full is refused and becomes invalid."""
     a, b, c = t.reach("stable", "A", "B", "C")
     x, y = t.member("X"), t.member("Y")
     x.join_now()
@@ -38,7 +38,7 @@ def fifth_with_an_id_given_before(t: Stage) -> None:
 
 @AREA.scenario
 def fifth_id_in_stable(t: Stage) -> None:
-    """The group filled up after the id was given: refused in Stable, twice."""
+    """The group filled up after the id was given, which is refused twice in Stable."""
     a, b, c = t.reach("stable", "A", "B", "C")
     x = t.member("X")
     x.join_now()
@@ -56,7 +56,7 @@ def fifth_id_in_stable(t: Stage) -> None:
 
 @AREA.scenario
 def room_again_after_a_leave(t: Stage) -> None:
-    """One of four leaves: there is room for one, in the same join phase."""
+    """One of four members leaves, which makes room for one in the same rebalance."""
     a, b, c, d = t.reach("stable", *FULL)
     d.leave()
     x = t.member("X", v=3)
@@ -69,7 +69,7 @@ def room_again_after_a_leave(t: Stage) -> None:
 
 @AREA.scenario
 def rejoiners_of_a_full_group(t: Stage) -> None:
-    """All four rejoin: nobody is refused."""
+    """All four members of a full group may rejoin."""
     a, b, c, d = t.reach("stable", *FULL)
     join = a.join()
     t.parked(join)
@@ -79,7 +79,7 @@ def rejoiners_of_a_full_group(t: Stage) -> None:
 
 @AREA.scenario
 def rejoiner_asks_twice_in_a_full_round(t: Stage) -> None:
-    """A member that waits already is not refused though four wait."""
+    """A waiting member sends JoinGroup again, and is not refused though four members wait."""
     a, b, c, d = t.reach("stable", *FULL)
     t.setup(t.member("P", protos=d.protos).join_now, v=4)
     joins = t.rejoin(a)
@@ -94,7 +94,7 @@ def rejoiner_asks_twice_in_a_full_round(t: Stage) -> None:
 
 @AREA.scenario
 def full_after_empty(t: Stage) -> None:
-    """Empty has room for everybody: five ids are given, four join."""
+    """An empty group gives five member ids, of which four may join."""
     five = [t.member(name) for name in "ABCDE"]
     for one in five:
         one.join_now()
@@ -110,7 +110,7 @@ def full_after_empty(t: Stage) -> None:
 
 @AREA.scenario
 def static_restart_in_a_full_round(t: Stage) -> None:
-    """Four wait, one of them restarts: is the restarted one the fifth?"""
+    """Is a restarted static member the fifth if four members wait?"""
     a, b, c, d = t.reach("stable", *t.static(*FULL))
     e = t.member("E")
     joins = t.rejoin(a)

@@ -1,4 +1,4 @@
-"""Static members: replaced in every state, fenced, sent away, late (KIP-345, KIP-814)."""
+"""Static members: replaced in every state, fenced, removed, late (KIP-345, KIP-814)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ AREA = Area("statics")
 
 
 def _every_request(t: Stage, member: Member, note: str) -> None:
-    """All that a fenced former self can try; nothing of it may work."""
+    """Send every request of a fenced member; none may succeed."""
     member.hb(note=note)
     member.hb(note=f"{note}, without instance", group_instance_id=None)
     member.sync_now(note=note)
@@ -19,7 +19,7 @@ def _every_request(t: Stage, member: Member, note: str) -> None:
 
 @AREA.each(state=["preparing", "completing", "stable"], who=["leader", "follower"])
 def restart(t: Stage, state: str, who: str) -> None:
-    """The static {who} restarts in {state}; afterwards its former self is fenced everywhere."""
+    """The static {who} restarts in {state}; then its old id is fenced in every request."""
     a, b = t.reach(state, *t.static("A", "B", v=9))
     actor, other = (a, b) if who == "leader" else (b, a)
     new = t.again(actor, "X")
@@ -36,7 +36,7 @@ def restart(t: Stage, state: str, who: str) -> None:
 
 @AREA.each(who=["leader", "follower"])
 def restart_while_sync_is_parked(t: Stage, who: str) -> None:
-    """B waits in SyncGroup; the static {who} restarts: who is told what?"""
+    """What do members get if the static {who} restarts while B waits in SyncGroup?"""
     a, b = t.reach("completing", *t.static("A", "B"))
     sync = b.sync()
     t.parked(sync)
@@ -50,7 +50,7 @@ def restart_while_sync_is_parked(t: Stage, who: str) -> None:
 
 @AREA.scenario
 def leader_restarts_after_it_synced_while_followers_are_late(t: Stage) -> None:
-    """The leader has handed in the assignment and restarts before the follower has fetched it."""
+    """The leader syncs and restarts before the follower has fetched its assignment."""
     a, b = t.reach("completing", *t.static("A", "B", v=9))
     a.sync_now()
     new = t.again(a, "X")
@@ -63,7 +63,7 @@ def leader_restarts_after_it_synced_while_followers_are_late(t: Stage) -> None:
 
 @AREA.scenario
 def three_incarnations(t: Stage) -> None:
-    """A member restarts twice in a row in Stable: the latest is the one."""
+    """A member restarts twice in a row in Stable, and its last id is valid."""
     a, b = t.reach("stable", *t.static("A", "B", v=9))
     x = t.again(b, "X")
     x.join_now(note="second")
@@ -79,7 +79,7 @@ def three_incarnations(t: Stage) -> None:
 
 @AREA.scenario
 def three_incarnations_while_parked(t: Stage) -> None:
-    """A member restarts twice while others are awaited: each parked JoinGroup is fenced."""
+    """A member restarts twice during a rebalance, and each parked JoinGroup is fenced."""
     a, b = t.reach("stable", *t.static("A", "B"))
     b.protos = [("range", b"changed")]
     first = b.join()
@@ -94,7 +94,7 @@ def three_incarnations_while_parked(t: Stage) -> None:
 
 @AREA.scenario
 def old_leader_syncs_after_its_restart(t: Stage) -> None:
-    """The replaced leader hands in the assignment that it was working on."""
+    """The replaced leader syncs with the assignment that it was computing."""
     a, b = t.reach("completing", *t.static("A", "B"))
     join = t.again(a, "X").join(note="restarted")
     t.parked(join)
@@ -105,7 +105,7 @@ def old_leader_syncs_after_its_restart(t: Stage) -> None:
 
 @AREA.scenario
 def restarted_leader_leads_the_next_round(t: Stage) -> None:
-    """After a restart without a rebalance a newcomer joins: the restarted one gets the members."""
+    """A leader restarts without a rebalance, and gets the members when a newcomer joins."""
     a, b = t.reach("stable", *t.static("A", "B", v=9))
     x = t.again(a, "X")
     x.join_now(note="restarted")
@@ -118,7 +118,7 @@ def restarted_leader_leads_the_next_round(t: Stage) -> None:
 
 @AREA.each(version=[5, 7, 8, 9])
 def restarted_leader_hands_in_another_assignment(t: Stage, version: int) -> None:
-    """A leader of v{version} restarts in Stable and assigns anew all the same."""
+    """A leader of v{version} restarts in Stable and syncs with another assignment."""
     a, b = t.reach("stable", *t.static("A", "B", v=version))
     x = t.again(a, "X")
     x.join_now(note="restarted")
@@ -130,7 +130,7 @@ def restarted_leader_hands_in_another_assignment(t: Stage, version: int) -> None
 
 @AREA.scenario
 def restart_with_other_metadata_shows_later(t: Stage) -> None:
-    """Changed metadata of a restart without a rebalance is what the leader gets next time."""
+    """The leader sees a restart's changed metadata only in the next rebalance."""
     a, b = t.reach("stable", *t.static("A", "B", v=9))
     x = t.again(b, "X", protos=[("range", b"changed")])
     x.join_now(note="restarted with other metadata")
@@ -143,7 +143,7 @@ def restart_with_other_metadata_shows_later(t: Stage) -> None:
 
 @AREA.scenario
 def restart_that_changes_the_protocol(t: Stage) -> None:
-    """A restart in Stable after which another protocol is chosen: a rebalance."""
+    """A restart in Stable changes the selected protocol, which starts a rebalance."""
     both = [("x", b"m"), ("y", b"m")]
     a, b = t.reach("stable", *t.static("A", "B", v=9, protos=both))
     new = t.again(b, "X", protos=[("y", b"m")])
@@ -156,7 +156,7 @@ def restart_that_changes_the_protocol(t: Stage) -> None:
 
 @AREA.scenario
 def restart_without_common_protocol(t: Stage) -> None:
-    """A restart with a foreign protocol or type is refused: the former self goes on."""
+    """A restart with a foreign protocol or type is refused, and the old id stays valid."""
     _, b = t.reach("stable", *t.static("A", "B"))
     new = t.again(b, "X", protos=[("foreign", b"m")])
     new.join_now(note="foreign protocol")
@@ -169,7 +169,7 @@ def restart_without_common_protocol(t: Stage) -> None:
 
 @AREA.scenario
 def sole_member_restarts_with_another_protocol(t: Stage) -> None:
-    """The only member restarts and has only a new protocol."""
+    """The only member restarts with a new protocol."""
     (a,) = t.reach("stable", *t.static("A"))
     t.again(a, "X", protos=[("other", b"m")]).join_now(note="another protocol")
     t.again(a, "Y").join_now(note="another type", protocol_type="connect")
@@ -179,7 +179,7 @@ def sole_member_restarts_with_another_protocol(t: Stage) -> None:
 
 @AREA.each(state=["empty", "preparing", "completing", "stable"])
 def newcomer_with_an_instance(t: Stage, state: str) -> None:
-    """A new instance joins in {state}: no MEMBER_ID_REQUIRED."""
+    """A new instance joins in {state} without MEMBER_ID_REQUIRED."""
     a, b = t.reach(state, "A", "B")
     x = t.member("X", inst="i-X", v=9)
     join = x.join()
@@ -204,7 +204,7 @@ def own_id_and_instance(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def dynamic_member_claims_an_instance(t: Stage) -> None:
-    """A dynamic member rejoins with an instance id: its own new one, then another's."""
+    """A dynamic member rejoins with a new instance id, then with another member's."""
     _, b = t.reach("stable", t.member("A", inst="i-A"), t.member("B"))
     b.join_now(group_instance_id="i-B", note="a new instance")
     b.join_now(group_instance_id="i-A", note="the instance of A")
@@ -216,7 +216,7 @@ def dynamic_member_claims_an_instance(t: Stage) -> None:
 
 @AREA.scenario
 def swapped_ids(t: Stage) -> None:
-    """Two static members use each other's member id."""
+    """Two static members use each other's member ids."""
     a, b = t.reach("stable", *t.static("A", "B"))
     a.hb(member_id=b.id)
     a.sync_now(member_id=b.id)
@@ -228,7 +228,7 @@ def swapped_ids(t: Stage) -> None:
 
 @AREA.scenario
 def back_after_being_sent_away(t: Stage) -> None:
-    """A static member was removed by its instance id: its old id is unknown, it joins as new."""
+    """A static member was removed by its instance id; its old id is unknown when it returns."""
     a, b = t.reach("stable", *t.static("A", "B"))
     away = [{"member_id": "", "group_instance_id": "i-B"}]
     a.leave(v=3, members=away, note="sends B away")
@@ -242,7 +242,7 @@ def back_after_being_sent_away(t: Stage) -> None:
 
 @AREA.scenario
 def restart_after_the_group_emptied(t: Stage) -> None:
-    """The group lost all members; a static one comes back without an id, then with the old one."""
+    """A static member returns to an empty group without an id, then with the old one."""
     (a,) = t.reach("empty", *t.static("A"))
     a.join_now(note="old id")
     new = t.again(a, "X")
@@ -253,7 +253,7 @@ def restart_after_the_group_emptied(t: Stage) -> None:
 
 @AREA.scenario
 def restart_under_another_client_id(t: Stage) -> None:
-    """What DescribeGroups shows of a member that restarts with another client id."""
+    """What does DescribeGroups show of a member that restarts with another client id?"""
     _, b = t.reach("stable", *t.static("A", "B", v=9))
     new = t.again(b, "X", client_id="another-client")
     new.join_now(note="restarted")
@@ -262,7 +262,7 @@ def restart_under_another_client_id(t: Stage) -> None:
 
 @AREA.scenario
 def all_restart_one_after_the_other(t: Stage) -> None:
-    """A rolling restart of a Stable group: no rebalance at all."""
+    """A rolling restart of a Stable group causes no rebalance."""
     a, b, c = t.reach("stable", *t.static("A", "B", "C", v=9))
     for member, name in ((c, "Z"), (b, "Y"), (a, "X")):
         new = t.again(member, name)
@@ -274,7 +274,7 @@ def all_restart_one_after_the_other(t: Stage) -> None:
 
 @AREA.scenario
 def restart_during_the_join_of_another_restart(t: Stage) -> None:
-    """While preparing, both members restart: the round ends with the new selves."""
+    """Both members restart during a rebalance, which ends with their new ids."""
     a, b = t.reach("stable", *t.static("A", "B"))
     a.protos = [("range", b"changed")]
     old = a.join()
@@ -291,7 +291,7 @@ def restart_during_the_join_of_another_restart(t: Stage) -> None:
 
 @AREA.scenario
 def restart_beside_a_newcomer(t: Stage) -> None:
-    """In one join phase a newcomer comes and a static member restarts: both are in."""
+    """A newcomer joins and a static member restarts in one rebalance."""
     a, b = t.reach("preparing", *t.static("A", "B"))
     x = t.again(b, "X")
     second = x.join(note="restarted")
@@ -305,7 +305,7 @@ def restart_beside_a_newcomer(t: Stage) -> None:
 
 @AREA.scenario
 def restart_and_leave_of_the_former_self(t: Stage) -> None:
-    """The former self's clean LeaveGroup comes after the restart: the new self stays."""
+    """The old id's LeaveGroup comes after the restart, and the new id stays."""
     a, b = t.reach("stable", *t.static("A", "B", v=9))
     x = t.again(b, "X")
     x.join_now(note="restarted")
@@ -321,7 +321,7 @@ def restart_and_leave_of_the_former_self(t: Stage) -> None:
 
 @AREA.scenario
 def commits_of_both_selves(t: Stage) -> None:
-    """Former and new self commit in turn in Stable: only the new one's offsets are stored."""
+    """Old and new id commit in turn in Stable, and only the new id's offsets are stored."""
     _, b = t.reach("stable", *t.static("A", "B", v=9))
     b.commit([(t.t1, 0, 1)], note="before the restart")
     x = t.again(b, "X")

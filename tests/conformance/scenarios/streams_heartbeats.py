@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat: fields, epochs, sessions, endpoints, the end of an application."""
+"""StreamsGroupHeartbeat: fields, epochs, sessions, endpoints, application shutdown."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _LATER: Mapping[str, Mapping[str, Any]] = {
 
 @AREA.each(field=list(_FIELDS))
 def first_request(t: Stage, field: str) -> None:
-    """The first heartbeat with {field}; the group afterwards."""
+    """Which group results from a first heartbeat with {field}?"""
     a = StreamsMember(t, "A", simple(t.t1))
     a.join(field, **_FIELDS[field])
     streams.described(t)
@@ -66,7 +66,7 @@ def first_request(t: Stage, field: str) -> None:
 
 @AREA.each(field=list(_LATER))
 def later_request(t: Stage, field: str) -> None:
-    """A heartbeat of a member with {field}; the group afterwards."""
+    """Which group results from a member's heartbeat with {field}?"""
     a = StreamsMember(t, "A", simple(t.t1)).joined()
     a.heartbeat(field, **_LATER[field])
     streams.described(t)
@@ -74,7 +74,7 @@ def later_request(t: Stage, field: str) -> None:
 
 @AREA.scenario
 def first_steps(t: Stage) -> None:
-    """Epochs and tasks of a group without internal topics, from the first heartbeat to the last."""
+    """Which epochs and tasks has a group without internal topics from first to last heartbeat?"""
     a = StreamsMember(t, "A", simple(t.t3))
     a.join()
     streams.described(t)
@@ -89,7 +89,7 @@ def first_steps(t: Stage) -> None:
 
 @AREA.scenario
 def whole_answers(t: Stage) -> None:
-    """Every field of the answers: joining, going on, leaving, an error."""
+    """Which fields have the answers: join, normal heartbeat, leave, error?"""
     a = StreamsMember(t, "A", simple(t.t1))
 
     def told(note: str, answer: Any) -> None:
@@ -107,7 +107,7 @@ def whole_answers(t: Stage) -> None:
 
 @AREA.scenario
 def whole_description(t: Stage) -> None:
-    """Every field of the description of a member that gives all that there is."""
+    """How is a member described that sets every field?"""
     a = StreamsMember(t, "A", simple(t.t1))
     endpoint = {"host": "here", "port": 65535}
     tags = [{"key": "zone", "value": "z1"}, {"key": "rack", "value": "r1"}]
@@ -122,7 +122,7 @@ def whole_description(t: Stage) -> None:
 
 @AREA.each(epoch=["two behind", "previous", "previous with tasks of others", "current", "ahead"])
 def epochs(t: Stage, epoch: str) -> None:
-    """A member of epoch 4 that had 3 and 2 sends the one that is {epoch}."""
+    """A member of epoch 4, previously 3 and 2, sends the epoch that is {epoch}."""
     a, b = members(t, "AB", simple(t.t3))
     c = StreamsMember(t, "C", simple(t.t3))
     t.setup(c.join)
@@ -148,7 +148,7 @@ def joins_again(t: Stage) -> None:
 
 @AREA.scenario
 def leaves_twice(t: Stage) -> None:
-    """A member leaves, leaves again, and goes on as if it had not."""
+    """A member leaves, leaves again, and then sends a normal heartbeat."""
     a = StreamsMember(t, "A", simple(t.t1)).joined()
     a.leave()
     a.leave("again")
@@ -160,7 +160,7 @@ def leaves_twice(t: Stage) -> None:
 
 @AREA.scenario
 def sessions_that_time_out(t: Stage) -> None:
-    """A member that is silent for a session is out; the other gets its tasks."""
+    """A member without heartbeats expires, and the other one gets its tasks."""
     share_looks.configure(t, {"streams.session.timeout.ms": "1500"})
     a, b = members(t, "AB", simple(t.t3))
     for _ in range(60):
@@ -175,7 +175,7 @@ def sessions_that_time_out(t: Stage) -> None:
 
 @AREA.scenario
 def rebalance_timeout(t: Stage) -> None:
-    """A member that does not let go of its tasks in time is out."""
+    """A member that does not revoke its tasks in time is removed."""
     a = StreamsMember(t, "A", simple(t.t3))
     t.setup(a.join, rebalance_timeout_ms=700)
     b = StreamsMember(t, "B", simple(t.t3))
@@ -194,7 +194,7 @@ def rebalance_timeout(t: Stage) -> None:
 
 @AREA.scenario
 def fifth_member(t: Stage) -> None:
-    """group.streams.max.size is 4: the fifth member is refused until another leaves."""
+    """group.streams.max.size is 4: a fifth member is refused until another one leaves."""
     joined = [StreamsMember(t, name, simple(t.t1)) for name in "ABCD"]
     for one in joined:
         t.setup(one.join)
@@ -216,7 +216,7 @@ def member_joins_again_in_a_full_group(t: Stage) -> None:
 
 @AREA.scenario
 def interval_in_the_answer(t: Stage) -> None:
-    """The interval of heartbeats is the broker's, then the group's."""
+    """Answers have the broker's heartbeat interval, then the group's."""
     a = StreamsMember(t, "A", simple(t.t1))
     t.rec("the broker's", t.setup(a.join)["heartbeat_interval_ms"])
     share_looks.configure(t, {"streams.heartbeat.interval.ms": "1234"})
@@ -226,7 +226,7 @@ def interval_in_the_answer(t: Stage) -> None:
 
 @AREA.scenario
 def initial_delay(t: Stage) -> None:
-    """streams.initial.rebalance.delay.ms=1000: nobody gets tasks before, then all of them do."""
+    """With streams.initial.rebalance.delay.ms=1000 all members get tasks after the delay."""
     share_looks.configure(t, {"streams.initial.rebalance.delay.ms": "1000"})
     a = StreamsMember(t, "A", simple(t.t3))
     a.join()
@@ -244,7 +244,7 @@ def initial_delay(t: Stage) -> None:
 
 @AREA.scenario
 def interval_of_assignments(t: Stage) -> None:
-    """streams.assignment.interval.ms=1000: a second member waits for its tasks."""
+    """With streams.assignment.interval.ms=1000 a second member waits for its tasks."""
     share_looks.configure(t, {"streams.assignment.interval.ms": "1000"})
     a = StreamsMember(t, "A", simple(t.t3))
     a.join()
@@ -260,7 +260,7 @@ def interval_of_assignments(t: Stage) -> None:
 
 @AREA.scenario
 def shutdown_of_the_application(t: Stage) -> None:
-    """One member asks for the end of the application: all are told, until they have left."""
+    """One member requests the application's shutdown, and all members are told until they leave."""
     a, b = members(t, "AB", simple(t.t3))
     b.heartbeat("asks for it", shutdown_application=True)
     a.owning()
@@ -277,7 +277,7 @@ def shutdown_of_the_application(t: Stage) -> None:
 
 @AREA.scenario
 def shutdown_of_a_member_that_leaves(t: Stage) -> None:
-    """A member asks for the end of the application as it leaves."""
+    """A leaving member requests the application's shutdown."""
     a, b = members(t, "AB", simple(t.t3))
     b.heartbeat("asks and leaves", shutdown_application=True, member_epoch=-1)
     a.owning()
@@ -285,7 +285,7 @@ def shutdown_of_a_member_that_leaves(t: Stage) -> None:
 
 @AREA.scenario
 def endpoints(t: Stage) -> None:
-    """A member with an endpoint: when its partitions are told, and to whom."""
+    """When is the endpoint of a member returned with its partitions, and to whom?"""
     a = StreamsMember(t, "A", simple(t.t1))
     a.join(user_endpoint={"host": "here", "port": 9999})
     a.owning("with its epoch")
@@ -300,7 +300,7 @@ def endpoints(t: Stage) -> None:
 
 @AREA.scenario
 def endpoints_with_a_state(t: Stage) -> None:
-    """Endpoints of members with standby tasks: both kinds of partitions."""
+    """Endpoints of members with standby tasks are returned with both kinds of partitions."""
     share_looks.configure(t, {"streams.num.standby.replicas": "1"})
     log = streams.internal(t, "log")
     wanted = streams.topology(streams.subtopology("0", [t.t1], changelogs=[log]))
@@ -318,7 +318,7 @@ def endpoints_with_a_state(t: Stage) -> None:
 
 @AREA.each(version=[2])
 def unknown_version(t: Stage, version: int) -> None:
-    """StreamsGroupHeartbeat and StreamsGroupDescribe {version}, which there are not yet."""
+    """StreamsGroupHeartbeat and StreamsGroupDescribe come in the unsupported version {version}."""
     for api, body in (
         ("StreamsGroupHeartbeat", {"group_id": t.g, "member_id": "m"}),
         ("StreamsGroupDescribe", {"group_ids": [t.g]}),
@@ -328,7 +328,7 @@ def unknown_version(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def texts(t: Stage) -> None:
-    """What is said of heartbeats that are refused."""
+    """Which error messages have refused heartbeats?"""
     a = StreamsMember(t, "A", simple(t.t1))
 
     def text(note: str, answer: Any) -> None:
@@ -351,7 +351,7 @@ def texts(t: Stage) -> None:
 
 @AREA.scenario
 def static_members(t: Stage) -> None:
-    """A static member leaves for a while, comes back under another id, and leaves for good."""
+    """A static member leaves temporarily, returns under another id, and leaves for good."""
     a = StreamsMember(t, "A", simple(t.t3)).joined()
     s = StreamsMember(t, "S", simple(t.t3))
     s.join(instance_id="i")
@@ -372,7 +372,7 @@ def static_members(t: Stage) -> None:
 
 @AREA.each(change=["process_id", "rack_id", "user_endpoint", "rebalance_timeout_ms"])
 def static_member_returns_otherwise(t: Stage, change: str) -> None:
-    """A static member comes back with another {change}: whether the group epoch rises."""
+    """Does the group epoch rise if a static member returns with another {change}?"""
     s = StreamsMember(t, "S", simple(t.t3))
     s.join(instance_id="i")
     s.heartbeat("leaves for a while", member_epoch=-2, instance_id="i")
@@ -388,7 +388,7 @@ def static_member_returns_otherwise(t: Stage, change: str) -> None:
 
 @AREA.scenario
 def newest_versions(t: Stage) -> None:
-    """Version 1 of heartbeats and descriptions, and a description of the topology."""
+    """Version 1 of heartbeats and descriptions is used, and the topology is described."""
     a = StreamsMember(t, "A", simple(t.t1)).joined()
     body: dict[str, Any] = {"group_id": t.g, "member_id": a.id, "member_epoch": a.epoch}
     for label, changes in (("known", {}), ("unknown", {"member_id": "x"})):
@@ -417,7 +417,7 @@ def _offsets(*tasks: tuple[str, int, int]) -> list[dict[str, Any]]:
 
 @AREA.scenario
 def reported_offsets(t: Stage) -> None:
-    """Members report offsets of tasks: which are described, and when are they forgotten?"""
+    """Which reported offsets of tasks are described, and when are they forgotten?"""
     a, b = (StreamsMember(t, name, simple(t.t3)) for name in "AB")
 
     look = partial(_look_at_offsets, t)
@@ -445,7 +445,7 @@ def reported_offsets(t: Stage) -> None:
 
 @AREA.each(fails=["a list twice", "no such part", "no such task", "offsets twice"])
 def offsets_of_a_heartbeat_that_fails(t: Stage, fails: str) -> None:
-    """A heartbeat reports offsets and is refused for {fails}: are the offsets kept?"""
+    """Are reported offsets kept if the heartbeat is refused for {fails}?"""
     a, b = (StreamsMember(t, name, simple(t.t3)) for name in "AB")
     t.setup(a.joined)
     t.setup(b.join)
@@ -461,7 +461,7 @@ def offsets_of_a_heartbeat_that_fails(t: Stage, fails: str) -> None:
 
 
 def _look_at_offsets(t: Stage, label: str) -> None:
-    """Record the offsets that each member is described with."""
+    """Record the described offsets of each member."""
     shown = {
         t.sub(member["member_id"]): [
             sorted([one["subtopology_id"], one["partition"], one["offset"]] for one in offsets)

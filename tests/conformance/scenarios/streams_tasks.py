@@ -1,4 +1,4 @@
-"""Tasks of streams groups: active, standby, given up, taken over; and the groups as others see."""
+"""Tasks of streams groups: active, standby, revoked, taken over; and requests of other types."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ AREA = Area("streams_tasks")
 
 
 def _with_state(t: Stage, *sources: str) -> Topology:
-    """One subtopology with a changelog."""
+    """Return one subtopology with a changelog."""
     log = streams.internal(t, "log")
     return topology(subtopology("0", sources, changelogs=[log]))
 
 
 @AREA.scenario
 def given_up_step_by_step(t: Stage) -> None:
-    """A second member comes: what each is told until both are there."""
+    """A second member joins: what does each get until both have tasks?"""
     a = StreamsMember(t, "A", simple(t.tx)).joined()
     b = StreamsMember(t, "B", simple(t.tx))
     b.join()
@@ -45,7 +45,7 @@ def given_up_step_by_step(t: Stage) -> None:
 
 @AREA.each(names=["AB", "ABC", "ABCD"], partitions=[1, 2, 3])
 def spread_over_members(t: Stage, names: str, partitions: int) -> None:
-    """Members {names} share {partitions} tasks; then A leaves."""
+    """How do members {names} share {partitions} tasks, also after A leaves?"""
     topic = {1: t.t1, 2: t.tx, 3: t.t3}[partitions]
     joined = members(t, names, simple(topic))
     streams.spread(t)
@@ -56,7 +56,7 @@ def spread_over_members(t: Stage, names: str, partitions: int) -> None:
 
 @AREA.scenario
 def several_subtopologies(t: Stage) -> None:
-    """Tasks of three subtopologies on two members."""
+    """How do two members share the tasks of three subtopologies?"""
     parts = [subtopology("0", [t.t1]), subtopology("1", [t.tx]), subtopology("2", [t.t3])]
     members(t, "AB", topology(*parts))
     streams.spread(t)
@@ -64,7 +64,7 @@ def several_subtopologies(t: Stage) -> None:
 
 @AREA.each(replicas=["0", "1", "2"], names=["A", "AB", "ABC"])
 def standbys(t: Stage, replicas: str, names: str) -> None:
-    """{replicas} standby replicas of the tasks of a subtopology with a state, members {names}."""
+    """Where are {replicas} standby replicas of a stateful subtopology, with members {names}?"""
     share_looks.configure(t, {"streams.num.standby.replicas": replicas})
     members(t, names, _with_state(t, t.tx))
     streams.spread(t)
@@ -72,7 +72,7 @@ def standbys(t: Stage, replicas: str, names: str) -> None:
 
 @AREA.scenario
 def standbys_without_a_state(t: Stage) -> None:
-    """Tasks without a state have no standbys."""
+    """Stateless tasks have no standby tasks."""
     share_looks.configure(t, {"streams.num.standby.replicas": "1"})
     members(t, "AB", simple(t.tx))
     streams.spread(t)
@@ -80,7 +80,7 @@ def standbys_without_a_state(t: Stage) -> None:
 
 @AREA.scenario
 def standbys_in_one_process(t: Stage) -> None:
-    """Two members of one process: a standby in the same process helps nobody."""
+    """Members of one process get no standby tasks for each other."""
     share_looks.configure(t, {"streams.num.standby.replicas": "1"})
     members(t, "AB", _with_state(t, t.tx), processes="PP")
     streams.spread(t)
@@ -102,7 +102,7 @@ def standbys_that_are_switched_on(t: Stage) -> None:
 
 @AREA.scenario
 def standby_takes_over(t: Stage) -> None:
-    """The member with the active task leaves: the one with the standby gets it."""
+    """The member with the active task leaves, and the one with the standby task takes over."""
     share_looks.configure(t, {"streams.num.standby.replicas": "1"})
     joined = members(t, "AB", _with_state(t, t.t1))
     (first,) = [one for one in joined if one.owned["active"]]
@@ -128,7 +128,7 @@ def tasks_of_a_member_that_comes_back(t: Stage) -> None:
 
 @AREA.scenario
 def tasks_that_it_does_not_have(t: Stage) -> None:
-    """A member says to own tasks that are the other's."""
+    """A member reports the other member's tasks as owned."""
     a, b = members(t, "AB", simple(t.tx))
     a.heartbeat("owns all", owns={"active": {"0": [0, 1]}})
     streams.spread(t)
@@ -139,7 +139,7 @@ def tasks_that_it_does_not_have(t: Stage) -> None:
 
 @AREA.scenario
 def standby_tasks_that_it_does_not_have(t: Stage) -> None:
-    """A member says to own a standby task of its own active task, and a warm-up task."""
+    """A member reports a standby task of its active task, and a warm-up task, as owned."""
     (a,) = members(t, "A", _with_state(t, t.t1))
     a.heartbeat("standby", owns={"active": {"0": [0]}, "standby": {"0": [0]}})
     a.heartbeat("nothing", owns={})
@@ -158,7 +158,7 @@ _CONFIGS = {
 
 @AREA.each(name=list(_CONFIGS))
 def values_of_a_config(t: Stage, name: str) -> None:
-    """Values of the group config {name} that are taken and refused; then what is shown."""
+    """Which values of the group config {name} are valid, and how are they described?"""
     for value in _CONFIGS[name]:
         t.rec(f"set '{value}'", share_looks.alter_configs(t, {name: value}))
     t.sleep(0.2)
@@ -167,7 +167,7 @@ def values_of_a_config(t: Stage, name: str) -> None:
 
 @AREA.each(state=["unknown", "stable", "not ready", "empty"])
 def described_and_listed(t: Stage, state: str) -> None:
-    """What descriptions of all types, lists and deletions say of a group that is {state}."""
+    """What do all descriptions, lists and deletions return for a group that is {state}?"""
     _reach(t, state)
     streams.described(t)
     for api, field in (("DescribeGroups", "groups"), ("ConsumerGroupDescribe", "group_ids")):
@@ -191,7 +191,7 @@ def described_and_listed(t: Stage, state: str) -> None:
 
 @AREA.each(state=["stable", "empty"])
 def requests_of_other_types(t: Stage, state: str) -> None:
-    """What members of other types are told of a streams group that is {state}."""
+    """What do members of other types get for a streams group that is {state}?"""
     a = _reach(t, state)
     join = {
         "group_id": t.g,
@@ -220,7 +220,7 @@ def requests_of_other_types(t: Stage, state: str) -> None:
 
 @AREA.each(other=["classic", "classic empty", "consumer", "share", "offsets"])
 def streams_members_in_groups_of_other_types(t: Stage, other: str) -> None:
-    """What a streams member is told of a group that is {other}."""
+    """What does a streams member get for a group that is {other}?"""
     if other == "classic":
         t.stable("C")
     elif other == "classic empty":
@@ -258,7 +258,7 @@ def _commit(t: Stage, who: dict[str, Any]) -> str:
 
 @AREA.each(epoch=["right", "older", "newer", "none", "unknown member"])
 def commits(t: Stage, epoch: str) -> None:
-    """OffsetCommit and OffsetFetch of a member of a streams group: {epoch}."""
+    """OffsetCommit and OffsetFetch come from a streams member: {epoch}."""
     (a,) = members(t, "A", simple(t.t1))
     t.setup(a.join, rack_id="r")
     a.settled()
@@ -288,7 +288,7 @@ def _offset(number: int) -> list[dict[str, Any]]:
 
 
 def _held(t: Stage, label: str) -> None:
-    """Record which tasks each member has, of each kind."""
+    """Record the tasks of each member by kind."""
     shown = {
         t.sub(one["member_id"]): [
             sum(len(part["partitions"]) for part in one["assignment"][f"{kind}_tasks"])
@@ -301,7 +301,7 @@ def _held(t: Stage, label: str) -> None:
 
 @AREA.each(furthest=["B", "C"])
 def state_decides(t: Stage, furthest: str) -> None:
-    """A task whose member leaves goes to the member that reports the largest offset: {furthest}."""
+    """A leaving member's task goes to the member that reports the largest offset: {furthest}."""
     a, b, c = members(t, "ABC", _with_state(t, t.t1))
     first = next(one for one in (a, b, c) if one.owned["active"])
     second, third = (one for one in (a, b, c) if one is not first)
@@ -316,7 +316,7 @@ def state_decides(t: Stage, furthest: str) -> None:
 
 @AREA.scenario
 def no_warm_up(t: Stage) -> None:
-    """Warm-up replicas and rack tags are configured, and the state of a task is far behind."""
+    """Warm-up replicas and rack tags are configured, and a task's state is far behind."""
     group_settings.alter(
         t,
         "configs",

@@ -1,4 +1,4 @@
-"""Topologies of streams groups: topics that are missing, made, wrong; topologies that change."""
+"""Topologies of streams groups: missing, internal and invalid topics, and changed topologies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AREA = Area("streams_topology")
 
 @AREA.scenario
 def missing_source(t: Stage) -> None:
-    """A source topic is missing; it comes, and the group goes on."""
+    """A missing source topic is created, and the group continues."""
     name = streams.internal(t, "later")
     a = StreamsMember(t, "A", simple(t.t1, name))
     a.join()
@@ -39,7 +39,7 @@ def missing_sources(t: Stage) -> None:
 
 @AREA.each(what=["changelog", "repartition", "both"])
 def internal_topics(t: Stage, what: str) -> None:
-    """Internal topics are made by the broker: {what}."""
+    """The broker creates internal topics: {what}."""
     log, again = streams.internal(t, "log"), streams.internal(t, "again")
     changelogs = [log] if what != "repartition" else []
     first = subtopology("0", [t.t3], changelogs=changelogs)
@@ -61,7 +61,7 @@ def internal_topics(t: Stage, what: str) -> None:
 
 @AREA.each(partitions=[0, 1, 5])
 def partitions_of_a_repartition_topic(t: Stage, partitions: int) -> None:
-    """A repartition topic that asks for {partitions} partitions, below two source topics."""
+    """A repartition topic with {partitions} requested partitions follows two source topics."""
     again, log = streams.internal(t, "again"), streams.internal(t, "log")
     wanted = {"name": again, "partitions": partitions}
     parts = [
@@ -78,7 +78,7 @@ def partitions_of_a_repartition_topic(t: Stage, partitions: int) -> None:
 
 @AREA.scenario
 def chain_of_repartition_topics(t: Stage) -> None:
-    """Repartition topics one after the other: the count goes down the chain."""
+    """Chained repartition topics pass on their partition count."""
     first, second = streams.internal(t, "first"), streams.internal(t, "second")
     parts = [
         subtopology("2", repartitions=[second]),
@@ -95,7 +95,7 @@ def chain_of_repartition_topics(t: Stage) -> None:
 
 @AREA.scenario
 def repartition_topic_that_nobody_writes(t: Stage) -> None:
-    """A repartition topic without a subtopology that writes to it, and without a count."""
+    """A repartition topic has neither a subtopology that writes to it nor a partition count."""
     again = streams.internal(t, "again")
     a = StreamsMember(t, "A", topology(subtopology("0", [t.t1], repartitions=[again])))
     a.join()
@@ -104,7 +104,7 @@ def repartition_topic_that_nobody_writes(t: Stage) -> None:
 
 @AREA.scenario
 def repartition_topics_in_a_circle(t: Stage) -> None:
-    """Two repartition topics that depend on each other."""
+    """Two repartition topics depend on each other."""
     first, second = streams.internal(t, "first"), streams.internal(t, "second")
     parts = [
         subtopology("0", repartitions=[first], sinks=[second]),
@@ -119,7 +119,7 @@ def repartition_topics_in_a_circle(t: Stage) -> None:
     kind=["sources", "sources that differ", "repartition", "fixed repartition", "both fixed"]
 )
 def copartitions(t: Stage, kind: str) -> None:
-    """Topics that have to have the same number of partitions: {kind}."""
+    """Topics must have the same number of partitions: {kind}."""
     again, other = streams.internal(t, "again"), streams.internal(t, "other")
     sinks = subtopology("0", [t.t1], sinks=[again, other])
     groups: list[dict[str, Any]]
@@ -154,7 +154,7 @@ def copartitions(t: Stage, kind: str) -> None:
 
 @AREA.each(count=[1, 3])
 def internal_topic_that_is_there(t: Stage, count: int) -> None:
-    """The changelog of 3 partitions is there already, with {count} of them."""
+    """The changelog for 3 partitions already exists with {count} partitions."""
     log = streams.topic(t, count, suffix="log")
     a = StreamsMember(t, "A", topology(subtopology("0", [t.t3], changelogs=[log])))
     a.join()
@@ -163,7 +163,7 @@ def internal_topic_that_is_there(t: Stage, count: int) -> None:
 
 @AREA.scenario
 def configs_of_internal_topics(t: Stage) -> None:
-    """Configs and replication of internal topics, as made and as described."""
+    """Which configs and replication do internal topics get, as created and as described?"""
     log = streams.internal(t, "log")
     pairs = [
         {"key": "cleanup.policy", "value": "compact"},
@@ -182,7 +182,7 @@ def configs_of_internal_topics(t: Stage) -> None:
 
 @AREA.each(wrong=["replication", "config"])
 def internal_topics_that_cannot_be_made(t: Stage, wrong: str) -> None:
-    """The controller refuses an internal topic for its {wrong}: members are told why."""
+    """The controller refuses an internal topic for its {wrong}, and members get the reason."""
     log = streams.internal(t, "log")
     wanted: dict[str, Any] = {"name": log}
     if wrong == "replication":
@@ -211,7 +211,7 @@ def internal_topics_that_cannot_be_made(t: Stage, wrong: str) -> None:
     ]
 )
 def topologies_that_are_refused(t: Stage, wrong: str) -> None:
-    """A topology with: {wrong}."""
+    """A topology is refused for: {wrong}."""
     log = streams.internal(t, "log")
     part = {
         "changelog with partitions": subtopology(
@@ -230,7 +230,7 @@ def topologies_that_are_refused(t: Stage, wrong: str) -> None:
 
 @AREA.each(change=["the same", "other topics", "other order", "more parts", "older", "newer"])
 def second_topology(t: Stage, change: str) -> None:
-    """A second member brings a topology that is: {change}."""
+    """A second member sends a topology that is: {change}."""
     parts = [subtopology("0", [t.t1, t.tx]), subtopology("1", [t.t3])]
     a = StreamsMember(t, "A", topology(*parts, epoch=3)).joined()
     wanted = {
@@ -254,7 +254,7 @@ def second_topology(t: Stage, change: str) -> None:
 
 @AREA.scenario
 def topology_of_an_empty_group(t: Stage) -> None:
-    """All have left, and a newcomer brings another topology."""
+    """All members have left, and a newcomer sends another topology."""
     a = StreamsMember(t, "A", simple(t.t1)).joined()
     t.setup(a.leave)
     b = StreamsMember(t, "B", simple(t.t3, epoch=1))
@@ -267,7 +267,7 @@ def topology_of_an_empty_group(t: Stage) -> None:
 
 @AREA.scenario
 def more_partitions(t: Stage) -> None:
-    """The source topic gets more partitions: there are more tasks."""
+    """The source topic gets more partitions, which gives more tasks."""
     topic = streams.topic(t, 1)
     a = StreamsMember(t, "A", simple(topic)).joined()
     wanted = {"name": topic, "count": 3, "assignments": None}
@@ -312,7 +312,7 @@ def deleted_source(t: Stage) -> None:
 
 @AREA.scenario
 def deleted_changelog(t: Stage) -> None:
-    """A changelog is deleted: the broker makes it anew."""
+    """A changelog is deleted, and the broker recreates it."""
     topic = streams.topic(t, 1)
     log = streams.internal(t, "log")
     a = StreamsMember(t, "A", topology(subtopology("0", [topic], changelogs=[log]))).joined()
@@ -328,7 +328,7 @@ def deleted_changelog(t: Stage) -> None:
 
 @AREA.each(what=["twice in one", "in two parts", "source and changelog"])
 def topics_named_twice(t: Stage, what: str) -> None:
-    """A topic is named {what}."""
+    """A topology names a topic {what}."""
     parts = {
         "twice in one": [subtopology("0", [t.t1, t.t1])],
         "in two parts": [subtopology("0", [t.t1]), subtopology("1", [t.t1])],
@@ -341,7 +341,7 @@ def topics_named_twice(t: Stage, what: str) -> None:
 
 @AREA.scenario
 def parts_named_twice(t: Stage) -> None:
-    """Two subtopologies of the same name."""
+    """Two subtopologies have the same name."""
     a = StreamsMember(t, "A", topology(subtopology("0", [t.t1]), subtopology("0", [t.t3])))
     answer = a.join()
     t.rec("error", error(answer["error_code"]))

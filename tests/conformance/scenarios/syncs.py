@@ -1,4 +1,4 @@
-"""SyncGroup: duplicate, late, of another generation, and what interrupts those that wait."""
+"""SyncGroup: repeated, late, of another generation, and interrupted while parked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ AREA = Area("syncs")
 
 @AREA.scenario
 def follower_syncs_twice_on_two_connections(t: Stage) -> None:
-    """A follower's SyncGroup is sent again from another connection: what of the first one?"""
+    """Is a parked SyncGroup answered if the follower sends it again from another connection?"""
     a, b = t.reach("completing", "A", "B")
     first = b.sync(note="first")
     t.parked(first)
@@ -22,7 +22,7 @@ def follower_syncs_twice_on_two_connections(t: Stage) -> None:
 
 @AREA.scenario
 def follower_syncs_twice_on_one_connection(t: Stage) -> None:
-    """The second of two pipelined SyncGroups waits for the answer of the first."""
+    """The second of two pipelined SyncGroups waits for the answer to the first."""
     a, b = t.reach("completing", "A", "B")
     first, again = b.sync(note="first"), b.sync(note="again")
     t.parked(first)
@@ -32,7 +32,7 @@ def follower_syncs_twice_on_one_connection(t: Stage) -> None:
 
 @AREA.scenario
 def leader_syncs_twice_on_one_connection(t: Stage) -> None:
-    """The leader pipelines two different assignments: the first one counts."""
+    """The leader pipelines two different assignments, and the first one counts."""
     a, b = t.reach("completing", "A", "B")
     first = a.sync(note="first", assign={a.id: b"one", b.id: b"one"})
     again = a.sync(note="again", assign={a.id: b"two", b.id: b"two"})
@@ -43,7 +43,7 @@ def leader_syncs_twice_on_one_connection(t: Stage) -> None:
 
 @AREA.scenario
 def leader_syncs_again_in_stable(t: Stage) -> None:
-    """A leader that hands in another assignment in Stable is given the old one."""
+    """A leader that sends another assignment in Stable gets the old one."""
     a, b = t.reach("stable", "A", "B")
     a.sync_now(assign={a.id: b"other", b.id: b"other"})
     b.sync_now()
@@ -52,7 +52,7 @@ def leader_syncs_again_in_stable(t: Stage) -> None:
 
 @AREA.scenario
 def follower_hands_in_an_assignment(t: Stage) -> None:
-    """Assignments in a follower's SyncGroup count for nothing."""
+    """Assignments in a follower's SyncGroup are ignored."""
     a, b = t.reach("completing", "A", "B")
     sync = b.sync(assign={a.id: b"bad", b.id: b"bad"})
     t.parked(sync)
@@ -63,7 +63,7 @@ def follower_hands_in_an_assignment(t: Stage) -> None:
 
 @AREA.scenario
 def assignment_of_unknown_and_missing_members(t: Stage) -> None:
-    """The leader names a member that does not exist and leaves out one that does."""
+    """The leader's assignments name an unknown member and omit an existing one."""
     a, b = t.reach("completing", "A", "B")
     sync = b.sync()
     t.parked(sync)
@@ -73,7 +73,7 @@ def assignment_of_unknown_and_missing_members(t: Stage) -> None:
 
 @AREA.scenario
 def assignment_names_a_member_twice(t: Stage) -> None:
-    """The leader names the same member twice: which assignment counts?"""
+    """Which assignment counts if the leader names a member twice?"""
     a, b = t.reach("completing", "A", "B")
     twice = [
         {"member_id": b.id, "assignment": b"first"},
@@ -88,7 +88,7 @@ def assignment_names_a_member_twice(t: Stage) -> None:
 
 @AREA.scenario
 def leader_of_one_syncs_without_assignments(t: Stage) -> None:
-    """A sole leader hands in nothing: it is Stable with an empty assignment."""
+    """A sole leader sends no assignments and is Stable with an empty one."""
     (a,) = t.reach("completing", "A")
     a.sync_now(assign={})
     a.hb()
@@ -100,7 +100,7 @@ def leader_of_one_syncs_without_assignments(t: Stage) -> None:
 
 @AREA.scenario
 def late_sync_through_the_next_round(t: Stage) -> None:
-    """A SyncGroup of the last generation: while preparing, completing, and in Stable."""
+    """A SyncGroup of the previous generation comes while preparing, completing, and in Stable."""
     a, b = t.reach("completing", "A", "B")
     old = b.gen
     b.protos = [("range", b"changed")]
@@ -118,7 +118,7 @@ def late_sync_through_the_next_round(t: Stage) -> None:
 
 @AREA.each(state=["preparing", "completing", "stable"])
 def sync_of_a_coming_generation(t: Stage, state: str) -> None:
-    """SyncGroup with a generation that is not there yet, of leader and follower, in {state}."""
+    """In {state} leader and follower send SyncGroup with a future generation."""
     a, b = t.reach(state, "A", "B")
     a.sync_now(generation_id=a.gen + 1, note="next generation")
     b.sync_now(generation_id=b.gen + 1, note="next generation")
@@ -128,7 +128,7 @@ def sync_of_a_coming_generation(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def two_generations_in_flight(t: Stage) -> None:
-    """B waits with a JoinGroup for generation 4 while A still works through generation 3."""
+    """B waits in a JoinGroup for generation 4 while A still works through generation 3."""
     a, b = t.reach("completing", "A", "B")
     sync = a.sync()
     t.got(sync)
@@ -158,11 +158,11 @@ def sync_before_the_round_is_over(t: Stage) -> None:
     t.end_round([join], b)
 
 
-# What interrupts parked SyncGroups
+# Interruptions of parked SyncGroups
 
 
 def _two_wait(t: Stage) -> list[Member]:
-    """A leads and has not synced, B and C wait in SyncGroup."""
+    """Return A, which leads and has not synced, and B and C, which wait in SyncGroup."""
     a, b, c = t.reach("completing", "A", "B", "C")
     t.waiting = [b.sync(), c.sync()]
     t.parked(*t.waiting)
@@ -171,7 +171,7 @@ def _two_wait(t: Stage) -> list[Member]:
 
 @AREA.scenario
 def interrupted_by_leaving_leader(t: Stage) -> None:
-    """The leader leaves: the others are told to join again, then the round goes on without it."""
+    """The leader leaves: the others must rejoin, and the rebalance continues without it."""
     a, b, c = _two_wait(t)
     a.leave()
     t.got(*t.waiting)
@@ -193,7 +193,7 @@ def interrupted_by_changed_metadata_of_the_leader(t: Stage) -> None:
 
 @AREA.scenario
 def not_interrupted_by_harmless_requests(t: Stage) -> None:
-    """Heartbeats, refused commits and refused joins leave the parked SyncGroups alone."""
+    """Heartbeats and refused commits and joins do not affect parked SyncGroups."""
     a, b, c = _two_wait(t)
     b.hb()
     c.hb(generation_id=0, note="old generation")
@@ -209,7 +209,7 @@ def not_interrupted_by_harmless_requests(t: Stage) -> None:
 
 @AREA.scenario
 def interrupted_by_newcomer_then_synced_late(t: Stage) -> None:
-    """A newcomer interrupts; a follower syncs again instead of joining."""
+    """A newcomer interrupts parked SyncGroups, and a follower syncs again instead of joining."""
     a, b, c = _two_wait(t)
     newcomer = t.member("N", v=3)
     join = newcomer.join()
@@ -220,7 +220,7 @@ def interrupted_by_newcomer_then_synced_late(t: Stage) -> None:
 
 @AREA.scenario
 def parked_sync_of_one_that_leaves(t: Stage) -> None:
-    """B leaves while C's and its own SyncGroup wait: what of each?"""
+    """What happens to parked SyncGroups of B and C if B leaves?"""
     a, b, c = _two_wait(t)
     b.leave()
     t.parked(*t.waiting)
@@ -233,7 +233,7 @@ def parked_sync_of_one_that_leaves(t: Stage) -> None:
 
 @AREA.each(state=["preparing", "completing", "stable"])
 def wrong_protocol(t: Stage, state: str) -> None:
-    """Wrong protocol type or name in {state}, also with a wrong generation or member."""
+    """SyncGroup in {state} has a wrong protocol type or name, generation or member."""
     _, b = t.reach(state, "A", "B")
     b.sync_now(v=5, protocol_type="connect", note="wrong type")
     b.sync_now(v=5, protocol_name="other", protocol_type="consumer", note="wrong name")
@@ -245,19 +245,19 @@ def wrong_protocol(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def old_versions_need_no_protocol(t: Stage) -> None:
-    """Up to v4 there is no protocol in the request, so any is right; the answer of v5 names it."""
+    """Up to v4 SyncGroup has no protocol, so all are accepted; the answer of v5 names it."""
     a, b = t.reach("completing", t.member("A", v=9), t.member("B", v=9))
     t.got(a.sync(v=4), b.sync(v=0))
     b.sync_now(v=5)
     t.state()
 
 
-# Others than dynamic members
+# Static, pending and former members
 
 
 @AREA.scenario
 def instance_ids(t: Stage) -> None:
-    """SyncGroup of a static member with its own, another's, no and an unknown instance id."""
+    """A static member's SyncGroup has its own, another's, no and an unknown instance id."""
     a, b = t.reach("completing", *t.static("A", "B"))
     b.sync_now(group_instance_id="i-A", note="instance of A")
     b.sync_now(group_instance_id="i-X", note="unknown instance")
@@ -270,7 +270,7 @@ def instance_ids(t: Stage) -> None:
 
 @AREA.each(state=["empty", "preparing", "completing", "stable"])
 def pending_id_syncs(t: Stage, state: str) -> None:
-    """Somebody whose id was given but not used syncs in {state}."""
+    """A pending member id syncs in {state}."""
     t.reach(state, "A", "B")
     x = t.member("X")
     x.join_now()

@@ -1,4 +1,4 @@
-"""Client telemetry (KIP-714): who is subscribed to which metrics, and pushes of them.
+"""Client telemetry (KIP-714): subscriptions of clients, and their pushes.
 
 The reference is a Kafka with the reporter of `tests/oracle/Telemetry.java`: without a reporter
 Kafka advertises neither of the two APIs.
@@ -24,7 +24,7 @@ _MOST_BYTES = 1048576
 
 
 class _Client:
-    """One client instance: a connection, a client id of its own, and the id that it is given."""
+    """A client instance: a connection, a unique client id, and the instance id that it gets."""
 
     def __init__(self, t: Stage, software: tuple[str, str] | None = None) -> None:
         self.t, self.connection = t, t.conn()
@@ -50,7 +50,7 @@ class _Client:
         return answer
 
     def get(self, note: str = "") -> None:
-        """GetTelemetrySubscriptions, recorded: the CRC in place of the subscription id."""
+        """Send GetTelemetrySubscriptions; record the CRC instead of the subscription id."""
         answer = self.ask("GetTelemetrySubscriptions", 0, {"client_instance_id": self.instance_id})
         label = f"get {note}".strip()
         if answer["error_code"]:
@@ -75,7 +75,7 @@ class _Client:
         )
 
     def push(self, note: str = "", metrics: bytes = b"", **fields: Any) -> None:
-        """PushTelemetry, recorded: the error."""
+        """Send PushTelemetry and record the error."""
         body = {
             "client_instance_id": self.instance_id,
             "subscription_id": self.subscription_id,
@@ -88,25 +88,25 @@ class _Client:
 
 
 def _java_hash(uuid: bytes) -> int:
-    """Uuid.hashCode."""
+    """Return Java's Uuid.hashCode."""
     words = [int.from_bytes(uuid[start : start + 4], "big") for start in range(0, 16, 4)]
     return words[0] ^ words[1] ^ words[2] ^ words[3]
 
 
 def _subscribed(t: Stage, software: tuple[str, str] | None = None, **configs: str) -> _Client:
-    """A client with a subscription of its own: all metrics each 100 ms, or `configs`."""
+    """Return a client with a subscription: all metrics every 100 ms, or `configs`."""
     client = _Client(t, software)
     wanted = {"metrics": "*", "interval_ms": "100", "match": f"client_id={client.client_id}"}
     Subscription(t).set(**(wanted | configs))
     return client
 
 
-# --- who is subscribed to what -------------------------------------------------------------------
+# --- subscriptions -------------------------------------------------------------------------------
 
 
 @AREA.scenario
 def nothing_subscribed(t: Stage) -> None:
-    """A client that no subscription matches."""
+    """No subscription matches a client."""
     client = _Client(t)
     client.get()
     client.get("at once")
@@ -123,7 +123,7 @@ _LISTS = (
 
 @AREA.scenario
 def subscribed(t: Stage) -> None:
-    """Lists of metrics: their order in the answer, and the CRC of the subscription id."""
+    """Which order and subscription id CRC has the answer for lists of metrics?"""
     for metrics in _LISTS:
         client = _subscribed(t, metrics=metrics)
         client.get(metrics[:30])
@@ -131,7 +131,7 @@ def subscribed(t: Stage) -> None:
 
 @AREA.scenario
 def intervals(t: Stage) -> None:
-    """The push interval that a client is told is five minutes at most."""
+    """The push interval in the answer is at most five minutes."""
     for interval in ("100", "299999", "300000", "300001", "3600000"):
         _subscribed(t, interval_ms=interval).get(interval)
     client = _Client(t)
@@ -141,7 +141,7 @@ def intervals(t: Stage) -> None:
 
 @AREA.scenario
 def several_subscriptions(t: Stage) -> None:
-    """Subscriptions that match a client are one: all metrics, the shortest interval."""
+    """All subscriptions that match a client are combined: all metrics, the shortest interval."""
     client = _subscribed(t, metrics="b,a", interval_ms="5000")
     match = f"client_id={client.client_id}"
     more, rest = Subscription(t), Subscription(t)
@@ -171,7 +171,7 @@ _MATCHES = (
 
 @AREA.each(software=["test", "none"])
 def matched(t: Stage, software: str) -> None:
-    """Which patterns match a client; software of {software}."""
+    """Which patterns match a client with software of {software}?"""
     known = ("test", "1.2.3") if software == "test" else None
     for number, match in enumerate(_MATCHES):
         client = _Client(t, known)
@@ -185,7 +185,7 @@ def matched(t: Stage, software: str) -> None:
 
 @AREA.scenario
 def matched_by_instance_id(t: Stage) -> None:
-    """A pattern of one client instance."""
+    """A pattern matches one client instance."""
     client = _Client(t)
     client.instance_id = secrets.token_bytes(16)
     text = uuid_to_text(client.instance_id).replace("-", "\\-")
@@ -199,7 +199,7 @@ def matched_by_instance_id(t: Stage) -> None:
 
 @AREA.scenario
 def pushed(t: Stage) -> None:
-    """Get, push, push too early, push after the interval, a last push, and what follows it."""
+    """A client gets, pushes, pushes too early, pushes on time, and terminates."""
     client = _subscribed(t, interval_ms="900")
     client.get()
     client.get("at once")
@@ -220,7 +220,7 @@ def pushed(t: Stage) -> None:
 
 @AREA.scenario
 def terminating_first(t: Stage) -> None:
-    """A last push without a Get before it, and one with a wrong subscription."""
+    """A terminating push comes without a Get, and with a wrong subscription id."""
     client = _subscribed(t)
     client.instance_id = secrets.token_bytes(16)
     client.push("unknown", b"abc", terminating=True)
@@ -234,7 +234,7 @@ def terminating_first(t: Stage) -> None:
 
 @AREA.scenario
 def ids_of_instances(t: Stage) -> None:
-    """Ids that no client instance may have, and an id that a client has made up."""
+    """Which client instance ids are refused, and may a client choose an id?"""
     client = _subscribed(t)
     client.push("no id", b"abc")
     client.push("reserved id", b"abc", client_instance_id=bytes(15) + b"\1")
@@ -247,7 +247,7 @@ def ids_of_instances(t: Stage) -> None:
 
 @AREA.scenario
 def unknown_subscription(t: Stage) -> None:
-    """A push with another subscription id, and the Get that may follow at once."""
+    """A push has another subscription id, and a Get may follow at once."""
     client = _subscribed(t, interval_ms="60000")
     client.get()
     client.push("wrong", b"abc", subscription_id=client.subscription_id ^ 1)
@@ -259,7 +259,7 @@ def unknown_subscription(t: Stage) -> None:
 
 @AREA.scenario
 def push_before_get(t: Stage) -> None:
-    """A push of an instance that the broker does not know, and the Get after it."""
+    """A push comes from an unknown instance, then a Get."""
     client = _subscribed(t, interval_ms="60000")
     client.instance_id = secrets.token_bytes(16)
     client.push("unknown", b"abc")
@@ -269,7 +269,7 @@ def push_before_get(t: Stage) -> None:
 
 @AREA.scenario
 def compressions(t: Stage) -> None:
-    """Every compression type with what belongs to it, unknown types, and the Get after them."""
+    """Pushes use every compression type and unknown ones, then a Get follows."""
     for compression in Compression:
         client = _subscribed(t)
         client.get(compression.name)
@@ -284,7 +284,7 @@ def compressions(t: Stage) -> None:
 
 @AREA.scenario
 def damaged(t: Stage) -> None:
-    """Compressed metrics that cannot be read, and the Get after them."""
+    """Compressed metrics are unreadable, then a Get follows."""
     for compression in list(Compression)[1:]:
         whole = compress(compression, bytes(range(256)) * 20)
         for note, metrics in (("none", b"abcdefgh"), ("cut", whole[: len(whole) // 2])):
@@ -300,7 +300,7 @@ def damaged(t: Stage) -> None:
 
 @AREA.scenario
 def sizes(t: Stage) -> None:
-    """Metrics of as many bytes as a broker takes, and of one more; compressed as well."""
+    """Metrics have the maximum size and one byte more, also compressed."""
     for count in (_MOST_BYTES, _MOST_BYTES + 1):
         client = _subscribed(t, interval_ms="60000")
         client.get(str(count))
@@ -322,7 +322,7 @@ def sizes(t: Stage) -> None:
 
 @AREA.scenario
 def changed_subscription(t: Stage) -> None:
-    """A subscription that changes between a Get and a push: the instance begins anew."""
+    """A subscription changes between Get and push, and the instance starts again."""
     client = _Client(t)
     one = Subscription(t)
     match = f"client_id={client.client_id}"
@@ -342,7 +342,7 @@ def changed_subscription(t: Stage) -> None:
 
 @AREA.scenario
 def other_connection(t: Stage) -> None:
-    """An instance goes with the connection that made it, and is the same on another one."""
+    """An instance ends with its connection, and continues on another one."""
     client = _subscribed(t, interval_ms="60000")
     client.get()
     second = _Client(t)

@@ -1,6 +1,6 @@
-"""Sessions, rebalance timeouts and ids that nobody uses: what order of events they cause.
+"""Sessions, rebalance timeouts and pending member ids, and the order of their events.
 
-Only order is recorded, never how long something took.
+Only the order of events is recorded, never durations.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ LATE_SECONDS = 5.0
 
 
 def short_lived(t: Stage, name: str, instance_id: str | None = None) -> Member:
-    """A member with a short session."""
+    """Return a member with a short session."""
     return t.member(name, inst=instance_id, session=t.ms(SHORT_MS))
 
 
 @AREA.each(who=["leader", "follower"])
 def session_ends_in_stable(t: Stage, who: str) -> None:
-    """The {who} falls silent in Stable; the other one learns it and goes on alone."""
+    """The {who} expires in Stable, and the other one notices and continues alone."""
     if who == "leader":
         silent, other = t.reach("stable", short_lived(t, "A"), "B")
     else:
@@ -37,7 +37,7 @@ def session_ends_in_stable(t: Stage, who: str) -> None:
 
 @AREA.scenario
 def sole_member_falls_silent(t: Stage) -> None:
-    """A sole member expires: the group is Empty, with a generation more."""
+    """A sole member expires: the group is Empty with the next generation."""
     (a,) = t.reach("stable", short_lived(t, "A"))
     t.until("Empty", timeout=LATE_SECONDS)
     t.state()
@@ -49,7 +49,7 @@ def sole_member_falls_silent(t: Stage) -> None:
 
 @AREA.each(request=["heartbeat", "commit"])
 def just_before_the_deadline(t: Stage, request: str) -> None:
-    """A {request} shortly before the end of the session is enough, again and again."""
+    """A {request} shortly before the end of each session keeps a member in the group."""
     (a,) = t.reach("stable", short_lived(t, "A"))
     for offset in range(3):
         t.sleep(0.8)
@@ -100,7 +100,7 @@ def harmless_requests_do_not_keep_alive(t: Stage, request: str) -> None:
 
 @AREA.scenario
 def heartbeat_while_preparing_keeps_alive(t: Stage) -> None:
-    """A member that is told REBALANCE_IN_PROGRESS lives on; when it stops the round ends."""
+    """Heartbeats renew a session during a rebalance; without them the rebalance ends."""
     a, b = t.reach("stable", "A", short_lived(t, "B"))
     join = a.join()
     t.parked(join)
@@ -115,7 +115,7 @@ def heartbeat_while_preparing_keeps_alive(t: Stage) -> None:
 
 @AREA.scenario
 def commit_while_preparing_keeps_alive(t: Stage) -> None:
-    """A commit while preparing is accepted and renews the session."""
+    """A commit during a rebalance is accepted and renews the session."""
     a, b = t.reach("stable", "A", short_lived(t, "B"))
     join = a.join()
     t.parked(join)
@@ -140,7 +140,7 @@ def parked_join_protects(t: Stage) -> None:
 
 @AREA.scenario
 def leader_expires_while_syncs_are_parked(t: Stage) -> None:
-    """The leader falls silent before it has synced: those who wait must join again."""
+    """The leader expires before it has synced, and the waiting members must rejoin."""
     a, b = t.reach("completing", short_lived(t, "A"), "B")
     sync = b.sync()
     t.parked(sync)
@@ -152,7 +152,7 @@ def leader_expires_while_syncs_are_parked(t: Stage) -> None:
 
 @AREA.scenario
 def sessions_start_when_the_leader_has_synced(t: Stage) -> None:
-    """A follower whose SyncGroup waited long has a whole session after it."""
+    """A follower whose SyncGroup waited long has a whole session after the answer."""
     a, b = t.reach("completing", "A", short_lived(t, "B"))
     sync = b.sync()
     t.sleep(BEYOND_SHORT_SECONDS)
@@ -164,7 +164,7 @@ def sessions_start_when_the_leader_has_synced(t: Stage) -> None:
 
 @AREA.scenario
 def session_length_changes_with_a_rejoin(t: Stage) -> None:
-    """A member rejoins with a shorter session: from then on that one counts."""
+    """A member rejoins with a shorter session timeout, which applies from then on."""
     a, b = t.reach("stable", "A", "B")
     b.session = t.ms(SHORT_MS)
     b.protos = [("range", b"changed")]
@@ -179,7 +179,7 @@ def session_length_changes_with_a_rejoin(t: Stage) -> None:
 
 @AREA.scenario
 def session_length_of_a_harmless_rejoin(t: Stage) -> None:
-    """A follower's unchanged rejoin in Stable names a shorter session: does it count?"""
+    """Does a shorter session timeout apply after a follower's unchanged rejoin in Stable?"""
     _, b = t.reach("stable", "A", "B")
     b.join_now(session_timeout_ms=t.ms(SHORT_MS))
     b.hb()
@@ -193,7 +193,7 @@ def session_length_of_a_harmless_rejoin(t: Stage) -> None:
 
 @AREA.scenario
 def straggler_is_dropped_though_it_heartbeats(t: Stage) -> None:
-    """A dynamic member that only heartbeats is gone when the rebalance timeout is over."""
+    """A dynamic member that only heartbeats is removed at the rebalance timeout."""
     a, b = t.reach("stable", *[t.member(name, rebalance=t.ms(REBALANCE_MS)) for name in "AB"])
     join = a.join()
     t.parked(join)
@@ -211,7 +211,7 @@ def straggler_is_dropped_though_it_heartbeats(t: Stage) -> None:
 
 @AREA.scenario
 def leader_is_dropped_as_straggler(t: Stage) -> None:
-    """The leader does not rejoin in time: the one that did leads."""
+    """The leader does not rejoin in time, and the member that did leads."""
     a, b = t.reach("stable", *[t.member(name, rebalance=t.ms(REBALANCE_MS)) for name in "AB"])
     b.protos = [("range", b"changed")]
     join = b.join()
@@ -225,7 +225,7 @@ def leader_is_dropped_as_straggler(t: Stage) -> None:
 
 @AREA.scenario
 def static_straggler_stays(t: Stage) -> None:
-    """A static member that missed the round stays a member; it comes back with its own id."""
+    """A static member that missed a rebalance stays a member, and returns with its own id."""
     members = t.static("A", "B", v=9, rebalance=t.ms(REBALANCE_MS))
     a, b = t.reach("stable", *members)
     join = a.join()
@@ -245,7 +245,7 @@ def static_straggler_stays(t: Stage) -> None:
 
 @AREA.scenario
 def static_straggler_restarts_in_the_next_generation(t: Stage) -> None:
-    """A static member missed the round and restarts while the others are Stable."""
+    """A static member missed a rebalance and restarts while the others are Stable."""
     members = t.static("A", "B", v=9, rebalance=t.ms(REBALANCE_MS))
     a, b = t.reach("stable", *members)
     join = a.join()
@@ -260,7 +260,7 @@ def static_straggler_restarts_in_the_next_generation(t: Stage) -> None:
 
 @AREA.scenario
 def static_and_dynamic_stragglers(t: Stage) -> None:
-    """Of two stragglers the dynamic one goes and the static one stays."""
+    """Two members miss a rebalance: the dynamic one is removed, the static one stays."""
     options = {"rebalance": t.ms(REBALANCE_MS)}
     a, b, c = t.reach(
         "stable", t.member("A", **options), *t.static("B", **options), t.member("C", **options)
@@ -275,7 +275,7 @@ def static_and_dynamic_stragglers(t: Stage) -> None:
 
 @AREA.scenario
 def only_static_members_and_nobody_comes(t: Stage) -> None:
-    """A rebalance in which nobody waits goes on until somebody joins."""
+    """A rebalance in which no member waits lasts until a member joins."""
     members = t.static("A", "B", rebalance=t.ms(REBALANCE_MS))
     newcomer = t.member("N", v=3, rebalance=t.ms(REBALANCE_MS))
     a, b = t.reach("stable", *members)
@@ -301,7 +301,7 @@ def only_static_members_and_nobody_comes(t: Stage) -> None:
 
 @AREA.scenario
 def round_is_as_long_as_at_its_start(t: Stage) -> None:
-    """The member with the long rebalance timeout leaves after the round began."""
+    """The member with the long rebalance timeout leaves after the rebalance has begun."""
     a, b, c = t.reach(
         "stable",
         t.member("A", rebalance=t.ms(REBALANCE_MS)),
@@ -320,7 +320,7 @@ def round_is_as_long_as_at_its_start(t: Stage) -> None:
 
 @AREA.scenario
 def newcomers_do_not_prolong_the_round(t: Stage) -> None:
-    """A newcomer with a long rebalance timeout joins a short round."""
+    """A newcomer with a long rebalance timeout joins a rebalance with a short one."""
     a, b = t.reach("stable", *[t.member(name, rebalance=t.ms(REBALANCE_MS)) for name in "AB"])
     join = a.join()
     t.parked(join)
@@ -333,19 +333,19 @@ def newcomers_do_not_prolong_the_round(t: Stage) -> None:
 
 @AREA.scenario
 def rebalance_timeout_of_nothing(t: Stage) -> None:
-    """Two members with a rebalance timeout of 1 ms: the round ends without the other at once."""
+    """With a rebalance timeout of 1 ms the rebalance ends at once without the second member."""
     a = t.member("A", rebalance=1, inst="i-A")
     join = a.join()
     t.setup(t.got, join)
     t.rec("error", join.raw["error_code"])
 
 
-# Who never syncs
+# Members that never sync
 
 
 @AREA.each(who=["dynamic", "static"])
 def one_never_syncs(t: Stage, who: str) -> None:
-    """A {who} follower never syncs while the others are Stable: it is removed, a rebalance."""
+    """A {who} follower never syncs in Stable, is removed, and a rebalance starts."""
     options = {"rebalance": t.ms(REBALANCE_MS)}
     members = t.static("A", "B", **options)
     if who == "dynamic":
@@ -362,7 +362,7 @@ def one_never_syncs(t: Stage, who: str) -> None:
 
 @AREA.scenario
 def late_sync_is_in_time(t: Stage) -> None:
-    """The last follower syncs shortly before the deadline: nobody is removed."""
+    """The last follower syncs shortly before the deadline, and nobody is removed."""
     a, b = t.reach("completing", *[t.member(name, rebalance=t.ms(REBALANCE_MS)) for name in "AB"])
     a.sync_now()
     t.sleep(0.8)
@@ -374,7 +374,7 @@ def late_sync_is_in_time(t: Stage) -> None:
 
 @AREA.scenario
 def one_leaves_instead_of_syncing(t: Stage) -> None:
-    """The only one that has not synced leaves: its deadline is over as well."""
+    """The only member that has not synced leaves, which ends the deadline."""
     a, b = t.reach("completing", *[t.member(name, rebalance=t.ms(REBALANCE_MS)) for name in "AB"])
     a.sync_now()
     b.leave()
@@ -385,12 +385,12 @@ def one_leaves_instead_of_syncing(t: Stage) -> None:
     a.hb()
 
 
-# Ids that nobody uses
+# Unused member ids
 
 
 @AREA.each(state=["empty", "completing", "stable"])
 def pending_id_runs_out(t: Stage, state: str) -> None:
-    """An id given out in {state} is worth nothing after its session timeout."""
+    """A pending member id from {state} is invalid after its session timeout."""
     t.reach(state, "A")
     x = t.member("X", session=t.ms(SHORT_MS))
     x.join_now()
@@ -401,7 +401,7 @@ def pending_id_runs_out(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def pending_id_in_time(t: Stage) -> None:
-    """An id is used shortly before it runs out."""
+    """A pending member id is used shortly before it expires."""
     x = t.member("X", session=t.ms(SHORT_MS))
     x.join_now()
     t.sleep(0.8)
@@ -414,7 +414,7 @@ def pending_id_in_time(t: Stage) -> None:
 
 @AREA.scenario
 def pending_id_runs_out_while_static_stragglers_are_awaited(t: Stage) -> None:
-    """An id runs out, but one member is still missing: the round goes on."""
+    """A pending member id expires while another member is missing: the rebalance continues."""
     a, b = t.reach("stable", *t.static("A", "B"))
     join = a.join()
     x = t.member("X", session=t.ms(SHORT_MS))
@@ -431,7 +431,7 @@ def pending_id_runs_out_while_static_stragglers_are_awaited(t: Stage) -> None:
 
 @AREA.scenario
 def session_of_the_former_self(t: Stage) -> None:
-    """A static member restarts with a longer session: the old, short one no longer counts."""
+    """A static member restarts with a longer session: the old, short one no longer applies."""
     a, b = t.reach(
         "stable", *t.static("A", v=9), t.member("B", v=9, inst="i-B", session=t.ms(SHORT_MS))
     )
@@ -445,7 +445,7 @@ def session_of_the_former_self(t: Stage) -> None:
 
 @AREA.scenario
 def session_of_the_new_self(t: Stage) -> None:
-    """A static member restarts with a shorter session: it counts from its first heartbeat on."""
+    """A static member restarts with a shorter session, which applies from its next heartbeat."""
     a, b = t.reach("stable", *t.static("A", "B", v=9))
     x = t.again(b, "X", session=t.ms(SHORT_MS))
     x.join_now(note="restarted")
@@ -459,7 +459,7 @@ def session_of_the_new_self(t: Stage) -> None:
 
 @AREA.scenario
 def static_leader_expires_while_preparing(t: Stage) -> None:
-    """A static leader does not come back within its session, which ends before the round."""
+    """A static leader's session expires before the rebalance timeout."""
     a, b = t.reach("stable", short_lived(t, "A", "i-A"), *t.static("B"))
     b.protos = [("range", b"changed")]
     join = b.join()

@@ -1,6 +1,6 @@
-"""OffsetCommit and OffsetFetch of version 10, which name topics by id (KIP-848).
+"""OffsetCommit and OffsetFetch of version 10, which have topic ids (KIP-848).
 
-The order of topics and partitions is recorded too: what is unknown has a place of its own.
+The order of topics and partitions is recorded as well, because unknown topics have a special place.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Asked = Sequence[tuple[bytes, Sequence[int]]]
 
 
 class Topics:
-    """The ids of the topics of a run, and what to call ids in a transcript."""
+    """The ids of a run's topics, and their symbols in a transcript."""
 
     def __init__(self, t: Stage) -> None:
         self._t = t
@@ -33,7 +33,7 @@ class Topics:
         self.one, self.three = ids["<id:t1>"], ids["<id:t3>"]
 
     def create(self, name: str, symbol: str) -> bytes:
-        """A topic of this scenario alone, unrecorded; returns its id once the broker knows it."""
+        """Create a topic, unrecorded, and return its id once the broker knows it."""
         topic = {"name": name, "num_partitions": 1, "replication_factor": 1}
         body = {"topics": [{**topic, "assignments": [], "configs": []}], "timeout_ms": 9000}
         created = self._t.raw("CreateTopics", 7, {**body, "validate_only": False})
@@ -43,7 +43,7 @@ class Topics:
         return topic_id
 
     def delete(self, name: str, topic_id: bytes) -> None:
-        """Delete it, unrecorded, and wait until the broker knows it no more."""
+        """Delete a topic, unrecorded, and wait until the broker no longer knows it."""
         body = {"topics": [{"name": name, "topic_id": ZERO}], "timeout_ms": 9000}
         self._t.raw("DeleteTopics", 6, body)
         self._wait(topic_id, error=100)
@@ -54,7 +54,7 @@ class Topics:
             self._t.nap(0.05)
 
     def commit(self, label: str, topics: Asked, **changes: Any) -> None:
-        """OffsetCommit of the offset 100 + partition; recorded: (id, [(partition, error)])."""
+        """Commit the offsets 100 + partition; record (id, [(partition, error)])."""
         wanted = [
             {
                 "topic_id": topic_id,
@@ -83,9 +83,9 @@ class Topics:
         )
 
     def fetch(self, label: str, *groups: tuple[str, Asked | None]) -> None:
-        """OffsetFetch; recorded: [error, (id, [(partition, offset, metadata, error)])] a group.
+        """Fetch offsets; record [error, (id, [(partition, offset, metadata, error)])] by group.
 
-        All offsets of a group come in the order of hash maps, so these are sorted.
+        All offsets of a group come in hash map order, so these are sorted.
         """
         wanted = [{"group_id": group, "topics": _named(topics)} for group, topics in groups]
         answer = self._t.raw("OffsetFetch", VERSION, {"groups": wanted, "require_stable": False})
@@ -113,7 +113,7 @@ def _named(topics: Asked | None) -> list[dict[str, Any]] | None:
 
 @AREA.scenario
 def commits(t: Stage) -> None:
-    """What is stored, what is refused and with which error, and in which order it is answered."""
+    """Which offsets are stored, which are refused with which errors, and in which order?"""
     topics = Topics(t)
     one, three = topics.one, topics.three
     for label, asked in (
@@ -143,7 +143,7 @@ def commits(t: Stage) -> None:
 
 @AREA.scenario
 def refused_commits(t: Stage) -> None:
-    """A caller who may not commit names known and unknown ids: the error of each partition."""
+    """A caller who may not commit names known and unknown ids: what are the errors?"""
     topics = Topics(t)
     asked = [(topics.one, [0]), (UNKNOWN, [0])]
     generation = {"generation_id_or_member_epoch": 3}
@@ -159,7 +159,7 @@ def refused_commits(t: Stage) -> None:
 
 @AREA.scenario
 def fetches(t: Stage) -> None:
-    """Offsets by id: unknown ids come last, each with its own error; null topics are all."""
+    """Unknown ids come last in a fetch, each with an error; null topics return all offsets."""
     topics = Topics(t)
     one, three = topics.one, topics.three
     topics.commit("commit", [(one, [0]), (three, [1])])
@@ -188,7 +188,7 @@ def fetches(t: Stage) -> None:
 
 @AREA.scenario
 def names_and_ids(t: Stage) -> None:
-    """What is committed by id is fetched by name, and the other way."""
+    """Offsets committed by id can be fetched by name, and the reverse."""
     topics = Topics(t)
     topics.commit("by id", [(topics.one, [0])])
     t.commit([(t.t3, 2, 7)], label="by name")
@@ -198,7 +198,7 @@ def names_and_ids(t: Stage) -> None:
 
 @AREA.scenario
 def deleted_topic(t: Stage) -> None:
-    """A topic that was deleted, and one of the same name that was made after it."""
+    """A topic was deleted, and another one created with its name."""
     topics = Topics(t)
     name = t.g.replace(".", "-")
     first = topics.create(name, "first")
@@ -216,7 +216,7 @@ def deleted_topic(t: Stage) -> None:
 
 @AREA.each(version=[9, 13])
 def errors_of_one_produce(t: Stage, version: int) -> None:
-    """Produce v{version} of four topics: batches that fail early, in the log, and not at all.
+    """Of four batches of a Produce v{version} some fail early, some in the log, some not.
 
     Kafka answers in the order of a hash table of topic ids, which are random.
     """

@@ -1,4 +1,4 @@
-"""EndTxn: twice, the other way round, of nothing, retried, and between the two protocols."""
+"""EndTxn: repeated, contradicting, without a transaction, retried, and across protocol versions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ AREA = Area("txn_ends")
 
 @AREA.each(v=range(6), committed=[True, False])
 def ends(t: Stage, v: int, committed: bool) -> None:
-    """EndTxn v{v} (committed: {committed}) of a transaction of v1, and what is in the log."""
+    """EndTxn v{v} (committed: {committed}) ends a v1 transaction: what does the log contain?"""
     topic = t.topic()
     p = Producer(t).begun((topic, 0))
     p.end(committed, version=v)
@@ -26,7 +26,7 @@ def ends(t: Stage, v: int, committed: bool) -> None:
 
 @AREA.each(v=[1, 4, 5], first=[True, False], second=[True, False])
 def ends_twice(t: Stage, v: int, first: bool, second: bool) -> None:
-    """EndTxn v{v} twice with the same epoch, then with the one answered: {first}, then {second}."""
+    """EndTxn v{v} comes twice with one epoch, then with the returned one: {first}, {second}."""
     p = Producer(t, "P", 1 if v < 5 else 2).begun()
     p.end(first, version=v, adopt=False)
     p.settle()
@@ -42,7 +42,7 @@ def ends_twice(t: Stage, v: int, first: bool, second: bool) -> None:
 
 @AREA.each(v=[1, 2, 4, 5], committed=[True, False])
 def end_of_nothing(t: Stage, v: int, committed: bool) -> None:
-    """EndTxn v{v} (committed: {committed}) right after InitProducerId, and twice; the next one."""
+    """EndTxn v{v} (committed: {committed}) comes after InitProducerId, twice; then the next one."""
     p = Producer(t, "P", 1 if v < 5 else 2).started()
     p.end(committed, version=v)
     p.settle()
@@ -58,7 +58,7 @@ def end_of_nothing(t: Stage, v: int, committed: bool) -> None:
 
 @AREA.each(v=[4, 5], committed=[True, False])
 def end_without_records(t: Stage, v: int, committed: bool) -> None:
-    """Partitions and a group were added and nothing was written: which logs get a marker."""
+    """A transaction has partitions and a group but no records: which logs get a marker?"""
     topic = t.topic(2)
     p = Producer(t).started()
     p.add([(topic, 0), (topic, 1)])
@@ -74,7 +74,7 @@ def end_without_records(t: Stage, v: int, committed: bool) -> None:
 
 @AREA.scenario
 def retry_of_an_end_after_the_next_transaction_began(t: Stage) -> None:
-    """EndTxn v5 that comes once more, late, must not end the next transaction (KIP-890)."""
+    """A late, repeated EndTxn v5 must not end the next transaction (KIP-890)."""
     p = Producer(t, "P", 2).begun()
     before = p.epoch
     p.commit()
@@ -90,7 +90,7 @@ def retry_of_an_end_after_the_next_transaction_began(t: Stage) -> None:
 def end_of_v2_with_the_epoch_before_an_end_of_v1(
     t: Stage, protocol: int, first: bool, second: bool
 ) -> None:
-    """After EndTxn v4 ({first}) EndTxn v5 ({second}) of protocol {protocol}, one epoch too low."""
+    """After EndTxn v4 ({first}) comes EndTxn v5 ({second}) of protocol {protocol}, an epoch low."""
     p = Producer(t, "P", protocol).raised(2)
     p.begin()
     p.end(first, version=4)
@@ -105,7 +105,7 @@ def end_of_v2_with_the_epoch_before_an_end_of_v1(
 
 @AREA.scenario
 def late_end_of_v1_ends_the_next_transaction(t: Stage) -> None:
-    """EndTxn v4 that comes once more, late, ends the next transaction: what KIP-890 mends."""
+    """A late, repeated EndTxn v4 ends the next transaction, which KIP-890 prevents."""
     p = Producer(t).begun()
     p.commit()
     p.begin()
@@ -116,7 +116,7 @@ def late_end_of_v1_ends_the_next_transaction(t: Stage) -> None:
 
 @AREA.each(begin=[1, 2], v=[3, 4, 5])
 def protocols_mixed(t: Stage, begin: int, v: int) -> None:
-    """A transaction begun as v{begin}, ended by EndTxn v{v}, and the next ones."""
+    """EndTxn v{v} ends a transaction begun as v{begin}, and others follow."""
     topic = t.topic()
     p = Producer(t, "P", begin).begun((topic, 0))
     p.commit(version=v)
@@ -134,7 +134,7 @@ def protocols_mixed(t: Stage, begin: int, v: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def many_partitions_and_a_group(t: Stage, protocol: int) -> None:
-    """A transaction v{protocol} over four partitions and a group ends in all of them."""
+    """A v{protocol} transaction ends in all of its four partitions and a group."""
     topic = t.topic(4)
     partitions = [(topic, index) for index in range(4)]
     p = Producer(t, "P", protocol).begun(*partitions)
@@ -152,7 +152,7 @@ def many_partitions_and_a_group(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def deleted_topic(t: Stage, protocol: int) -> None:
-    """A topic of an open transaction v{protocol} is deleted: the end is not held up."""
+    """A topic of an open v{protocol} transaction is deleted, and the transaction still ends."""
     kept, deleted = t.topic(suffix="kept"), t.topic(suffix="deleted")
     p = Producer(t, "P", protocol).begun((kept, 0), (deleted, 0))
     t.delete_topic(deleted)

@@ -1,4 +1,4 @@
-"""InitProducerId: timeouts, producers that bring their id and epoch, fencing, errors by version."""
+"""InitProducerId: timeouts, producers with id and epoch, fencing, errors by version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAXIMUM_MS = 900_000
 
 @AREA.each(v=[1, 5])
 def timeouts(t: Stage, v: int) -> None:
-    """Which transaction timeouts InitProducerId v{v} takes, and whether the last one counts."""
+    """Which timeouts does InitProducerId v{v} accept, and does the last one apply?"""
     p = Producer(t)
     for timeout_ms in (0, -1, -2147483648, _MAXIMUM_MS + 1, 2147483647):
         p.init(f"timeout {timeout_ms}", version=v, transaction_timeout_ms=timeout_ms)
@@ -26,7 +26,7 @@ def timeouts(t: Stage, v: int) -> None:
 
 @AREA.scenario
 def timeouts_without_a_transactional_id(t: Stage) -> None:
-    """An idempotent producer's timeout is not looked at; it gets a new id each time."""
+    """An idempotent producer's timeout is ignored, and each request returns a new id."""
     p = Producer(t)
     for timeout_ms in (0, -1, _MAXIMUM_MS + 1, 1000):
         p.init(f"timeout {timeout_ms}", transactional_id=None, transaction_timeout_ms=timeout_ms)
@@ -36,7 +36,7 @@ def timeouts_without_a_transactional_id(t: Stage) -> None:
 
 @AREA.each(v=range(7))
 def versions_of_init(t: Stage, v: int) -> None:
-    """InitProducerId v{v}: three starts in a row raise the epoch."""
+    """Three InitProducerId v{v} in a row raise the epoch each time."""
     p = Producer(t)
     for _ in range(3):
         p.init(version=v)
@@ -45,7 +45,7 @@ def versions_of_init(t: Stage, v: int) -> None:
 
 @AREA.each(v=[3, 4, 5])
 def half_an_identity(t: Stage, v: int) -> None:
-    """InitProducerId v{v} with an id and no epoch, an epoch and no id, negative ones."""
+    """InitProducerId v{v} has only an id or only an epoch, or negative values."""
     p = Producer(t).started()
     own = p.producer_id
     for producer_id, epoch in ((own, -1), (-1, 0), (-1, 5), (-2, -2), (own, -2)):
@@ -56,7 +56,7 @@ def half_an_identity(t: Stage, v: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def bumps_and_retries(t: Stage, protocol: int) -> None:
-    """A producer of v{protocol} raises its own epoch, and asks again as if the answer was lost."""
+    """A v{protocol} producer raises its own epoch, and retries as if the answer was lost."""
     p = Producer(t, "P", protocol)
     p.init()
     first = p.epoch
@@ -75,7 +75,7 @@ def bumps_and_retries(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2], committed=[True, False])
 def bump_after_the_end(t: Stage, protocol: int, committed: bool) -> None:
-    """InitProducerId with the epoch from before the end (committed: {committed}), v{protocol}."""
+    """After an end (committed: {committed}) InitProducerId has the old epoch, v{protocol}."""
     p = Producer(t, "P", protocol).begun()
     before = p.epoch
     p.end(committed)
@@ -88,7 +88,7 @@ def bump_after_the_end(t: Stage, protocol: int, committed: bool) -> None:
 
 @AREA.each(protocol=[1, 2])
 def bump_in_a_transaction(t: Stage, protocol: int) -> None:
-    """The producer of an open transaction v{protocol} raises its epoch: it aborts first."""
+    """InitProducerId raises the epoch of an open v{protocol} transaction, which aborts it."""
     topic = t.topic()
     p = Producer(t, "P", protocol).begun((topic, 0))
     p.init_again()
@@ -105,7 +105,7 @@ def bump_in_a_transaction(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def two_instances(t: Stage, protocol: int) -> None:
-    """Another instance starts while a transaction v{protocol} is open; each step of it."""
+    """Another instance starts while a v{protocol} transaction is open, step by step."""
     topic = t.topic()
     p = Producer(t, "P", protocol).begun((topic, 0))
     q = p.again("Q")
@@ -130,7 +130,7 @@ def two_instances(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def the_older_instance_takes_it_back(t: Stage, protocol: int) -> None:
-    """Two instances v{protocol} start in turns; the one that started last owns the id."""
+    """Two v{protocol} instances start in turns, and the last one owns the id."""
     p = Producer(t, "P", protocol).started()
     q = p.again("Q")
     q.init()
@@ -162,7 +162,7 @@ _VERSIONS_OF = {
 
 @AREA.each(api=list(_VERSIONS_OF), reason=["fenced", "other producer id", "newer epoch"])
 def errors_by_version(t: Stage, api: str, reason: str) -> None:
-    """The error of {api} at each version: {reason}."""
+    """Which error has {api} at each version: {reason}?"""
     p = Producer(t).begun()
     if reason == "fenced":
         t.setup(p.fence)
@@ -177,7 +177,7 @@ def errors_by_version(t: Stage, api: str, reason: str) -> None:
 
 
 def send_at(p: Producer, api: str, version: int) -> None:
-    """One request of the kind, at a version."""
+    """Send one request of the API at a version."""
     if api == "InitProducerId":
         p.init_again(version=version, adopt=False)
     elif api == "AddPartitionsToTxn":

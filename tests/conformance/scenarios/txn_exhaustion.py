@@ -1,6 +1,6 @@
-"""The end of the epochs: a producer id has 32767 of them, then its transactional id gets another.
+"""Exhausted epochs: after epoch 32767 of a producer id, its transactional id gets a new one.
 
-The last epoch, 32767, is never given to a producer: only the marker that fences one carries it.
+No producer gets the last epoch, 32767: only a marker that fences one has it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LAST = 32766
 
 @AREA.scenario
 def starts(t: Stage) -> None:
-    """InitProducerId of a new instance at the last epochs."""
+    """A new instance sends InitProducerId at the last epochs."""
     p = Producer(t).raised(_LAST - 1)
     p.look()
     p.init()
@@ -27,7 +27,7 @@ def starts(t: Stage) -> None:
 
 @AREA.scenario
 def bumps(t: Stage) -> None:
-    """InitProducerId with id and epoch at the last epochs, and again with the old ones."""
+    """A producer sends InitProducerId with id and epoch at the last epochs, and repeats it."""
     p = Producer(t).raised(_LAST - 1)
     p.init_again()
     p.look()
@@ -49,7 +49,7 @@ def bumps(t: Stage) -> None:
 
 @AREA.each(committed=[True, False])
 def ends(t: Stage, committed: bool) -> None:
-    """EndTxn v5 (committed: {committed}) at the last epochs, and again with the old ones."""
+    """EndTxn v5 (committed: {committed}) comes at the last epochs, and is repeated."""
     topic = t.topic()
     p = Producer(t, "P", 2).raised(_LAST - 1)
     p.begin((topic, 0))
@@ -77,7 +77,7 @@ def ends(t: Stage, committed: bool) -> None:
 
 @AREA.each(protocol=[1, 2])
 def fence(t: Stage, protocol: int) -> None:
-    """Another instance fences an open transaction v{protocol} of the last epoch."""
+    """Another instance fences an open v{protocol} transaction of the last epoch."""
     topic = t.topic()
     p = Producer(t, "P", protocol).raised(_LAST)
     p.begin((topic, 0))
@@ -98,7 +98,7 @@ def fence(t: Stage, protocol: int) -> None:
 
 @AREA.scenario
 def ends_of_v1(t: Stage) -> None:
-    """Transactions v1 at the last epoch: their end does not need another one."""
+    """The end of a v1 transaction at the last epoch needs no further epoch."""
     p = Producer(t).raised(_LAST)
     p.begin()
     p.commit()

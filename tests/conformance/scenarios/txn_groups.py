@@ -1,4 +1,4 @@
-"""Offsets in transactions: what is pending, what settles it, and what may be done meanwhile."""
+"""Offsets in transactions: when they are pending and settled, and requests meanwhile."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ AREA = Area("txn_groups")
 
 
 def _look(t: Stage, label: str) -> None:
-    """The committed offsets, then what a consumer that waits for stable ones gets."""
+    """Record the committed offsets, then those of a consumer that requires stable ones."""
     t.offs(label=f"{label}, offsets")
     t.fetch([(t.t1, [0]), (t.t3, [0, 1])], 7, label=f"{label}, stable", require_stable=True)
 
 
 def _started(t: Stage, name: str, protocol: int) -> Producer:
-    """A producer whose transaction may commit offsets of the group, unrecorded."""
+    """Return a producer whose transaction may commit offsets of the group, unrecorded."""
     p = Producer(t, name, protocol).started()
     if protocol == 1:
         t.setup(p.add_offsets)
@@ -26,7 +26,7 @@ def _started(t: Stage, name: str, protocol: int) -> Producer:
 
 @AREA.each(v=range(6))
 def without_adding(t: Stage, v: int) -> None:
-    """TxnOffsetCommit v{v} of a group that was not added to the transaction."""
+    """TxnOffsetCommit v{v} names a group that was not added to the transaction."""
     p = Producer(t).started()
     p.commit_offsets([(t.t1, 0, 7)], version=v)
     p.look()
@@ -40,7 +40,7 @@ def without_adding(t: Stage, v: int) -> None:
 
 @AREA.each(protocol=[1, 2], committed=[True, False])
 def pending_and_settled(t: Stage, protocol: int, committed: bool) -> None:
-    """Offsets of a transaction v{protocol} (committed: {committed}) over older plain ones."""
+    """A v{protocol} transaction (committed: {committed}) commits over older plain offsets."""
     t.commit([(t.t1, 0, 5), (t.t3, 0, 6)], label="plain")
     p = _started(t, "P", protocol)
     p.commit_offsets([(t.t1, 0, 10), (t.t3, 1, 11)])
@@ -53,7 +53,7 @@ def pending_and_settled(t: Stage, protocol: int, committed: bool) -> None:
 
 @AREA.each(protocol=[1, 2])
 def plain_commit_while_pending(t: Stage, protocol: int) -> None:
-    """A plain commit after a pending one of a transaction v{protocol}: the later one wins."""
+    """A plain commit follows a pending one of a v{protocol} transaction, and wins."""
     p = _started(t, "P", protocol)
     p.commit_offsets([(t.t1, 0, 10), (t.t3, 0, 20)])
     t.commit([(t.t1, 0, 3)], label="plain")
@@ -64,7 +64,7 @@ def plain_commit_while_pending(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2], last=["P", "Q"])
 def two_transactions(t: Stage, protocol: int, last: str) -> None:
-    """Two transactions v{protocol} commit offsets of one partition; {last} ends last."""
+    """Two v{protocol} transactions commit offsets of one partition; {last} ends last."""
     p, q = _started(t, "P", protocol), _started(t, "Q", protocol)
     p.commit_offsets([(t.t1, 0, 10), (t.t3, 0, 1)])
     q.commit_offsets([(t.t1, 0, 20), (t.t3, 1, 2)])
@@ -77,7 +77,7 @@ def two_transactions(t: Stage, protocol: int, last: str) -> None:
 
 @AREA.each(protocol=[1, 2])
 def abort_beside_commit(t: Stage, protocol: int) -> None:
-    """Of two transactions v{protocol} with the same partition one aborts, the other commits."""
+    """Of two v{protocol} transactions with the same partition one aborts, the other commits."""
     p, q = _started(t, "P", protocol), _started(t, "Q", protocol)
     p.commit_offsets([(t.t1, 0, 10)])
     q.commit_offsets([(t.t1, 0, 20)])
@@ -89,7 +89,7 @@ def abort_beside_commit(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def deletions_while_pending(t: Stage, protocol: int) -> None:
-    """OffsetDelete and DeleteGroups while a transaction v{protocol} has pending offsets."""
+    """OffsetDelete and DeleteGroups come while a v{protocol} transaction has pending offsets."""
     t.commit([(t.t1, 0, 5), (t.t3, 0, 6)], label="plain")
     p = _started(t, "P", protocol)
     p.commit_offsets([(t.t1, 0, 10), (t.t3, 1, 11)])
@@ -105,7 +105,7 @@ def deletions_while_pending(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def new_group_that_is_deleted(t: Stage, protocol: int) -> None:
-    """A group that has nothing but pending offsets of a transaction v{protocol}."""
+    """A group has nothing but pending offsets of a v{protocol} transaction."""
     p = _started(t, "P", protocol)
     p.commit_offsets([(t.t1, 0, 10)])
     t.state(label="pending")
@@ -119,7 +119,7 @@ def new_group_that_is_deleted(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def member_checks(t: Stage, protocol: int) -> None:
-    """TxnOffsetCommit v{protocol} of a member: its id, its generation, other ones, none."""
+    """TxnOffsetCommit v{protocol} has a member's id and generation, other ones, and none."""
     a = t.stable("A")
     p = _started(t, "P", protocol)
     known = {"member_id": a.id, "generation_id": a.gen}
@@ -140,7 +140,7 @@ def member_checks(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def generation_of_a_group_that_is_not_there(t: Stage, protocol: int) -> None:
-    """TxnOffsetCommit v{protocol} with a member and generation of an unknown group."""
+    """TxnOffsetCommit v{protocol} has a member and generation of an unknown group."""
     p = _started(t, "P", protocol)
     p.commit_offsets([(t.t1, 0, 7)], "generation 3", member_id="ghost", generation_id=3)
     p.commit_offsets([(t.t1, 0, 7)], "generation -1", member_id="ghost", generation_id=-1)
@@ -153,7 +153,7 @@ def generation_of_a_group_that_is_not_there(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def rebalance_while_pending(t: Stage, protocol: int) -> None:
-    """TxnOffsetCommit v{protocol} while the group rebalances; it ends in the next generation."""
+    """TxnOffsetCommit v{protocol} comes during a rebalance, and ends in the next generation."""
     a, _newcomer, join = t.preparing("A")
     p = _started(t, "P", protocol)
     known = {"member_id": a.id, "generation_id": a.gen}
@@ -168,7 +168,7 @@ def rebalance_while_pending(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def topics_and_metadata(t: Stage, protocol: int) -> None:
-    """TxnOffsetCommit v{protocol} of unknown topics, long metadata, negative offsets, nothing."""
+    """TxnOffsetCommit v{protocol} has unknown topics, long metadata, negative offsets, nothing."""
     p = _started(t, "P", protocol)
     unknown = f"{t.g}-none"
     t.name_it(unknown, "<none>")
@@ -184,7 +184,7 @@ def topics_and_metadata(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def two_groups(t: Stage, protocol: int) -> None:
-    """A transaction v{protocol} commits offsets of two groups."""
+    """A v{protocol} transaction commits offsets of two groups."""
     other = t.group("other")
     p = _started(t, "P", protocol)
     if protocol == 1:
@@ -198,7 +198,7 @@ def two_groups(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def records_and_offsets(t: Stage, protocol: int) -> None:
-    """Consume, transform, produce: three rounds v{protocol}, the second one aborted."""
+    """A v{protocol} producer consumes, transforms and produces three times; the second aborts."""
     topic = t.topic()
     p = Producer(t, "P", protocol).started()
     for number, committed in enumerate((True, False, True)):
@@ -214,7 +214,7 @@ def records_and_offsets(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def fenced_with_pending_offsets(t: Stage, protocol: int) -> None:
-    """A producer v{protocol} is fenced while its offsets are pending: they are dropped."""
+    """A v{protocol} producer is fenced, and its pending offsets are dropped."""
     p = _started(t, "P", protocol)
     p.commit_offsets([(t.t1, 0, 7)])
     q = p.fence()
@@ -230,7 +230,7 @@ def fenced_with_pending_offsets(t: Stage, protocol: int) -> None:
 
 @AREA.each(v=[1, 2])
 def markers_of_other_producers(t: Stage, v: int) -> None:
-    """WriteTxnMarkers v{v} of a producer without pending offsets here changes nothing."""
+    """WriteTxnMarkers v{v} of a producer without pending offsets changes nothing."""
     p, q = _started(t, "P", 1), _started(t, "Q", 1)
     p.commit_offsets([(t.t1, 0, 7)])
     (index,) = (one for topic in p.describe()["topics"] for one in topic["partitions"])
@@ -242,7 +242,7 @@ def markers_of_other_producers(t: Stage, v: int) -> None:
 
 @AREA.scenario
 def topics_by_id(t: Stage) -> None:
-    """TxnOffsetCommit 6 names topics by id: known and unknown topics and partitions."""
+    """TxnOffsetCommit 6 has known and unknown topic ids and partitions."""
     ids = {symbol: topic_id for topic_id, symbol in t.env.topic_ids.items()}
     names = {topic_id: symbol for symbol, topic_id in ids.items()} | {bytes([7]) * 16: "unknown"}
     p = _started(t, "P", 2)

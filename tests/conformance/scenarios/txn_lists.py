@@ -11,7 +11,7 @@ AREA = Area("txn_lists")
 
 
 def listed(t: Stage, label: str, v: int = 2, **filters: Any) -> None:
-    """ListTransactions, recorded: [error, unknown states, the scenario's own transactional ids]."""
+    """Send ListTransactions; record [error, unknown states, the scenario's transactional ids]."""
     body = {"state_filters": [], "producer_id_filters": [], **filters}
     answer = t.raw("ListTransactions", v, body)
     own = sorted(
@@ -24,7 +24,7 @@ def listed(t: Stage, label: str, v: int = 2, **filters: Any) -> None:
 
 
 def cast(t: Stage, protocol: int = 1) -> list[Producer]:
-    """Producers E, O, C, A: empty, ongoing, committed and aborted, unrecorded."""
+    """Return producers E, O, C, A: empty, ongoing, committed and aborted, unrecorded."""
     empty, ongoing, committed, aborted = (Producer(t, name, protocol).started() for name in "EOCA")
     for one in (ongoing, committed, aborted):
         t.setup(one.begin)
@@ -35,7 +35,7 @@ def cast(t: Stage, protocol: int = 1) -> list[Producer]:
 
 @AREA.each(v=range(3))
 def by_state(t: Stage, v: int) -> None:
-    """ListTransactions v{v} by each state, by several, by names that are no state."""
+    """ListTransactions v{v} filters by one state, several, and unknown states."""
     cast(t)
     listed(t, "all", v)
     for state in (
@@ -50,7 +50,7 @@ def by_state(t: Stage, v: int) -> None:
 
 @AREA.each(v=range(3))
 def by_producer(t: Stage, v: int) -> None:
-    """ListTransactions v{v} by producer ids, known and not, and with a state."""
+    """ListTransactions v{v} filters by known and unknown producer ids, and with a state."""
     empty, ongoing, committed, _ = cast(t)
     listed(t, "all", v)
     ids = {"E": empty.producer_id, "O": ongoing.producer_id, "C": committed.producer_id}
@@ -64,7 +64,7 @@ def by_producer(t: Stage, v: int) -> None:
 
 @AREA.each(v=[1, 2])
 def by_duration(t: Stage, v: int) -> None:
-    """ListTransactions v{v} by how long a transaction runs: of those that ended too."""
+    """ListTransactions v{v} filters by duration, which includes ended transactions."""
     cast(t)
     t.sleep(0.3)
     listed(t, "-1", v, duration_filter=-1)
@@ -78,7 +78,7 @@ def by_duration(t: Stage, v: int) -> None:
 
 @AREA.scenario
 def by_pattern(t: Stage) -> None:
-    """ListTransactions v2 by regular expressions: the whole id has to match (RE2)."""
+    """ListTransactions v2 filters by regular expression (RE2), which must match the whole id."""
     cast(t)
     for label, pattern in (
         ("null", None),
@@ -106,7 +106,7 @@ def by_pattern(t: Stage) -> None:
 
 @AREA.each(protocol=[1, 2])
 def described(t: Stage, protocol: int) -> None:
-    """DescribeTransactions of all states at once, of v{protocol}; unknown, empty, twice."""
+    """DescribeTransactions of v{protocol} names all states, and unknown, empty, repeated ids."""
     producers = cast(t, protocol)
     t.producer(producers[0].producer_id)
     for one in producers:
@@ -123,7 +123,7 @@ def described(t: Stage, protocol: int) -> None:
 
 
 def describe(t: Stage, label: str, names: list[str]) -> None:
-    """DescribeTransactions, recorded without times: all fields of each, sorted."""
+    """Send DescribeTransactions; record all fields without times, sorted."""
     answer = t.raw("DescribeTransactions", 0, {"transactional_ids": names})
     shown = []
     for one in answer["transaction_states"]:
@@ -145,7 +145,7 @@ def describe(t: Stage, label: str, names: list[str]) -> None:
 
 @AREA.scenario
 def coordinators(t: Stage) -> None:
-    """FindCoordinator of transactional ids: known, unknown, empty; one by one and in a batch."""
+    """FindCoordinator names known, unknown and empty transactional ids, singly and in a batch."""
     p = Producer(t).started()
     unknown = f"{t.g}-unknown"
     t.name_it(unknown, "<unknown>")

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers, as brokers send it and `kafka-transactions abort` does (KIP-664, KIP-1228)."""
+"""WriteTxnMarkers as sent by brokers and `kafka-transactions abort` (KIP-664, KIP-1228)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def write(
     transaction_version: int = 0,
     **changes: Any,
 ) -> None:
-    """WriteTxnMarkers of one marker, recorded: errors by partition."""
+    """Send WriteTxnMarkers with one marker; record the errors by partition."""
     marker = {
         "producer_id": p.producer_id,
         "producer_epoch": p.epoch,
@@ -52,7 +52,7 @@ def write(
 
 @AREA.each(v=[1, 2], committed=[True, False])
 def an_open_transaction(t: Stage, v: int, committed: bool) -> None:
-    """WriteTxnMarkers v{v} (committed: {committed}) ends a transaction behind its coordinator."""
+    """WriteTxnMarkers v{v} (committed: {committed}) ends a transaction without its coordinator."""
     topic = t.topic()
     p = Producer(t).begun((topic, 0))
     write(p, [(topic, 0)], "", v, committed=committed)
@@ -68,7 +68,7 @@ def an_open_transaction(t: Stage, v: int, committed: bool) -> None:
 
 @AREA.each(v=[1, 2])
 def nothing_open(t: Stage, v: int) -> None:
-    """WriteTxnMarkers v{v} for a producer without records here, and with an ended transaction."""
+    """WriteTxnMarkers v{v} names a producer without records, and one without a transaction."""
     topic = t.topic()
     p = Producer(t).started()
     write(p, [(topic, 0)], "never wrote here", v)
@@ -84,7 +84,7 @@ def nothing_open(t: Stage, v: int) -> None:
 
 @AREA.each(v=[1, 2], transaction_version=[0, 1, 2])
 def epochs(t: Stage, v: int, transaction_version: int) -> None:
-    """WriteTxnMarkers v{v}, transactions v{transaction_version}: epochs of the producer."""
+    """WriteTxnMarkers v{v} has different producer epochs, transactions v{transaction_version}."""
     topic = t.topic()
     where = [(topic, 0)]
     p = Producer(t)
@@ -109,7 +109,7 @@ def epochs(t: Stage, v: int, transaction_version: int) -> None:
 
 @AREA.each(v=[1, 2])
 def coordinator_epochs(t: Stage, v: int) -> None:
-    """WriteTxnMarkers v{v} of an older coordinator is fenced."""
+    """WriteTxnMarkers v{v} of an older coordinator epoch is fenced."""
     topic = t.topic()
     where = [(topic, 0)]
     p = Producer(t).begun((topic, 0))
@@ -124,7 +124,7 @@ def coordinator_epochs(t: Stage, v: int) -> None:
 
 @AREA.each(v=[1, 2])
 def partitions(t: Stage, v: int) -> None:
-    """WriteTxnMarkers v{v} to unknown topics and partitions beside a known one, and to none."""
+    """WriteTxnMarkers v{v} names unknown partitions beside a known one, and none."""
     topic = t.topic(2)
     unknown = f"{t.g}-none"
     t.name_it(unknown, "<none>")
@@ -140,7 +140,7 @@ def partitions(t: Stage, v: int) -> None:
 
 @AREA.each(v=[1, 2])
 def offsets_of_groups(t: Stage, v: int) -> None:
-    """WriteTxnMarkers v{v} to the group's partition of __consumer_offsets settles its offsets."""
+    """WriteTxnMarkers v{v} to a group's partition of __consumer_offsets settles its offsets."""
     p = Producer(t).started()
     p.add_offsets()
     p.commit_offsets([(t.t1, 0, 7)])

@@ -1,7 +1,7 @@
-"""A transaction coordinator that moves while a transaction is open, or while it is ending.
+"""A transaction coordinator moves while a transaction is open or ending.
 
-Played in a cluster of three brokers (`tests.conformance.cluster`). Data and groups are at broker 1,
-the coordinator goes from 2 to 3 unless the scenario says otherwise.
+The scenarios run in a cluster of three brokers (`tests.conformance.cluster`). By default data and
+groups are on broker 1, and the coordinator moves from broker 2 to 3.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OLD, NEW = 2, 3
 
 
 def producer(t: Stage, protocol: int, at: int = OLD, **options: Any) -> MovingProducer:
-    """A producer whose coordinator is a broker, not started."""
+    """Return a producer, not started, whose coordinator is the broker `at`."""
     p = MovingProducer(t, "P", protocol, **options)
     p.move(at)
     moving.move_group(t, HOME)
@@ -28,7 +28,7 @@ def producer(t: Stage, protocol: int, at: int = OLD, **options: Any) -> MovingPr
 
 
 def open_transaction(t: Stage, protocol: int, **options: Any) -> tuple[MovingProducer, str]:
-    """A producer with epoch 1, a record and a commit of offsets in its transaction; the topic."""
+    """Return a producer of epoch 1 with a record and offsets in a transaction, and the topic."""
     topic = moving.topic(t, (HOME,), (HOME,))
     p = producer(t, protocol, **options)
     p.started().started()
@@ -102,7 +102,7 @@ WITH_IDENTITY = ("init_again", "add_partitions", "verify", "add_offsets", "commi
 
 @AREA.each(request=list(REQUESTS), v=[1, 2])
 def request_at_the_old_and_the_new(t: Stage, request: str, v: int) -> None:
-    """{request} (transactions v{v}) at the broker that was coordinator, then at the new one."""
+    """{request} (transactions v{v}) comes to the old coordinator, then to the new one."""
     p, topic = open_transaction(t, v)
     p.look("before")
     p.move(NEW)
@@ -118,7 +118,7 @@ def request_at_the_old_and_the_new(t: Stage, request: str, v: int) -> None:
 
 @AREA.each(request=WITH_IDENTITY, v=[1, 2])
 def fenced_at_the_new(t: Stage, request: str, v: int) -> None:
-    """{request} (transactions v{v}) with a wrong epoch or id, at the new coordinator."""
+    """{request} (transactions v{v}) has a wrong epoch or id at the new coordinator."""
     p, topic = open_transaction(t, v)
     p.move(NEW)
     wrong: dict[str, dict[str, Any]] = {
@@ -134,7 +134,7 @@ def fenced_at_the_new(t: Stage, request: str, v: int) -> None:
 
 @AREA.each(v=[1, 2])
 def another_instance_at_the_new(t: Stage, v: int) -> None:
-    """It starts after the move: the open transaction v{v} is aborted, the first one is fenced."""
+    """Another instance, started after the move, aborts the v{v} transaction and fences."""
     p, topic = open_transaction(t, v)
     p.move(NEW)
     q = p.fence()
@@ -151,7 +151,7 @@ def another_instance_at_the_new(t: Stage, v: int) -> None:
 
 @AREA.each(state=["empty", "committed", "aborted"], v=[1, 2])
 def idle_one_moves(t: Stage, state: str, v: int) -> None:
-    """State {state}, transactions v{v}: to 3 and back to 2, with a transaction at each."""
+    """An id in state {state} (v{v}) moves to 3 and back to 2, with a transaction on each."""
     topic = moving.topic(t, (HOME,))
     p = producer(t, v)
     p.started()
@@ -170,7 +170,7 @@ def idle_one_moves(t: Stage, state: str, v: int) -> None:
 
 @AREA.each(committed=[True, False], v=[1, 2])
 def goes_on_at_the_new(t: Stage, committed: bool, v: int) -> None:
-    """Records and offsets before and after the move, one end (committed: {committed}, v{v})."""
+    """A transaction has writes before and after the move (committed: {committed}, v{v})."""
     p, topic = open_transaction(t, v)
     p.move(NEW)
     p.begin((topic, 0), (topic, 1))
@@ -190,7 +190,7 @@ def goes_on_at_the_new(t: Stage, committed: bool, v: int) -> None:
 
 @AREA.each(version=[1, 3, 4])
 def who_coordinates(t: Stage, version: int) -> None:
-    """FindCoordinator v{version}: each broker names the one that it is, before and after."""
+    """FindCoordinator v{version} on each broker names the coordinator before and after."""
     p = producer(t, 2)
     for at in (OLD, NEW, HOME):
         if at != OLD:
@@ -206,8 +206,10 @@ def who_coordinates(t: Stage, version: int) -> None:
 
 @AREA.each(committed=[True, False], v=[1, 2])
 def ending_while_a_leader_does_not_answer(t: Stage, committed: bool, v: int) -> None:
-    """Committed: {committed}, v{v}. What is to be seen while one of three markers is missing, at
-    the coordinator that wrote the others and at its successor; the end once it is written."""
+    """What do the old and new coordinator show while one of three markers is missing?
+
+    Committed: {committed}, v{v}. The end follows once the marker is written.
+    """
     topic = moving.topic(t, (HOME,), (2,), (HOME,))
     p = producer(t, v, NEW)
     p.started()
@@ -230,7 +232,7 @@ def ending_while_a_leader_does_not_answer(t: Stage, committed: bool, v: int) -> 
 
 
 def _look_at_an_end(p: MovingProducer, topic: str, note: str) -> None:
-    """Once one marker is missing: what is to be seen, and every request."""
+    """Send every request while one marker is missing, and record the state."""
     while sum(len(one["partitions"]) for one in p.describe()["topics"]) > 1:
         p.t.nap(0.05)
     p.look(note)
@@ -238,15 +240,17 @@ def _look_at_an_end(p: MovingProducer, topic: str, note: str) -> None:
     moving.offsets(p.t, topic, HOME, note)
     for request in ("init", *WITH_IDENTITY):
         REQUESTS[request](p, topic, note)
-    # With the epoch that EndTxn of its protocol leaves the producer with.
+    # the epoch that the producer has after EndTxn of its protocol
     next_epoch = p.epoch + (p.versions is VERSIONS[2])
     p.produce([(topic, 0)], f"the next, {note}", producer_epoch=next_epoch)
 
 
 @AREA.each(v=[1, 2])
 def ending_without_a_leader(t: Stage, v: int) -> None:
-    """Two partitions, one of them without a leader when the transaction v{v} ends: who gets a
-    marker, once the leader is back and the transaction has ended."""
+    """Who gets a marker if one of two partitions has no leader at the end, v{v}?
+
+    The leader returns, and then the transaction has ended.
+    """
     topic = moving.topic(t, (HOME,), (2,))
     p = producer(t, v, NEW)
     p.started()
@@ -267,7 +271,7 @@ def ending_without_a_leader(t: Stage, v: int) -> None:
 
 @AREA.each(v=[1, 2])
 def its_broker_is_killed(t: Stage, v: int) -> None:
-    """The broker of the coordinator goes away in a transaction v{v}, another one takes over."""
+    """The coordinator's broker stops in a v{v} transaction, and another one takes over."""
     p, topic = open_transaction(t, v)
     p.look("before")
     with moving.without(t, OLD):
@@ -286,7 +290,7 @@ def its_broker_is_killed(t: Stage, v: int) -> None:
 
 @AREA.each(v=[1, 2])
 def timeout_at_the_new(t: Stage, v: int) -> None:
-    """A transaction v{v} that is open for too long is aborted by the coordinator that took over."""
+    """The new coordinator aborts a v{v} transaction that is open for too long."""
     p, topic = open_transaction(t, v, timeout_ms=t.ms(1500))
     p.move(NEW)
     p.settle("CompleteAbort", seconds=15)
@@ -315,7 +319,7 @@ def group_moves(t: Stage, committed: bool, v: int) -> None:
 
 @AREA.each(committed=[True, False], v=[1, 2])
 def data_moves(t: Stage, committed: bool, v: int) -> None:
-    """The leader of a partition moves in the transaction (committed: {committed}, v{v})."""
+    """A partition's leader moves in the transaction (committed: {committed}, v{v})."""
     topic = moving.topic(t, (2, HOME))
     p = producer(t, v)
     p.started()

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn: unknown partitions, internal topics, the batched form, verification."""
+"""AddPartitionsToTxn: unknown partitions, internal topics, batches, verification."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def unknown_among_known(t: Stage, v: int) -> None:
 
 @AREA.each(v=VERSIONS)
 def nothing_and_twice(t: Stage, v: int) -> None:
-    """AddPartitionsToTxn v{v} of no topic, no partition, the same again, topics named twice."""
+    """AddPartitionsToTxn v{v} names no topic, no partition, added ones, and topics twice."""
     p = Producer(t).started()
     p.add([], "nothing", version=v)
     p.look()
@@ -54,7 +54,7 @@ def nothing_and_twice(t: Stage, v: int) -> None:
 
 @AREA.each(v=VERSIONS)
 def internal_topics(t: Stage, v: int) -> None:
-    """AddPartitionsToTxn v{v} of internal topics: a client may not, a broker may."""
+    """AddPartitionsToTxn v{v} names internal topics, which only brokers may add."""
     p = Producer(t).started()
     if v < 4:
         p.add([("__transaction_state", 0)], version=v)
@@ -67,7 +67,7 @@ def internal_topics(t: Stage, v: int) -> None:
 
 @AREA.each(v=[4, 5])
 def verification(t: Stage, v: int) -> None:
-    """AddPartitionsToTxn v{v} with verify_only: added partitions, others, unknown ones."""
+    """AddPartitionsToTxn v{v} with verify_only names added, other and unknown partitions."""
     p = Producer(t).started()
     two = [(t.t3, 0), (t.t3, 1)]
     p.add(two, "empty", version=v, verify_only=True)
@@ -83,7 +83,7 @@ def verification(t: Stage, v: int) -> None:
 
 
 def batch(t: Stage, label: str, v: int, transactions: Sequence[dict[str, Any]]) -> None:
-    """AddPartitionsToTxn of many transactions, recorded: [error, errors by transactional id]."""
+    """Send AddPartitionsToTxn of many transactions; record [error, errors by id]."""
     body = {"transactions": list(transactions)}
     answer = t.raw("AddPartitionsToTxn", v, body)
     results = [
@@ -106,7 +106,7 @@ def batch(t: Stage, label: str, v: int, transactions: Sequence[dict[str, Any]]) 
 def transaction(
     p: Producer, partitions: Sequence[Partition], verify_only: bool = False, **changes: Any
 ) -> dict[str, Any]:
-    """One transaction of a batched request."""
+    """Return one transaction of a batched request."""
     return {
         "transactional_id": p.transactional_id,
         "producer_id": p.producer_id,
@@ -119,7 +119,7 @@ def transaction(
 
 @AREA.each(v=[4, 5])
 def many_transactions(t: Stage, v: int) -> None:
-    """AddPartitionsToTxn v{v} of several transactional ids: each has results of its own.
+    """AddPartitionsToTxn v{v} of several transactional ids has separate results.
 
     Kafka never answers when the list is empty.
     """
@@ -161,7 +161,7 @@ def many_transactions(t: Stage, v: int) -> None:
 
 @AREA.each(v=[4, 5])
 def unknown_transactional_ids(t: Stage, v: int) -> None:
-    """AddPartitionsToTxn v{v} of ids that were never there, with and without verify_only."""
+    """AddPartitionsToTxn v{v} names unknown ids, with and without verify_only."""
     p = Producer(t).started()
     stranger = f"{t.g}-stranger"
     t.name_it(stranger, "<stranger>")
@@ -180,7 +180,7 @@ def unknown_transactional_ids(t: Stage, v: int) -> None:
 
 @AREA.each(v=range(5))
 def groups(t: Stage, v: int) -> None:
-    """AddOffsetsToTxn v{v}: a group, another one, the same again, an empty name."""
+    """AddOffsetsToTxn v{v} names a group, another one, the same again, an empty name."""
     p = Producer(t).started()
     p.add_offsets(version=v)
     p.look()

@@ -13,7 +13,7 @@ AREA = Area("txn_produce")
 
 @AREA.each(v=[3, 7, 8, 9, 10, 11, 12, 13])
 def without_adding(t: Stage, v: int) -> None:
-    """Produce v{v} to a partition that was not added to the transaction."""
+    """Produce v{v} names a partition that was not added to the transaction."""
     topic = t.topic(2)
     p = Producer(t).started()
     p.produce([(topic, 0)], version=v)
@@ -31,7 +31,7 @@ def without_adding(t: Stage, v: int) -> None:
 
 @AREA.each(v=[11, 12, 13])
 def two_partitions(t: Stage, v: int) -> None:
-    """Produce v{v} to two partitions of which one was added, and to one that is unknown."""
+    """Produce v{v} names an added partition, one that was not added, and an unknown one."""
     topic = t.topic(2)
     p = Producer(t).started()
     p.add([(topic, 0)])
@@ -46,7 +46,7 @@ def two_partitions(t: Stage, v: int) -> None:
 
 @AREA.each(v=[11, 12])
 def identities(t: Stage, v: int) -> None:
-    """Produce v{v} in an open transaction with what does not fit it."""
+    """Produce v{v} in an open transaction has a wrong identity."""
     topic = t.topic()
     p = Producer(t).begun((topic, 0))
     where = [(topic, 0)]
@@ -73,7 +73,7 @@ def identities(t: Stage, v: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def sequences(t: Stage, protocol: int) -> None:
-    """Sequences in a transaction v{protocol}: duplicates, gaps, the first one of an epoch."""
+    """Which sequences does a v{protocol} transaction accept: duplicates, gaps, new epochs?"""
     topic = t.topic()
     where = [(topic, 0)]
     p = Producer(t, "P", protocol).started()
@@ -99,7 +99,7 @@ def sequences(t: Stage, protocol: int) -> None:
 
 @AREA.each(v=[7, 8, 11, 12])
 def idempotent_sequences(t: Stage, v: int) -> None:
-    """Produce v{v} without transactions: the last five batches are known, an older one is not."""
+    """Without transactions, Produce v{v} may repeat the last five batches, but no older one."""
     topic = t.topic()
     where = [(topic, 0)]
     p = Producer(t).started()
@@ -127,7 +127,7 @@ def idempotent_sequences(t: Stage, v: int) -> None:
 
 @AREA.each(v=[11, 12])
 def sequence_wraps(t: Stage, v: int) -> None:
-    """Produce v{v}: after sequence 2147483647 comes 0."""
+    """In Produce v{v} sequence 0 follows 2147483647."""
     topic = t.topic()
     where = [(topic, 0)]
     p = Producer(t)
@@ -141,7 +141,7 @@ def sequence_wraps(t: Stage, v: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def plain_then_transactional(t: Stage, protocol: int) -> None:
-    """Plain records beside a transaction v{protocol}, and after it by the same producer."""
+    """Plain records come beside a v{protocol} transaction, and after it by the same producer."""
     topic = t.topic()
     where = [(topic, 0)]
     plain = Producer(t, "plain", protocol)
@@ -158,7 +158,7 @@ def plain_then_transactional(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def records_after_an_abort_by_another(t: Stage, protocol: int) -> None:
-    """A late batch of a fenced transaction v{protocol} is not taken (KIP-890)."""
+    """A late batch of a fenced v{protocol} transaction is refused (KIP-890)."""
     topic = t.topic()
     where = [(topic, 0)]
     p = Producer(t, "P", protocol).begun((topic, 0))
@@ -175,7 +175,7 @@ def records_after_an_abort_by_another(t: Stage, protocol: int) -> None:
 
 @AREA.scenario
 def late_batch_of_v1_after_the_end(t: Stage) -> None:
-    """A batch of v1 with the current epoch that comes after the end, and during the next one."""
+    """A late v1 batch with the current epoch comes after the end and in the next transaction."""
     topic = t.topic(2)
     p = Producer(t).begun((topic, 0))
     p.commit()
@@ -190,7 +190,7 @@ def late_batch_of_v1_after_the_end(t: Stage) -> None:
 
 @AREA.each(v=[11, 12])
 def acks(t: Stage, v: int) -> None:
-    """A transactional Produce v{v} with acks 1 is taken like one with all."""
+    """A transactional Produce v{v} with acks 1 is accepted like one with acks all."""
     topic = t.topic()
     p = Producer(t).begun((topic, 0))
     p.produce([(topic, 0)], "acks 1", version=v, acks=1)
@@ -201,7 +201,7 @@ def acks(t: Stage, v: int) -> None:
 
 @AREA.each(v=[11, 12])
 def internal_topics(t: Stage, v: int) -> None:
-    """Produce v{v} of a transaction to __consumer_offsets; what was added stays added."""
+    """A transactional Produce v{v} names __consumer_offsets; added partitions stay added."""
     p = Producer(t).started()
     p.produce([("__consumer_offsets", 0)], version=v)
     p.look()

@@ -1,4 +1,4 @@
-"""What readers see while transactions are open and after them: batches, offsets, producers."""
+"""Reads during and after transactions: batches, offsets, producers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ AREA = Area("txn_reads")
 
 @AREA.each(protocol=[1, 2], committed=[True, False])
 def one_transaction(t: Stage, protocol: int, committed: bool) -> None:
-    """A transaction v{protocol} (committed: {committed}): before, while it is open, after."""
+    """A v{protocol} transaction (committed: {committed}) is read before, while open, and after."""
     topic = t.topic()
     p = Producer(t, "P", protocol).started()
     _see(t, topic, "before")
@@ -34,7 +34,7 @@ def _see(t: Stage, topic: str, label: str) -> None:
 
 @AREA.each(protocol=[1, 2])
 def transactions_side_by_side(t: Stage, protocol: int) -> None:
-    """Three transactions v{protocol} in one partition end out of order: the stable offset."""
+    """How does the last stable offset move as three v{protocol} transactions end out of order?"""
     topic = t.topic()
     where = [(topic, 0)]
     p, q, r = (Producer(t, name, protocol).started() for name in "PQR")
@@ -60,7 +60,7 @@ def transactions_side_by_side(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def aborted_ones_in_a_range(t: Stage, protocol: int) -> None:
-    """Which aborted transactions v{protocol} a fetch names, by the offset that it starts at."""
+    """Which aborted v{protocol} transactions has a fetch, by its start offset?"""
     topic = t.topic()
     p = Producer(t, "P", protocol).started()
     for committed in (False, True, False, False):
@@ -72,7 +72,7 @@ def aborted_ones_in_a_range(t: Stage, protocol: int) -> None:
 
 @AREA.scenario
 def limits_that_cut_a_batch(t: Stage) -> None:
-    """Read committed from two partitions: is the list of the second null, by its limit?"""
+    """Is the second partition's aborted list null if its limit cuts a batch?"""
     topic = t.topic(2)
     p = Producer(t)
     p.init(transactional_id=None)
@@ -93,7 +93,7 @@ def limits_that_cut_a_batch(t: Stage) -> None:
 
 @AREA.scenario
 def out_of_range(t: Stage) -> None:
-    """Fetches from beyond the stable offset and beyond the end, of both isolation levels."""
+    """Fetches start after the stable offset and after the end, with both isolation levels."""
     topic = t.topic()
     Producer(t).begun((topic, 0))
     for start in (0, 1, 2, -1):
@@ -102,7 +102,7 @@ def out_of_range(t: Stage) -> None:
 
 @AREA.each(protocol=[1, 2])
 def producers_of_a_partition(t: Stage, protocol: int) -> None:
-    """DescribeProducers through two transactions v{protocol}, a bump and a fence."""
+    """What does DescribeProducers show during v{protocol} transactions, a bump and a fence?"""
     topic = t.topic()
     p = Producer(t, "P", protocol).started()
     t.setup(p.begin, (topic, 0))
@@ -119,7 +119,7 @@ def producers_of_a_partition(t: Stage, protocol: int) -> None:
 
 @AREA.scenario
 def producers_of_what_is_not_there(t: Stage) -> None:
-    """DescribeProducers of unknown topics and partitions, of none, and of an empty partition."""
+    """DescribeProducers names unknown topics and partitions, none, and an empty partition."""
     topic = t.topic()
     reads.producers(t, topic, 0, "empty")
     reads.producers(t, topic, 7, "unknown partition")
@@ -133,7 +133,7 @@ def producers_of_what_is_not_there(t: Stage) -> None:
 
 @AREA.each(protocol=[1, 2])
 def offsets_by_time(t: Stage, protocol: int) -> None:
-    """ListOffsets by timestamp and of the maximum in an open transaction v{protocol}."""
+    """ListOffsets by timestamp and maximum timestamp in an open v{protocol} transaction."""
     topic = t.topic()
     p = Producer(t, "P", protocol).begun((topic, 0))
     for isolation in (reads.UNCOMMITTED, reads.COMMITTED):

@@ -1,4 +1,4 @@
-"""Sequences of idempotent producers: repeats, wraps, epochs, mixed batches, deleted records."""
+"""Sequences of idempotent producers: repeats, wraps, epochs, mixed batches, deletions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LAST = 2147483647
 
 
 def _idempotent(t: Stage, v: int) -> tuple[Producer, dict[str, Any]]:
-    """A producer without transactions, and what its Produce requests have in common."""
+    """Return a producer without transactions, and the common fields of its Produce requests."""
     p = Producer(t)
     t.setup(p.init, transactional_id=None)
     return p, {"transactional": False, "transactional_id": None, "version": v}
@@ -23,7 +23,7 @@ def _idempotent(t: Stage, v: int) -> tuple[Producer, dict[str, Any]]:
 
 @AREA.each(v=[7, 12, 13])
 def wraps(t: Stage, v: int) -> None:
-    """Produce v{v}: sequences that end at 2147483647, that pass it, and their repetition."""
+    """Sequences of Produce v{v} end at 2147483647, pass it, and are repeated."""
     topic = t.topic(2)
     p, plain = _idempotent(t, v)
     where = [(topic, 0)]
@@ -47,7 +47,7 @@ def wraps(t: Stage, v: int) -> None:
 
 @AREA.each(v=[7, 12])
 def repeats_of_other_sizes(t: Stage, v: int) -> None:
-    """Produce v{v}: batches that overlap those before, from each side; single ones among many."""
+    """Batches of Produce v{v} overlap earlier ones from each side, or repeat single ones."""
     topic = t.topic()
     where = [(topic, 0)]
     p, plain = _idempotent(t, v)
@@ -72,7 +72,7 @@ def repeats_of_other_sizes(t: Stage, v: int) -> None:
 
 @AREA.each(v=[7, 12])
 def epochs_in_the_middle(t: Stage, v: int) -> None:
-    """Produce v{v}: the epoch rises twice; repeats and gaps in each, and of those before."""
+    """The epoch of Produce v{v} rises twice, with repeats and gaps in each epoch."""
     topic = t.topic()
     where = [(topic, 0)]
     p, plain = _idempotent(t, v)
@@ -94,7 +94,7 @@ def epochs_in_the_middle(t: Stage, v: int) -> None:
 
 @AREA.each(v=[7, 12])
 def unknown_producers(t: Stage, v: int) -> None:
-    """Produce v{v}: first batches of producers that a log does not know."""
+    """A log gets first batches of unknown producers with Produce v{v}."""
     topic = t.topic()
     where = [(topic, 0)]
     p, plain = _idempotent(t, v)
@@ -112,7 +112,7 @@ def unknown_producers(t: Stage, v: int) -> None:
 
 @AREA.each(v=[3, 9, 13])
 def two_batches(t: Stage, v: int) -> None:
-    """Produce v{v}: two batches for one partition are refused, for two partitions both taken."""
+    """Produce v{v} refuses two batches for one partition, and accepts them for two."""
     topic = t.topic(2)
     p, plain = _idempotent(t, v)
     p.produce([(topic, 0), (topic, 1)], "each one", **plain)
@@ -127,7 +127,7 @@ def two_batches(t: Stage, v: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def repeats_in_transactions(t: Stage, protocol: int) -> None:
-    """Batches of a transaction v{protocol} again: while it is open, after its end, in the next."""
+    """Batches of a v{protocol} transaction repeat while it is open, after it, and in the next."""
     topic = t.topic(2)
     where = [(topic, 0)]
     p = Producer(t, "P", protocol).begun((topic, 0))
@@ -156,7 +156,7 @@ def repeats_in_transactions(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def refused_first_batches(t: Stage, protocol: int) -> None:
-    """First batches of a transaction v{protocol} in descending and ascending order of sequences."""
+    """First batches of a v{protocol} transaction have descending and ascending sequences."""
     topic = t.topic(3)
     p = Producer(t, "P", protocol).started()
     for index, order in enumerate(((6, 4, 5, 4), (4, 6, 5, 4), (0, 2, 1, 0))):
@@ -173,7 +173,7 @@ def refused_first_batches(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def mixed(t: Stage, protocol: int) -> None:
-    """Plain and transactional batches of one producer: before, in and after transactions."""
+    """One producer writes plain and transactional batches before, in and after transactions."""
     topic = t.topic()
     where = [(topic, 0)]
     p = Producer(t, "P", protocol).started()
@@ -198,7 +198,7 @@ def mixed(t: Stage, protocol: int) -> None:
 
 @AREA.each(transaction_version=[0, 2])
 def markers_of_plain_producers(t: Stage, transaction_version: int) -> None:
-    """A marker (transactions v{transaction_version}) for a producer with plain records."""
+    """A marker (transactions v{transaction_version}) names a producer with plain records."""
     topic = t.topic()
     where = [(topic, 0)]
     p, plain = _idempotent(t, 12)
@@ -216,7 +216,7 @@ def markers_of_plain_producers(t: Stage, transaction_version: int) -> None:
 
 @AREA.each(protocol=[1, 2], to=[1, 2, 3])
 def deleted_records(t: Stage, protocol: int, to: int) -> None:
-    """DeleteRecords up to {to} of 3 records while a transaction v{protocol} is open since 1."""
+    """DeleteRecords up to {to} of 3 records; a v{protocol} transaction is open since offset 1."""
     topic = t.topic()
     where = [(topic, 0)]
     other = Producer(t, "other")
@@ -242,7 +242,7 @@ def deleted_records(t: Stage, protocol: int, to: int) -> None:
 
 @AREA.each(v=[7, 8, 11, 12])
 def whole_answers(t: Stage, v: int) -> None:
-    """Produce v{v}: all fields of an answer: taken, repeated, and refused for each reason."""
+    """Which fields has the answer to Produce v{v}: accepted, repeated, refused for each reason?"""
     topic = t.topic()
     p = Producer(t)
     t.setup(p.init)

@@ -1,10 +1,10 @@
 """Every transactional request in every state of a transactional id, in both protocols.
 
-Each is sent with a wrong identity first (an older epoch, a newer one, another producer id, an
-unknown and an empty transactional id), then with the right one.
+Each request is first sent with wrong identities (an older epoch, a newer one, another producer id,
+an unknown and an empty transactional id), then with the right one.
 
-Kafka asks its transaction coordinator about Produce and TxnOffsetCommit in batches with at most one
-request of a transactional id, so that only one scenario sends them with an empty one.
+Kafka verifies Produce and TxnOffsetCommit with its coordinator in batches with at most one request
+per transactional id, so only one scenario sends them with an empty id.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ STATES = ("none", "empty", "ongoing", "committed", "aborted", "fenced")
 
 
 def reach(t: Stage, state: str, protocol: int) -> Producer:
-    """A producer whose transactional id is in `state`, unrecorded; its epoch is 1 at least.
+    """Return a producer whose transactional id is in `state`, unrecorded; its epoch is at least 1.
 
-    "none": the id is not known, the producer has the id and epoch of one that is idempotent only.
-    "fenced": it was ongoing when another instance started, which knows the later epoch.
+    "none": the transactional id is unknown, and the producer has id and epoch of an idempotent
+    producer. "fenced": the transaction was ongoing when another instance started, which has the
+    later epoch.
     """
     p = Producer(t, "P", protocol)
     if state == "none":
@@ -61,7 +62,7 @@ def _add_offsets(p: Producer, note: str, **identity: Any) -> None:
 
 
 def _produce(p: Producer, note: str, **identity: Any) -> None:
-    # With the sequence of the right identity: a refused batch leaves a lowest sequence behind.
+    # With the right sequence, because Kafka keeps the lowest sequence of a refused batch.
     sequence = p.next_sequence(p.t.t3, 0)
     p.produce([(p.t.t3, 0)], note, sequence=sequence, **identity)
 
@@ -96,7 +97,7 @@ REQUESTS: dict[str, Callable[..., None]] = {
 
 
 def wrong_identities(t: Stage, p: Producer) -> dict[str, dict[str, Any]]:
-    """What is changed in a request that is refused, by the note of its step."""
+    """Return the changes that make a request invalid, by the note of its step."""
     other = Producer(t, "other").started()
     unknown = f"{t.g}-unknown"
     t.name_it(unknown, "<unknown>")
@@ -114,7 +115,7 @@ _ASK_THE_COORDINATOR = ("produce", "produce_elsewhere", "commit_offsets")
 
 @AREA.each(request=list(REQUESTS), state=STATES, v=[1, 2])
 def answers_to(t: Stage, request: str, state: str, v: int) -> None:
-    """{request} in state {state}, transactions v{v}: wrong identities, then the right one."""
+    """{request} in state {state}, transactions v{v}, has wrong identities, then the right one."""
     p = reach(t, state, v)
     wrong = wrong_identities(t, p)
     if request in _ASK_THE_COORDINATOR:
@@ -132,7 +133,7 @@ def answers_to(t: Stage, request: str, state: str, v: int) -> None:
 
 @AREA.scenario
 def empty_transactional_id(t: Stage) -> None:
-    """Produce and TxnOffsetCommit with an empty transactional id, in both protocols."""
+    """Produce and TxnOffsetCommit have an empty transactional id, in both protocols."""
     for protocol in (1, 2):
         p = Producer(t, f"P{protocol}", protocol).begun()
         for name in _ASK_THE_COORDINATOR:

@@ -1,6 +1,6 @@
-"""Transactions that time out, transactional ids and producer ids that expire.
+"""Timed-out transactions, and expired transactional ids and producer ids.
 
-Profile B looks for them all the time; an id expires 3 seconds after its last transaction.
+Profile B checks for them all the time; an id expires 3 seconds after its last transaction.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _EXPIRATION_SECONDS = 8.0
 
 
 def _timed_out(t: Stage, protocol: int, topic: str) -> Producer:
-    """A producer whose transaction of one record was aborted by its timeout, unrecorded."""
+    """Return a producer whose transaction of one record has timed out, unrecorded."""
     p = Producer(t, "P", protocol, timeout_ms=t.ms(_TIMEOUT_MS)).begun((topic, 0))
     p.settle("CompleteAbort")
     return p
@@ -28,7 +28,7 @@ def _timed_out(t: Stage, protocol: int, topic: str) -> Producer:
 
 @AREA.each(protocol=[1, 2])
 def state_and_log(t: Stage, protocol: int) -> None:
-    """A transaction v{protocol} times out: the epoch, the marker, what readers see."""
+    """A v{protocol} transaction times out: which epoch and marker follow, and which reads?"""
     topic = t.topic()
     p = _timed_out(t, protocol, topic)
     p.look()
@@ -39,7 +39,7 @@ def state_and_log(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2], request=list(REQUESTS))
 def request_after_the_timeout(t: Stage, protocol: int, request: str) -> None:
-    """{request} of the producer v{protocol} whose transaction timed out, and once more."""
+    """{request} comes, twice, from a v{protocol} producer whose transaction timed out."""
     p = _timed_out(t, protocol, t.topic())
     send = REQUESTS[request]
     send(p, "")
@@ -52,7 +52,7 @@ def request_after_the_timeout(t: Stage, protocol: int, request: str) -> None:
 
 @AREA.each(protocol=[1, 2])
 def recovery(t: Stage, protocol: int) -> None:
-    """The producer v{protocol} of a timed-out transaction goes on with InitProducerId."""
+    """After a timeout a v{protocol} producer continues with InitProducerId."""
     topic = t.topic()
     p = _timed_out(t, protocol, topic)
     p.end(True, adopt=False)
@@ -65,7 +65,7 @@ def recovery(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def another_instance_after_the_timeout(t: Stage, protocol: int) -> None:
-    """Another instance v{protocol} starts after the timeout, then the old one comes back."""
+    """Another v{protocol} instance starts after the timeout, then the old one returns."""
     topic = t.topic()
     p = _timed_out(t, protocol, topic)
     q = p.again("Q")
@@ -81,7 +81,7 @@ def another_instance_after_the_timeout(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def without_records(t: Stage, protocol: int) -> None:
-    """A transaction v{protocol} with pending offsets and an added partition times out."""
+    """A v{protocol} transaction with pending offsets and an added partition times out."""
     topic = t.topic()
     p = Producer(t, "P", protocol, timeout_ms=t.ms(_TIMEOUT_MS)).started()
     p.add([(topic, 0)])
@@ -95,7 +95,7 @@ def without_records(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def twice(t: Stage, protocol: int) -> None:
-    """Two transactions v{protocol} of one producer time out, one after the other."""
+    """Two v{protocol} transactions of one producer time out, one after the other."""
     topic = t.topic()
     p = _timed_out(t, protocol, topic)
     p.look("first")
@@ -108,7 +108,7 @@ def twice(t: Stage, protocol: int) -> None:
 
 
 def _expire(t: Stage, p: Producer) -> None:
-    """Wait, unrecorded, until the transactional id is not known any more."""
+    """Wait, unrecorded, until the transactional id has expired."""
     for _ in range(int(_EXPIRATION_SECONDS * harness.SCALE / 0.05)):
         if p.describe()["error_code"]:
             return
@@ -119,7 +119,7 @@ def _expire(t: Stage, p: Producer) -> None:
 
 @AREA.each(protocol=[1, 2], state=["empty", "committed", "aborted"])
 def expired_transactional_id(t: Stage, protocol: int, state: str) -> None:
-    """The transactional id of a producer v{protocol} expires in state {state}; what it can do."""
+    """What can a v{protocol} producer do after its transactional id expired in state {state}?"""
     p = Producer(t, "P", protocol).started()
     if state != "empty":
         t.setup(p.begin)
@@ -140,7 +140,7 @@ def expired_transactional_id(t: Stage, protocol: int, state: str) -> None:
 
 @AREA.scenario
 def expired_id_starts_anew(t: Stage) -> None:
-    """InitProducerId without id and epoch after the transactional id has expired."""
+    """InitProducerId comes without id and epoch after the transactional id has expired."""
     p = Producer(t).started()
     t.producer(p.producer_id)
     _expire(t, p)
@@ -150,7 +150,7 @@ def expired_id_starts_anew(t: Stage) -> None:
 
 @AREA.scenario
 def open_transactions_do_not_expire(t: Stage) -> None:
-    """The id of a producer that leaves its transaction open stays known until that has ended."""
+    """The id of an open transaction does not expire before the transaction has ended."""
     p = Producer(t).begun()
     q = Producer(t, "Q").started()
     _expire(t, q)
@@ -162,7 +162,7 @@ def open_transactions_do_not_expire(t: Stage) -> None:
 
 
 def _forget_producers(t: Stage, topic: str) -> None:
-    """Wait, unrecorded, until the log of the topic has no producers any more."""
+    """Wait, unrecorded, until the topic's log has no producers."""
     for _ in range(int(_EXPIRATION_SECONDS * harness.SCALE / 0.05)):
         if not reads.active_producers(t, topic):
             return
@@ -173,7 +173,7 @@ def _forget_producers(t: Stage, topic: str) -> None:
 
 @AREA.each(v=[11, 12])
 def expired_producer_id(t: Stage, v: int) -> None:
-    """An idempotent producer's state expires in a log; it goes on with Produce v{v}."""
+    """An idempotent producer's state expires in a log, and it continues with Produce v{v}."""
     topic = t.topic()
     where = [(topic, 0)]
     p = Producer(t)
@@ -191,7 +191,7 @@ def expired_producer_id(t: Stage, v: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def expired_producer_of_a_transaction(t: Stage, protocol: int) -> None:
-    """A producer's state expires in a log while it has a transaction v{protocol} elsewhere."""
+    """A producer's state expires in a log while its v{protocol} transaction is open elsewhere."""
     topic = t.topic()
     p = Producer(t, "P", protocol).begun((topic, 0))
     p.commit()

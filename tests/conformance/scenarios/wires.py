@@ -1,4 +1,4 @@
-"""Connections: several requests on one, members that change theirs, clients that vanish."""
+"""Connections: pipelined requests, members on several connections, lost connections."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _heartbeat(t: Stage, connection: Any, member: Member, note: str, **changes: 
 
 @AREA.scenario
 def everything_behind_a_parked_join_waits(t: Stage) -> None:
-    """What follows a parked JoinGroup on its connection is answered after it, in order."""
+    """Requests behind a parked JoinGroup on its connection are answered after it, in order."""
     a, b = t.reach("stable", "A", "B")
     join = a.join()
     behind = [
@@ -35,7 +35,7 @@ def everything_behind_a_parked_join_waits(t: Stage) -> None:
 
 @AREA.scenario
 def leave_behind_the_own_parked_join(t: Stage) -> None:
-    """A LeaveGroup sent behind the own parked JoinGroup is handled after its answer."""
+    """A member's LeaveGroup behind its parked JoinGroup is handled after the JoinGroup."""
     a, b = t.reach("stable", "A", "B")
     join = a.join()
     body = {"group_id": t.g, "member_id": a.id}
@@ -49,7 +49,7 @@ def leave_behind_the_own_parked_join(t: Stage) -> None:
 
 @AREA.scenario
 def two_members_on_one_connection(t: Stage) -> None:
-    """Two members share a connection: the second one's JoinGroup waits behind the first one's."""
+    """Two members share a connection: the second JoinGroup waits behind the first one."""
     timeout_ms = t.ms(1500)
     a, b = t.reach("stable", *[t.member(name, rebalance=timeout_ms) for name in "AB"])
     first = a.join()
@@ -62,7 +62,7 @@ def two_members_on_one_connection(t: Stage) -> None:
 
 @AREA.scenario
 def many_requests_at_once(t: Stage) -> None:
-    """Twenty requests of four kinds are sent before an answer is read."""
+    """Twenty requests of four kinds are sent before any answer is read."""
     a, _ = t.reach("stable", "A", "B")
     asked = []
     for number in range(5):
@@ -86,7 +86,7 @@ def many_requests_at_once(t: Stage) -> None:
 
 @AREA.scenario
 def commits_of_two_generations_at_once(t: Stage) -> None:
-    """A member pipelines commits around its own rejoin as a sole member."""
+    """A sole member pipelines commits around its own rejoin."""
     (a,) = t.reach("stable", "A")
 
     def commit(offset: int, generation: int) -> Pending:
@@ -127,7 +127,7 @@ def every_request_on_a_new_connection(t: Stage) -> None:
 
 @AREA.scenario
 def client_vanishes_while_its_join_is_parked(t: Stage) -> None:
-    """A newcomer's connection ends while it waits: it stays until its session is over."""
+    """A newcomer's connection closes while it waits: it stays until its session expires."""
     (a,) = t.reach("stable", "A")
     newcomer = t.member("N", v=3, session=t.ms(1200))
     newcomer.join()
@@ -144,7 +144,7 @@ def client_vanishes_while_its_join_is_parked(t: Stage) -> None:
 
 @AREA.scenario
 def client_vanishes_while_its_sync_is_parked(t: Stage) -> None:
-    """A follower's connection ends while it waits for the leader, then it comes back."""
+    """A follower's connection closes while it waits for the leader, then it returns."""
     a, b = t.reach("completing", "A", "B")
     sync = b.sync()
     t.parked(sync)
@@ -158,7 +158,7 @@ def client_vanishes_while_its_sync_is_parked(t: Stage) -> None:
 
 @AREA.scenario
 def leave_without_waiting_for_the_answer(t: Stage) -> None:
-    """A client sends LeaveGroup and closes at once: it counts."""
+    """A client sends LeaveGroup and closes at once, and the leave takes effect."""
     a, b = t.reach("stable", "A", "B")
     connection = t.conn()
     t.send(connection, "LeaveGroup", 1, {"group_id": t.g, "member_id": b.id})
@@ -170,7 +170,7 @@ def leave_without_waiting_for_the_answer(t: Stage) -> None:
 
 @AREA.scenario
 def commit_without_waiting_for_the_answer(t: Stage) -> None:
-    """A client commits, leaves and closes without reading an answer: both count."""
+    """A client commits, leaves and closes without reading an answer; both take effect."""
     (a,) = t.reach("stable", "A")
     commit = {
         "group_id": t.g,
@@ -188,7 +188,7 @@ def commit_without_waiting_for_the_answer(t: Stage) -> None:
 
 @AREA.scenario
 def join_asked_again_after_a_lost_connection(t: Stage) -> None:
-    """A parked member's connection ends; it asks again on a new one and gets the answer."""
+    """A parked member's connection closes; it sends JoinGroup on a new one and gets the answer."""
     a, b = t.reach("stable", "A", "B")
     b.protos = [("range", b"changed")]
     b.join()

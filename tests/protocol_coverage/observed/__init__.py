@@ -1,1 +1,1 @@
-"""A folder for PYTHONPATH: its `sitecustomize` watches the requests of a broker."""
+"""A folder for PYTHONPATH whose `sitecustomize` records the requests to a broker."""

@@ -1,7 +1,7 @@
-"""Note each new combination of test, client, API and version that a broker is asked for.
+"""Record each new combination of test, client, API and version that a broker receives.
 
-Python imports it at the start of each process that has this folder in PYTHONPATH. Brokers append
-lines "test, client name, client version, API key, version" (with tabs) to the file API_USES.
+Python imports this module at the start of each process that has this folder in PYTHONPATH. Brokers
+append lines "test, client name, client version, API key, version" (with tabs) to the file API_USES.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _BEFORE_AUTHENTICATION = (17, 18, 36)  # SaslHandshake, ApiVersions, SaslAuthent
 
 
 def watch() -> None:
-    """Have the frames noted that clients send."""
+    """Patch the broker so that it records the frames of clients."""
     from coordinator_server.net.dispatch import Dispatcher
     from coordinator_server.security.sasl.authenticator import SaslAuthenticator
     from protocol.codec import decoder
     from protocol.headers import decode_request_header
     from protocol.registry import API_VERSIONS_KEY, SPEC_BY_KEY
 
-    clients: dict[str, tuple[str, str]] = {}  # by the address of the connection
+    clients: dict[str, tuple[str, str]] = {}  # by remote address
     seen: set[tuple[object, ...]] = set()
     test = os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")[0]
 
@@ -46,7 +46,7 @@ def watch() -> None:
 
     def watching(method: Callable[..., None], keys: Container[int]) -> Callable[..., None]:
         def watched(self: Any, connection: Any, frame: bytes | bytearray) -> None:
-            # Some tests send bytes that are no request.
+            # Some tests send bytes that are not requests.
             with suppress(Exception):
                 note(connection, frame, keys)
             method(self, connection, frame)
@@ -55,7 +55,7 @@ def watch() -> None:
 
     dispatch = watching(Dispatcher.dispatch, SPEC_BY_KEY)
     Dispatcher.dispatch = dispatch  # type: ignore[method-assign]  # to watch it
-    # Until a client has authenticated, its frames come here, its tokens among them.
+    # Frames of unauthenticated clients, and SASL tokens, are handled by the authenticator.
     take = watching(SaslAuthenticator.take, _BEFORE_AUTHENTICATION)
     SaslAuthenticator.take = take  # type: ignore[method-assign]  # to watch it
 

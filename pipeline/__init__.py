@@ -1,6 +1,6 @@
-"""The data pipeline on Spark: what `__consumer_offsets` knows, as tables people can act on.
+"""The data pipeline on Spark: tables of lag, health, rebalances and forecasts.
 
-It reads an offsets log (of this broker or of Apache Kafka), decodes it into bronze tables, and
-makes tables of lag, health, rebalances and forecasts from them. Every table and column is in
-`pipeline.schema`.
+The pipeline reads an offsets log (`__consumer_offsets` of this broker or of Apache Kafka), decodes
+its records into bronze tables, and computes all other tables from these. Every table and column is
+described in `pipeline.schema`.
 """

@@ -1,4 +1,4 @@
-"""`python -m pipeline`: the same as `coordinator-server pipeline`."""
+"""`python -m pipeline`: the same command as `coordinator-server pipeline`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Bronze: what was read, decoded and kept, each record once whatever is run again.
+"""Write the bronze tables: decoded records, each stored once even if a read is repeated.
 
-Offsets of a log only rise and are read up to the last stable one, so what a batch of bronze has
-not reached yet is what is new. Streams name their batches by Spark's number of the micro-batch.
+Offsets of a log only rise, and a log is read up to its last stable offset, so records above the
+highest stored offset are new. Batches of a stream are named by Spark's number of the micro-batch.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import polars as pl
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline import schema
 from pipeline.decode.kinds import COMMIT, EXPRESSION, MEMBER
@@ -23,7 +23,7 @@ PLACE = ("log_partition", "log_offset")
 
 
 def read_offsets_log(source: Source, store: Store, tell: Tell) -> None:
-    """Everything of the offsets log that is not kept yet."""
+    """Read and store the records of the offsets log that are not stored yet."""
     starts = next_offsets(store)
     add_offsets_log(store, _new_name(), source.offsets_log(starts), starts)
     kept = store.read_bronze(schema.OFFSETS_LOG)
@@ -36,27 +36,27 @@ def _new_name() -> str:
 
 
 def next_offsets(store: Store) -> dict[int, int]:
-    """Where the offsets log goes on, by partition."""
+    """Return the next offset of the offsets log to read, by partition."""
     if not store.has_bronze(schema.OFFSETS_LOG):
-        return {}  # Spark would take seconds to find nothing: it is a run's first question
+        return {}  # a query on the empty frame would cost the first run some seconds
     kept = store.read_bronze(schema.OFFSETS_LOG)
     ends = kept.groupBy("log_partition").agg(F.max("log_offset")).collect()
     return {int(row[0]): int(row[1]) + 1 for row in ends}
 
 
 def add_offsets_log(store: Store, batch: str, packed: DataFrame, starts: dict[int, int]) -> bool:
-    """Add packed records as a batch, False if it is there; below `starts` all are kept."""
+    """Store packed records from `starts` on as a batch; return False if the batch exists."""
     start = pl.col("log_partition").replace_strict(starts, default=0, return_dtype=pl.Int64)
     new = pl.col("log_offset") >= start if starts else None
     return store.add_packed_bronze(schema.OFFSETS_LOG, batch, packed, new)
 
 
 def read_the_rest(source: Source, store: Store, tell: Tell) -> None:
-    """What belongs to the commits: ends of partitions first, then records and group events."""
+    """Read what belongs to the commits: partition ends, then topic records and group events."""
     commits = store.read_bronze(schema.OFFSETS_LOG).filter(F.col("kind") == COMMIT)
     rows = commits.select("topic").filter("topic is not null").distinct().collect()
     topics = sorted(row[0] for row in rows)
-    # Assignments of KIP-848 groups name topics by id: the ends have the names, commits may not.
+    # KIP-848 assignments have topic ids; partition ends have the names, commits may not.
     subscribed = _subscribed_topics(store)
     ends = source.partition_ends(sorted({*topics, *subscribed}))
     store.replace_bronze(schema.PARTITION_ENDS, ends)
@@ -73,7 +73,7 @@ def read_the_rest(source: Source, store: Store, tell: Tell) -> None:
 
 
 def _subscribed_topics(store: Store) -> list[str]:
-    """Topics that members of KIP-848 groups subscribed to, by name or by regular expression."""
+    """Return the topics that KIP-848 members subscribe to, by name or by regular expression."""
     log = store.read_bronze(schema.OFFSETS_LOG)
     details = log.filter(F.col("kind").isin(MEMBER, EXPRESSION)).select("details").distinct()
     paths = ("$.value.subscribedTopicNames", "$.value.topics")
@@ -100,5 +100,5 @@ def _read_topics(source: Source, store: Store, topics: list[str]) -> None:
 
 
 def keep_spark_progress(store: Store, rows: Sequence[tuple[object, ...]]) -> None:
-    """Add what Spark's own queries have read, each (query, topic, partition, batch) once."""
+    """Store the progress of Spark queries, each (query, topic, partition, batch) once."""
     store.add_bronze_rows(schema.SPARK_PROGRESS, rows)

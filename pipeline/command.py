@@ -1,7 +1,7 @@
-"""The commands `run` and `stream`: from options to a session, an input and a run; and `report`.
+"""The commands `run`, `stream` and `report` of `coordinator-server pipeline`.
 
-Exit codes: 0 done, or a stream without an end was stopped; 1 when something that was to be there is
-not, 2 for a wrong argument, 3 for an alert, 130 for a run that was stopped.
+Exit codes: 0 done, or a stream without an end was stopped; 1 an input is missing or cannot be read,
+or the cluster refused a request; 2 wrong arguments; 3 an alert; 130 a run was interrupted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EXTRA = "coordinator-server[pipeline]"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command; returns the exit code."""
+    """Run one command and return the exit code."""
     options = parser().parse_args(list(arguments))
     tell = teller()
     try:
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
         return _failed(f"{error.name} is not installed: pip install '{_EXTRA}'")
     if options.command == "report":
         return report.run(options)
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # has none
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # no stubs
     from pyspark.errors import PySparkException
 
     from pipeline.java import NoJavaError
@@ -69,7 +69,10 @@ def _failed(reason: str) -> int:
 
 
 def _execute(options: argparse.Namespace, tell: Tell) -> None:
-    """Open what is needed and run it; InputError or NoJavaError when it is not there."""
+    """Open the session, the source and the store, and run the command.
+
+    Raises InputError, NoJavaError or WorkerError if one of them is not usable.
+    """
     from pipeline.bronze import keep_spark_progress
     from pipeline.run import run_batch, run_stream
     from pipeline.sources.errors import InputError
@@ -106,7 +109,7 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
         return questions_of(options)
 
     interval_ms = getattr(options, "interval", None)
-    # A stream without an end goes on when its cluster is back.
+    # An endless stream waits until its cluster answers again.
     broker = source if isinstance(source, BrokerSource) and interval_ms is None else None
     with watched(spark, tell), nullcontext() if broker is None else while_it_answers(broker.check):
         if options.command == "run":
@@ -118,7 +121,7 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
 
 
 def _open_spark(options: argparse.Namespace, tell: Tell) -> SparkSession:
-    """The session with what the options ask for; on a cluster its workers have been checked."""
+    """Open the session that the options ask for; on a cluster, check its workers."""
     from pyspark.errors import PySparkRuntimeError
 
     from pipeline.session import open_session
@@ -148,7 +151,7 @@ def _open_spark(options: argparse.Namespace, tell: Tell) -> SparkSession:
 
 
 def _check_places(options: argparse.Namespace) -> None:
-    """What can be seen before Spark starts; InputError for what is wrong."""
+    """Check what can be checked before Spark starts. Raises InputError."""
     from pipeline.preconditions import (
         check_bootstrap,
         check_client_config,
@@ -172,7 +175,7 @@ def _check_places(options: argparse.Namespace) -> None:
 
 
 def _settings(pairs: Sequence[str]) -> dict[str, str]:
-    """`NAME=VALUE` of --conf; InputError for one without `=`."""
+    """Return the settings of `--conf NAME=VALUE`. Raises InputError for a value without `=`."""
     from pipeline.sources.errors import InputError
 
     settings = {}

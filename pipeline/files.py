@@ -1,6 +1,6 @@
-"""Parquet files, written by Spark's workers themselves.
+"""Parquet files that Spark's Python workers write themselves.
 
-Spark would take ten times as long: it makes a row of each value first, and a value of each row.
+Writing through Spark takes ten times as long, because Spark converts every value to a row first.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from pipeline.pieces import gathered
 from pipeline.schema.arrow import arrow_schema, polars_schema
 
 ROWS_PER_FILE = 250_000
-"""Of bronze, of which files are read as a whole."""
+"""The maximum number of rows in a file of bronze, as workers read a file as a whole."""
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
-"""How Spark names the folder of no value."""
+"""Spark's name for the partition folder of null values."""
 
 
 def write_rows(table: schema.Table, rows: pl.DataFrame, folder: Path, name: str) -> None:
-    """Write rows of a table as a Parquet file, or as one in the folder of each day; none if empty.
+    """Write rows of a table as a Parquet file, or one per day for tables in day folders.
 
-    A file is there whole or not at all, and writing it a second time changes nothing.
+    Nothing is written if there are no rows. A complete file is renamed into place, and a repeated
+    write replaces it with the same content.
     """
     by = table.partitioned_by
     parts: dict[tuple[object, ...], pl.DataFrame] = {(): rows} if len(rows) else {}
@@ -41,7 +42,7 @@ def write_rows(table: schema.Table, rows: pl.DataFrame, folder: Path, name: str)
 
 
 def write_no_rows(table: schema.Table, folder: Path) -> None:
-    """Write a file that says nothing but the columns, for a table without rows."""
+    """Write a Parquet file with the columns of a table and no rows."""
     folder.mkdir(parents=True)
     empty = pl.DataFrame(schema=polars_schema(table)).drop(table.partitioned_by)
     _write(table, empty, folder, "part-00000.parquet")
@@ -50,7 +51,7 @@ def write_no_rows(table: schema.Table, folder: Path) -> None:
 def write_parts(
     table: schema.Table, frames: Iterable[pl.DataFrame], folder: Path, name: str
 ) -> None:
-    """Write rows that come bit by bit as `name-0.parquet` and so on; no file if none come."""
+    """Write frames to `name-0.parquet`, `name-1.parquet` and so on; no file if all are empty."""
     for number, rows in enumerate(gathered(frames, ROWS_PER_FILE)):
         if len(rows):
             _write(table, rows, folder, f"{name}-{number}.parquet")

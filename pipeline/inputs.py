@@ -1,4 +1,4 @@
-"""What every table is made from: the bronze frames, and the questions of this run."""
+"""The input of every table: the bronze frames, and the questions of this run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DAY_MS = 24 * HOUR_MS
 class Bronze:
     """The bronze frames, with the columns of `schema.BRONZE`; any of them may be empty.
 
-    `results` holds what tables have in common, see `pipeline.tables.kept`.
+    `results` caches frames that several tables share, see `pipeline.tables.kept`.
     """
 
     offsets_log: pl.LazyFrame
@@ -32,10 +32,11 @@ class Bronze:
 
 @dataclass(frozen=True)
 class Questions:
-    """What a run asks. `at_ms` is the instant that all tables are about: no clock is read there.
+    """The parameters of a run.
 
-    `past` says that `at_ms` lies before the partitions were looked at: log ends are then taken
-    from the records, and events after the instant do not count.
+    All tables are about the instant `at_ms`; no table reads a clock. `past` is true if `at_ms` lies
+    before the time at which the partition ends were read: log ends are then replayed from the
+    records, and events after the instant do not count.
     """
 
     at_ms: int

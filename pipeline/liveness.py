@@ -1,6 +1,6 @@
-"""A run ends when its cluster no longer answers; Spark's connector alone would wait for ever.
+"""End a run whose cluster no longer answers; Spark's connector alone would wait forever.
 
-Its driver looks for offsets with a consumer that has no time limit (`poll(0)` of Kafka's clients).
+The connector's driver looks up offsets with a consumer that has no time limit (`poll(0)`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ TRIES = 3
 def while_it_answers(
     ask: Callable[[], object], every_seconds: float = EVERY_SECONDS, tries: int = TRIES
 ) -> Iterator[None]:
-    """Call `ask` now and then while the main thread works below; it must be the main thread.
+    """Call `ask` every `every_seconds` in a thread while the body runs in the main thread.
 
-    When `ask` raises InputError `tries` times in a row, the work is interrupted and the last
-    InputError is raised in its place.
+    If `ask` raises InputError `tries` times in a row, the body is interrupted and the last
+    InputError is raised. Must be entered from the main thread, because the interruption is a
+    signal.
     """
     ended = threading.Event()
     lost: list[InputError] = []
@@ -45,13 +46,13 @@ def while_it_answers(
     before = signal.getsignal(signal.SIGINT)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        # Not an InputError: py4j makes an error of its own of every Exception out of its calls.
+        # KeyboardInterrupt, because py4j turns every Exception in its calls into its own error.
         if lost:
             raise KeyboardInterrupt
         if callable(before):
             before(number, frame)
 
-    # A process in the background of a script ignores SIGINT, and would not be interrupted.
+    # Background processes of a shell script ignore SIGINT unless they install a handler.
     signal.signal(signal.SIGINT, interrupt)
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
@@ -67,7 +68,7 @@ def while_it_answers(
 
 
 def _interrupt_main() -> None:
-    """As Ctrl-C does, so that a blocking call of the main thread returns."""
+    """Send SIGINT, as Ctrl-C does, so that a blocking call of the main thread returns."""
     main = threading.main_thread().ident
     if hasattr(signal, "pthread_kill") and main is not None:
         signal.pthread_kill(main, signal.SIGINT)

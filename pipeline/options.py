@@ -15,7 +15,7 @@ _DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
 
 
 def parser() -> argparse.ArgumentParser:
-    """`run` and `stream`, which differ in when they stop, and `report` on what they wrote."""
+    """Return the parser of `run` and `stream`, which differ in when they stop, and `report`."""
     top = argparse.ArgumentParser(
         prog="coordinator-server pipeline",
         description="Tables of lag, health and rebalances from an offsets log, by Spark.",
@@ -105,7 +105,7 @@ def _add_spark(command: argparse.ArgumentParser) -> None:
 
 
 def questions_of(options: argparse.Namespace) -> Questions:
-    """What the tables are asked; the clock is read where no instant was given."""
+    """Return the questions of the options; without `--at`, the instant is now."""
     return Questions(
         at_ms=time.time_ns() // 1_000_000 if options.at is None else options.at,
         window_ms=options.window,
@@ -116,14 +116,14 @@ def questions_of(options: argparse.Namespace) -> Questions:
 
 
 def count(text: str) -> int:
-    """A number that is not negative; ArgumentTypeError for anything else."""
+    """Parse a non-negative integer. Raises ArgumentTypeError."""
     if not (text.isascii() and text.isdigit()):
         raise argparse.ArgumentTypeError(f"{text!r} is no number such as 0 or 1000")
     return int(text)
 
 
 def duration_ms(text: str) -> int:
-    """`10m`, `7d`, `1500ms` as milliseconds; ArgumentTypeError for anything else, and for 0."""
+    """Parse `10m`, `7d`, `1500ms` to milliseconds. Raises ArgumentTypeError, also for 0."""
     parts = _DURATION.fullmatch(text)
     if parts is None or not int(parts[1]):
         raise argparse.ArgumentTypeError(f"{text!r} is no time such as 500ms, 30s, 10m, 12h, 7d")
@@ -131,7 +131,7 @@ def duration_ms(text: str) -> int:
 
 
 def regex(text: str) -> str:
-    """A regular expression as `re` knows it; ArgumentTypeError for what is none."""
+    """Check that the text is a regular expression of `re`. Raises ArgumentTypeError."""
     try:
         re.compile(text)
     except re.error as error:
@@ -140,9 +140,9 @@ def regex(text: str) -> str:
 
 
 def instant_ms(text: str) -> int:
-    """An ISO 8601 time, UTC unless it says otherwise, or milliseconds since 1970.
+    """Parse an ISO 8601 time (UTC by default) or milliseconds since 1970 to milliseconds.
 
-    Raises argparse.ArgumentTypeError.
+    Raises ArgumentTypeError.
     """
     if text.isdigit():
         return int(text)

@@ -1,8 +1,8 @@
-"""Rows on their way through Spark: pieces of frames, which it moves as they are.
+"""Packed rows: many rows of a frame as one value, which Spark moves without unpacking it.
 
-Packed rows are many rows of one frame in Arrow's stream format: for Spark one row, with a column
-`rows`. It makes objects of no value then, and sorts and copies bytes. A piece has also the number
-of the shard that its rows are for.
+Packed rows are rows of one frame in Arrow's stream format. Spark sees one row with a binary column
+`rows`: it creates no object per value, and sorts and copies bytes. A piece is packed rows with the
+name of their frame, their count and the number of their shard.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ArrowBatches = Iterable[pa.RecordBatch]
 
 
 def cut(frame: pl.DataFrame, name: str, key: pl.Expr, shards: int) -> Iterator[pa.RecordBatch]:
-    """A frame in pieces, each for the shard that its rows' key, a string, belongs to."""
+    """Split a frame into pieces; the rows' `key`, a string, determines their shard."""
     keyed = frame.with_columns(key.alias("_key"))
     keys = keyed.get_column("_key").unique()
     homes = pl.DataFrame(
@@ -48,7 +48,7 @@ def cut(frame: pl.DataFrame, name: str, key: pl.Expr, shards: int) -> Iterator[p
 
 
 def pack(shard: int, name: str, frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
-    """Pieces of a frame, one even if it has no rows; a batch each, for they are large."""
+    """Yield a frame as pieces, one batch per piece as they are large; at least one piece."""
     for some in frame.iter_slices(ROWS_PER_PIECE) if len(frame) else [frame]:
         packed = io.BytesIO()
         some.write_ipc_stream(packed, compression="lz4")
@@ -63,7 +63,7 @@ def pack(shard: int, name: str, frame: pl.DataFrame) -> Iterator[pa.RecordBatch]
 
 
 def pack_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Packed rows."""
+    """Return the rows of a batch as packed rows."""
     packed = io.BytesIO()
     with pa.ipc.new_stream(packed, batch.schema) as stream:
         stream.write_batch(batch)
@@ -71,12 +71,12 @@ def pack_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def unpack(rows: pa.BinaryScalar) -> pl.DataFrame:
-    """The rows of a piece."""
+    """Return the rows of a piece."""
     return pl.read_ipc_stream(io.BytesIO(rows.as_py()))
 
 
 def gathered(frames: Iterable[pl.DataFrame], rows_least: int) -> Iterator[pl.DataFrame]:
-    """The rows of many frames in a few, of that many rows at least; the last one has the rest."""
+    """Concatenate frames so that each result, except the last, has at least `rows_least` rows."""
     waiting: list[pl.DataFrame] = []
     for frame in frames:
         waiting.append(frame)
@@ -88,7 +88,7 @@ def gathered(frames: Iterable[pl.DataFrame], rows_least: int) -> Iterator[pl.Dat
 
 
 def unpack_all(batches: ArrowBatches, where: pl.Expr | None = None) -> Iterator[pl.DataFrame]:
-    """A frame for each of many packed rows, of those rows that are wanted."""
+    """Yield a frame for each value of packed rows, filtered by `where`."""
     for batch in batches:
         for rows in batch.column("rows"):
             frame = unpack(rows)
@@ -96,7 +96,7 @@ def unpack_all(batches: ArrowBatches, where: pl.Expr | None = None) -> Iterator[
 
 
 def unpacked(packed: DataFrame, table: Table, where: pl.Expr | None = None) -> DataFrame:
-    """Packed rows of a table as a frame of Spark's."""
+    """Return packed rows of a table as a Spark frame with the table's columns."""
     wanted = arrow_schema(table)
 
     def take_apart(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
@@ -107,14 +107,14 @@ def unpacked(packed: DataFrame, table: Table, where: pl.Expr | None = None) -> D
 
 
 def meet(pieces: Sequence[DataFrame], shards: int) -> DataFrame:
-    """The pieces of all frames, those of a shard in one place."""
+    """Return all pieces, repartitioned so that those of a shard are in the same place."""
     return reduce(lambda piece, other: piece.unionAll(other), pieces).repartitionById(
         shards, "shard"
     )
 
 
 def by_shard(batches: ArrowBatches) -> Iterator[tuple[int, dict[str, pl.DataFrame]]]:
-    """Each shard that came here, with its whole frames by name."""
+    """Yield each shard of this worker's batches with its complete frames by name."""
     shards: defaultdict[int, defaultdict[str, list[pl.DataFrame]]]
     shards = defaultdict(lambda: defaultdict(list))
     for batch in batches:

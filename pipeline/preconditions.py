@@ -1,6 +1,6 @@
-"""What a run needs before Spark starts: a user's mistake is reported at once, not after seconds.
+"""Checks before Spark starts, so that a user's mistake is reported at once, not after seconds.
 
-Paths with a scheme (`s3a://`, `hdfs://`) are left to Hadoop's file systems.
+Paths with a scheme (`s3a://`, `hdfs://`) are not checked: only Hadoop's file systems can read them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CONNECT_TIMEOUT_SECONDS = 3.0
 
 
 def check_out(out: str) -> None:
-    """Raise InputError unless `--out` is a directory that can be written, or can become one."""
+    """Raise InputError unless `--out` is a writable directory, or can be created as one."""
     if not out.strip("/"):
         raise InputError(f"--out {out!r} is not a directory for output")
     if is_elsewhere(out):
@@ -43,7 +43,7 @@ def check_parquet(parquet: str) -> None:
 
 
 def check_client_config(path: str) -> None:
-    """Raise InputError if the file cannot be read."""
+    """Raise InputError if the `--client-config` file cannot be read."""
     try:
         Path(path).read_bytes()
     except OSError as error:
@@ -52,7 +52,10 @@ def check_client_config(path: str) -> None:
 
 @contextmanager
 def locked(out: str) -> Iterator[None]:
-    """Hold `--out` alone, as far as it is a local path. InputError while another run holds it."""
+    """Hold an exclusive lock on `--out`, if this is a local path.
+
+    Raises InputError if another run holds the lock.
+    """
     if is_elsewhere(out):
         yield
         return
@@ -67,7 +70,7 @@ def locked(out: str) -> Iterator[None]:
 
 
 def is_elsewhere(path: str) -> bool:
-    """Whether a path has a scheme, so that Hadoop's file systems know it."""
+    """Return whether the path has a scheme, so that only Hadoop's file systems can read it."""
     return "://" in path
 
 

@@ -1,4 +1,4 @@
-"""Lines that say how far a long run is, on standard error, with the time since its beginning."""
+"""Progress lines on standard error, with the time since the start of the run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVERY_SECONDS = 10.0
 
 
 def teller() -> Tell:
-    """A function that writes such lines."""
+    """Return a function that prints a progress line."""
     began = time.monotonic()
 
     def tell(text: str) -> None:
@@ -28,14 +28,17 @@ def teller() -> Tell:
 
 
 def silent(text: str) -> None:
-    """For who wants no lines."""
+    """Print nothing: a `Tell` for callers that want no progress lines."""
 
 
 @contextmanager
 def watched(
     spark: SparkSession, tell: Tell, every_seconds: float = EVERY_SECONDS
 ) -> Iterator[None]:
-    """Report now and then how many tasks of the stages at work are done; nothing while none is."""
+    """Print, every `every_seconds`, how many tasks of the active stages are done.
+
+    No line is printed while no stage is active.
+    """
     tracker = spark.sparkContext.statusTracker()
     ended = threading.Event()
 

@@ -1,7 +1,7 @@
-"""A run from input to tables, in batch or as a stream: bronze first, then every table from it.
+"""A run from input to tables, in batch or as a stream: bronze first, then every table.
 
-The tables never see where bronze came from, so equal input gives equal tables whichever way it
-was read.
+The tables are computed from bronze alone, so equal input gives equal tables for every kind of
+source.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pipeline import schema
@@ -27,15 +27,17 @@ from pipeline.sources.source import Source
 from pipeline.store import Store
 
 LARGE_GROUP_RECORDS = 500_000
-"""Records of one group that are worth a note: all of them lie in the memory of one worker."""
+"""A group with at least this many records gets a note, because one worker holds all of them in
+memory."""
 
 _NOTED_GROUPS = 5
 _NOTED_REASONS = 5
 _BYTES_PER_RECORD = 1_000
-"""Measured: three million commits of one group took 2.9 GB."""
+"""The memory per record of a group: three million commits of one group took 2.9 GB."""
 
 _WRITERS = 2
-"""Tables written at the same time: while one is planned or ends, another has the processors."""
+"""The number of tables written at the same time, so that one can use the processors while the other
+is planned or committed."""
 
 
 def run_batch(
@@ -45,10 +47,10 @@ def run_batch(
     groups: str | None,
     tell: Tell,
 ) -> None:
-    """Read what is new (nothing if there is no source), then make all tables.
+    """Read what is new (nothing without a source), then make all tables.
 
-    `ask` is called when all is read, so that an instant of "now" is not before the ends of
-    partitions that were looked at.
+    `ask` is called after reading, so that an instant of "now" is not before the time at which the
+    partition ends were read.
     """
     if source is not None:
         read_offsets_log(source, store, tell)
@@ -64,10 +66,10 @@ def run_stream(
     tell: Tell,
     interval_seconds: float | None,
 ) -> None:
-    """Read as a stream: what is there now, or without an end every `interval_seconds`.
+    """Read as a stream: once up to the current end, or endlessly every `interval_seconds`.
 
-    Tables are computed again at the end of what was there, or after each micro-batch; `ask` gives
-    their questions.
+    The tables are computed at the end of the stream, or after each micro-batch, with the questions
+    that `ask` returns at that time.
     """
 
     def refresh() -> None:
@@ -92,14 +94,14 @@ def start_stream(
     tell: Tell,
     after_each: Callable[[], None] | None = None,
 ) -> StreamingQuery:
-    """Start to keep the offsets log micro-batch by micro-batch, each one a batch of bronze."""
+    """Start a stream that stores each micro-batch of the offsets log as a batch of bronze."""
     started = threading.Event()
     query: StreamingQuery | None = None
 
     def keep(batch: DataFrame, number: int) -> None:
         started.wait()
         assert query is not None
-        # A checkpoint keeps its query's id: a replayed micro-batch has the name it had before.
+        # The checkpoint keeps the query id, so a replayed micro-batch has the same batch name.
         if add_offsets_log(store, f"stream-{query.id}-{number}", batch, next_offsets(store)):
             tell(f"micro-batch {number}: kept")
         if after_each is not None:
@@ -117,7 +119,7 @@ def start_stream(
 
 
 def make_tables(store: Store, questions: Questions, groups: str | None, tell: Tell) -> None:
-    """Make every table from bronze and put it in the place of the one before."""
+    """Compute every table from bronze and replace the tables of the previous run."""
     large = (schema.OFFSETS_LOG, schema.TOPIC_RECORDS)
     records = {table.name: store.read_bronze(table).count() for table in large}
     shards = shards_for(store.spark, sum(records.values()))
@@ -137,7 +139,7 @@ def make_tables(store: Store, questions: Questions, groups: str | None, tell: Te
 
 
 def _large_groups(store: Store) -> list[str]:
-    """What a worker will need for groups with many records, said before it may run out."""
+    """Return a note for each large group with the memory that its worker needs."""
     counts = store.read_bronze(schema.OFFSETS_LOG).groupBy("group").count()
     large = counts.filter(F.col("count") >= LARGE_GROUP_RECORDS).orderBy(F.desc("count"), "group")
     return [
@@ -148,7 +150,7 @@ def _large_groups(store: Store) -> list[str]:
 
 
 def _write_by_spark(store: Store, pieces: DataFrame, tell: Tell) -> None:
-    """Write each table in as few files as its rows ask for, some tables at a time."""
+    """Write each table in as few files as its rows need, several tables at a time."""
     pieces.persist(StorageLevel.MEMORY_AND_DISK)
     pool = ThreadPoolExecutor(_WRITERS)
 
@@ -157,7 +159,7 @@ def _write_by_spark(store: Store, pieces: DataFrame, tell: Tell) -> None:
         store.write_table(table, table_of(pieces.coalesce(files), table))
 
     try:
-        # Counting makes them all, with all processors; what is left is to write them.
+        # The count computes all tables with all processors; the threads below only write.
         counts: dict[str, int] = dict(pieces.groupBy("name").agg(F.sum("count")).collect())
         written = {
             table.name: pool.submit(write, table, counts.get(table.name, 0))
@@ -167,13 +169,13 @@ def _write_by_spark(store: Store, pieces: DataFrame, tell: Tell) -> None:
             done.result()
             tell(f"table {name}: {counts.get(name, 0)} rows")
     finally:
-        # What is not begun when a table fails is not wanted any more.
+        # If one table fails, cancel the tables that have not been started.
         pool.shutdown(cancel_futures=True)
         pieces.unpersist()
 
 
 def _with_past(store: Store, questions: Questions) -> Questions:
-    """Whether the instant lies before the partitions were looked at."""
+    """Return `questions` with `past` set if the instant precedes the read of partition ends."""
     first = store.read_bronze(schema.PARTITION_ENDS).agg(F.min("sampled_at_ms")).first()
     sampled_ms = None if first is None else first[0]
     return replace(questions, past=sampled_ms is not None and questions.at_ms < sampled_ms)
@@ -182,7 +184,7 @@ def _with_past(store: Store, questions: Questions) -> Questions:
 def _make_all(
     source: Source | None, store: Store, questions: Questions, groups: str | None, tell: Tell
 ) -> None:
-    """All tables, and `coverage`; its notes are said as well."""
+    """Make all tables and `coverage`, and print the notes of the run."""
     make_tables(store, questions, groups, tell)
     notes = [*(source.notes() if source is not None else ()), *_undecoded(store)]
     for note in notes:
@@ -197,7 +199,7 @@ def _write_coverage(
     groups: str | None,
     notes: list[str],
 ) -> None:
-    """Write `coverage`; without a source it is what the run that read bronze said of its own."""
+    """Write `coverage`; without a source, take over what the run that read bronze recorded."""
     before = store.coverage_of_bronze() if source is None else None
     ends = store.read_bronze(schema.PARTITION_ENDS).agg(F.max("sampled_at_ms")).first()
     log = store.read_bronze(schema.OFFSETS_LOG).agg(F.min("log_timestamp_ms")).first()
@@ -217,7 +219,7 @@ def _write_coverage(
 
 
 def _undecoded(store: Store) -> list[str]:
-    """Records and batches of the offsets log that could not be decoded: how many, and why."""
+    """Return lines on how many records and batches could not be decoded, and why."""
     log = store.read_bronze(schema.OFFSETS_LOG).filter(F.col("problem").isNotNull())
     reasons = log.groupBy("problem").count().orderBy(F.desc("count"), "problem").collect()
     if not reasons:

@@ -1,7 +1,7 @@
 """The Spark session: one place for its settings.
 
-Small and quiet for one machine; on a cluster (`master`) everything that is not about this machine
-holds as well, and workers are sent the code.
+A local session is small and quiet. On a cluster (`master`), the settings for one machine do not
+apply, and the code is sent to the workers.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
-    # Planning a query again at every stage pays where partitions are many.
+    # Adaptive execution re-plans at every stage, which only pays with many partitions.
     "spark.sql.adaptive.enabled": "false",
-    # A run of a minute gains less from the second compiler than that one costs.
+    # In a run of a minute, the JVM's second compiler (C2) costs more time than it saves.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto",
 }
 _ALWAYS = {
@@ -34,17 +34,20 @@ _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Files of bronze are read as a whole.
+    # Workers read a file of bronze as a whole, so its size must be bounded.
     "spark.sql.files.maxRecordsPerFile": str(ROWS_PER_FILE),
-    # Days of a table are written side by side, without sorting it by day first.
+    # Write all day folders of a table concurrently, without sorting the rows by day first.
     "spark.sql.maxConcurrentOutputFileWriters": "64",
-    # A task has one processor.
+    # Spark gives each task one processor.
     "spark.executorEnv.POLARS_MAX_THREADS": "1",
 }
 
 
 def settings_for(master: str, own_settings: Mapping[str, str]) -> dict[str, str]:
-    """Spark's settings of a session: `own_settings` win; what is about this machine stays on it."""
+    """Return the settings of a session.
+
+    Settings for a local master override our general ones, and `own_settings` override both.
+    """
     local = is_local(master)
     return {**_ALWAYS, **(_LOCAL if local else {}), **own_settings}
 
@@ -52,7 +55,7 @@ def settings_for(master: str, own_settings: Mapping[str, str]) -> dict[str, str]
 def open_session(
     master: str = "local[2]", *, settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """The running session, or a new one. `settings` are Spark's and win over ours.
+    """Return the running session, or a new one. `settings` are Spark's and override ours.
 
     Raises NoJavaError.
     """
@@ -63,7 +66,7 @@ def open_session(
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     else:
         name_python(own_settings)
-    # Data sources are planned by processes beside the driver; they see this path alone.
+    # Spark plans data sources in separate processes, which import this code by PYTHONPATH only.
     root = str(Path(__file__).resolve().parent.parent)
     path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if root not in path:

@@ -1,12 +1,12 @@
-"""All tables from bronze, shard by shard: Spark brings together what belongs together.
+"""Compute all tables from bronze, shard by shard.
 
-Rows of the offsets log meet in two ways: with the records of a (topic, partition), and with the
-other rows of their group. So there are two passes. In the first a shard holds some partitions, with
-all records and commits of each, and what is `by_partition` is made; in the second it holds some
-groups, with all that the log says of each and what the first pass found out about their readers.
-Within a shard tables are made by Polars, in Spark's Python workers.
+A row of the offsets log is needed in two combinations: with the records of its (topic, partition),
+and with the other rows of its group. There are therefore two passes. In the first, a shard has some
+partitions with all their records and commits, and the functions marked `by_partition` run. In the
+second, a shard has some groups with all their rows of the log and the results of the first pass for
+their readers. Within a shard, Polars computes the tables in Spark's Python workers.
 
-Bronze comes as whole files, and what goes from pass to pass goes in pieces (`pipeline.pieces`).
+Bronze is read as whole files; rows move between the passes in pieces (`pipeline.pieces`).
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ if TYPE_CHECKING:
     from pipeline.store import Store
 
 ROWS_PER_SHARD = 250_000
-"""What a worker makes tables of at once, in some hundred MB; more is one group's or partition's."""
+"""The target size of a shard, which takes some hundred MB. A shard with a larger group or partition
+exceeds this size."""
 
-_MAKERS = makers()  # importing all tables fills BY_PARTITION
+_MAKERS = makers()  # importing all table modules fills BY_PARTITION
 _OF_COMMITS = (
     "log_partition",
     "log_offset",
@@ -68,7 +69,7 @@ _OF_COMMITS = (
     "topic_id",
     "problem",
 )
-"""What the first pass knows of a commit."""
+"""The columns of commits that the first pass needs."""
 
 _GROUP = pl.col("group")
 _GROUP_OF_QUERY = SPARK_GROUP_PREFIX + pl.col("query_id")
@@ -77,7 +78,7 @@ _IS_COMMIT = (pl.col("kind") == COMMIT) & pl.col("problem").is_null()
 
 
 class _Part(NamedTuple):
-    """Rows of a bronze table that a pass wants: with a key that says where they meet."""
+    """The rows of a bronze table that a pass needs; `key` determines their shard."""
 
     table: schema.Table
     key: pl.Expr
@@ -100,15 +101,15 @@ _BY_GROUP = (
 
 
 def shards_for(spark: SparkSession, rows: int) -> int:
-    """How many shards `rows` of bronze are made into tables in: as many for each processor."""
+    """Return the number of shards for `rows` of bronze: a multiple of the processors."""
     processors = spark.sparkContext.defaultParallelism
     return processors * max(1, math.ceil(rows / ROWS_PER_SHARD / processors))
 
 
 def make_pieces(store: Store, questions: Questions, groups: str | None, shards: int) -> DataFrame:
-    """All tables in pieces, see `table_of`, from the bronze that a store keeps.
+    """Compute all tables from the bronze of a store, in pieces (see `table_of`).
 
-    `groups` is a regular expression for whole names: others are left out.
+    `groups` is a regular expression for whole group names; other groups are left out.
     """
 
     def make(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
@@ -120,16 +121,16 @@ def make_pieces(store: Store, questions: Questions, groups: str | None, shards: 
 
 
 def table_of(pieces: DataFrame, table: schema.Table) -> DataFrame:
-    """The rows of one table out of what `make_pieces` gave."""
+    """Return the rows of one table from the pieces of `make_pieces`."""
     return unpacked(pieces.where(sql.col("name") == table.name).select("rows"), table)
 
 
 def make_files(
     store: Store, questions: Questions, groups: str | None, shards: int, folder: Path
 ) -> dict[str, int]:
-    """Write all tables as Parquet below a folder that all workers see; returns counts of rows.
+    """Write all tables as Parquet below a folder that all workers see; return their row counts.
 
-    The same rows as by `make_pieces`, in a folder for each table that has some.
+    The rows are the same as those of `make_pieces`. Each table with rows has a folder.
     """
 
     def make(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
@@ -145,7 +146,7 @@ def make_files(
 
 
 def _by_group(store: Store, questions: Questions, groups: str | None, shards: int) -> DataFrame:
-    """The first pass; its pieces and those of bronze where the second one wants them."""
+    """Run the first pass; return its pieces and those of bronze, by shard of the second pass."""
 
     def make(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
         for _, frames in by_shard(batches):
@@ -158,9 +159,9 @@ def _by_group(store: Store, questions: Questions, groups: str | None, shards: in
 
 
 def _cut_bronze(store: Store, part: _Part, groups: str | None, shards: int) -> DataFrame:
-    """The rows of a part in pieces, each for the shard that its rows' key belongs to.
+    """Return the rows of a part in pieces; the rows' key determines the shard.
 
-    Spark brings the files as they are: it would make each value an object of its own first.
+    Spark reads the files as bytes, because reading their rows would create an object per value.
     """
 
     def cut_files(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
@@ -173,8 +174,8 @@ def _cut_bronze(store: Store, part: _Part, groups: str | None, shards: int) -> D
 
 
 def _read(content: bytes, part: _Part, groups: str | None) -> pl.DataFrame:
-    """The rows of a file that a part wants."""
-    there = pl.read_parquet_schema(io.BytesIO(content))  # bronze of an older release lacks some
+    """Return the rows of a file that the part needs."""
+    there = pl.read_parquet_schema(io.BytesIO(content))  # old bronze may lack newer columns
     columns = [name for name in part.columns or part.table.names if name in there]
     rows = pl.read_parquet(io.BytesIO(content), columns=columns, hive_partitioning=False)
     if part.where is not None:
@@ -187,7 +188,7 @@ def _read(content: bytes, part: _Part, groups: str | None) -> pl.DataFrame:
 
 
 def _bronze(frames: Mapping[str, pl.DataFrame]) -> Bronze:
-    """The bronze of a shard; columns that did not come are null."""
+    """Return the bronze of a shard; missing columns are null."""
     return Bronze(**{table.name: _whole(frames.get(table.name), table) for table in schema.BRONZE})
 
 

@@ -1,8 +1,8 @@
-"""How the pipeline's code comes to the machines of a cluster, and whether they can run it.
+"""Send the pipeline's code to the workers of a cluster, and check that they can run it.
 
-The packages are put into one zip, from where this module was imported: a checkout, or the folder
-in the installed wheel. Spark's driver serves it to its executors. Workers need Python with the
-libraries of NEEDED and nothing of ours; nothing is kept there when the run has ended.
+The packages are zipped from where this module was imported: a checkout, or the installed wheel.
+Spark's driver serves the zip to its executors. Workers need Python with the libraries of NEEDED,
+but no installation of this package, and keep nothing after the run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ARCHIVE = "coordinator_server_pipeline.zip"
 PACKAGES = ("protocol", "storage", "pipeline")
 PURE = ("construct",)
-"""Libraries that are Python alone go with them."""
+"""Pure Python libraries, which are included in the zip."""
 
 NEEDED = {
     "numpy": "numpy",
@@ -36,15 +36,16 @@ NEEDED = {
     "google_crc32c": "google-crc32c",
     "xxhash": "xxhash",
 }
-"""What a worker imports beside the standard library and Spark's own Python: module and package."""
+"""The libraries that a worker needs beside the standard library and Spark's own Python: module name
+and package name."""
 
-_OLDEST = (1980, 1, 1, 0, 0, 0)  # a date that a zip can hold: equal code makes equal zips
+_OLDEST = (1980, 1, 1, 0, 0, 0)  # zip's earliest date; a fixed date makes zips reproducible
 _TASKS_PER_CORE = 4
 _TELLING = re.compile(r"(?:pyspark\.errors\.|ModuleNotFoundError|ImportError|Cannot run program).*")
 
 
 class SparkWorker(NamedTuple):
-    """What one executor's Python said about itself."""
+    """What the Python of one executor reported: host, interpreter, code path, missing packages."""
 
     host: str
     python: str
@@ -53,16 +54,16 @@ class SparkWorker(NamedTuple):
 
 
 class WorkerError(Exception):
-    """A machine of the cluster cannot run the pipeline; says which one, and what it lacks."""
+    """A worker of the cluster cannot run the pipeline. The text names the worker and the cause."""
 
 
 def is_local(master: str) -> bool:
-    """Whether everything runs in the driver's own process."""
+    """Return whether the master URL runs everything in the driver's process."""
     return master == "local" or master.startswith("local[")
 
 
 def write_archive(folder: Path) -> Path:
-    """Write the zip of our packages into a folder; returns its path."""
+    """Write the zip of the packages into `folder` and return its path."""
     root = Path(__file__).resolve().parent.parent
     packages = [root / name for name in PACKAGES]
     packages += [_folder_of(name) for name in PURE]
@@ -76,7 +77,7 @@ def write_archive(folder: Path) -> Path:
 
 
 def _folder_of(package: str) -> Path:
-    """Where an installed package lies."""
+    """Return the folder of an installed package."""
     spec = importlib.util.find_spec(package)
     assert spec is not None, package
     assert spec.origin is not None, package
@@ -84,11 +85,12 @@ def _folder_of(package: str) -> Path:
 
 
 def name_python(settings: Mapping[str, str]) -> None:
-    """Settle by which name Pythons are started, here and on workers; `given`: Spark's settings.
+    """Set the environment that determines which Python runs, here and on workers.
 
-    Only spark-submit reads `spark.pyspark.python`, and we are started without it. Data sources are
-    planned on this machine by the workers' name of Python, which is `python3` if nothing is said:
-    here that has to be the interpreter that runs us.
+    `settings` are Spark's. Only spark-submit reads `spark.pyspark.python`, and the pipeline starts
+    without spark-submit, so its value is put into PYSPARK_PYTHON. Data sources are planned on this
+    machine by the workers' name of Python (default: `python3`), so PATH is changed to resolve this
+    name to the current interpreter.
     """
     python = settings.get("spark.pyspark.python")
     if python is not None:
@@ -98,19 +100,22 @@ def name_python(settings: Mapping[str, str]) -> None:
 
 
 def ship(spark: SparkSession) -> None:
-    """Let the executors of a session fetch the zip; it goes with this process."""
+    """Let the executors of a session fetch the zip, which is removed when this process ends."""
     spark.sparkContext.addPyFile(str(_archive()))
 
 
 @cache
 def _archive() -> Path:
-    """One for all sessions of a process: the same place for the same name."""
+    """Return the path of the zip, which all sessions of this process share."""
     return write_archive(temporary_folder("pipeline-code-"))
 
 
 def check_workers(spark: SparkSession) -> list[SparkWorker]:
-    """Ask the executors that are there; WorkerError for the first one that lacks something."""
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # has none
+    """Check the connected executors and return a description of each.
+
+    Raises WorkerError if Python does not start on a worker, or lacks a library.
+    """
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # no stubs
 
     context = spark.sparkContext
     tasks = context.defaultParallelism * _TASKS_PER_CORE
@@ -133,7 +138,7 @@ def check_workers(spark: SparkSession) -> list[SparkWorker]:
 
 
 def _look(numbers: Iterable[int]) -> Iterator[SparkWorker]:
-    """Runs on a worker, where these modules come out of the zip."""
+    """Yield the description of this worker. Runs on a worker, from the code in the zip."""
     missing = [NEEDED[name] for name in NEEDED if importlib.util.find_spec(name) is None]
     yield SparkWorker(
         socket.gethostname(), sys.executable, os.path.dirname(__file__), tuple(missing)
@@ -141,6 +146,6 @@ def _look(numbers: Iterable[int]) -> Iterator[SparkWorker]:
 
 
 def _why(error: Exception) -> str:
-    """The line of a failed job that says why Python did not run, else its first one."""
+    """Return the line of a job's error that says why Python did not run, else the first line."""
     lines = _TELLING.findall(str(error))
     return str(lines[-1] if lines else str(error).splitlines()[0])

@@ -1,7 +1,7 @@
-"""What a run keeps under its output folder, and how: bronze in whole batches, tables as they are.
+"""The output folder of a run: bronze in atomic batches, and the tables.
 
-A batch of bronze is written aside and renamed: it is there whole or not at all. Its name says what
-it is a batch of, so that writing it a second time changes nothing.
+A batch of bronze is written to a staging folder and then renamed, so that it is complete or absent.
+The name of a batch identifies its content, so that writing a batch twice changes nothing.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ DELTA = "delta"
 DELTA_SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # The log of a table is a few lines; Delta would read it in fifty tasks.
+    # Delta's log of a table has a few lines; by default, Delta reads them in fifty tasks.
     "spark.databricks.delta.snapshotPartitions": "2",
 }
 
 
 def has_delta(spark: SparkSession) -> bool:
-    """Whether Delta's classes are there."""
+    """Return whether Delta's classes are on the class path."""
     name = "org/apache/spark/sql/delta/catalog/DeltaCatalog.class"
     java: Any = spark._jvm
     loader = java.java.lang.Thread.currentThread().getContextClassLoader()
@@ -59,7 +59,7 @@ def _write_by_workers(
 
 
 class Store:
-    """Folders below `out`, a path that Spark knows (local, HDFS, an object store)."""
+    """The folders below `out`, a path of any Spark file system (local, HDFS, object store)."""
 
     def __init__(self, spark: SparkSession, out: str, table_format: str = PARQUET) -> None:
         self.spark = spark
@@ -69,34 +69,34 @@ class Store:
         self._coverage = self.path("tables", schema.COVERAGE.name)
 
     def path(self, *names: str) -> str:
-        """A path below the output folder."""
+        """Return a path below the output folder."""
         return "/".join((self.out, *names))
 
     def has(self, path: str) -> bool:
-        """Whether something lies there."""
+        """Return whether a file or folder exists at the path."""
         return bool(self._call(path, lambda files, place: files.exists(place)))
 
     def has_bronze(self, table: schema.Table) -> bool:
-        """Whether a batch of a bronze table was begun at least."""
+        """Return whether the folder of a bronze table exists."""
         return self.has(self._folder(table))
 
     def _folder(self, table: schema.Table) -> str:
         return f"{self._bronze}/{table.name}"
 
     def read_bronze(self, table: schema.Table) -> DataFrame:
-        """All batches of a bronze table; an empty frame where there is none."""
+        """Return all batches of a bronze table; an empty frame if there are none."""
         if not self.has_bronze(table):
             return self._nothing({column.name: column.type for column in table.columns})
         reader = self.spark.read.schema(table.spark())
         return reader.parquet(self._folder(table)).select(table.names)
 
     def _nothing(self, columns: Mapping[str, str]) -> DataFrame:
-        """A frame without rows, of which Spark sees that there is nothing to do."""
+        """Return an empty frame that Spark's optimizer recognizes as empty."""
         nulls = (f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in columns.items())
         return self.spark.range(1).where("false").selectExpr(*nulls)
 
     def bronze_files(self, table: schema.Table) -> DataFrame:
-        """The Parquet files of all batches of a bronze table: a frame with a column `content`."""
+        """Return the Parquet files of a bronze table: a frame with a column `content`."""
         if not self.has_bronze(table):
             return self._nothing({"content": "binary"})
         files = self.spark.read.format("binaryFile").option("pathGlobFilter", "*.parquet")
@@ -105,13 +105,13 @@ class Store:
         )
 
     def add_bronze(self, table: schema.Table, batch: str, frame: DataFrame) -> bool:
-        """Add a batch by its name, once: False if it is there already."""
+        """Store a batch; return False if a batch of this name exists already."""
         return self._add(table, batch, partial(_write_parquet, frame.select(table.names)))
 
     def add_packed_bronze(
         self, table: schema.Table, batch: str, packed: DataFrame, where: pl.Expr | None
     ) -> bool:
-        """The same with packed rows, see `pipeline.pieces`, of which some are wanted."""
+        """Like `add_bronze`, with packed rows (see `pipeline.pieces`) filtered by `where`."""
 
         def write(staging: str) -> None:
             folder = self._empty_folder(staging)
@@ -132,7 +132,7 @@ class Store:
         return True
 
     def add_bronze_rows(self, table: schema.Table, rows: Sequence[tuple[object, ...]]) -> None:
-        """Add a few rows to a small table; a row with a key that is there already is left out."""
+        """Add a few rows to a small table, except rows whose key the table has already."""
         kept = {tuple(row[name] for name in table.key): tuple(row) for row in self._rows(table)}
         places = [table.names.index(name) for name in table.key]
         for row in rows:
@@ -144,22 +144,22 @@ class Store:
         return self.read_bronze(table).collect()
 
     def use_bronze_of(self, other: Store) -> None:
-        """Read bronze from where another run keeps it; what is added still comes here."""
+        """Read bronze from the store of another run; new batches still go to this store."""
         self._bronze = other.path("bronze")
         self._coverage = other.path("tables", schema.COVERAGE.name)
 
     def coverage_of_bronze(self) -> Row | None:
-        """What the run that read this bronze said of itself in `schema.COVERAGE`."""
+        """Return the `schema.COVERAGE` of the run that read this bronze; None if it has none."""
         if not self.has(self._coverage):
             return None
         return self.spark.read.schema(schema.COVERAGE.spark()).parquet(self._coverage).first()
 
     def write_coverage(self, frame: DataFrame) -> None:
-        """Write `schema.COVERAGE`: a row, in Parquet whatever the format of the tables is."""
+        """Write the one-row table `schema.COVERAGE`, in Parquet for every format of the tables."""
         _write_parquet(frame.coalesce(1), self.path("tables", schema.COVERAGE.name))
 
     def replace_bronze(self, table: schema.Table, frame: DataFrame) -> None:
-        """Put a small table in the place of what was kept of it."""
+        """Replace all rows of a small bronze table."""
         staging = self.path(_STAGING, table.name)
         _write_parquet(frame.select(table.names).coalesce(1), staging)
         folder = self.path("bronze", table.name)
@@ -167,7 +167,7 @@ class Store:
         self._rename(staging, f"{folder}/{_BATCH}=0")
 
     def write_table(self, table: schema.Table, frame: DataFrame) -> None:
-        """Write a made table over the one before; ValueError when its columns are not its own."""
+        """Overwrite a table. Raises ValueError if the frame's columns are not the table's."""
         actual = [(field.name, field.dataType.simpleString()) for field in frame.schema.fields]
         wanted = [(field.name, field.dataType.simpleString()) for field in table.spark().fields]
         if actual != wanted:
@@ -178,13 +178,13 @@ class Store:
         writer.save(self.path("tables", table.name))
 
     def folder_for_files(self) -> Path | None:
-        """An empty folder below `out` for files of tables; None where only Spark can write them."""
+        """Return an empty folder for tables below `out`; None if only Spark can write there."""
         if self._format != PARQUET:
             return None
         return self._empty_folder(self.path(_STAGING, "tables"))
 
     def _empty_folder(self, path: str) -> Path | None:
-        """A folder at a path; None if that is not of the machine's own file system."""
+        """Empty or create the folder and return it; None if it is not in the local file system."""
         place = self._place(path)
         files = place.getFileSystem(self.spark._jsc.hadoopConfiguration())
         if files.getUri().getScheme() != "file":
@@ -195,7 +195,7 @@ class Store:
         return folder
 
     def put_table(self, table: schema.Table, folder: Path) -> None:
-        """Put the files that were written into such a folder in the place of a table."""
+        """Replace a table by the files in `folder`, a folder of `folder_for_files`."""
         staged = folder / table.name
         if not staged.exists():
             write_no_rows(table, staged)
@@ -215,7 +215,7 @@ class Store:
         return java.org.apache.hadoop.fs.Path(path)
 
     def _call(self, path: str, deed: Callable[[Any, Any], Any]) -> Any:
-        """Do something at a path with Hadoop's file system of that path."""
+        """Call `deed` with the path and Hadoop's file system for it, and return its result."""
         place = self._place(path)
         configuration = self.spark._jsc.hadoopConfiguration()
         return deed(place.getFileSystem(configuration), place)

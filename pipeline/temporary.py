@@ -1,4 +1,4 @@
-"""Folders that go when this process does."""
+"""Temporary folders that are removed when the process ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def temporary_folder(prefix: str) -> Path:
-    """A new one, its name beginning with `prefix`; what lies in it at the end is removed too."""
+    """Create a folder whose name begins with `prefix`; it is removed when the process ends."""
     folder = Path(tempfile.mkdtemp(prefix=prefix))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

@@ -1,7 +1,7 @@
-"""Records of the offsets topic into columns: vectorised where there are many, by hand where few.
+"""Decode records of the offsets topic into columns.
 
-`decode_arrow` takes Arrow in and gives Arrow out. Offset commits, nearly all that an offsets topic
-holds, are read with numpy over Arrow's buffers; the rest goes record by record through `protocol`.
+`decode_arrow` decodes an Arrow batch to another. Offset commits, nearly all records of an offsets
+topic, are decoded with numpy on Arrow's buffers; all others one by one through `protocol`.
 """
 
 from __future__ import annotations

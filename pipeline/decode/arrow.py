@@ -1,4 +1,4 @@
-"""A batch of raw records into the columns of `schema.OFFSETS_LOG`."""
+"""Decode a batch of raw records into the columns of `schema.OFFSETS_LOG`."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ KEY_LATE = "there are bytes behind the key"
 VALUE_EARLY = "the value ends early"
 VALUE_LATE = "there are bytes behind the value"
 
-_NOT_A_TYPE = -(2**15) - 1  # beyond any int16
+_NOT_A_TYPE = -(2**15) - 1  # outside the range of int16
 
 
 @cache
 def output_schema() -> pa.Schema:
-    """What `decode_arrow` gives."""
+    """Return the Arrow schema of `decode_arrow`'s result."""
     return arrow_schema(schema.OFFSETS_LOG)
 
 
 def decode_arrow(raw: pa.RecordBatch) -> pa.RecordBatch:
-    """Records with the columns of `schema.RAW` decoded to those of `schema.OFFSETS_LOG`.
+    """Decode records with the columns of `schema.RAW` to those of `schema.OFFSETS_LOG`.
 
-    Bytes that make no sense are no error: `problem` says why, key and value come in hex.
+    Malformed bytes raise no error: the row has the reason in `problem`, and its key and value in
+    hex.
     """
     keys, values = slices_of(raw.column("key")), slices_of(raw.column("value"))
     record_type = _leading_numbers(keys)
@@ -74,24 +75,24 @@ def decode_arrow(raw: pa.RecordBatch) -> pa.RecordBatch:
 
 
 class _Reasons:
-    """Why rows could not be decoded; most batches have no such row."""
+    """Reasons why rows could not be decoded, by row; most batches have none."""
 
     def __init__(self, count: int) -> None:
         self.count = count
         self.texts: dict[int, str] = {}
 
     def say(self, rows: Flags, text: str) -> None:
-        """One reason for all `rows`."""
+        """Set the same reason for all `rows`."""
         for row in np.flatnonzero(rows):
             self.texts[int(row)] = text
 
     def say_number(self, rows: Flags, numbers: Integers, text: str) -> None:
-        """A reason that names the number of each row."""
+        """Set a reason for each of `rows` that includes its number."""
         for row in np.flatnonzero(rows):
             self.texts[int(row)] = text.format(numbers[row])
 
     def columns(self, raw: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array]:
-        """`problem`, `key_hex` and `value_hex`."""
+        """Return the columns `problem`, `key_hex` and `value_hex`."""
         nothing = pa.nulls(self.count, pa.string())
         if not self.texts:
             return nothing, nothing, nothing
@@ -119,7 +120,7 @@ def _commit_reasons(
 
 
 def _leading_numbers(slices: Slices) -> Integers:
-    """The int16 that each row begins with; `_NOT_A_TYPE` where there are no two bytes."""
+    """Return each row's leading int16; `_NOT_A_TYPE` if the row has fewer than two bytes."""
     present = slices.length >= 2
     start = np.where(present, slices.start, 0)
     high, low = slices.data[start].astype(np.int8), slices.data[start + 1]
@@ -129,7 +130,7 @@ def _leading_numbers(slices: Slices) -> Integers:
 def _decode_others(
     keys: Slices, values: Slices, record_type: Integers, mine: Flags
 ) -> tuple[npt.NDArray[np.intp], list[Columns]]:
-    """The rows that are `mine` and what `decode_other` makes of each."""
+    """Return the positions of the rows that are `mine`, and each row's decoded columns."""
     places = np.flatnonzero(mine)
     rows = []
     for row in places:
@@ -141,7 +142,7 @@ def _decode_others(
 
 
 def _kind_column(record_type: Integers) -> pa.Array:
-    """Names of types; what is in no table is unknown."""
+    """Return the names of the record types; `UNKNOWN` for a type without a name."""
     numbers = sorted(KINDS)
     names = pa.array([UNKNOWN, *(KINDS[number] for number in numbers)])
     place = np.searchsorted(numbers, record_type)
@@ -151,7 +152,7 @@ def _kind_column(record_type: Integers) -> pa.Array:
 def _merge(
     arrays: dict[str, pa.Array], places: npt.NDArray[np.intp], rows: list[Columns], count: int
 ) -> None:
-    """Put what `decode_other` found into the columns; those it alone fills are made here."""
+    """Add the columns of `decode_other` to `arrays`, and merge its group ids into `group`."""
     schema = output_schema()
     index = _spread(places, count) if rows else None
     for name in schema.names:
@@ -169,7 +170,7 @@ def _merge(
 
 
 def _spread(places: npt.NDArray[np.intp], count: int) -> pa.Array:
-    """Indices for `take` that put the n-th value into row `places[n]`, null elsewhere."""
+    """Return indices for `take` that move the n-th value to row `places[n]`; null elsewhere."""
     index = np.zeros(count, np.int64)
     index[places] = np.arange(len(places))
     empty = np.ones(count, np.bool_)

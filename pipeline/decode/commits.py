@@ -1,4 +1,4 @@
-"""Offset commits of all rows at once: keys of type 0 and 1, values of version 0 to 4."""
+"""Decode all offset commits of a batch at once: keys of type 0 and 1, values of version 0 to 4."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PREFIX_BYTES = 2
 
 
 class Commits(NamedTuple):
-    """The columns by name, and what is wrong: flags per row, at most one of them set."""
+    """The columns by name, and flags per row that say what is malformed; at most one is set."""
 
     columns: dict[str, pa.Array]
     key_early: Flags
@@ -33,9 +33,9 @@ class Commits(NamedTuple):
 def read_commits(
     keys: Slices, values: Slices, mine: Flags, legacy: Flags, version: Integers
 ) -> Commits:
-    """Rows that are `mine` are commits; of them `legacy` have key type 0, whose value is version 0.
+    """Decode the rows that are `mine`; `legacy` rows have key type 0 and value version 0.
 
-    `version` is that of the value, anything where it is null or too short to have one.
+    `version` is the version of the value; any number if the value is null or too short for one.
     """
     key = FieldReader(keys.data, keys.start + _PREFIX_BYTES, keys.stop, mine)
     group = key.short_strings(keys)
@@ -70,18 +70,18 @@ def read_commits(
 
 
 class _Values(NamedTuple):
-    """What values say; numbers are -1 where a version does not have them."""
+    """The fields of the values; numbers are -1 where a version does not have the field."""
 
     offset: Integers
     leader_epoch: Integers
     metadata: Slices
     commit_timestamp: Integers
     expire_timestamp: Integers
-    topic_id: Integers  # where it lies, -1 where it is not there
+    topic_id: Integers  # position of the id in the buffer, or -1
 
 
 def _read_values(body: FieldReader, values: Slices, version: Integers) -> tuple[_Values, Flags]:
-    """Walk through all values; returns them and which have bytes left over."""
+    """Read all values; return them, and flags for rows with bytes left over."""
     flexible = version == _FLEXIBLE
     with_epoch = version >= _WITH_EPOCH
     with_expiry = version == _WITH_EXPIRY
@@ -98,10 +98,10 @@ def _read_values(body: FieldReader, values: Slices, version: Integers) -> tuple[
 
 
 def _read_tags(body: FieldReader, flexible: Flags) -> Integers:
-    """Tagged fields (KIP-482), round by round: the n-th tag of all rows that have as many.
+    """Read tagged fields (KIP-482): the n-th tag of all rows in one round, usually only one round.
 
-    Mostly there is one round. Kafka takes a known field's length from its type, not from the size
-    in front of it, and the last one of its number counts.
+    Return the positions of the topic ids. As in Kafka, the length of a known field comes from its
+    type, not from the size before the field, and the last of several equal tags counts.
     """
     places = np.full(len(body.position), _NONE, np.int64)
     left = body.unsigned_varints(flexible)
@@ -121,7 +121,7 @@ def _read_tags(body: FieldReader, flexible: Flags) -> Integers:
 
 
 def _value_columns(read: _Values, values: Slices, good: Flags) -> dict[str, pa.Array]:
-    """Arrow columns; null where a row is not `good`, or has nothing to say."""
+    """Return Arrow columns; null where a row is not `good` or the value lacks the field."""
     return {
         "committed_offset": pa.array(read.offset, mask=~good),
         "leader_epoch": pa.array(

@@ -1,7 +1,7 @@
-"""Reading many byte strings at once: one numpy operation for a field of all rows.
+"""Read many byte strings at once: one numpy operation reads a field of all rows.
 
-`Slices` are the values of an Arrow binary column as places in its buffer; a `Cursor` walks through
-all of them in step. A row that turns out damaged is no longer `alive` and does not advance.
+`Slices` gives the values of an Arrow binary column as positions in its buffer. A `FieldReader`
+steps through all of them at the same time. A malformed row is no longer `alive`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from protocol.utf8 import JAVA_REPLACE
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-_PADDING_BYTES = 16  # so that a read of 8 bytes at any place stays within the buffer
+_PADDING_BYTES = 16  # keeps a read of 8 bytes at any position within the buffer
 _STRING_BYTES_MAX = 0x7FFF
 
 
 class Slices(NamedTuple):
-    """`start` to `stop` of each row in `data`, which is padded; `valid`: not null."""
+    """Rows as ranges `start` to `stop` of `data`, which is padded; null rows are not `valid`."""
 
     data: npt.NDArray[np.uint8]
     start: Integers
@@ -34,12 +34,12 @@ class Slices(NamedTuple):
 
     @property
     def length(self) -> Integers:
-        """Bytes of each row; 0 for a null."""
+        """Return the length of each row in bytes; 0 for a null."""
         return self.stop - self.start
 
 
 def slices_of(column: pa.Array) -> Slices:
-    """The values of a binary column; its buffer is copied once, for the padding."""
+    """Return the values of a binary column. Copies its buffer once, for the padding."""
     count = len(column)
     if column.type != pa.binary():
         column = column.cast(pa.binary())
@@ -56,15 +56,15 @@ def slices_of(column: pa.Array) -> Slices:
     places = offsets.astype(np.int64) - first
     valid = np.asarray(column.is_valid())
     start, stop = places[:-1], places[1:]
-    # The bytes below a null mean nothing.
+    # A null may have bytes in the buffer: give it length 0.
     return Slices(data, start, np.where(valid, stop, start), valid)
 
 
 def binary_column(slices: Slices, valid: Flags) -> pa.Array:
-    """The rows as Arrow binary, null where not `valid`. Rows follow each other in `data`.
+    """Return the rows as Arrow binary, null where not `valid`. Rows must be in order in `data`.
 
-    Arrow's offsets are laid over rows and the gaps between them; taking every other one copies the
-    bytes in C++.
+    The Arrow offsets describe the rows and the gaps between them; taking every other value drops
+    the gaps and copies the bytes in C++.
     """
     count = len(slices.start)
     if count == 0:
@@ -78,21 +78,21 @@ def binary_column(slices: Slices, valid: Flags) -> pa.Array:
 
 
 def string_column(slices: Slices, valid: Flags) -> pa.Array:
-    """The same as strings; bytes that are no UTF-8 become what `protocol.utf8` makes of them."""
+    """Like `binary_column`, as strings; malformed UTF-8 is replaced as in Java (JAVA_REPLACE)."""
     column = binary_column(slices, valid)
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:
-        # Some are no UTF-8: each different one is decoded once.
+        # Some values are not UTF-8: decode each distinct value once, in Python.
         coded = column.dictionary_encode()
         words = [str(word, "utf-8", JAVA_REPLACE) for word in coded.dictionary.to_pylist()]
         return pa.array(words, pa.string()).take(coded.indices)
 
 
 def uuid_column(data: npt.NDArray[np.uint8], places: Integers, valid: Flags) -> pa.Array:
-    """Uuids as Kafka prints them, null where not `valid` or zero.
+    """Return UUIDs in Kafka's text form, null where not `valid` or zero.
 
-    They name topics, so each different one is written out once.
+    Only distinct UUIDs are converted to text: the column has topic ids, which repeat.
     """
     nothing = pa.nulls(len(places), pa.string())
     rows = np.flatnonzero(valid)
@@ -113,7 +113,7 @@ def uuid_column(data: npt.NDArray[np.uint8], places: Integers, valid: Flags) -> 
 
 
 class FieldReader:
-    """A place in each row. Reads return one value per row; rows not alive give nonsense."""
+    """A read position in each row; reads return one value per row, undefined if it is not alive."""
 
     __slots__ = ("alive", "data", "position", "stop")
 
@@ -126,7 +126,7 @@ class FieldReader:
         self.alive = alive.copy()
 
     def integers(self, width: int, where: Flags | None = None) -> Integers:
-        """Signed big-endian numbers of `width` bytes, in the rows `where`; others stay put."""
+        """Read signed big-endian integers of `width` bytes in the rows `where`, only there."""
         need: Any = width if where is None else where * width
         self.alive &= self.stop - self.position >= need
         view: npt.NDArray[Any] = np.ndarray(
@@ -137,7 +137,7 @@ class FieldReader:
         return values
 
     def unsigned_varints(self, where: Flags | None = None) -> Integers:
-        """Unsigned varints of one to five bytes, cut to 32 bits; 0 in rows not in `where`."""
+        """Read unsigned varints of up to five bytes, cut to 32 bits; 0 where not in `where`."""
         values = np.zeros(len(self.position), np.int64)
         active = self.alive.copy() if where is None else self.alive & where
         for shift in (0, 7, 14, 21, 28):
@@ -153,14 +153,17 @@ class FieldReader:
         return values & 0xFFFF_FFFF
 
     def skip(self, lengths: Integers) -> Integers:
-        """Step over `lengths` bytes, null (negative) not allowed; returns where they began."""
+        """Skip `lengths` bytes and return where they began.
+
+        A row with a negative length, or too few bytes left, is no longer alive.
+        """
         start = self.position.copy()
         self.alive &= (lengths >= 0) & (lengths <= self.stop - self.position)
         self.position += np.where(self.alive, lengths, 0)
         return start
 
     def strings(self, lengths: Integers, rows: Slices) -> Slices:
-        """Strings of known lengths; empty ones at the row's start where the row is dead."""
+        """Read strings of known lengths; rows that are not alive give empty strings."""
         self.alive &= lengths <= _STRING_BYTES_MAX
         start = self.skip(lengths)
         return Slices(
@@ -171,20 +174,20 @@ class FieldReader:
         )
 
     def short_strings(self, rows: Slices) -> Slices:
-        """Strings after an int16 length."""
+        """Read strings with an int16 length."""
         return self.strings(self.integers(2), rows)
 
     def subset(self, rows: Integers) -> FieldReader:
-        """A cursor over some of the rows; `put_back` moves this one as far as that came."""
+        """Return a reader of some of the rows; `put_back` copies its positions back."""
         return FieldReader(self.data, self.position[rows], self.stop[rows], self.alive[rows])
 
     def put_back(self, rows: Integers, other: FieldReader) -> None:
-        """Go to where a subset has come."""
+        """Copy positions and states from a reader made by `subset`."""
         self.position[rows] = other.position
         self.alive[rows] = other.alive
 
     def zigzags(self, bits: int = 32) -> Integers:
-        """Signed varints as records carry them, of five bytes at most, or ten for 64 bits."""
+        """Read zigzag varints, of up to five bytes for 32 bits or ten for 64 bits."""
         values = np.zeros(len(self.position), np.uint64)
         active = self.alive.copy()
         for shift in range(0, 35 if bits == 32 else 70, 7):

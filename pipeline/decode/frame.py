@@ -1,4 +1,4 @@
-"""A frame of raw records into a frame of decoded ones, by Spark's workers."""
+"""Decode a frame of raw records in Spark's Python workers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipeline.pieces import PACKED, ArrowBatches, pack_batch
 
 
 def decode(raw: DataFrame) -> DataFrame:
-    """Frame of `schema.RAW` -> packed rows of `schema.OFFSETS_LOG`, see `pipeline.pieces`."""
+    """Decode `schema.RAW` to packed rows (see `pipeline.pieces`) of `schema.OFFSETS_LOG`."""
 
     def decode_all(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -1,4 +1,4 @@
-"""The record types of Kafka's offsets topic by their numbers (class CoordinatorRecordType)."""
+"""The record types of Kafka's offsets topic and their numbers (Kafka: CoordinatorRecordType)."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ MEMBER = "consumer_group_member_metadata"
 TARGET = "consumer_group_target_assignment_metadata"
 ASSIGNMENT = "consumer_group_current_member_assignment"
 EXPRESSION = "consumer_group_regular_expression"
-"""The kinds that tables are made from."""
+"""The kinds of records from which tables are made."""
 
 _MODERN = ("consumer", "share", "streams")
 EPOCHS = tuple(f"{group_type}_group_metadata" for group_type in _MODERN)
 MEMBERS = tuple(f"{group_type}_group_member_metadata" for group_type in _MODERN)
 TARGETS = tuple(f"{group_type}_group_target_assignment_metadata" for group_type in _MODERN)
 ASSIGNMENTS = tuple(f"{group_type}_group_current_member_assignment" for group_type in _MODERN)
-"""The same for all types of groups whose members have epochs."""
+"""The kinds of records of all groups with epochs: KIP-848, share and streams groups."""
 
 COMMIT_TYPES = (0, 1)
 GROUP_METADATA_TYPE = 2
 EPOCH_TYPES = (3, 11, 17)
-"""Their value has the group epoch."""
+"""The record types whose value has the group epoch."""
 
 KINDS = {
     0: COMMIT,

@@ -1,7 +1,7 @@
-"""Records that are no offset commits, one by one: they are few, and each is another structure.
+"""Decode records other than offset commits, one by one: they are few and differ in structure.
 
-Group metadata becomes columns; a record of a group whose members have epochs (KIP-848, share and
-streams groups) becomes JSON. All of it by the messages of `protocol`.
+Group metadata of classic groups becomes columns. Records of KIP-848, share and streams groups
+become JSON. Both are decoded by the messages of `protocol`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NONE = -1
 
 
 def decode_other(record_type: int, key: bytes, value: bytes | None) -> Columns:
-    """The columns of one record of a known type; `problem` among them if something is wrong."""
+    """Return the columns of one record of a known type, with `problem` if it is malformed."""
     types = record_types(record_type)
     assert types is not None, record_type
     columns: Columns = {}
@@ -43,7 +43,7 @@ def decode_other(record_type: int, key: bytes, value: bytes | None) -> Columns:
         said = None if value_message is None else to_json(value_message, version)
         both = {"key": to_json(key_message, 0), "value": said}
         columns["details"] = json.dumps(both, ensure_ascii=False, separators=(",", ":"))
-        if record_type in EPOCH_TYPES:  # a topology has an epoch too, which is another one
+        if record_type in EPOCH_TYPES:  # the epoch of a streams topology is not the group's
             columns["generation"] = getattr(value_message, "epoch", None)
     elif isinstance(value_message, GroupMetadataValue):
         columns.update(_group_metadata(value_message))
@@ -51,7 +51,7 @@ def decode_other(record_type: int, key: bytes, value: bytes | None) -> Columns:
 
 
 def _whole(message_type: type[Message], version: int, data: bytes, what: str) -> Message:
-    """All of `data` after its int16 as a message; ProtocolError when bytes are left over."""
+    """Decode all bytes after the leading int16. Raises ProtocolError if bytes are left over."""
     message, position = decoder(message_type, version)(data, 2)
     if position != len(data):
         raise ProtocolError(f"{len(data) - position} bytes behind the {what}")
@@ -65,13 +65,13 @@ def _version_of(value: bytes) -> int:
 
 
 def _group_of(key: Message) -> str:
-    """The group id, which classic keys call `group`."""
+    """Return the group id, a field that classic keys call `group`."""
     group: str = key.group if hasattr(key, "group") else getattr(key, "group_id")  # noqa: B009
     return group
 
 
 def _group_metadata(value: GroupMetadataValue) -> Columns:
-    """The columns of a classic group; its state's timestamp is null before value version 2."""
+    """Return a classic group's columns; `state_timestamp_ms` is null below value version 2."""
     timestamp = value.current_state_timestamp
     return {
         "protocol_type": value.protocol_type,
@@ -84,7 +84,7 @@ def _group_metadata(value: GroupMetadataValue) -> Columns:
 
 
 def _member(member: RecordedMember, protocol_type: str) -> Columns:
-    """A member with what it subscribed to and was given; those are null where unreadable."""
+    """Return a member with subscription and assignment, which are null if unreadable."""
     timeout = member.rebalance_timeout
     columns: Columns = {
         "member_id": member.member_id,
@@ -105,7 +105,7 @@ def _member(member: RecordedMember, protocol_type: str) -> Columns:
     except ProtocolError as error:
         problems.append(f"subscription: {error}")
     try:
-        # A member that was given nothing may have no bytes at all.
+        # A member without partitions may have an empty assignment, without a version.
         columns["assigned"] = (
             _partitions(decode_assignment(member.assignment).assigned_partitions)
             if member.assignment

@@ -1,4 +1,4 @@
-"""What people look at: one HTML page, a summary for the terminal, and an alert for CI.
+"""The report: one HTML page, a summary for the terminal, and an alert for CI.
 
-Made from the tables that a run wrote, without Spark: a report opens in a moment.
+The report is made from the tables of a run, without Spark, so it takes only a moment.
 """

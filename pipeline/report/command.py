@@ -1,7 +1,7 @@
-"""The command `report`: the page, the summary, and with --alert an exit code for CI.
+"""The command `report`: write the page, print the summary, and with --alert check for trouble.
 
-Exit codes: 0 done; 1 nothing to report on, or a file cannot be written; 3 with `--alert` when a
-group is in error or records may be lost, with the reasons on stderr.
+Exit codes: 0 done; 1 no data for a report, or a file cannot be written; 3 with `--alert` if a group
+is in error or records may be lost, with the reasons on stderr.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SHOWN = 10
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """The options of `report`."""
+    """Add the options of `report`."""
     command.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="where `run` wrote its tables"
     )
@@ -33,7 +33,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the page, print the summary; returns the exit code."""
+    """Write the page, print the summary, and return the exit code."""
     from pipeline.report.findings import find
     from pipeline.report.page import render
     from pipeline.report.reading import NoReportError, Output

@@ -1,4 +1,4 @@
-"""The head of the page: which cluster, which time, and how complete what the run saw is."""
+"""The head of the page: which cluster, which time span, and how complete the data is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOMENT = "%d %B %Y, %H:%M:%S UTC"
 
 
 def covered(findings: ReportFindings) -> str:
-    """Two paragraphs, and a list of what is missing, as HTML."""
+    """Return two paragraphs and a list of what is missing, as HTML."""
     notes = [] if findings.coverage is None else findings.coverage["notes"] or []
     missing = "".join(f"<li>{escape(note)}</li>" for note in notes)
     return f"<p>{_cluster(findings)} {_window(findings)}</p><p>{_completeness(findings)}</p>" + (
@@ -21,7 +21,7 @@ def covered(findings: ReportFindings) -> str:
 
 
 def _cluster(findings: ReportFindings) -> str:
-    """The cluster and the instant."""
+    """Return a sentence with the cluster and the instant."""
     when = clock(findings.at_ms, _MOMENT)
     coverage = findings.coverage
     if coverage is None:
@@ -33,7 +33,7 @@ def _cluster(findings: ReportFindings) -> str:
 
 
 def _window(findings: ReportFindings) -> str:
-    """How many groups and partitions, and the window of the verdicts."""
+    """Return a sentence with the counts of groups and partitions, and the window."""
     if not findings.groups:
         return "No group has a verdict."
     partitions = sum(len(one.partitions) for one in findings.summaries)
@@ -49,7 +49,7 @@ def _window(findings: ReportFindings) -> str:
 
 
 def _completeness(findings: ReportFindings) -> str:
-    """How much of the window the commits span, what is known of lag, and from when commits are."""
+    """Return sentences on how complete commits and lags are, and when they were read."""
     said = []
     spans = sorted(row["complete"] or 0.0 for row in findings.groups)
     if spans:

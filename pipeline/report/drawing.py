@@ -1,4 +1,4 @@
-"""Pictures as SVG, written here: no library, no script, colours from the page's own palette."""
+"""Draw pictures as SVG, without a library or script, in the colours of the page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 WIDTH, LEFT, RIGHT = 960, 190, 16
 COLOURS = 8
-"""Classes c0 to c7 of the page; members beyond share them, names tell them apart."""
+"""The number of colour classes of the page (c0 to c7); further members reuse the colours."""
 _LANE, _BAR, _AXIS, _PANEL = 22, 16, 22, 74
 _STEPS_MS = [
     step * unit
@@ -30,22 +30,22 @@ _STEPS_MS = [
 
 
 def clock(at_ms: int, pattern: str = "%H:%M") -> str:
-    """An instant as UTC text."""
+    """Format an instant as UTC text."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime(pattern)
 
 
 def short(text: str, length: int = 26) -> str:
-    """A name that fits, its end kept: names differ there."""
+    """Shorten a name in its middle: names often differ at the end."""
     return text if len(text) <= length else f"{text[: length // 2 - 1]}…{text[-length // 2 :]}"
 
 
 def number(value: float) -> str:
-    """A count to read: 55 030."""
+    """Format a count with narrow spaces: 55 030."""
     return f"{value:,.0f}".replace(",", "\u202f")
 
 
 def duration(span_ms: float) -> str:
-    """A length of time to read: 3.2 d, 14 min."""
+    """Format a length of time: 3.2 d, 14 min."""
     for unit_ms, name in ((DAY_MS, "d"), (HOUR_MS, "h"), (MINUTE_MS, "min"), (1000, "s")):
         if abs(span_ms) >= unit_ms:
             amount = f"{span_ms / unit_ms:.1f}".removesuffix(".0")
@@ -54,18 +54,18 @@ def duration(span_ms: float) -> str:
 
 
 class TimeAxis:
-    """From instants to places across."""
+    """Maps instants to x coordinates."""
 
     def __init__(self, from_ms: int, to_ms: int) -> None:
         self.from_ms, self.to_ms = from_ms, max(to_ms, from_ms + 1)
 
     def x(self, at_ms: int) -> float:
-        """The place of an instant; those outside lie on the edge."""
+        """Return the x coordinate of an instant; instants outside the axis are put on its edge."""
         share = (at_ms - self.from_ms) / (self.to_ms - self.from_ms)
         return round(LEFT + min(max(share, 0), 1) * (WIDTH - LEFT - RIGHT), 1)
 
     def ticks(self, bottom: float) -> str:
-        """Lines and labels at round times, at most nine."""
+        """Return SVG lines and labels at round times, at most nine."""
         span_ms = self.to_ms - self.from_ms
         step = next((step_ms for step_ms in _STEPS_MS if span_ms / step_ms <= 8), _STEPS_MS[-1])
         first = -(-self.from_ms // step) * step
@@ -89,7 +89,7 @@ def _svg(height: float, parts: Iterable[str], label: str) -> str:
 
 
 def lag_panels(lines: list[Line], statuses: dict[str, str], axis: TimeAxis) -> str:
-    """One panel a group, each with its own scale: lags of groups differ by powers of ten."""
+    """Draw one panel per group, each with its own scale, as lags differ by powers of ten."""
     parts = []
     for index, line in enumerate(lines):
         top, bottom = index * _PANEL + 12, (index + 1) * _PANEL - 10
@@ -116,7 +116,7 @@ def lag_panels(lines: list[Line], statuses: dict[str, str], axis: TimeAxis) -> s
 
 
 def rebalance_lanes(rebalances: list[TableRow], groups: list[str], axis: TimeAxis) -> str:
-    """One lane a group, one mark a generation; those of a storm stand out."""
+    """Draw one lane per group with a mark per generation; marks in a storm stand out."""
     parts = []
     for index, group in enumerate(groups):
         middle = index * _LANE + _LANE / 2
@@ -136,7 +136,7 @@ def rebalance_lanes(rebalances: list[TableRow], groups: list[str], axis: TimeAxi
 
 
 def story(row: TableRow) -> str:
-    """A rebalance in a line."""
+    """Describe a rebalance in one line."""
     said = [f"{clock(row['at_ms'], '%H:%M:%S')} generation {row['generation']}:"]
     said.append(f"{row['members']} members")
     for name in ("joined", "left", "restarted"):
@@ -149,7 +149,10 @@ def story(row: TableRow) -> str:
 
 
 def holding_lanes(holding: Holding, axis: TimeAxis) -> str:
-    """One lane a partition, one bar for each time that a member held it, named where it fits."""
+    """Draw one lane per partition with a bar for each time span of an owner.
+
+    A bar that is wide enough shows the owner's name.
+    """
     places = holding.partitions[:SHOWN_PARTITIONS]
     owners: dict[str, int] = {}
     for _, owner, _, _ in sorted(holding.spans, key=lambda span: span[2]):
@@ -180,4 +183,4 @@ def holding_lanes(holding: Holding, axis: TimeAxis) -> str:
 
 
 SHOWN_PARTITIONS = 24
-"""Lanes of a group at most."""
+"""The maximum number of lanes of a group."""

@@ -1,7 +1,7 @@
 """The table of all groups: lag in records and in time, rate, members, partitions on request.
 
-The page has one script, for the search; without it the table is whole, and the browser's own
-search finds a group.
+The search is the only script of the page. Without scripts the table is complete, and the browser's
+own search finds a group.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pipeline.report.drawing import duration, number
 from pipeline.report.reading import Output, TableRow
 
 SHOWN_PARTITIONS = 50
-"""Partitions listed of one group at most, those with the greatest lag first."""
+"""The maximum number of partitions listed per group, those with the greatest lag first."""
 
 _UNKNOWN = "\u2013"
 _SEARCH = (
@@ -32,7 +32,7 @@ _SCRIPT = (
 
 @dataclass(frozen=True)
 class GroupSummary:
-    """A group: its row of `status`, its rows of `lag`, and records committed by the second."""
+    """A group: its row of `status`, its rows of `lag`, and its committed records per second."""
 
     status: TableRow
     partitions: list[TableRow]
@@ -40,13 +40,13 @@ class GroupSummary:
 
     @property
     def age_ms(self) -> int | None:
-        """Lag in time: the greatest age of an unread record; None if no partition's is known."""
+        """Return the greatest age of an unread record; None if no age is known."""
         ages = [row["oldest_unread_age_ms"] for row in self.partitions]
         return max((age for age in ages if age is not None), default=None)
 
 
 def group_summaries(output: Output, groups: Sequence[TableRow]) -> list[GroupSummary]:
-    """A summary for each row of a group in `status`, in the same order."""
+    """Return a summary for each row of `groups`, in the same order."""
     partitions: defaultdict[str, list[TableRow]] = defaultdict(list)
     for row in output.rows(schema.LAG):
         if row["topic"] is not None:
@@ -66,7 +66,7 @@ def group_summaries(output: Output, groups: Sequence[TableRow]) -> list[GroupSum
 
 
 def groups_table(groups: Sequence[GroupSummary]) -> str:
-    """The section as HTML; every name is escaped."""
+    """Return the section as HTML, with every name escaped."""
     if not groups:
         return ""
     head = (
@@ -99,12 +99,12 @@ def _row(group: GroupSummary) -> str:
 
 
 def _number(name: str, text: str | None) -> str:
-    """A cell; `name` stands before it where the page is too narrow for a head."""
+    """Return a table cell; `name` labels it where the page is too narrow for a table head."""
     return f'<td class="n" data-name="{name}">{_UNKNOWN if text is None else text}</td>'
 
 
 def _name_with_partitions(name: str, partitions: Sequence[TableRow]) -> str:
-    """The name; a click on it lists the lag of each partition."""
+    """Return the group's name, which expands to the lag of each partition."""
     if not partitions:
         return name
     lines = [

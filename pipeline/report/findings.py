@@ -1,4 +1,4 @@
-"""What a report says: the rows of the tables that it shows, chosen and counted once."""
+"""Collect the content of a report: the rows that it shows, selected and counted."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _AT_RISK = ("losing", "at_risk")
 
 @dataclass(frozen=True)
 class Holding:
-    """Who held which partition of a group when: spans as (place, owner, from_ms, to_ms)."""
+    """The owners of a group's partitions over time: spans of (place, owner, from_ms, to_ms)."""
 
     group: str
     spans: list[tuple[tuple[str, int], str, int, int]]
 
     @property
     def partitions(self) -> list[tuple[str, int]]:
-        """The partitions that had an owner, in order."""
+        """Return the partitions that had an owner, in order."""
         return sorted({place for place, *_ in self.spans})
 
 
 @dataclass(frozen=True)
 class ReportFindings:
-    """The instant, the time that is drawn, and what was found; worst first."""
+    """The content of a report: its instant, the start of its time axis, and rows, worst first."""
 
     at_ms: int
     from_ms: int
@@ -57,7 +57,7 @@ class ReportFindings:
 
     @property
     def alarms(self) -> list[str]:
-        """Reasons for an alert: groups in error, and records that may be lost."""
+        """Return the reasons for an alert: groups in error, and records that may be lost."""
         errors = [
             f"group {row['group']} is ERR: {row['rule']}"
             for row in self.groups
@@ -72,7 +72,7 @@ class ReportFindings:
 
 
 def find(output: Output) -> ReportFindings:
-    """Read what a report shows. NoReportError when no table holds the instant."""
+    """Collect the content of a report. Raises NoReportError if no table has the instant."""
     groups = output.rows(schema.STATUS, pc.field("topic").is_null())
     groups.sort(key=lambda row: (_SEVERITY[row["status"]], -(row["lag"] or 0), row["group"]))
     at_ms = output.at_ms
@@ -116,8 +116,10 @@ def find(output: Output) -> ReportFindings:
 
 
 def _ending_now(lines: list[Line], groups: list[TableRow]) -> list[Line]:
-    """Lines that end in the lag that `status` says: records of open transactions have no place in
-    bronze, so the replay does not see them."""
+    """Return the lines with the lag of `status` as last value.
+
+    The replay does not see records of open transactions, because bronze does not have them.
+    """
     lags = {row["group"]: row["lag"] for row in groups}
     return [
         line
@@ -128,8 +130,8 @@ def _ending_now(lines: list[Line], groups: list[TableRow]) -> list[Line]:
 
 
 def _holdings(output: Output, groups: list[str], from_ms: int, at_ms: int) -> list[Holding]:
-    """The assignments of each generation, from its record to the next one of the group."""
-    if not groups:  # pyarrow gives an empty list the type null, which is no string
+    """Return the assignments of each generation, as spans up to the group's next generation."""
+    if not groups:  # pyarrow cannot compare strings with an empty list, whose type is null
         return []
     chosen = pc.field("group").isin(groups)
     members = output.rows(schema.GROUP_MEMBERS, chosen)
@@ -151,7 +153,7 @@ def _holdings(output: Output, groups: list[str], from_ms: int, at_ms: int) -> li
                 for assigned in row["assigned"] or ():
                     for number in assigned["partitions"]:
                         known = spans.setdefault(((assigned["topic"], number), owner), [])
-                        # One bar for an owner that stays over generations.
+                        # Extend the span of an owner that keeps the partition.
                         if known and known[-1][1] == begin_ms:
                             known[-1] = (known[-1][0], end_ms)
                         else:

@@ -1,4 +1,4 @@
-"""The page: one file, nothing loaded from elsewhere, light and dark as the reader has it."""
+"""Render the report as one HTML file that loads nothing else, in light and dark mode."""
 
 from __future__ import annotations
 
@@ -80,11 +80,11 @@ summary { cursor: pointer; } details ul { margin: 4px 0; padding-left: 20px; col
 """ + "\n".join(f".c{color} .bar {{ fill: var(--m{color}); }}" for color in range(8))
 
 _NOTHING = "\u2013"
-"""An en dash: not known, or does not apply."""
+"""An en dash: the value is unknown or does not apply."""
 
 
 def render(findings: ReportFindings) -> str:
-    """The whole page as HTML."""
+    """Return the whole page as HTML."""
     axis = TimeAxis(findings.from_ms, findings.at_ms)
     sections = (
         _tiles(findings),

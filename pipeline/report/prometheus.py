@@ -1,10 +1,9 @@
-"""The state of a run as a Prometheus text file, for node_exporter's textfile collector or a push.
+"""Export the state of a run as a Prometheus text file, for node_exporter or a push gateway.
 
-Names and labels of lag are those of the widely used kafka-lag-exporter, so that dashboards made
-for it work; what it does not know bears a name of ours (`coordinator_`). A value that is not known
-has no line: in a graph that is a gap, which a zero would hide. Times are in seconds, as is the
-custom there. The text is the one of prometheus_client, from a registry of its own: the library's
-global registry, with the metrics of this process, is not asked.
+Metrics of lag have the names and labels of kafka-lag-exporter, so that dashboards made for it work;
+other metrics begin with `coordinator_`. An unknown value has no line: a gap in a graph, which a
+zero would hide. Times are in seconds, as Prometheus recommends. prometheus_client formats the text
+from a separate registry, so the file has none of this process's own metrics.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ STATUSES = ("OK", "WARN", "ERR")
 _PARTITION = ("group", "topic", "partition")
 
 Sample = tuple[tuple[object, ...], float | None]
-"""The values of a gauge's labels, in their order, and the value; None if it is not known."""
+"""The values of a gauge's labels, in their order, and its value; None if the value is unknown."""
 
 
 def export(output: Output, target: Path) -> None:
-    """Write the file, whole or not at all: a collector may read it at any time.
+    """Write the metrics file atomically, since a collector may read it at any time.
 
-    Raises OSError when it cannot be written; a file of an earlier run then stays as it was.
+    Raises OSError if the file cannot be written; an existing file then stays unchanged.
     """
     registry = CollectorRegistry()
     registry.register(_Tables(output))
@@ -37,13 +36,13 @@ def export(output: Output, target: Path) -> None:
 
 
 class _Tables(Collector):
-    """The tables of a run as gauges; a gauge without a known value is left out."""
+    """Exports the tables of a run as gauges; a gauge without a known value is left out."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Every gauge that has a sample."""
+        """Yield every gauge that has a sample."""
         lag = self._output.rows(schema.LAG)
         for gauge in (*_of_lag(lag), *_of_groups(lag, self._output), *_of_forecasts(self._output)):
             if gauge.samples:
@@ -63,13 +62,13 @@ def _gauge(
 def _by_partition(
     rows: Iterable[TableRow], value: Callable[[TableRow], float | None]
 ) -> Iterator[Sample]:
-    """One sample for each group and partition."""
+    """Yield one sample per row, labelled with its group and partition."""
     for row in rows:
         yield tuple(row[label] for label in _PARTITION), value(row)
 
 
 def _of_lag(lag: list[TableRow]) -> list[GaugeMetricFamily]:
-    """One sample for a group and partition; ends of partitions once."""
+    """Return the gauges of lag per group and partition, and of log start and end per partition."""
     ends = sorted({(row["topic"], row["partition"]): row for row in lag}.items())
     return [
         _gauge(
@@ -106,7 +105,7 @@ def _of_lag(lag: list[TableRow]) -> list[GaugeMetricFamily]:
 
 
 def _of_groups(lag: list[TableRow], output: Output) -> list[GaugeMetricFamily]:
-    """One sample for a group; of its status, one for each that there is."""
+    """Return the gauges per group; the status has one sample per possible verdict."""
     of_group: dict[str, list[TableRow]] = {}
     for row in lag:
         of_group.setdefault(row["group"], []).append(row)
@@ -162,7 +161,7 @@ def _of_groups(lag: list[TableRow], output: Output) -> list[GaugeMetricFamily]:
 
 
 def _of_forecasts(output: Output) -> list[GaugeMetricFamily]:
-    """What will be, and the instant that all is about."""
+    """Return the gauges of the forecasts, and the instant of the run."""
     expiries = output.rows(schema.OFFSET_EXPIRY_FORECAST)
     losses = output.rows(schema.DATA_LOSS_FORECAST)
     return [

@@ -1,8 +1,8 @@
-"""The tables of a run as plain rows, and the history of lag of the groups that are shown.
+"""Read the tables of a run as plain rows, and replay the lag of the groups that are shown.
 
-Reads Parquet with pyarrow, a table only as far as it is shown: a run over many groups stays a
-page. The lag at a commit is replayed here as `log_ends` does it: the log end at an instant is one
-more than the greatest offset among the records with a timestamp up to it.
+Parquet is read with pyarrow, only the rows that are shown, so that a report on many groups stays
+small. The log end at a commit is replayed as in `log_ends`: the log end at an instant is one more
+than the greatest offset among the records with a timestamp up to it.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from pipeline.schema.arrow import arrow_schema
 TableRow = dict[str, Any]
 
 POINTS = 300
-"""Points of a line at most: more cannot be seen."""
+"""The maximum number of points of a line; more would not be visible."""
 
 
 class NoReportError(Exception):
-    """There is nothing to report on; says what is missing."""
+    """There is no data for a report. The text says what is missing."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Line:
 
 
 class Output:
-    """The folder that `run --out` wrote. NoReportError where it holds no tables."""
+    """The folder that `run --out` wrote. Raises NoReportError if it has no tables."""
 
     def __init__(self, out: Path) -> None:
         self._out = out
@@ -49,25 +49,25 @@ class Output:
             raise NoReportError(f"{out} holds no tables: run the pipeline with --out {out} first")
 
     def rows(self, table: schema.Table, condition: pc.Expression | None = None) -> list[TableRow]:
-        """Rows of a made table that fit, in the order of its key; none if it was not made."""
+        """Return the rows of a table that match, in key order; none if the table does not exist."""
         rows = self._read(self._out / "tables" / table.name, table, condition)
         rows.sort(key=lambda row: tuple((row[name] is not None, row[name]) for name in table.key))
         return rows
 
     def any_row(self, table: schema.Table) -> TableRow | None:
-        """Some row of a made table: what is said is the same in all. None if there is no row."""
+        """Return one row of a table, for values that are the same in all rows; None if empty."""
         data = self._dataset(self._out / "tables" / table.name, table)
         rows = [] if data is None else data.head(1, columns=table.names).to_pylist()
         return rows[0] if rows else None
 
     @property
     def at_ms(self) -> int | None:
-        """The instant that all tables are about; None where no table says it."""
+        """Return the instant of the tables; None if no table has it."""
         row = self.any_row(schema.COVERAGE) or self.any_row(schema.LAG)
         return None if row is None else row["at_ms"]
 
     def lines(self, groups: list[str], from_ms: int, at_ms: int) -> list[Line]:
-        """The lag of each group over time, replayed; without those that committed nothing."""
+        """Return the replayed lag of each group over time; groups without commits are left out."""
         if not groups:
             return []
         commits = self._read(
@@ -87,8 +87,8 @@ class Output:
         ]
 
     def _ends(self, topics: list[str]) -> dict[tuple[str, int], tuple[Any, Any]]:
-        """Of each partition: times in rising order, and the log end from then on."""
-        if not topics:  # pyarrow gives an empty list the type null, which is no string
+        """Return, for each partition, times in rising order and the log end from each time on."""
+        if not topics:  # pyarrow cannot compare strings with an empty list, whose type is null
             return {}
         records = self._table(
             self._out / "bronze" / "topic_records",
@@ -124,7 +124,7 @@ class Output:
     def _dataset(folder: Path, table: schema.Table) -> Any:
         if not folder.is_dir():
             return None
-        # Folders named day=... hold the rows of that day; the column is not in the files.
+        # The column `day` is only in the names of the folders (day=...), not in the files.
         columns = arrow_schema(table)
         folders = pa.schema([columns.field(name) for name in table.partitioned_by])
         hive = ds.partitioning(folders, flavor="hive") if table.partitioned_by else "hive"
@@ -135,7 +135,7 @@ def _line(
     group: str, commits: list[TableRow], ends: dict[tuple[str, int], tuple[Any, Any]], from_ms: int,
     at_ms: int,
 ) -> Line:  # fmt: skip
-    """The sum of the lags of all partitions at instants spread evenly over the time shown."""
+    """Return the sum of the lags of all partitions at evenly spaced instants."""
     times = np.linspace(from_ms, at_ms, POINTS).astype(np.int64)
     total, known = np.zeros(POINTS, np.int64), np.zeros(POINTS, bool)
     places = sorted({(row["topic"], row["partition"]) for row in commits if row["group"] == group})
@@ -147,7 +147,7 @@ def _line(
             for row in commits
             if row["group"] == group and (row["topic"], row["partition"]) == place
         ]
-        # A removal ends what is known until the next commit: -1 marks it.
+        # From a removal (-1) until the next commit, there is no committed offset.
         at = np.array([row["commit_timestamp_ms"] or row["log_timestamp_ms"] for row in own])
         at = np.maximum.accumulate(at)
         offsets = np.array([-1 if row["tombstone"] else row["committed_offset"] for row in own])

@@ -1,4 +1,4 @@
-"""The findings in a few lines for a terminal."""
+"""The content of a report as a few lines for a terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pipeline.report.findings import ReportFindings
 
 
 def summary(findings: ReportFindings, most: int) -> str:
-    """Counts, then at most `most` lines of each kind of trouble."""
+    """Return counts, and at most `most` lines for each kind of problem."""
     verdicts = findings.verdicts
     lines = [
         f"{clock(findings.at_ms, '%Y-%m-%d %H:%M:%S UTC')}: {number(len(findings.groups))} groups,"

@@ -1,9 +1,9 @@
-"""Every table of the pipeline, column by column: the one truth of names, types and meanings.
+"""Names, types and meanings of every table and column of the pipeline.
 
-Spark's schemas, Arrow's schemas, the check of what is written and docs/pipeline-tables.md come from
-here. Times are milliseconds since the epoch, UTC (`_ms`); offsets are those of Kafka: a committed
-offset and a log end name the next record. A column is null where a thing is unknown or does not
-apply, never 0 or -1 in its place.
+Spark's schemas, Arrow's schemas, the check of written tables and docs/pipeline-tables.md are all
+derived from this package. Columns ending in `_ms` are milliseconds since the epoch (UTC), or
+durations in ms. Offsets are Kafka's: a committed offset and a log end offset name the next record.
+A column is null where its value is unknown or does not apply; 0 and -1 are never placeholders.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from pipeline.schema.offsets import (
 from pipeline.schema.table import Column, Table
 
 BRONZE = (OFFSETS_LOG, TOPIC_RECORDS, PARTITION_ENDS, GROUP_EVENTS, SPARK_PROGRESS)
-"""What is read and kept; everything else is made from these."""
+"""The tables that hold the decoded input. All other tables are computed from these."""
 
 TABLES = (
     OFFSET_COMMITS,
@@ -59,7 +59,7 @@ TABLES = (
     REPLAY_PLAN,
     DEAD_LETTERS,
 )
-"""What is made from bronze. `COVERAGE` is about the run itself."""
+"""The tables computed from bronze. `COVERAGE` describes the run itself and is not in this list."""
 
 __all__ = [
     "ABANDONED_GROUPS",

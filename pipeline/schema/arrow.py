@@ -1,4 +1,4 @@
-"""A table's columns as Arrow's: for what is made outside of Spark's own operators."""
+"""Arrow and Polars schemas of the tables, for rows that are built outside of Spark's operators."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _TOKENS = re.compile(r"[a-z_]+|[<>,:]")
 
 @cache
 def arrow_schema(table: Table) -> pa.Schema:
-    """The schema; all columns may be null."""
+    """Return the table's Arrow schema; all columns are nullable."""
     return pa.schema([(column.name, arrow_type(column.type)) for column in table.columns])
 
 
 @cache
 def polars_schema(table: Table) -> pl.Schema:
-    """The same as Polars has it."""
+    """Return the table's Polars schema."""
     import polars as pl
 
     empty = pl.from_arrow(arrow_schema(table).empty_table())
@@ -42,7 +42,7 @@ def polars_schema(table: Table) -> pl.Schema:
 
 
 def arrow_type(ddl: str) -> pa.DataType:
-    """A column's type as Spark's DDL -> Arrow; ValueError for one that no column has."""
+    """Convert a type in Spark's DDL to Arrow. Raises ValueError for a type no column has."""
     tokens = _TOKENS.findall(ddl)
     kind = _read(tokens)
     if tokens:
@@ -51,13 +51,13 @@ def arrow_type(ddl: str) -> pa.DataType:
 
 
 def _read(tokens: list[str]) -> pa.DataType:
-    """One type from the front of `tokens`, which it takes away."""
+    """Remove one type from the front of `tokens` and return it."""
     word = tokens.pop(0)
     if word == "array":
         tokens.pop(0)
         element = _read(tokens)
         tokens.pop(0)
-        # Spark names an array's element so; the names must agree for frames to be the same.
+        # Spark names list items "element"; schemas compare equal only with the same name.
         return pa.list_(pa.field("element", element))
     if word == "struct":
         fields = []

@@ -1,4 +1,4 @@
-"""The bronze tables: what was read, as it was read."""
+"""Schemas of the bronze tables: the decoded input, before anything is computed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ MEMBER = (
     "rebalance_timeout_ms: int, session_timeout_ms: int, subscribed_topics: array<string>, "
     f"owned: {PARTITIONS}, assigned: {PARTITIONS}, problem: string>"
 )
-"""A member in bronze. `problem` says why its subscription or assignment could not be read; those
-lists are null then."""
+"""The type of a group member in bronze. `problem` says why its subscription or assignment could not
+be read; the lists are null in that case."""
 
 
 RAW = Table(

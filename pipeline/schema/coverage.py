@@ -1,4 +1,4 @@
-"""The table of one row that says what a run covered; the head of the page is made from it."""
+"""The one-row table `coverage`: what a run covered, shown at the head of the report."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The schema as Markdown: the second part of docs/pipeline-tables.md, printed by this module.
+"""Print the schema as Markdown: the generated part of docs/pipeline-tables.md.
 
-`python -m pipeline.schema.document` prints it; a test holds the page to it.
+Run `python -m pipeline.schema.document`. A test compares its output with the page.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from pipeline import schema
 
 MARK = "<!-- From here on printed by `python -m pipeline.schema.document`. -->"
-"""The line of the page after which everything is generated."""
+"""The line of the page that starts its generated part."""
 
 _SECTIONS = (("Tables", (*schema.TABLES, schema.COVERAGE)), ("Bronze", schema.BRONZE))
 
 
 def describe() -> str:
-    """Every table with its key and its columns, from `MARK` to the end of the page."""
+    """Return the generated part of the page, from `MARK` on: each table, its key and columns."""
     lines = [MARK]
     for title, tables in _SECTIONS:
         lines += ["", f"## {title}"]
@@ -36,7 +36,7 @@ def _names(names: tuple[str, ...]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Text that stays within its cell."""
+    """Return the text with pipes escaped for a Markdown table cell."""
     return text.replace("|", "\\|")
 
 

@@ -1,4 +1,4 @@
-"""The tables about groups: generations, members, rebalances, verdicts."""
+"""Schemas of the tables about groups: generations, members, rebalances, status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables about committed offsets: lag, rates, forecasts."""
+"""Schemas of the tables about committed offsets: lag, rates, forecasts."""
 
 from __future__ import annotations
 

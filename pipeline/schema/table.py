@@ -1,4 +1,4 @@
-"""What a table and a column are, and the columns that many tables share."""
+"""The types `Table` and `Column`, and the columns that several tables share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Column(NamedTuple):
-    """A column: its type as Spark's DDL, and what it means."""
+    """A column: its name, its type in Spark's DDL, and its meaning."""
 
     name: str
     type: str
@@ -17,7 +17,7 @@ class Column(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table: `key` is unique in it; `partitioned_by` are folders of its Parquet files."""
+    """A table; `key` is unique in it, `partitioned_by` names the folders of its Parquet files."""
 
     name: str
     meaning: str
@@ -27,16 +27,16 @@ class Table(NamedTuple):
 
     @property
     def ddl(self) -> str:
-        """The columns as Spark's DDL."""
+        """Return the columns in Spark's DDL."""
         return ", ".join(f"`{column.name}` {column.type}" for column in self.columns)
 
     @property
     def names(self) -> list[str]:
-        """The columns' names in order."""
+        """Return the names of the columns in order."""
         return [column.name for column in self.columns]
 
     def spark(self) -> StructType:
-        """The columns as Spark's StructType, all nullable; a session must be open."""
+        """Return the columns as a Spark StructType, all nullable. Needs an open Spark session."""
         from pyspark.sql.types import StructType
 
         return cast("StructType", StructType.fromDDL(self.ddl))

@@ -1,1 +1,1 @@
-"""Where the pipeline reads from: segment files, a running broker, bronze files of before."""
+"""The inputs of the pipeline: segment files, a running broker, and Spark's own progress."""

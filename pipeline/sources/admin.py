@@ -1,7 +1,7 @@
-"""Kafka's admin client in Spark's JVM: what the connector does not know of a cluster.
+"""Kafka's admin client in Spark's JVM, for facts that the connector does not give.
 
-Topics and their ids, ends of partitions, retention, and the open transactions that hold readers of
-committed records back (KIP-664). The rights that its calls need are in docs/pipeline.md.
+These are topics and their ids, partition ends, retention, and the open transactions that hold back
+read_committed consumers (KIP-664). docs/pipeline.md lists the rights that the requests need.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
-from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]  # has none
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]  # no stubs
 
 from pipeline.sources.errors import InputError
 from pipeline.sources.logdir import EVENTS_TOPIC, RETENTION
@@ -20,7 +20,7 @@ TIMEOUT_MS = 30_000
 _READ_TIMEOUT_MS = 5_000
 _POLL_MS = 500
 _NO_TOPIC_ID = "A" * 22
-"""The id of a topic from a broker that knows none: 16 zero bytes as Kafka prints them."""
+"""The topic id from a broker without topic ids: 16 zero bytes in Kafka's text form."""
 _CLEANUP = "cleanup.policy"
 _GONE = "UnknownTopicOrPartitionException"
 _NAMED = 3
@@ -29,7 +29,7 @@ Place = tuple[str, int]
 
 
 class ClusterError(InputError):
-    """What the cluster refused; `kind` is the simple name of Kafka's exception class."""
+    """The cluster refused a request; `kind` is the simple name of Kafka's exception class."""
 
     def __init__(self, bootstrap: str, kind: str, reason: str) -> None:
         super().__init__(f"--bootstrap-server {bootstrap}: {reason}")
@@ -38,17 +38,17 @@ class ClusterError(InputError):
 
 
 class TopicFacts(NamedTuple):
-    """Number of partitions of a topic, and its id (KIP-516) as Kafka prints it, if it has one."""
+    """A topic's number of partitions, and its id (KIP-516) in Kafka's text form, if it has one."""
 
     partitions: int
     topic_id: str | None
 
 
 class ClusterAdmin:
-    """One admin client, closed at the end of its `with`.
+    """An admin client, to be used in a `with` statement, which closes it.
 
-    ClusterError for what the cluster refuses as a whole, or when it does not answer. Of what it
-    refuses in part the rest is given, and `notes` says what is missing and why.
+    Raises ClusterError if the cluster does not answer or refuses a whole request. If it refuses
+    part of a request, the rest is returned, and `notes` says what is missing and why.
     """
 
     def __init__(
@@ -75,18 +75,18 @@ class ClusterAdmin:
 
     @property
     def notes(self) -> list[str]:
-        """What is missing so far: a line for each reason."""
+        """Return what has been refused so far, one line per reason."""
         return [f"{_several(names)}: {reason}" for reason, names in self._missing.items()]
 
     def cluster_id(self) -> str | None:
-        """The cluster's id; None from a broker that has none."""
+        """Return the cluster's id; None from a broker without one."""
         cluster_id = self._get(self._client.describeCluster().clusterId())
         return None if cluster_id is None else str(cluster_id)
 
     def topics(self) -> dict[str, TopicFacts]:
-        """Every topic that the principal may see, internal ones as well.
+        """Return every topic that the principal may see, including internal topics.
 
-        `EVENTS_TOPIC` is asked for by its name, as our broker leaves it out of its listing.
+        `EVENTS_TOPIC` is requested by name, since this project's broker does not list it.
         """
         options = self._kafka.clients.admin.ListTopicsOptions().listInternal(True)
         names = self._java.java.util.HashSet(self._get(self._client.listTopics(options).names()))
@@ -97,7 +97,7 @@ class ClusterAdmin:
             try:
                 answer = self._get(answers.get(name))
             except ClusterError as error:
-                # Deleted since it was listed, or nothing that the principal may know of.
+                # The topic was deleted after the listing, or is hidden from the principal.
                 if error.kind == _GONE or (name == EVENTS_TOPIC and not is_listed):
                     continue
                 raise
@@ -109,7 +109,7 @@ class ClusterAdmin:
     def offsets(
         self, places: Sequence[Place], which: str, *, committed: bool = False
     ) -> dict[Place, int]:
-        """`earliest` or `latest` offsets; the latest `committed` ones are last stable offsets."""
+        """Return `earliest` or `latest` offsets; `latest` with `committed`: last stable offsets."""
         asked = self._java.java.util.HashMap()
         keys = {place: self._kafka.common.TopicPartition(*place) for place in places}
         for key in keys.values():
@@ -121,7 +121,7 @@ class ClusterAdmin:
         return {place: int(answer.get(key).offset()) for place, key in keys.items()}
 
     def retentions(self, topics: Sequence[str]) -> dict[str, int]:
-        """`retention.ms` of the topics that delete by it."""
+        """Return `retention.ms` of the topics that have the cleanup policy `delete`."""
         asked = self._java.java.util.ArrayList()
         kind = getattr(self._kafka.common.config, "ConfigResource$Type").TOPIC
         resources = {name: self._kafka.common.config.ConfigResource(kind, name) for name in topics}
@@ -143,9 +143,9 @@ class ClusterAdmin:
         return retentions
 
     def holders(self, places: Sequence[Place]) -> dict[Place, Holder]:
-        """The open transaction at the last stable offset of each partition.
+        """Return the open transaction at the last stable offset of each partition.
 
-        A place is missing where its transaction has ended meanwhile, or where `notes` says why.
+        A partition is missing if its transaction has ended since, or for a reason in `notes`.
         """
         if not places:
             return {}
@@ -171,7 +171,7 @@ class ClusterAdmin:
         return holders
 
     def _first_open(self, places: Sequence[Place]) -> dict[Place, tuple[int, Any]]:
-        """First offset and producer of the oldest open transaction of each partition."""
+        """Return first offset and producer of the oldest open transaction of each partition."""
         asked = self._java.java.util.ArrayList()
         for place in places:
             asked.add(self._kafka.common.TopicPartition(*place))
@@ -193,9 +193,10 @@ class ClusterAdmin:
         return first
 
     def _transactional_ids(self, producer_ids: set[int]) -> dict[int, str]:
-        """The transactional ids of producers, as far as coordinators list them."""
+        """Return the transactional ids of producers that coordinators list."""
         try:
-            # Filtered here: py4j makes Integers of ids, over which the admin client falls silent.
+            # Do not filter in the request: py4j passes ids as Integers, not Longs, and the admin
+            # client then never answers.
             listings = self._get(self._client.listTransactions().all())
         except ClusterError as error:
             self._miss("transactional ids", f"not known: {error.reason}", error)
@@ -207,7 +208,7 @@ class ClusterAdmin:
         }
 
     def _begin_ms(self, name: str) -> int | None:
-        """When the transaction of a transactional id began; None when none is under way."""
+        """Return when the open transaction of a transactional id began; None without one."""
         asked = self._java.java.util.Collections.singleton(name)
         try:
             answer = self._get(self._client.describeTransactions(asked).description(name))
@@ -218,7 +219,7 @@ class ClusterAdmin:
         return int(since.getAsLong()) if since.isPresent() else None
 
     def _written_ms(self, place: Place, offset: int) -> int | None:
-        """The timestamp of the record at an offset, committed or not; None without one."""
+        """Return the timestamp of the record at an offset, committed or not; None if not found."""
         reader = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
         consumer = self._kafka.clients.consumer.KafkaConsumer(
             self._properties({"key.deserializer": reader, "value.deserializer": reader})
@@ -242,7 +243,7 @@ class ClusterAdmin:
 
     @property
     def _kafka(self) -> Any:
-        """Kafka's own classes."""
+        """Return the Java package `org.apache.kafka`."""
         return self._java.org.apache.kafka
 
     def _properties(self, more: Mapping[str, str]) -> Any:
@@ -258,7 +259,7 @@ class ClusterAdmin:
             raise self._refused(error) from error
 
     def _miss(self, name: str, why: str, error: ClusterError) -> None:
-        """Note what is missing; nothing is where the topic or the transactional id has gone."""
+        """Add to the notes, except if the topic or transactional id no longer exists."""
         if error.kind not in (_GONE, "TransactionalIdNotFoundException"):
             self._missing.setdefault(why, []).append(name)
 
@@ -267,7 +268,7 @@ class ClusterAdmin:
 
 
 def reason_of(error: Exception) -> tuple[str, str]:
-    """Class and message of the innermost cause of a Java error, else of the error itself."""
+    """Return class and message of a Java error's innermost cause, or of a Python error."""
     if isinstance(error, Py4JJavaError):
         cause = error.java_exception
         while cause.getCause() is not None:
@@ -281,6 +282,6 @@ def _text(place: Place) -> str:
 
 
 def _several(names: Sequence[str]) -> str:
-    """A few of the names, and how many more there are."""
+    """Return the first names, and how many more there are."""
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

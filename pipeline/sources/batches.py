@@ -1,7 +1,7 @@
-"""The batches of a segment that may be damaged: the walk goes on after bytes that are none.
+"""Iterate the batches of a segment that may be damaged, skipping corrupt bytes.
 
-A segment is a chain: each header says how long its batch is. Where the chain breaks, the next
-batch is found again by the looks of its header and its CRC.
+Each header has the length of its batch, so a segment is a chain. Where the chain breaks, the next
+batch is found by the form of its header and its CRC.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SEARCH_BYTES = 1 << 22
 
 
 class CorruptRange(NamedTuple):
-    """Bytes that are no batch, from `position` to `end`; `offset` was due there."""
+    """Bytes from `position` to `end` that are not a batch; `offset` is the next expected one."""
 
     position: int
     end: int
@@ -42,14 +42,14 @@ class CorruptRange(NamedTuple):
 def batches_and_corruption(
     data: bytes | mmap, position: int, end: int, offset: int
 ) -> Iterator[BatchHeader | CorruptRange]:
-    """The batches from `position`, where one begins, to `end`; offsets rise from `offset` on.
+    """Yield the batches from `position`, where a batch begins, to `end`, with rising offsets.
 
-    The CRC of a batch is checked only where the next one does not follow from it. Bytes at the end
-    that are too few for a batch are the last CorruptRange.
+    The first offset is at least `offset`. The CRC of a batch is checked only if the next batch does
+    not follow from it. Trailing bytes that are too few for a batch are the last CorruptRange.
     """
     limit = offset + RELATIVE_OFFSET_MAX
     while position < end:
-        # The batch at `position`, until it is known that what comes after it fits.
+        # The batch at `position` is held back until the following header confirms it.
         held: BatchHeader | None = None
         next_offset, reason, is_garbage = offset, "", False
         try:
@@ -80,10 +80,10 @@ def batches_and_corruption(
 def _is_last(
     data: bytes | mmap, header: BatchHeader, end: int, offset: int, is_garbage: bool
 ) -> bool:
-    """Whether to believe a header that no other batch follows, or what is no batch (`is_garbage`).
+    """Return whether to accept a batch that no valid batch follows.
 
-    One with a wrong CRC too, if a cut batch follows and no good one does: it is not its length that
-    is damaged then.
+    `is_garbage` is true if the bytes after the batch are not a header. A batch with a wrong CRC is
+    accepted if only an incomplete batch follows, because the batch's length is then intact.
     """
     if header.end == end or crc_is_valid(data, header):
         return True
@@ -95,10 +95,10 @@ def _is_last(
 def _is_credible(
     data: bytes | mmap, header: BatchHeader, following: BatchHeader, offset: int
 ) -> bool:
-    """Whether to believe the first of two batches whose offsets fall.
+    """Return whether to accept the first of two batches whose offsets decrease.
 
-    Not when its CRC is wrong; nor, as no CRC covers the offsets, when the second one is good and
-    follows what came before both.
+    The first batch is rejected if its CRC is wrong, or if the second batch is valid and continues
+    the offsets from before both (no CRC covers the offsets).
     """
     if not crc_is_valid(data, header):
         return False
@@ -113,7 +113,7 @@ def _offset_reason(base_offset: int, offset: int) -> str:
 
 
 def resume_at(data: bytes | mmap, position: int, end: int, offset: int) -> int:
-    """The next place that looks like a batch and has the right CRC; `end` if there is none."""
+    """Return the next position with the form of a batch and a valid CRC; `end` if none."""
     while position + HEADER_BYTES <= end:
         stop = min(position + _SEARCH_BYTES, end - HEADER_BYTES + 1)
         window = np.frombuffer(data[position : stop + HEADER_BYTES], np.uint8)

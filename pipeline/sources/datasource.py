@@ -1,15 +1,15 @@
 """Spark's Python data sources over segment files: `offsets_log` and `topic_log`.
 
-`offsets_log` gives the records of one topic with the columns of `schema.RAW`, in batch and as a
-stream; `topic_log` gives place, time and size of the records of several topics. Options:
+`offsets_log` reads the records of one topic with the columns of `schema.RAW`, in batch and as a
+stream; `topic_log` reads offset, time and size of the records of several topics. Options:
 
 - `path`: the log directory
 - `topic` of `offsets_log` (default `__consumer_offsets`), `topics` of `topic_log`: a JSON list
-- `packed` of `offsets_log`: `true` for one column `rows`, see `pipeline.pieces`: the columns of
-  `schema.OFFSETS_LOG`, decoded where they are read, which Spark then need not take apart
+- `packed` of `offsets_log`: `true` for one column `rows` (see `pipeline.pieces`) with the decoded
+  columns of `schema.OFFSETS_LOG`, which Spark then moves without unpacking
 - `starts`: a JSON object of next offsets to read, by partition (`topic_log`: by TOPIC-PARTITION)
-- `slice_bytes`: what one task reads at once
-- `records_per_trigger`: how far the offsets of a micro-batch reach at most, streams only
+- `slice_bytes`: the bytes that one task reads
+- `records_per_trigger`: the maximum number of offsets per micro-batch, for streams only
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ Offsets = dict[str, int]
 
 
 class SliceTask(InputPartition):
-    """Slices that one task reads."""
+    """The slices that one task reads."""
 
     def __init__(self, slices: Sequence[Slice]) -> None:
         super().__init__(None)
@@ -67,45 +67,45 @@ class SliceTask(InputPartition):
 
 
 class OffsetsLogSource(DataSource):
-    """`spark.read.format("offsets_log")`, and `readStream`."""
+    """The data source of `spark.read.format("offsets_log")` and `readStream`."""
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Return the name of the format."""
         return OFFSETS_LOG
 
     def schema(self) -> str:
-        """As in `schema.RAW`, or a column of packed rows."""
+        """Return the columns of `schema.RAW`, or of packed rows, in DDL."""
         return PACKED if _Plan(self.options).packed else schema.RAW.ddl
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Everything that is there."""
+        """Return a reader of all existing records."""
         return _LogReader(_Plan(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
-        """From the beginning, and on."""
+        """Return a reader of existing and future records."""
         return _LogStreamReader(_Plan(self.options))
 
 
 class TopicLogSource(DataSource):
-    """`spark.read.format("topic_log")`."""
+    """The data source of `spark.read.format("topic_log")`."""
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Return the name of the format."""
         return TOPIC_LOG
 
     def schema(self) -> str:
-        """As in `schema.TOPIC_RECORDS`, and `damage`."""
+        """Return the columns of `schema.TOPIC_RECORDS` and `damage`, in DDL."""
         return TOPIC_LOG_DDL
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Everything that is there."""
+        """Return a reader of all existing records."""
         return _TopicReader(_Plan(self.options))
 
 
 class _Plan:
-    """What the options ask for."""
+    """The parsed options of a source."""
 
     def __init__(self, options: Any) -> None:
         self.log_dir: str = options["path"]
@@ -118,7 +118,7 @@ class _Plan:
         self.records_per_trigger = int(options.get("records_per_trigger", 0))
 
     def scans(self) -> list[PartitionScan]:
-        """A fresh scan of each partition that there is."""
+        """Return a new scan for each existing partition of the topics."""
         cleaned = cleaned_offsets(self.log_dir)
         if len(self.topics) == 1:
             partitions = partitions_of(self.log_dir, self.topics[0])
@@ -130,19 +130,19 @@ class _Plan:
         return [self.scan(partition, cleaned) for partition in partitions]
 
     def scan(self, partition: LogPartition, cleaned: dict[tuple[str, int], int]) -> PartitionScan:
-        """A scan that has looked at nothing yet."""
+        """Return a new scan of the partition; nothing has been read yet."""
         return PartitionScan(
             partition, cleaned.get((partition.topic, partition.number), 0), self.slice_bytes
         )
 
     def start_of(self, partition: LogPartition) -> int | None:
-        """Where to begin; None: at the beginning."""
+        """Return the offset to begin at, or None for the log start."""
         name = str(partition.number)
         return self.starts.get(name, self.starts.get(f"{partition.topic}-{name}"))
 
 
 def _tasks(slices: list[Slice], slice_bytes: int) -> list[InputPartition]:
-    """Small slices share a task: fifty partitions of a few records are not fifty tasks."""
+    """Group slices into tasks; small slices share a task, so that there are not too many."""
     tasks: list[InputPartition] = []
     some: list[Slice] = []
     size = 0
@@ -163,7 +163,7 @@ class _LogReader(DataSourceReader):
         self._plan = plan
 
     def partitions(self) -> list[InputPartition]:
-        """Slices of all partitions up to their last stable offsets."""
+        """Return tasks for all partitions, up to their last stable offsets."""
         slices = []
         for scan in self._plan.scans():
             scan.refresh()
@@ -171,7 +171,7 @@ class _LogReader(DataSourceReader):
         return _tasks(slices, self._plan.slice_bytes)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of a task's slices."""
+        """Yield the records of a task's slices."""
         return _read_log(partition, packed=self._plan.packed)
 
 
@@ -180,21 +180,21 @@ class _TopicReader(DataSourceReader):
         self._plan = plan
 
     def partitions(self) -> list[InputPartition]:
-        """Slices of all partitions up to their last stable offsets."""
+        """Return tasks for all partitions, up to their last stable offsets."""
         return _LogReader(self._plan).partitions()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Place, time and size of the records of a task's slices."""
+        """Yield offset, time and size of the records of a task's slices."""
         for part in _slices(partition):
             for chunk in read_slice(part):
                 yield _topic_batch(part, chunk)
 
 
 class _LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets of a stream are the next ones to read, by partition.
+    """Reads the offsets log as a stream, whose offsets are the next ones to read by partition.
 
-    Only offsets are kept by Spark; places in files are looked up, so that rolled and compacted
-    segments do no harm.
+    Spark stores offsets only. Positions in files are looked up for each micro-batch, so segments
+    may be rolled and compacted in between.
     """
 
     def __init__(self, plan: _Plan) -> None:
@@ -203,27 +203,27 @@ class _LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None
 
     def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's name
-        """Nothing read yet: partitions begin where their logs do."""
+        """Return no offsets: each partition begins at its log start."""
         return {}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """No limit unless `records_per_trigger` sets one."""
+        """Return the limit of `records_per_trigger`; no limit if it is 0."""
         limit = self._plan.records_per_trigger
         return ReadMaxRows(limit) if limit else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """What is there now is all that this run reads."""
+        """Fix the current end of the log as the end of this run."""
         self._target = self._ends()
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802 - Spark's
-        """How far the next micro-batch goes."""
+        """Return the end of the next micro-batch."""
         ends = self._target if self._target is not None else self._ends()
         if isinstance(limit, ReadMaxRows):
             return _limited(start, ends, self._scans, limit.max_rows)
         return {**start, **{name: max(end, start.get(name, 0)) for name, end in ends.items()}}
 
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
-        """The slices between two offsets; what compaction has removed meanwhile is not there."""
+        """Return tasks for the remaining records between two offsets."""
         if not self._scans:
             self._refresh()
         slices = []
@@ -234,7 +234,7 @@ class _LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _tasks(slices, self._plan.slice_bytes)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of a task's slices."""
+        """Yield the records of a task's slices."""
         return _read_log(partition, packed=self._plan.packed)
 
     def _ends(self) -> Offsets:
@@ -242,7 +242,10 @@ class _LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {str(number): scan.last_stable_offset for number, scan in self._scans.items()}
 
     def _refresh(self) -> None:
-        """Look again at all partitions, also for new ones; none yet is no error for a stream."""
+        """Scan all partitions again, including new ones.
+
+        Raises InputError if the directory cannot be read, unless partitions are known already.
+        """
         try:
             cleaned = cleaned_offsets(self._plan.log_dir)
             for partition in partitions_of(self._plan.log_dir, self._plan.topics[0]):
@@ -258,7 +261,7 @@ class _LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def _limited(
     start: Offsets, ends: Offsets, scans: dict[int, PartitionScan], max_rows: int
 ) -> Offsets:
-    """As far as `ends`, but `max_rows` offsets at most, shared out over who has some."""
+    """Return the end of a micro-batch: at most `ends`, and `max_rows` offsets in total."""
     limited = dict(start)
     left = max_rows
     for name, end in ends.items():
@@ -272,7 +275,7 @@ def _limited(
 
 
 def _slices(partition: InputPartition) -> list[Slice]:
-    """Those of a task; where nothing is to be read, Spark makes a task of its own."""
+    """Return the slices of a task; none for the task that Spark adds if there is no other."""
     return partition.slices if isinstance(partition, SliceTask) else []
 
 
@@ -284,7 +287,7 @@ def _read_log(partition: InputPartition, *, packed: bool) -> Iterator[pa.RecordB
 
 
 def _raw_batch(part: Slice, chunk: RecordColumns | Damage) -> pa.RecordBatch:
-    """Columns of `schema.RAW`."""
+    """Return a chunk with the columns of `schema.RAW`."""
     number = part.partition.number
     if isinstance(chunk, Damage):
         row = {"log_partition": number, "log_offset": chunk.offset, "damage": chunk.reason}
@@ -302,7 +305,7 @@ def _raw_batch(part: Slice, chunk: RecordColumns | Damage) -> pa.RecordBatch:
 
 
 def _topic_batch(part: Slice, chunk: RecordColumns | Damage) -> pa.RecordBatch:
-    """Columns of `schema.TOPIC_RECORDS`, and `damage`."""
+    """Return a chunk with the columns of `schema.TOPIC_RECORDS` and `damage`."""
     topic_schema = arrow_schema(schema.TOPIC_RECORDS).append(pa.field("damage", pa.string()))
     topic, number = part.partition.topic, part.partition.number
     if isinstance(chunk, Damage):

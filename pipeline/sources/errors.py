@@ -1,4 +1,4 @@
-"""What a user can put right: said in one line, without a trace."""
+"""Errors that a user can fix, reported in one line without a traceback."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ _OF_KAFKA = re.compile(r"org\.apache\.kafka\.common\.\w+\.(\w+Exception: [^\n]+)
 
 
 class InputError(Exception):
-    """An input that is not there or cannot be read; the text says which and what to do."""
+    """An input is missing or cannot be read. The text names the input and what to do."""
 
 
 def refused_by_kafka(text: str) -> str | None:
-    """Kafka's own reason in an error of Spark's, whose text has the stack of the task that failed.
+    """Return the error of a Kafka client from the text of a Spark error, else None.
 
-    None where Kafka had no part in it.
+    The text of a Spark error includes the Java stack trace of the failed task.
     """
     reason = _OF_KAFKA.search(text)
     return None if reason is None else reason[1]

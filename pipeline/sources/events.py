@@ -1,10 +1,10 @@
-"""Records of `__group_events` as columns; docs/rebalances.md has their JSON, field by field."""
+"""Decode records of `__group_events`; docs/rebalances.md describes their JSON."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline import schema
 
@@ -19,11 +19,11 @@ _RECORD = (
 
 
 def group_events(raw: DataFrame) -> DataFrame:
-    """Frame with `log_offset` and `value` -> `schema.GROUP_EVENTS`; what is no JSON is left out."""
+    """Decode `log_offset` and `value` to `schema.GROUP_EVENTS`; invalid JSON is left out."""
     record = F.from_json(F.col("value").cast("string"), _RECORD)
     said = raw.select(F.col("log_offset").alias("event_offset"), record.alias("said"))
     culprit = F.coalesce("said.culprit.instance", "said.culprit.client_id").alias("culprit")
-    # A group that was loaded, or a rebalance that failed, made no generation.
+    # The load of a group and a failed rebalance make no new generation.
     generation = F.col("said.generation")
     is_new = ~generation.eqNullSafe(F.col("said.generation_before"))
     columns = [

@@ -1,8 +1,8 @@
-"""The jars of Spark's Kafka connector: given, fetched once by Maven, or asked of Spark's Ivy.
+"""Provide the jars of Spark's Kafka connector: given, fetched by Maven, or left to Spark's Ivy.
 
-PySpark carries everything but four jars. Maven with a small pom brings exactly these. Not every
-repository has the connector of every Spark; then jars of other releases of Spark 4 are taken that
-were seen to read and to stream under this one.
+PySpark lacks four jars, which Maven fetches with a small pom. Some repositories do not have the
+connector of every Spark release. In this case the jars of `STAND_IN` are used, older releases that
+were tried with batches and streams.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DEPENDENCY = """<dependency>
 
 
 class Connector(NamedTuple):
-    """Versions that go together."""
+    """The versions of the four jars."""
 
     spark: str
     token_provider: str
@@ -40,7 +40,7 @@ class Connector(NamedTuple):
 
     @property
     def artifacts(self) -> list[tuple[str, str, str]]:
-        """Group, artifact and version of each jar."""
+        """Return group, artifact and version of each jar."""
         spark = "org.apache.spark"
         return [
             (spark, f"spark-sql-kafka-0-10_{_SCALA}", self.spark),
@@ -51,17 +51,17 @@ class Connector(NamedTuple):
 
     @property
     def package(self) -> str:
-        """The connector as spark.jars.packages names it."""
+        """Return the connector in the form of spark.jars.packages."""
         group, artifact, version = self.artifacts[0]
         return f"{group}:{artifact}:{version}"
 
 
 STAND_IN = Connector("4.2.0", "4.0.0", "3.9.0", "2.12.1")
-"""What serves Spark 4.2 and 4.3 where their own is not to be had."""
+"""A connector that works with Spark 4.2 and 4.3 if their own is not available."""
 
 
 def own_connector() -> Connector:
-    """The connector that was released with this PySpark."""
+    """Return the connector that was released with the installed PySpark."""
     import pyspark
 
     version = pyspark.__version__
@@ -69,7 +69,7 @@ def own_connector() -> Connector:
 
 
 def connector_settings(jars: str | None) -> dict[str, str]:
-    """Spark's settings that bring the connector; InputError when there is no way to it."""
+    """Return Spark's settings that load the connector. Raises InputError."""
     if jars:
         for jar in jars.split(","):
             if "://" not in jar and not Path(jar).is_file():
@@ -78,14 +78,14 @@ def connector_settings(jars: str | None) -> dict[str, str]:
     folder = cache_folder()
     if not (folder / ".complete").exists():
         if shutil.which("mvn") is None:
-            # Without Maven it is up to Spark itself, which asks repositories when it starts.
+            # Without Maven, Spark downloads the jars when it starts.
             return {"spark.jars.packages": own_connector().package}
         fetch(folder)
     return {"spark.jars": ",".join(sorted(str(path) for path in folder.glob("*.jar")))}
 
 
 def cache_folder() -> Path:
-    """Where fetched jars are kept."""
+    """Return the folder of fetched jars."""
     cache = os.environ.get(CACHE_VARIABLE)
     if cache:
         return Path(cache)
@@ -94,7 +94,7 @@ def cache_folder() -> Path:
 
 
 def fetch(folder: Path) -> None:
-    """Bring the jars into a folder by Maven; InputError, with Maven's reason, when it cannot."""
+    """Fetch the jars into a folder. Raises InputError with Maven's reason."""
     reason = ""
     for connector in (own_connector(), STAND_IN):
         folder.mkdir(parents=True, exist_ok=True)
@@ -121,7 +121,7 @@ def fetch(folder: Path) -> None:
 
 
 def no_connector(reason: str) -> InputError:
-    """What to say when the connector could not be had."""
+    """Return the error for a connector that is not available, with the ways to get it."""
     wanted = ", ".join(":".join(artifact) for artifact in own_connector().artifacts)
     return InputError(
         f"Spark's Kafka connector could not be had ({reason.strip()}). Ways to it: --jars with "

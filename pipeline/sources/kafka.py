@@ -1,7 +1,7 @@
 """The input `--bootstrap-server`: a running broker, ours or Kafka's, by Spark's Kafka connector.
 
-Records come by the connector with read_committed; what it does not know comes from
-`pipeline.sources.admin`, whose classes are in the same jars.
+The connector reads records with read_committed. `pipeline.sources.admin` supplies everything else,
+with an admin client whose classes are in the connector's jars.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # has none
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # no stubs
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline import schema
 from pipeline.decode.frame import decode
@@ -29,9 +29,9 @@ _BY_CONSUMER = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 
 
 class BrokerSource:
-    """A cluster behind one address. InputError when no broker answers there.
+    """A running cluster. Raises InputError if no broker answers.
 
-    `client_config` is a file of settings of Kafka's own clients: TLS, SASL.
+    `client_config` is a file with settings of Kafka's own clients (TLS, SASL).
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class BrokerSource:
         self.input = bootstrap
         self._client = {} if client_config is None else self._load(client_config)
         self._records_per_trigger = records_per_trigger
-        # By its admin client the connector leaves internal topics out; by a consumer it does not.
+        # With its admin client, the connector leaves out internal topics; with a consumer, not.
         spark.conf.set(_BY_CONSUMER, "true")
         self._notes: list[str] = []
         with self._admin() as admin:
@@ -58,12 +58,12 @@ class BrokerSource:
             )
 
     def offsets_log(self, starts: Mapping[int, int]) -> DataFrame:
-        """The offsets log up to its last stable offsets of now."""
+        """Return the offsets log up to its current last stable offsets."""
         known = {(OFFSETS_TOPIC, number): offset for number, offset in starts.items()}
         return decode(_as_raw(self._read([OFFSETS_TOPIC], known)))
 
     def offsets_log_stream(self) -> DataFrame:
-        """The offsets log from its beginning, and on."""
+        """Return the offsets log as an endless stream from its beginning."""
         reader = self._spark.readStream.format("kafka").options(**self._options())
         if self._records_per_trigger:
             reader = reader.option("maxOffsetsPerTrigger", str(self._records_per_trigger))
@@ -71,7 +71,7 @@ class BrokerSource:
         return decode(_as_raw(reader.option("startingOffsets", "earliest").load()))
 
     def partition_ends(self, topics: Sequence[str]) -> DataFrame:
-        """What the broker says now: first offset, high watermark, retention.ms."""
+        """Return the current log starts and ends, retention.ms and open transactions."""
         with self._admin() as admin:
             self._topics = admin.topics()
             wanted = [
@@ -105,7 +105,7 @@ class BrokerSource:
         return self._spark.createDataFrame(rows, schema.PARTITION_ENDS.spark())
 
     def topic_records(self, topics: Sequence[str], starts: PartitionOffsets) -> DataFrame:
-        """Place, time and size of the records that are there."""
+        """Return offset, time and size of the existing records."""
         known = [topic for topic in topics if topic in self._topics]
         if not known:
             return self._spark.createDataFrame([], schema.TOPIC_RECORDS.spark())
@@ -120,13 +120,13 @@ class BrokerSource:
         )
 
     def group_events(self, start: int) -> DataFrame | None:
-        """What our broker wrote about rebalances."""
+        """Return the rebalances that this project's broker recorded; None without such a topic."""
         if EVENTS_TOPIC not in self._topics:
             return None
         return group_events(_as_raw(self._read([EVENTS_TOPIC], {(EVENTS_TOPIC, 0): start})))
 
     def notes(self) -> list[str]:
-        """What the cluster did not answer, and why."""
+        """Return what the cluster refused, and why."""
         return self._notes
 
     def _options(self) -> dict[str, str]:
@@ -134,12 +134,12 @@ class BrokerSource:
             **{f"kafka.{name}": value for name, value in self._client.items()},
             "kafka.bootstrap.servers": self.input,
             "kafka.isolation.level": "read_committed",
-            # Compaction and retention remove records while they are read: that is no failure.
+            # Compaction and retention may remove records during a read, which is not an error.
             "failOnDataLoss": "false",
         }
 
     def _read(self, topics: Sequence[str], starts: PartitionOffsets) -> DataFrame:
-        """Records of topics from `starts` on; partitions without one from their beginning."""
+        """Read topics from `starts` on; a partition without a start is read from its beginning."""
         begin = {
             topic: {
                 str(number): starts.get((topic, number), _EARLIEST)
@@ -152,11 +152,11 @@ class BrokerSource:
         return reader.option("startingOffsets", json.dumps(begin)).load()
 
     def _assigned(self, topics: Sequence[str]) -> str:
-        """All partitions by their numbers: so the connector needs no group to read."""
+        """Return all partitions by number: an assignment needs no consumer group."""
         return json.dumps({topic: list(range(self._topics[topic].partitions)) for topic in topics})
 
     def check(self) -> None:
-        """Raise InputError unless the cluster answers within some seconds."""
+        """Raise InputError unless the cluster answers within ten seconds."""
         with self._admin(_CHECK_TIMEOUT_MS) as admin:
             admin.cluster_id()
 
@@ -165,7 +165,7 @@ class BrokerSource:
         return ClusterAdmin(self._spark._jvm, settings, timeout_ms)
 
     def _load(self, path: str) -> dict[str, str]:
-        """A properties file as Kafka's own tools read it. InputError when it cannot be read."""
+        """Read a properties file with Java, as Kafka's tools do. Raises InputError."""
         java: Any = self._spark._jvm
         properties = java.java.util.Properties()
         try:
@@ -180,7 +180,7 @@ class BrokerSource:
 
 
 def _as_raw(read: DataFrame) -> DataFrame:
-    """The connector's columns -> `schema.RAW`."""
+    """Convert the connector's columns to `schema.RAW`."""
     stamp = F.unix_millis("timestamp")
     return read.select(
         F.col("partition").alias("log_partition"),

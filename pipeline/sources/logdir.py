@@ -1,7 +1,7 @@
-"""A log directory as it lies on disk: partitions, their segments, checkpoints, known retention.
+"""Read a log directory: partitions, segments, checkpoints, and retention if recorded.
 
-Kafka's directories and ours look the same; of ours the settings of topics are known as well
-(`topics.json`). Nothing is written or locked: a broker may be running on it.
+Directories of Kafka and of this project's broker have the same layout; the latter also has topic
+configs (`topics.json`). Nothing is written or locked, so a broker may be running on the directory.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SWAP_WAIT_SECONDS = 0.02
 
 
 class LogPartition(NamedTuple):
-    """One partition's directory."""
+    """The directory of one partition."""
 
     topic: str
     number: int
@@ -45,7 +45,7 @@ class LogPartition(NamedTuple):
 
 
 class SegmentFile(NamedTuple):
-    """A segment as it was when it was listed. `inode` shows whether it is still the same one."""
+    """A segment file when it was listed; a changed `inode` means that it was replaced."""
 
     path: str
     base_offset: int
@@ -54,15 +54,18 @@ class SegmentFile(NamedTuple):
 
 
 def partitions_of(log_dir: str, topic: str) -> list[LogPartition]:
-    """The partitions of a topic that have a directory, in order of their numbers.
+    """Return the partitions of a topic that have a directory, in numerical order.
 
-    InputError when the directory is not there, or is no log directory at all.
+    Raises InputError if the log directory is missing or has no partition.
     """
     return [partition for partition in all_partitions(log_dir) if partition.topic == topic]
 
 
 def all_partitions(log_dir: str) -> list[LogPartition]:
-    """All partitions with a directory. InputError as above."""
+    """Return all partitions with a directory, in order.
+
+    Raises InputError if the log directory is missing or has no partition.
+    """
     directory = Path(log_dir)
     if not directory.is_dir():
         raise InputError(f"--log-dir {log_dir}: there is no such directory")
@@ -83,7 +86,7 @@ def check_log_dir(log_dir: str) -> None:
 
 
 def cluster_id_of(log_dir: str) -> str | None:
-    """The cluster's id from `meta.properties`; None without one."""
+    """Return the cluster id of `meta.properties`; None without the file or the id."""
     try:
         contents = (Path(log_dir) / META_PROPERTIES_FILE).read_bytes()
     except FileNotFoundError:
@@ -92,9 +95,10 @@ def cluster_id_of(log_dir: str) -> str | None:
 
 
 def segments_of(partition: LogPartition) -> list[SegmentFile]:
-    """The segments in order of their offsets; none where the directory has gone or is empty.
+    """Return the segments in order of offset; none if the directory is missing or empty.
 
-    Compaction swaps a segment by two renames; a file that is between them is looked for again.
+    Compaction swaps a segment with two renames; a file that is missing between them is looked for
+    again.
     """
     for _ in range(_SWAP_TRIES):
         try:
@@ -117,16 +121,16 @@ def _list_segments(partition: LogPartition) -> list[SegmentFile]:
 
 
 def topic_id_of(partition: LogPartition) -> str | None:
-    """The topic's id as Kafka prints it, from `partition.metadata`; None without a sound one."""
+    """Return the topic id of `partition.metadata` in Kafka's text form; None if unreadable."""
     topic_id = read_partition_metadata(LocalDisk(), partition.path)
     return None if topic_id is None else topic_id_text(topic_id)
 
 
 def begun_before(partition: LogPartition, segment: SegmentFile) -> dict[int, int] | None:
-    """The transactions that are open where a segment begins: first offset by producer id.
+    """Return the transactions that are open where a segment begins: first offset by producer id.
 
-    From the snapshot of producers that brokers write when they roll a segment; None without a
-    sound one.
+    They are read from the producer snapshot that a broker writes when it rolls a segment. Return
+    None if there is no valid snapshot.
     """
     try:
         contents = Path(snapshot_path(partition.path, segment.base_offset)).read_bytes()
@@ -137,17 +141,17 @@ def begun_before(partition: LogPartition, segment: SegmentFile) -> dict[int, int
 
 
 def log_starts(log_dir: str) -> dict[tuple[str, int], int]:
-    """First offsets that deletion of records left, where they are checkpointed."""
+    """Return the log start offsets of the checkpoint file, by (topic, partition)."""
     return read_offsets(LocalDisk(), f"{log_dir}/{LOG_START_FILE}")
 
 
 def cleaned_offsets(log_dir: str) -> dict[tuple[str, int], int]:
-    """Where the cleaner has come to in compacted partitions: no transaction is open below."""
+    """Return the cleaner's checkpoints: below them, no transaction is open."""
     return read_offsets(LocalDisk(), f"{log_dir}/{CLEANER_FILE}")
 
 
 def retentions(log_dir: str) -> dict[str, int]:
-    """`retention.ms` of the topics that have one of their own, where our broker wrote it down.
+    """Return `retention.ms` of topics with their own value, if this project's broker wrote it.
 
     Raises InputError.
     """

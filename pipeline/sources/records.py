@@ -1,7 +1,7 @@
-"""The records of a slice, parsed with numpy: one operation for a field of all records of a chunk.
+"""Parse the records of a slice with numpy: one operation per field for all records of a chunk.
 
-Where records begin is found by a walk over their lengths; everything after that is vectorised.
-A chunk lies in one buffer: the file's own bytes, or what was decompressed, piece after piece.
+A loop over the record lengths finds where records begin; everything after the loop is vectorised. A
+chunk lies in one buffer: the bytes of the file, or the concatenated decompressed batches.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ CHUNK_BYTES = 32 << 20
 
 
 class Damage(NamedTuple):
-    """What could not be read: `offset` was due there."""
+    """Bytes that could not be read; `offset` is the next expected offset at their start."""
 
     offset: int
     reason: str
 
 
 class RecordColumns(NamedTuple):
-    """Records of one chunk. `keys` and `values` share one buffer, in the order of their places."""
+    """The records of one chunk. `keys` and `values` share a buffer and are in its order."""
 
     offset: Integers
     timestamp_ms: Integers
@@ -56,7 +56,11 @@ class RecordColumns(NamedTuple):
 
 
 def read_slice(part: Slice) -> Iterator[RecordColumns | Damage]:
-    """What a slice holds. Where the file was replaced since, its offsets are looked up again."""
+    """Yield the records and damage of a slice.
+
+    If the file was replaced since the slice was planned, its offsets are looked up in the new
+    files.
+    """
     try:
         with open(part.path, "rb") as file:
             if os.fstat(file.fileno()).st_ino == part.inode:
@@ -69,14 +73,14 @@ def read_slice(part: Slice) -> Iterator[RecordColumns | Damage]:
     scan = PartitionScan(part.partition)
     scan.refresh()
     for piece in scan.slices(part.first_offset, part.end_offset):
-        # Transactions are those that were planned: their markers may be compacted away by now.
+        # Keep the planned list of aborted transactions: compaction may have removed the markers.
         yield from read_slice(piece._replace(aborted=part.aborted))
 
 
 class _Chunk:
-    """Batches gathered until there are enough; their records all in `data`, or decompressed.
+    """Batches to be parsed together, either from `data` or decompressed.
 
-    Of headers only the places in `data` are kept: their fields are read at once, later.
+    Only the positions of the headers in `data` are stored; `fields` reads their values at once.
     """
 
     def __init__(self, data: bytes, *, compressed: bool) -> None:
@@ -91,11 +95,11 @@ class _Chunk:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to parse."""
+        """Return whether the chunk is large enough to be parsed."""
         return len(self.starts) >= CHUNK_RECORDS or self.size_bytes >= CHUNK_BYTES
 
     def add(self, header: int, count: int, position: int, end: int) -> str | None:
-        """Take in a batch whose records lie in `data`; why not, if they do not fit it."""
+        """Add an uncompressed batch of `data`; return the reason if its records do not fit it."""
         if count == 1:
             self.starts.append(position)
         else:
@@ -109,7 +113,7 @@ class _Chunk:
         return None
 
     def add_section(self, header: int, count: int, section: bytes) -> str | None:
-        """The same of a batch whose records were decompressed."""
+        """Like `add`, for a batch whose records have been decompressed."""
         starts = _record_starts(section, 0, len(section), count)
         if starts is None:
             return _misfit(count, len(section))
@@ -122,7 +126,7 @@ class _Chunk:
         return None
 
     def fields(self, width: int, at: int) -> Integers:
-        """A number of every batch's header, `at` bytes into it."""
+        """Read an integer of `width` bytes at position `at` of every batch header."""
         view: npt.NDArray[np.int64] = np.ndarray(
             (len(self.data) - width + 1,), f">i{width}", self.data, strides=(1,)
         )
@@ -166,9 +170,10 @@ def _read(data: bytes, part: Slice) -> Iterator[RecordColumns | Damage]:
 
 
 def _checked(data: bytes, offset: int) -> Iterator[BatchHeader | CorruptRange]:
-    """Batches whose CRC is right. After a wrong one the next right one is looked for.
+    """Yield batches with a valid CRC and the corrupt ranges between them.
 
-    Its length may be what is damaged, so the header is not asked where it ends.
+    After a batch with a wrong CRC, the next valid batch is searched for from the following byte on,
+    since the length in its header may be the damaged part.
     """
     position, end = 0, len(data)
     while position < end:
@@ -206,7 +211,7 @@ def _damage(corrupt: CorruptRange, part: Slice) -> Iterator[Damage]:
 
 
 def _counts(batch: BatchHeader, aborted: tuple[Aborted, ...]) -> bool:
-    """Whether a batch of a transaction holds data that consumers see: no marker, not aborted."""
+    """Return whether a transactional batch is visible to consumers: no marker, not aborted."""
     if batch.is_control:
         return False
     return not any(
@@ -217,7 +222,7 @@ def _counts(batch: BatchHeader, aborted: tuple[Aborted, ...]) -> bool:
 
 
 def _record_starts(data: bytes, position: int, end: int, count: int) -> list[int] | None:
-    """Where each record begins; None when they do not end where the batch does."""
+    """Return where each record begins; None if the records do not end where the batch ends."""
     starts: list[int] = []
     try:
         for _ in range(count):
@@ -235,7 +240,7 @@ def _record_starts(data: bytes, position: int, end: int, count: int) -> list[int
 
 
 def _parse(chunk: _Chunk, part: Slice) -> Iterator[RecordColumns | Damage]:
-    """All records of a chunk, and the batches of which one does not parse."""
+    """Yield all records of a chunk, and damage for batches with a malformed record."""
     if not chunk.starts:
         return
     whole = b"".join(chunk.pieces) if chunk.compressed else chunk.data
@@ -245,12 +250,12 @@ def _parse(chunk: _Chunk, part: Slice) -> Iterator[RecordColumns | Damage]:
     walk = FieldReader(data, starts, np.array(chunk.stops)[batch], np.ones(len(starts), np.bool_))
     walk.stop = walk.zigzags() + walk.position
     walk.alive &= walk.stop <= np.array(chunk.stops)[batch]
-    walk.skip(np.ones(len(starts), np.int64))  # the attributes
+    walk.skip(np.ones(len(starts), np.int64))  # skip the attributes
     timestamp_delta = walk.zigzags(bits=64)
     offset_delta = walk.zigzags()
     keys = _sized(walk, starts)
     values = _sized(walk, keys.stop)
-    # Two records must not overlap, whatever their lengths say: Arrow's offsets would fall.
+    # Records must not overlap, even with wrong lengths: Arrow's offsets must not decrease.
     bad = ~walk.alive
     bad[1:] |= starts[1:] < values.stop[:-1]
     base_offset = chunk.fields(8, 0)
@@ -268,7 +273,7 @@ def _parse(chunk: _Chunk, part: Slice) -> Iterator[RecordColumns | Damage]:
 
 
 def _sized(walk: FieldReader, before: Integers) -> Slices:
-    """Bytes after a zigzag length, null if that is negative."""
+    """Read bytes after a zigzag length; null if the length is negative."""
     length = walk.zigzags()
     valid = length >= 0
     start = walk.skip(np.maximum(length, 0))
@@ -289,7 +294,7 @@ def _select(
 
 
 def _legacy(data: bytes, entry: BatchHeader, part: Slice) -> Iterator[RecordColumns]:
-    """The records of an entry of the old formats; there are not many left of them."""
+    """Yield the records of an entry of an old format (before version 2), one by one."""
     records = [
         record
         for record in iterate_records(data, entry)

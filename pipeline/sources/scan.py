@@ -1,7 +1,7 @@
-"""One partition by its headers: slices to read, transactions, and how far it is stable.
+"""Scan the batch headers of a partition for slices, transactions and the last stable offset.
 
-A scan reads the header of each batch once and goes on where it stopped when more was appended. When
-a segment that it has seen is no longer the same one (compaction, deletion) it begins again.
+A scan reads each header once, and continues at its last position after an append. If compaction or
+deletion replaced a scanned segment, the scan starts again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SLICE_BYTES = 8 << 20
 
 
 class Aborted(NamedTuple):
-    """A transaction whose records do not count: from its first offset to that of its marker."""
+    """An aborted transaction, from its first offset to the offset of its marker."""
 
     producer_id: int
     first_offset: int
@@ -30,7 +30,7 @@ class Aborted(NamedTuple):
 class OpenTransaction(NamedTuple):
     """A transaction without a marker yet; `since_ms` is the timestamp of its first record.
 
-    `since_ms` is null where that lies in a segment that was not looked at, or has no timestamp.
+    `since_ms` is null if the record lies in a segment that was not scanned, or has no timestamp.
     """
 
     first_offset: int
@@ -39,10 +39,10 @@ class OpenTransaction(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """Batches of one file from `start` to `end`; wanted are `first_offset` to below `end_offset`.
+    """Batches of a file from `start` to `end`, for offsets `first_offset` to below `end_offset`.
 
-    `due_offset` is where the batch at `start` may begin at the least. `inode` shows a reader
-    whether it is still the file that was planned.
+    `due_offset` is the least possible offset of the batch at `start`. `inode` tells a reader
+    whether the file is still the one that was planned.
     """
 
     partition: LogPartition
@@ -57,7 +57,7 @@ class Slice(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """A slice before it is known what of it is asked for."""
+    """A slice before the requested offsets are known."""
 
     segment: SegmentFile
     start: int
@@ -67,7 +67,7 @@ class _Piece(NamedTuple):
 
 
 class PartitionScan:
-    """What is known of one partition; `refresh` looks again."""
+    """The state of one partition; `refresh` reads what is new."""
 
     def __init__(
         self, partition: LogPartition, cleaned_offset: int = 0, slice_bytes: int = SLICE_BYTES
@@ -89,12 +89,12 @@ class PartitionScan:
 
     @property
     def last_stable_offset(self) -> int:
-        """Below it every transaction has ended; the log's end if none is open."""
+        """Return the first offset of the oldest open transaction, or the log end."""
         return min([self.log_end, *(one.first_offset for one in self._open.values())])
 
     @property
     def oldest_open(self) -> OpenTransaction | None:
-        """The transaction that is open at the last stable offset; None without one."""
+        """Return the transaction that is open at the last stable offset; None without one."""
         return min(self._open.values(), key=lambda one: one.first_offset, default=None)
 
     def refresh(
@@ -102,10 +102,10 @@ class PartitionScan:
         segments: list[SegmentFile] | None = None,
         begun: Mapping[int, int] | None = None,
     ) -> None:
-        """Read the headers of what is new; of everything if what was seen has changed.
+        """Read the headers of new batches; those of all batches if a scanned segment changed.
 
-        `segments` are those to look at, all of the partition's unless some are given. `begun` are
-        the transactions that are open where the first of them begins: first offset by producer id.
+        `segments` are the segments to scan, by default all of the partition. `begun` are the
+        transactions that are open where the first segment begins: first offset by producer id.
         """
         segments = segments_of(self.partition) if segments is None else segments
         if not self._continues(segments):
@@ -122,7 +122,7 @@ class PartitionScan:
         self._seen = segments
 
     def _continues(self, segments: Sequence[SegmentFile]) -> bool:
-        """Whether the segments are those that were seen, the last one grown, new ones after it."""
+        """Return whether the segments only extend those scanned before."""
         if len(segments) < len(self._seen):
             return False
         pairs = list(zip(self._seen, segments, strict=False))
@@ -142,7 +142,7 @@ class PartitionScan:
         try:
             with open(segment.path, "rb") as file:
                 data = mmap(file.fileno(), 0, access=ACCESS_READ)
-        except (FileNotFoundError, ValueError):  # swapped or emptied meanwhile: the next look
+        except (FileNotFoundError, ValueError):  # swapped or emptied: the next refresh reads it
             return
         with data:
             self._scan_batches(data, segment, position, min(len(data), segment.size_bytes), is_last)
@@ -156,7 +156,7 @@ class PartitionScan:
         for step in batches_and_corruption(data, position, end, self.log_end):
             stop = step.end
             if is_last and stop == end and not _is_whole(data, step):
-                # The last bytes of a log may be on their way, or were never all written.
+                # The last batch may still be in the process of being written, or was cut off.
                 self.torn_bytes = end - step.position
                 end = step.position
                 break
@@ -177,10 +177,10 @@ class PartitionScan:
         self._position = end
 
     def _transaction(self, data: mmap, batch: BatchHeader) -> None:
-        """Note that a transaction goes on, or how it ended.
+        """Record the start or end of a transaction.
 
-        Below the cleaner's checkpoint no transaction is open, and what was aborted is gone: data
-        there counts even when the cleaner has removed its marker as well.
+        Below the cleaner's checkpoint, no transaction is open and aborted records have been
+        removed, so data there counts even if the cleaner has removed the marker as well.
         """
         producer_id, offset = batch.producer_id, batch.base_offset
         if not batch.is_control:
@@ -199,9 +199,9 @@ class PartitionScan:
             self._aborted.append(Aborted(producer_id, ended.first_offset, offset))
 
     def slices(self, first_offset: int | None = None, end_offset: int | None = None) -> list[Slice]:
-        """The slices that hold offsets from `first_offset` on, below `end_offset`.
+        """Return the slices with offsets from `first_offset` to below `end_offset`.
 
-        None means the first one that is there, and for the last stable offset.
+        None means the log start and the last stable offset.
         """
         first = self.log_start or 0 if first_offset is None else first_offset
         end = self.last_stable_offset if end_offset is None else end_offset
@@ -228,20 +228,20 @@ class PartitionScan:
 
 
 def first_timestamp_ms(batch: BatchHeader) -> int | None:
-    """The timestamp of the first record of a batch; None without one."""
+    """Return the timestamp of a batch's first record; None if it has no timestamp."""
     stamp = batch.max_timestamp_ms if batch.log_append_time else batch.base_timestamp_ms
     return stamp if stamp >= 0 else None
 
 
 def timestamp_at(segments: Sequence[SegmentFile], offset: int) -> int | None:
-    """The first timestamp of the batch that holds an offset; None where it is not to be had."""
+    """Return the first timestamp of the batch with an offset; None if it cannot be read."""
     below = [segment for segment in segments if segment.base_offset <= offset]
     if not below:
         return None
     try:
         with open(below[-1].path, "rb") as file:
             data = mmap(file.fileno(), 0, access=ACCESS_READ)
-    except (FileNotFoundError, ValueError):  # swapped or emptied meanwhile
+    except (FileNotFoundError, ValueError):  # swapped or emptied since it was listed
         return None
     with data:
         for step in batches_and_corruption(data, 0, len(data), below[-1].base_offset):

@@ -1,4 +1,4 @@
-"""The input `--log-dir`: frames straight from segment files."""
+"""The input `--log-dir`: frames read directly from segment files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline import schema
 from pipeline.sources.datasource import OFFSETS_LOG, TOPIC_LOG, OffsetsLogSource, TopicLogSource
@@ -33,7 +33,7 @@ from pipeline.sources.transaction_log import holders_of
 
 
 def _scan_of_end(partition: LogPartition, segments: list[SegmentFile]) -> PartitionScan:
-    """A scan of the last segment, and of those before it where nothing says what they left open."""
+    """Scan the last segment; all segments if it is unknown which transactions they left open."""
     scan = PartitionScan(partition)
     begun = begun_before(partition, segments[-1])
     is_known = begun is not None or partition.topic == OFFSETS_TOPIC
@@ -44,7 +44,7 @@ def _scan_of_end(partition: LogPartition, segments: list[SegmentFile]) -> Partit
 def _holder(
     scan: PartitionScan, segments: list[SegmentFile], holders: Mapping[int, Holder]
 ) -> Holder:
-    """The open transaction at the last stable offset: by its coordinator, else by its records."""
+    """Return the transaction at the last stable offset, from its coordinator or its records."""
     begun = scan.oldest_open
     if begun is None:
         return NO_HOLDER
@@ -55,7 +55,7 @@ def _holder(
 
 
 class LogDirSource:
-    """A log directory of Kafka's or ours. InputError where it holds no offsets topic."""
+    """A log directory of Kafka or this project. Raises InputError without an offsets topic."""
 
     def __init__(self, spark: SparkSession, log_dir: str, records_per_trigger: int = 0) -> None:
         self._spark = spark
@@ -69,19 +69,22 @@ class LogDirSource:
         spark.dataSource.register(TopicLogSource)
 
     def offsets_log(self, starts: Mapping[int, int]) -> DataFrame:
-        """The offsets log; slices that were read before are not opened."""
+        """Return the offsets log; slices below `starts` are not opened."""
         reader = self._spark.read.format(OFFSETS_LOG).option("path", self.input)
         reader = reader.option("packed", "true")
         return reader.option("starts", json.dumps(dict(starts))).load()
 
     def offsets_log_stream(self) -> DataFrame:
-        """The offsets log from its beginning, and on."""
+        """Return the offsets log as an endless stream from its beginning."""
         reader = self._spark.readStream.format(OFFSETS_LOG).option("path", self.input)
         reader = reader.option("packed", "true")
         return reader.option("records_per_trigger", str(self._records_per_trigger)).load()
 
     def partition_ends(self, topics: Sequence[str]) -> DataFrame:
-        """From the last segments; high watermark is the end, as one log dir knows no replicas."""
+        """Return the ends that the last segments show.
+
+        The high watermark is taken as the log end, because a log directory knows no other replicas.
+        """
         starts, kept_ms = log_starts(self.input), retentions(self.input)
         wanted = {*topics, OFFSETS_TOPIC}
         looked_at = []
@@ -121,7 +124,7 @@ class LogDirSource:
         return self._spark.createDataFrame(rows, schema.PARTITION_ENDS.spark())
 
     def topic_records(self, topics: Sequence[str], starts: PartitionOffsets) -> DataFrame:
-        """Place, time and size of records, without their contents."""
+        """Return offset, time and size of records, without their contents."""
         reader = self._spark.read.format(TOPIC_LOG).option("path", self.input)
         known = {f"{topic}-{number}": offset for (topic, number), offset in starts.items()}
         reader = reader.option("topics", json.dumps(list(topics)))
@@ -133,7 +136,7 @@ class LogDirSource:
         return rows.filter(F.col("damage").isNull()).select(schema.TOPIC_RECORDS.names)
 
     def group_events(self, start: int) -> DataFrame | None:
-        """What this broker wrote about rebalances."""
+        """Return the rebalances that this project's broker recorded; None without such a topic."""
         if not partitions_of(self.input, EVENTS_TOPIC):
             return None
         reader = self._spark.read.format(OFFSETS_LOG).option("path", self.input)
@@ -141,9 +144,9 @@ class LogDirSource:
         return group_events(reader.option("starts", json.dumps({0: start})).load())
 
     def notes(self) -> list[str]:
-        """Damage of data topics and torn tails; that of the offsets log is among dead letters.
+        """Return torn tails, and damage of data topics; damage of the offsets log is a dead letter.
 
-        To be asked when the topics' records have been read.
+        To be called after the topics' records have been read.
         """
         damage = {} if self._damage is None else self._damage.get
         if damage.get("count"):

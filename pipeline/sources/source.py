@@ -1,4 +1,4 @@
-"""What the pipeline asks of an input that has a log, whether files or a broker."""
+"""The interface of an input that has a log: segment files or a broker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PartitionOffsets = Mapping[tuple[str, int], int]
 
 
 class Holder(NamedTuple):
-    """The open transaction at a partition's last stable offset: `held_by` and `held_since_ms`."""
+    """The transaction at a partition's last stable offset: `held_by` and `held_since_ms`."""
 
     name: str | None
     since_ms: int | None
@@ -22,30 +22,30 @@ NO_HOLDER = Holder(None, None)
 
 
 class Source(Protocol):
-    """Frames; `starts` are next offsets to read, and a source may give more than asked for."""
+    """An input. `starts` are next offsets to read; a source may return earlier records as well."""
 
     @property
     def input(self) -> str:
-        """The bootstrap addresses, or the log directory."""
+        """Return the bootstrap addresses, or the log directory."""
 
     @property
     def cluster_id(self) -> str | None:
-        """The id of the cluster; None where it is not known."""
+        """Return the id of the cluster; None if unknown."""
 
     def offsets_log(self, starts: Mapping[int, int]) -> DataFrame:
-        """The offsets log, decoded: `schema.OFFSETS_LOG` in packed rows, see `pipeline.pieces`."""
+        """Return `schema.OFFSETS_LOG`, decoded, in packed rows (see `pipeline.pieces`)."""
 
     def offsets_log_stream(self) -> DataFrame:
-        """The same as a stream from its beginning."""
+        """Return the offsets log as a stream from its beginning, in packed rows."""
 
     def partition_ends(self, topics: Sequence[str]) -> DataFrame:
-        """`schema.PARTITION_ENDS`, looked at now."""
+        """Return the current `schema.PARTITION_ENDS`."""
 
     def topic_records(self, topics: Sequence[str], starts: PartitionOffsets) -> DataFrame:
-        """`schema.TOPIC_RECORDS` of the topics that there are."""
+        """Return `schema.TOPIC_RECORDS` of those topics that exist."""
 
     def group_events(self, start: int) -> DataFrame | None:
-        """`schema.GROUP_EVENTS`; None where none are written."""
+        """Return `schema.GROUP_EVENTS`; None if the cluster has none."""
 
     def notes(self) -> list[str]:
-        """What a reader of the tables should know about the input: damage, torn tails."""
+        """Return notes for readers of the tables, on refused requests, damage or torn tails."""

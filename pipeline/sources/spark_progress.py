@@ -1,7 +1,8 @@
-"""How far Spark's own streaming queries have read Kafka: from checkpoints or progress events.
+"""Read how far Spark's streaming queries have read Kafka, from checkpoints or progress events.
 
-Structured Streaming commits to no group. Its checkpoint has `offsets/N` (what micro-batch N reads
-up to) and `commits/N` (that it is done); a progress event says the same as JSON.
+Structured Streaming does not commit to a group. A checkpoint has `offsets/N` (the end of
+micro-batch N) and `commits/N` (written when N is done). A progress event has the same end offsets
+in JSON.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ ProgressRow = tuple[str, str | None, str, int, int, int, int | None]
 
 
 def read_progress(path: str) -> list[ProgressRow]:
-    """Rows of `schema.SPARK_PROGRESS` from a checkpoint folder, or a file of JSON lines.
+    """Return rows of `schema.SPARK_PROGRESS` from a checkpoint folder or a file of JSON lines.
 
-    InputError when it is neither. Batches that were planned and not done do not count.
+    Batches of a checkpoint that were planned but not done are left out. Raises InputError if the
+    path is neither.
     """
     place = Path(path)
     if place.is_file():
@@ -38,7 +40,7 @@ def _from_checkpoint(place: Path) -> Iterator[ProgressRow]:
     for path in sorted(place.glob("offsets/[0-9]*"), key=lambda path: int(path.name)):
         if not (place / "commits" / path.name).exists():
             continue
-        lines = path.read_text().splitlines()[1:]  # the first one is the format's version
+        lines = path.read_text().splitlines()[1:]  # the first line is the format version
         if not lines:
             continue
         timestamp_ms = _parsed(lines[0]).get("batchTimestampMs")
@@ -65,7 +67,7 @@ def _from_events(place: Path) -> Iterator[ProgressRow]:
 
 
 def _parsed(line: str) -> dict[str, Any]:
-    """A JSON object; an empty one for anything else, as `-` is a source without offsets."""
+    """Parse a JSON object; return {} for other text, such as `-` for a source without offsets."""
     try:
         said = json.loads(line)
     except ValueError:
@@ -74,7 +76,10 @@ def _parsed(line: str) -> dict[str, Any]:
 
 
 def _offsets(said: dict[str, Any]) -> Iterator[tuple[str, int, int]]:
-    """`{"topic": {"0": 12}}`, a Kafka source's offsets; other sources' look otherwise."""
+    """Yield topic, partition and offset of a Kafka source (`{"topic": {"0": 12}}`).
+
+    Offsets of other kinds of sources have another form and are left out.
+    """
     for topic, partitions in said.items():
         if isinstance(partitions, dict):
             for partition, end in partitions.items():

@@ -1,7 +1,7 @@
-"""Whose an open transaction is, and since when, from `__transaction_state` of a log directory.
+"""Find the owner and start of open transactions in `__transaction_state` of a log directory.
 
-That topic is the memory of the transaction coordinators; a directory holds those of its partitions
-that its broker has a replica of.
+Transaction coordinators store their state in this topic. A directory has only the partitions of
+which its broker holds a replica.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from protocol.transaction_log import decode_transaction_key, decode_transaction_
 
 TRANSACTIONS_TOPIC = "__transaction_state"
 _UNDER_WAY = (1, 2, 3)
-"""Ongoing, PrepareCommit, PrepareAbort of Kafka's TransactionState: its markers are not written."""
+"""Ongoing, PrepareCommit and PrepareAbort of Kafka's TransactionState: markers may still be
+missing."""
 
 
 def holders_of(log_dir: str, producer_ids: set[int]) -> dict[int, Holder]:
-    """The transactional ids of producers, as far as their records are there, by producer id.
+    """Return the transactional id and start time of each producer whose record is found.
 
-    `since_ms` is null where the last record has no transaction under way. InputError as
-    `pipeline.sources.logdir.all_partitions` raises it.
+    `since_ms` is null if the producer's last record has no open transaction. Raises the InputError
+    of `pipeline.sources.logdir.all_partitions`.
     """
     holders: dict[int, Holder] = {}
     if not producer_ids:
@@ -48,16 +49,16 @@ def holders_of(log_dir: str, producer_ids: set[int]) -> dict[int, Holder]:
 
 
 def _records_about(segment: SegmentFile, producer_ids: set[int]) -> Iterator[Record]:
-    """The records of the batches with one of the ids in their bytes.
+    """Yield the records of batches that contain one of the producer ids in their bytes.
 
-    Coordinators never compress (TransactionLog.EnforcedCompression), so an id that is not among
-    the bytes of a segment or of a batch is not in its records, and need not be decoded.
+    Coordinators never compress (TransactionLog.EnforcedCompression), so a segment or batch without
+    the bytes of an id has no record of this producer and need not be decoded.
     """
     wanted = [one.to_bytes(8, "big") for one in producer_ids]
     try:
         with open(segment.path, "rb") as file:
             data = mmap(file.fileno(), 0, access=ACCESS_READ)
-    except (FileNotFoundError, ValueError):  # swapped meanwhile, or empty
+    except (FileNotFoundError, ValueError):  # swapped by compaction, or empty
         return
     with data:
         if not any(data.find(one) >= 0 for one in wanted):
@@ -69,5 +70,5 @@ def _records_about(segment: SegmentFile, producer_ids: set[int]) -> Iterator[Rec
             if any(data.find(one, batch.position, batch.end) >= 0 for one in wanted):
                 try:
                     yield from iterate_records(data, batch)
-                except ProtocolError:  # what can be read of the others is better than nothing
+                except ProtocolError:  # skip the batch: the others are still useful
                     continue

@@ -1,6 +1,6 @@
 """The tables, one module each: `make(bronze, questions) -> LazyFrame`, columns as in `schema`.
 
-A table may be made from other tables; it calls their `make`.
+The `make` of one table may call the `make` of another.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Make = Callable[["Bronze", "Questions"], "pl.LazyFrame"]
 
 
 def makers() -> list[tuple[schema.Table, Make]]:
-    """What makes each table, in the order of the schema: a module of its name."""
+    """Return each table of the schema, in order, with the `make` of the module of the same name."""
     return [
         (table, importlib.import_module(f"pipeline.tables.{table.name}").make)
         for table in schema.TABLES

@@ -1,16 +1,15 @@
-"""Groups that seem not to be needed, with the reasons; a group without a reason has no row.
+"""Table `abandoned_groups`: groups that seem unused, with reasons; others have no row.
 
-* `empty_and_silent`: it has no member, and neither a commit nor a change of its state for
-  `abandoned_after_ms`.
-* `topic_gone`: it committed, and none of the topics that it committed to is known any more.
-* `lag_grows_without_members`: it has no member; to a partition on which it did not commit within
-  the window, records were written in that time.
-* `litter_name`: it has no member, and its name is one that tools make up for a single use:
-  a name with a random id in it. `litter_family` is the name without what is random, whatever uses
-  it: `console-consumer-*`.
+* `empty_and_silent`: the group has no member, and for `abandoned_after_ms` neither a commit nor a
+  change of state.
+* `topic_gone`: the group has committed offsets, and none of their topics is known any more.
+* `lag_grows_without_members`: the group has no member, and records were written within the window
+  to a partition on which the group did not commit in this time.
+* `litter_name`: the group has no member, and a name with a random part, as tools generate for a
+  single use. `litter_family` is the name without the random part, such as `console-consumer-*`.
 
-A group that was removed and holds no offset is gone, not abandoned. Standalone consumers have
-offsets but never had members: `members` is null, and counts as none.
+A removed group without offsets is gone, not abandoned. Standalone consumers have offsets but never
+had members: `members` is null, and counts as 0.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ LITTER = (
     # A uuid with or without dashes, anywhere in the name.
     (rf"{_HEX}{{8}}(-{_HEX}{{4}}){{3}}-{_HEX}{{12}}|{_HEX}{{32}}", "*"),
 )
-"""What random names look like, and what they have in common; the first that fits counts."""
+"""Patterns of generated group names, and the family of each; the first match counts."""
 
 
 def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """The table `abandoned_groups`."""
+    """Return the table `abandoned_groups`."""
     silent_ms = questions.at_ms - pl.max_horizontal("last_commit_ms", "changed_ms")
     return (
         _states(bronze, questions)
@@ -61,7 +60,7 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def _states(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Each group's last record of itself; `exists` is false if that removed it."""
+    """Return each group's last generation; `exists` is false if the group was removed."""
     last = group_generations.last_of_group(group_generations.make(bronze, questions))
     changed_ms = pl.coalesce("state_timestamp_ms", "log_timestamp_ms")
     return last.select(
@@ -74,7 +73,7 @@ def _states(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def _offsets(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Sums over the offsets that each group holds."""
+    """Return sums over the committed offsets of each group."""
     lag = pl.col("lag")
     silent = pl.col("commit_timestamp_ms") <= questions.at_ms - questions.window_ms
     grows = silent & (lag > 0) & (pl.col("produced_per_second") > 0)
@@ -97,7 +96,7 @@ def _offsets(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def _leaders(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Client id and host of the last leader; of the last member where none leads (KIP-848)."""
+    """Return client id and host of the last leader, or of a last member if none led (KIP-848)."""
     at = pl.col("log_offset")
     return (
         group_members.make(bronze, questions)
@@ -111,7 +110,7 @@ def _leaders(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def _kept(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Bytes that compaction leaves: the last record of each key, unless it is a removal."""
+    """Return the bytes that compaction keeps: each key's last record, unless a tombstone."""
     last = pl.col("tombstone", "record_bytes").get(pl.col("log_offset").arg_max())
     return (
         decoded_records(bronze, questions)

@@ -1,4 +1,4 @@
-"""What members were given: the column `assigned`, of topics and their partitions."""
+"""Helpers for the column `assigned`: a list of topics with their partitions."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import polars as pl
 
 
 def owned(members: pl.LazyFrame, *names: str) -> pl.LazyFrame:
-    """`names`, `topic`, `partition`: a row for each partition in `assigned`, none where it is null.
+    """Return `names`, `topic`, `partition`: a row per partition in `assigned`; none if null.
 
-    `members` has `assigned` and `names`; of one partition there are as many rows as owners.
+    `members` has `assigned` and `names`. A partition with several owners has a row for each.
     """
     return (
         members.select(*names, "assigned")
@@ -20,6 +20,6 @@ def owned(members: pl.LazyFrame, *names: str) -> pl.LazyFrame:
 
 
 def assigned_count() -> pl.Expr:
-    """How many partitions the column `assigned` holds; null if that is null."""
+    """Return the number of partitions in the column `assigned`; null if the column is null."""
     sizes = pl.element().struct.field("partitions").list.len()
     return pl.col("assigned").list.eval(sizes).list.sum().cast(pl.Int32)

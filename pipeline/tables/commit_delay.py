@@ -1,9 +1,9 @@
-"""The third kind of lag in time: from a record's timestamp to the commit that covered it.
+"""The third kind of lag in time: from a record's timestamp to the commit that covered the record.
 
-No tool publishes it, since commit timestamps are in no API. Every record counts while there are not
-too many of them; then every n-th offset of a reader's partition does, with n fixed by how much it
-read, so that the cost is bounded however many groups read a partition and a run repeated gives the
-same numbers.
+No Kafka API returns commit timestamps, so other tools cannot compute this delay. Every record
+counts up to a limit. Above the limit, every n-th offset of a reader's partition counts, where n
+depends only on how many records the reader read. This bounds the cost for any number of groups, and
+a repeated run gives the same numbers.
 """
 
 from __future__ import annotations
@@ -20,26 +20,28 @@ if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions
 
 RECORDS_MOST_OF_PARTITION = 30_000
-"""How many pairs of reader and record are looked at in a partition; its readers share them."""
+"""The maximum number of pairs of reader and record examined in a partition, shared by its
+readers."""
 
 _DELAYS = pl.col("delays_ms").list.len().cast(pl.Int64)
 
 
 @by_partition
 def delays_of_readers(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """`commit_delays` of as many records as a run looks at."""
+    """Return `commit_delays` with the default limit."""
     return commit_delays(bronze, questions)
 
 
 def commit_delays(
     bronze: Bronze, questions: Questions, records_most: int = RECORDS_MOST_OF_PARTITION
 ) -> pl.LazyFrame:
-    """Columns: `READER`, `commit_delay_p50_ms`, `commit_delay_p99_ms`, `commit_delay_records`.
+    """Return `READER`, `commit_delay_p50_ms`, `commit_delay_p99_ms`, `commit_delay_records`.
 
-    Of the records in [previous position, position) of every position taken within the window; a
-    reader without such records has no row. Records read again after a rewind count again.
-    `records_most` pairs of reader and record are looked at in a partition, or one of each reader.
-    Percentiles are values that occur: the least one with that part of all at or below it.
+    The delays are those of the records in [previous position, position) of every position taken
+    within the window; a reader without such records has no row. Records read again after a rewind
+    count again. At most `records_most` pairs of reader and record are examined in a partition, but
+    at least one per reader. A percentile is always an actual delay: the least one with at least
+    this percentage of all delays at or below it.
     """
     timed = bronze.topic_records.filter(pl.col("timestamp_ms").is_not_null()).select(
         *PARTITION, "offset", "timestamp_ms"
@@ -61,12 +63,12 @@ def commit_delays(
 
 
 def _percentile(percent: int) -> pl.Expr:
-    """The least delay with at least that part of all at or below it; in whole numbers."""
+    """Return the least delay with at least `percent` % of all delays at or below it."""
     return pl.col("delays_ms").list.get((_DELAYS * percent + 99) // 100 - 1)
 
 
 def _covered_offsets(bronze: Bronze, questions: Questions, records_most: int) -> pl.LazyFrame:
-    """`READER`, `commit_timestamp_ms`, `offset`: what was covered, or every n-th of it."""
+    """Return `READER`, `commit_timestamp_ms`, `offset` of all, or of every n-th, covered offset."""
     taken = positions(bronze, questions)
     share = (
         taken.filter("is_last")
@@ -101,5 +103,5 @@ def _covered_offsets(bronze: Bronze, questions: Questions, records_most: int) ->
 
 
 def _ceiling(dividend: pl.Expr, divisor: pl.Expr) -> pl.Expr:
-    """The quotient, rounded up, of numbers that are not negative."""
+    """Return the quotient, rounded up, of two non-negative integers."""
     return (dividend + divisor - 1) // divisor

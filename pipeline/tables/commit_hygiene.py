@@ -1,14 +1,14 @@
-"""How groups commit: how often, how much of it for nothing, and for partitions of others.
+"""Table `commit_hygiene`: how often groups commit, and how many commits are useless or stale.
 
-The window is `(at_ms - window_ms, at_ms]` by the commit timestamp, for removals by the record's
-own. What a commit is compared with may lie before the window. Only groups with a commit or a
-removal in the window have a row.
+The window is `(at_ms - window_ms, at_ms]`, by the commit timestamp, or by the record's timestamp
+for removals. The previous commit, with which a commit is compared, may lie before the window. Only
+groups with a commit or a removal in the window have a row.
 
-`stale_commits` compares with the generation whose record precedes the commit in the log: that is
-the order in which the coordinator took them. Generations without members, with an assignment that
-cannot be read, and commits before the first known generation prove nothing and count as fine. For
-KIP-848 groups it is null: members move from epoch to epoch one by one, and the broker itself
-refuses a commit with an old epoch.
+`stale_commits` compares a commit with the generation whose record precedes the commit in the log,
+because the log has the order in which the coordinator accepted both. A commit counts as fine if it
+lies before the first known generation, or if its generation has no members or an unreadable
+assignment. `stale_commits` is null for KIP-848 groups: their members move to an epoch one by one,
+and the broker itself rejects a commit with an old epoch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """The table `commit_hygiene`."""
+    """Return the table `commit_hygiene`."""
     records = decoded_records(bronze, questions).filter(pl.col("group").is_not_null())
     commits = _with_generation(_windowed(records, questions), records)
     judged = commits.join(
@@ -59,9 +59,9 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def _windowed(records: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
-    """Commits and removals of the window, in the order of the log.
+    """Return the commits and removals of the window in log order.
 
-    Each has `before`, the offset committed before, and `last`: whether no other of its key follows.
+    `before` is the previously committed offset; `last` is true for the last record of its key.
     """
     at_ms = pl.coalesce("commit_timestamp_ms", "log_timestamp_ms")
     return (
@@ -76,10 +76,10 @@ def _windowed(records: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
 
 
 def _with_generation(commits: pl.LazyFrame, records: pl.LazyFrame) -> pl.LazyFrame:
-    """`commits`, each with the generation or epoch before it in the log.
+    """Return `commits`, each with the generation or epoch whose record precedes it in the log.
 
-    `generation_at` is the place of its record, null before the first one; `readable` says that
-    the record has members and what each was assigned; `modern` that it is an epoch.
+    `generation_at` is the log offset of this record, null if there is none. `readable` is true if
+    the record has members and all their assignments. `modern` is true if the record is an epoch's.
     """
     classic = pl.col("kind") == CLASSIC
     exists = ~pl.col("tombstone")
@@ -91,7 +91,7 @@ def _with_generation(commits: pl.LazyFrame, records: pl.LazyFrame) -> pl.LazyFra
         readable=classic & exists & (pl.col("members").list.len() > 0) & readable,
         modern=~classic & exists,
     )
-    # Each group's records lie in one partition of the log, so that offsets give their order.
+    # All records of a group lie in one partition of the log, so offsets give their order.
     return commits.join_asof(
         generations.sort("generation_at"),
         left_on="log_offset",
@@ -103,7 +103,10 @@ def _with_generation(commits: pl.LazyFrame, records: pl.LazyFrame) -> pl.LazyFra
 
 
 def _owned(records: pl.LazyFrame, commits: pl.LazyFrame) -> pl.LazyFrame:
-    """(group, generation_at, topic, partition) that had an owner in a generation of `commits`."""
+    """Return (group, generation_at, topic, partition) of each owned partition.
+
+    Only the generations that occur in `commits` are included.
+    """
     place = ("group", "generation_at")
     members = (
         records.filter(pl.col("kind") == CLASSIC)

@@ -1,4 +1,4 @@
-"""Table `current_offsets`: the committed offset of every key that no tombstone has ended."""
+"""Table `current_offsets`: the committed offset of every key that has not been removed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Columns of `schema.CURRENT_OFFSETS`."""
+    """Return the table `current_offsets`."""
     return (
         commits_that_live(bronze, questions)
         .filter(pl.col("is_last"))

@@ -1,7 +1,8 @@
 """Table `data_loss_forecast`: where retention may remove records before a group has read them.
 
-Kafka removes whole segments, once their newest record is older than retention.ms: a record may go
-when its own time has passed, and goes later. Retention by size is not looked at; `used` shows it.
+Kafka removes whole segments once their newest record is older than retention.ms. A record is
+therefore removed no earlier than at its own expiry. Retention by size is not computed; `used` near
+1 hints at it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Columns of `schema.DATA_LOSS_FORECAST`; one row a row of `lag`."""
+    """Return the table `data_loss_forecast`: one row per row of `lag`."""
     reader = ("group", "topic", "partition")
     pace = rates.make(bronze, questions).select(*reader, "catch_up_seconds")
     size = pl.col("log_end") - pl.col("log_start")
@@ -37,7 +38,7 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def _verdict(questions: Questions) -> pl.Expr:
-    """Whether the reader loses records, may lose some, or does not; else `unknown`."""
+    """Return `losing`, `at_risk`, `safe` or `unknown` for each reader."""
     lag, slack_ms, catch_up = pl.col("lag"), pl.col("slack_ms"), pl.col("catch_up_seconds")
     return (
         pl.when(pl.col("state") == "LOSS")
@@ -48,7 +49,7 @@ def _verdict(questions: Questions) -> pl.Expr:
         .then(pl.lit("unknown"))
         .when(catch_up * 1000 > slack_ms)
         .then(pl.lit("at_risk"))
-        # Not catching up, as far as is known.
+        # The reader is not known to catch up.
         .when(catch_up.is_null() & (slack_ms < questions.loss_horizon_ms))
         .then(pl.lit("at_risk"))
         .otherwise(pl.lit("safe"))

@@ -1,4 +1,4 @@
-"""Records that could not be decoded: counted and shown, never a reason to stop."""
+"""Table `dead_letters`: records that could not be decoded. They never stop a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """The table `dead_letters`."""
+    """Return the table `dead_letters`."""
     return (
         known_records(bronze, questions)
         .filter(pl.col("problem").is_not_null())

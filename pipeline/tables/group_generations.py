@@ -1,6 +1,6 @@
-"""Every generation of every group: classic ones from key type 2, epochs of all others.
+"""Table `group_generations`: generations of classic groups (key type 2), epochs of all others.
 
-One record is one row: a classic group also writes a record when a static member comes back within
+Each record is one row. A classic group writes its record again when a static member returns within
 a generation, so a generation may have several rows.
 """
 
@@ -25,7 +25,7 @@ _KINDS = (CLASSIC, *EPOCHS)
 
 @kept
 def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """The table `group_generations`."""
+    """Return the table `group_generations`."""
     records = decoded_records(bronze, questions)
     counts = kip848.member_counts(records).rename({"members": "counted"})
     times = kip848.assignment_times(records)
@@ -37,7 +37,7 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     events = records.filter(pl.col("kind").is_in(_KINDS) & pl.col("group").is_not_null())
     classic = pl.col("kind") == CLASSIC
     size = pl.col("members").list.len().cast(pl.Int32)
-    # Only generations without members have no row in `sizes`.
+    # `sizes` has no row for a generation without members: it owns 0 partitions.
     owned = pl.when(pl.col("members") == 0).then(0).otherwise(pl.col("owned"))
     return (
         events.join(counts, on=PLACE, how="left")
@@ -59,7 +59,7 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def last_of_group(generations: pl.LazyFrame) -> pl.LazyFrame:
-    """The last row of each group: its state at the instant. A removed group's is `tombstone`.
+    """Return each group's last row: its state at the instant, or `tombstone` if it was removed.
 
     `generations` has the columns of `group_generations`.
     """
@@ -85,5 +85,5 @@ def _unless_tombstone(value: pl.Expr) -> pl.Expr:
 
 
 def _sum_or_null(name: str) -> pl.Expr:
-    """The sum, null if any is null."""
+    """Return the sum; null if any value is null."""
     return pl.when(pl.col(name).is_not_null().all()).then(pl.col(name).sum())

@@ -1,4 +1,4 @@
-"""Every member of every generation, with what it subscribed to and was given."""
+"""Table `group_members`: members of every generation with their subscriptions and assignments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @kept
 def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """The table `group_members`. Members of KIP-848 groups: see `kip848`."""
+    """Return the table `group_members`: classic groups here, KIP-848 groups from `kip848`."""
     records = decoded_records(bronze, questions)
     return pl.concat([_classic(records), kip848.members(bronze, questions)])
 

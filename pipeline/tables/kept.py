@@ -1,4 +1,4 @@
-"""Frames that several tables are made from: made once for a bronze and its questions."""
+"""Decorators that cache a frame with its bronze and questions, for use by several tables."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from pipeline.tables import Make
 
 BY_PARTITION: dict[str, Make] = {}
-"""What is made by topic and partition, before and apart from what is made by group; by name."""
+"""The functions, by name, whose frames are computed per partition, separately from those computed
+per group."""
 
 
 def kept(make: Make) -> Make:
-    """`make`, whose rows are kept with the bronze that it is made from, for each set of questions.
+    """Cache the rows that `make` returns, with the bronze, for each set of questions.
 
-    Nothing is computed before some table wants it; the rows go when the bronze does.
+    The rows are computed at the first call and released together with the bronze.
     """
     name = f"{make.__module__}.{make.__qualname__}"
 
@@ -32,11 +33,11 @@ def kept(make: Make) -> Make:
 
 
 def by_partition(make: Make) -> Make:
-    """A kept frame that is made of all records, commits and ends of a (topic, partition).
+    """Like `kept`, and register `make` as a function that works on single partitions.
 
-    Such functions alone may look at `topic_records` and `partition_ends`, and of the offsets log
-    they may look at commits only: where bronze is split by partition, nothing else is there. Their
-    frames have columns `topic` and `partition`, and those about readers `group` too.
+    Only such functions may read `topic_records` and `partition_ends`, and of the offsets log they
+    may read commits only: where bronze is split by partition, a part has nothing else. Their frames
+    have the columns `topic` and `partition`, and those about readers also `group`.
     """
     once = kept(make)
     BY_PARTITION[f"{make.__module__}.{make.__qualname__}"] = once

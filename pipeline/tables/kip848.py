@@ -1,13 +1,15 @@
-"""Groups whose members have epochs, replayed from their records: KIP-848, share and streams groups.
+"""Members and epochs of KIP-848, share and streams groups, replayed from their records.
 
-Such a group has no record with all its members. It has one per epoch (types 3, 11 and 17), one per
-member (5, 10, 19) and one per member's current assignment (8, 14, 22), each last-writer-wins. What
-a type of group does not have is null: members of share groups have no instance id and no timeouts,
-those of streams groups have tasks in place of topics and partitions. A member
-counts for an epoch if its record is present when the epoch's record is written; a heartbeat that
-brings a member writes the member first, and one that removes a member removes it first. Members
-move to an epoch one after the other, so what a member was given in an epoch is the last that it
-reported before the next epoch began.
+Such a group has no single record with all its members. It has one record per epoch (types 3, 11 and
+17), one per member (5, 10, 19) and one per member's current assignment (8, 14, 22); the last record
+of a key counts. Columns that a type of group does not have are null: members of share groups have
+no instance id and no timeouts, members of streams groups have tasks in place of topics and
+partitions.
+
+A member counts for an epoch if its record is present when the epoch's record is written: a
+heartbeat that adds or removes a member writes the member's record before the epoch's. Members move
+to an epoch one after the other, so a member's assignment in an epoch is the last one that the
+member reported before the next epoch began.
 """
 
 from __future__ import annotations
@@ -55,10 +57,10 @@ _COMPUTED = pl.Struct({"assignmentEpoch": pl.Int32, "assignmentTimestamp": pl.In
 
 
 def member_counts(records: pl.LazyFrame) -> pl.LazyFrame:
-    """(group, log_partition, log_offset, members) of every epoch's record.
+    """Return (group, log_partition, log_offset, members) of every epoch's record.
 
-    `records` are decoded ones. A member's record counts one up if there was none of it before or
-    it had been removed, a removal one down.
+    `records` are decoded records. A member's record adds one to the count if the member was not
+    present; its removal subtracts one.
     """
     present = ~pl.col("tombstone") & pl.col("kind").is_in(MEMBERS)
     was_present = present.shift(fill_value=False).over("group", "kind", "member_id")
@@ -72,10 +74,10 @@ def member_counts(records: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def assignment_times(records: pl.LazyFrame) -> pl.LazyFrame:
-    """(group, log_partition, log_offset, assigned_ms) of every epoch with a computed assignment.
+    """Return (group, log_partition, log_offset, assigned_ms) of epochs with an assignment.
 
-    `records` are decoded ones. The assignment is computed after the epoch, and may skip epochs. A
-    group that was removed and made again counts its epochs from the beginning.
+    `records` are decoded records. The assignment is computed after the epoch, and may skip epochs.
+    A removed and recreated group counts its epochs from the beginning.
     """
     ends = pl.col("tombstone") & pl.col("kind").is_in(EPOCHS)
     lives = (
@@ -100,7 +102,7 @@ def assignment_times(records: pl.LazyFrame) -> pl.LazyFrame:
 
 @kept
 def members(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Every member of every epoch, with the columns of `group_members`."""
+    """Return every member of every epoch, with the columns of `group_members`."""
     records = decoded_records(bronze, questions)
     numbered = _numbered(records)
     of_epoch = _memberships(numbered).join(_epochs(numbered), on=["group", "number"])
@@ -114,20 +116,20 @@ def members(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def _in_order(records: pl.LazyFrame) -> pl.LazyFrame:
-    """The records of epochs and members, each group's as they lie in the log."""
+    """Return the records of epochs and members in log order."""
     return records.filter(
         pl.col("kind").is_in([*EPOCHS, *MEMBERS]) & pl.col("group").is_not_null()
     ).sort("log_offset", "log_partition")
 
 
 def _numbered(records: pl.LazyFrame) -> pl.LazyFrame:
-    """The records of epochs and members; `number` counts the epochs of the group up to each."""
+    """Return the records of epochs and members; `number` is the group's count of epochs so far."""
     number = pl.col("kind").is_in(EPOCHS).cum_sum().over("group").cast(pl.Int64)
     return _in_order(records).with_columns(number=number)
 
 
 def _epochs(numbered: pl.LazyFrame) -> pl.LazyFrame:
-    """Every epoch, with the offset at which the next one (or the end of the group) lies."""
+    """Return every epoch; `next_offset` is that of the next epoch or of the group's removal."""
     next_offset = pl.col("log_offset").shift(-1, fill_value=_END).over("group")
     return (
         numbered.filter(pl.col("kind").is_in(EPOCHS))
@@ -138,7 +140,7 @@ def _epochs(numbered: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _memberships(numbered: pl.LazyFrame) -> pl.LazyFrame:
-    """What members said of themselves, for the `number` of each epoch that it applies to."""
+    """Return what each member declared, with the `number` of every epoch to which it applies."""
     until = pl.col("number").shift(-1).over("group", "kind", "member_id")
     last = pl.col("number").max().over("group")
     value = pl.col("value").struct
@@ -156,7 +158,7 @@ def _memberships(numbered: pl.LazyFrame) -> pl.LazyFrame:
             classic.field("sessionTimeoutMs").alias("session_timeout_ms"),
             value.field("rebalanceTimeoutMs").alias("rebalance_timeout_ms"),
             value.field("subscribedTopicNames").alias("subscribed_topics"),
-            # It applies to the epochs that lie between its record and the member's next one.
+            # A record applies to the epochs between it and the member's next record.
             pl.int_ranges(pl.col("number") + 1, pl.col("until") + 1).alias("number"),
         )
         .explode("number")
@@ -164,9 +166,9 @@ def _memberships(numbered: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _assignments(records: pl.LazyFrame, names: pl.LazyFrame) -> pl.LazyFrame:
-    """What members reported that they own, with names of topics instead of ids.
+    """Return the partitions that members reported to own, with topic names in place of ids.
 
-    `names` are those that commits have. An id that no commit has a name for stays as the id: the
+    `names` maps ids to names. An id without a name stays in place of the name, so that its
     partitions still count.
     """
     name = names.group_by("topic_id").agg(pl.max("topic"))
@@ -179,7 +181,7 @@ def _assignments(records: pl.LazyFrame, names: pl.LazyFrame) -> pl.LazyFrame:
         .select("group", "member_id", pl.col("log_offset").alias("at"), value=_value(_REPORTED))
         .unnest("value")
         .filter(pl.col("assignedPartitions").is_not_null())
-        # A member that owns nothing keeps one row, without a topic.
+        # A member without partitions keeps one row, with a null topic.
         .explode("assignedPartitions", empty_as_null=True)
         .unnest("assignedPartitions")
         .join(name, left_on="topicId", right_on="topic_id", how="left", maintain_order="left")
@@ -192,18 +194,18 @@ def _assignments(records: pl.LazyFrame, names: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _value(value: pl.Struct) -> pl.Expr:
-    """The value of a record, of which `value` has the fields that are wanted."""
+    """Return the decoded value of a record, with the fields of `value`."""
     return pl.col("details").str.json_decode(pl.Struct({"value": value})).struct.field("value")
 
 
 def _with_assignments(of_epoch: pl.LazyFrame, assignments: pl.LazyFrame) -> pl.LazyFrame:
-    """`of_epoch` with the last assignment that each member reported before `next_offset`."""
+    """Return `of_epoch` with the last assignment that each member reported before `next_offset`."""
     return of_epoch.sort("next_offset").join_asof(
         assignments.sort("at"),
         left_on="next_offset",
         right_on="at",
         by=["group", "member_id"],
-        # No assignment can lie at `next_offset` itself: an epoch lies there.
+        # The record at `next_offset` is an epoch's, so no assignment can have this offset.
         allow_exact_matches=False,
         check_sortedness=False,
     )

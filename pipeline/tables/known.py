@@ -1,4 +1,4 @@
-"""What is known at the instant asked for: the records of the offsets log that count then."""
+"""The records of the offsets log that count at the instant of the run."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
 
 def known_records(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Rows of `offsets_log` that count: for a past instant, those written up to it."""
+    """Return the rows of `offsets_log` that count; for a past instant, those written up to it."""
     log = bronze.offsets_log
     return log.filter(pl.col("log_timestamp_ms") <= questions.at_ms) if questions.past else log
 
 
 def decoded_records(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """The same without the records that could not be decoded; `dead_letters` has those."""
+    """Return `known_records` without the undecodable records, which are in `dead_letters`."""
     return known_records(bronze, questions).filter(pl.col("problem").is_null())
 
 
 def utc_day(timestamp_ms: str) -> pl.Expr:
-    """The UTC day of a column of milliseconds."""
+    """Return the UTC day of a column of milliseconds."""
     return pl.from_epoch(timestamp_ms, time_unit="ms").dt.date()

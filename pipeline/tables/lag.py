@@ -1,7 +1,7 @@
 """Table `lag`: how far behind each reader is, in records and in three kinds of time.
 
-For a past instant it is the same code: `Questions(past=True)` makes log ends come from the records
-and leaves out what happened after it.
+The same code serves a past instant: with `Questions(past=True)`, log ends are replayed from the
+records, and later events are left out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Columns of `schema.LAG`."""
+    """Return the table `lag`."""
     return (
         standings_with_ages(bronze, questions)
         .join(delays_of_readers(bronze, questions), on=READER, how="left")

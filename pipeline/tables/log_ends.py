@@ -1,8 +1,9 @@
-"""The log end of a partition at any instant, replayed from the records: exact, without sampling.
+"""The log end of a partition at any instant, replayed exactly from the records, without sampling.
 
-The log end at t is one more than the greatest offset among the records with a timestamp up to t:
-a running maximum, because producers set timestamps (CreateTime) and these may be out of order.
-What no record shows is not seen here: after a control record the log end is one higher than this.
+The log end at t is one more than the greatest offset among the records with a timestamp up to t.
+The running maximum is needed because producers set timestamps (CreateTime), so timestamps may be
+out of order. Control records are not among the records: right after one, the real log end is higher
+by one than the log end computed here.
 """
 
 from __future__ import annotations
@@ -20,30 +21,32 @@ _BEFORE_ALL_TIME = -(2**63)
 
 
 def ends_at(bronze: Bronze, instants: pl.LazyFrame) -> pl.LazyFrame:
-    """`instants` with a column `log_end` (bigint) added; each row is kept once.
+    """Return `instants` with an added column `log_end` (bigint) and the same number of rows.
 
     `instants` has at least `topic`, `partition` and `t_ms`, which may be null, and any other
-    columns. `log_end` is 0 before the first record of a partition whose log began at 0, and null
-    where nothing is known: an instant before the first known record, no instant, no such partition.
+    columns. `log_end` is 0 before the first record of a partition whose log began at 0. It is null
+    where nothing is known: before the first known record of any other partition, for a null `t_ms`,
+    and for an unknown partition.
 
-    It looks at records and ends: only what is made by partition may call it.
+    This function reads records and partition ends, so only functions marked `by_partition` may call
+    it.
     """
-    # What happened at the very instant counts: the last step of equal ones is found.
+    # A record with a timestamp of exactly t_ms counts: join_asof takes the last equal step.
     return instants.sort("t_ms").join_asof(
         _steps(bronze),
         on="t_ms",
         by=PARTITION,
-        check_sortedness=False,  # it cannot be checked within groups
+        check_sortedness=False,  # Polars cannot check sortedness within groups
     )
 
 
 def _steps(bronze: Bronze) -> pl.LazyFrame:
-    """What the log end was from each known instant on: topic, partition, t_ms, log_end."""
+    """Return topic, partition, t_ms, log_end: the log end from each known instant on."""
     begun = pl.lit(_BEFORE_ALL_TIME).alias("t_ms"), pl.lit(0, pl.Int64).alias("log_end")
     written = bronze.topic_records.filter(pl.col("timestamp_ms").is_not_null()).select(
         *PARTITION, pl.col("timestamp_ms").alias("t_ms"), (pl.col("offset") + 1).alias("log_end")
     )
-    # A log whose record 0 is known held nothing before it; one that ends at 0 never did.
+    # The log end is 0 before record 0, and at all times in a log that ends at 0.
     first = written.filter(pl.col("log_end") == 1).select(*PARTITION, *begun)
     empty = bronze.partition_ends.filter(pl.col("log_end") == 0).select(*PARTITION, *begun)
     return (

@@ -1,20 +1,22 @@
-"""How evenly the work lies on the members of each group's current generation.
+"""Table `member_skew`: how evenly work is spread over the members of the current generation.
 
-Of a member: partitions, load (records produced to them by the second), lag and what it commits by
-the second; a sum leaves out partitions of which nothing is known, and is null if that is all of
-them. Of the group: coefficients of variation (deviation over all members, not a sample), greatest
-load by mean load, and the Gini coefficient of the lag: 0 when all have the same, towards 1 when
-one has it all. They are null when the mean is 0. Groups without members have no row.
+Figures of a member: partitions, load (records per second produced to its partitions), lag, and
+records per second that it commits. A sum leaves out partitions with an unknown value, and is null
+if the value is unknown for all of them. Figures of the group: coefficients of variation (population
+standard deviation / mean), greatest load / mean load, and the Gini coefficient of the lag (0 if all
+members have the same lag, towards 1 if one member has all of it). Figures of the group are null if
+the mean is 0. Groups without members have no row.
 
-Verdicts, each at the members that it is about:
+Each verdict is in the row of the member that it is about:
 
-* `idle`: it has no partition. `too_many_members` beside it: there are more members than partitions.
-* `assignment_skew`: it has at least two partitions more than the member with the least.
-* `key_skew`: it has a partition that takes more than 3/P of its topic's load (P partitions), or
-  more than the median + 3 MAD of them. MAD, the median distance from the median, is taken as at
-  least a tenth of the median: among partitions of nearly the same load, nearly is enough.
-* `slow_member`: it has lag and at most one and a half times the mean load, and keeps up with its
-  load less than half as well as the best member does with its own: it, not its load, is the reason.
+* `idle`: the member has no partition. `too_many_members` is added if the group has more members
+  than partitions.
+* `assignment_skew`: the member has at least two partitions more than the member with the fewest.
+* `key_skew`: the member has a hot partition, with more than 3/P of its topic's load (P partitions)
+  or more than the median + 3 MAD of the topic. MAD, the median distance from the median, counts as
+  at least a tenth of the median, so that partitions with nearly the same load are not hot.
+* `slow_member`: the member has lag, at most 1.5 times the mean load, and consumes a share of its
+  load that is less than half of the best member's share. The member is slow, not overloaded.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ SLOW = 0.5
 
 
 def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """The table `member_skew`."""
+    """Return the table `member_skew`."""
     generations = group_generations.make(bronze, questions)
     current = group_generations.last_of_group(generations).filter(pl.col("members") > 0)
     members = group_members.make(bronze, questions).join(current, on=PLACE, how="semi")
@@ -50,12 +52,12 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def of_members(members: pl.LazyFrame, rated: pl.LazyFrame) -> pl.LazyFrame:
-    """The table, from members of current generations and rates of their partitions.
+    """Return the table, from members of current generations and the rates of their partitions.
 
     `members` has the columns of `group_members`, `rated` (group, topic, partition,
     produced_per_second, consumed_per_second, lag).
     """
-    # Without a partition there is no load; with some of which nothing is known it is unknown.
+    # A member without partitions has load 0; with partitions of unknown load, null.
     sums = pl.col("load_per_second", "consumed_per_second", "lag")
     nothing = pl.when(pl.col("assigned_count") == 0).then(0)
     work = members.join(_loads(members, rated), on=["group", "member_id"], how="left").with_columns(
@@ -65,7 +67,7 @@ def of_members(members: pl.LazyFrame, rated: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _loads(members: pl.LazyFrame, rated: pl.LazyFrame) -> pl.LazyFrame:
-    """Sums over each member's partitions, and whether one of them is hot."""
+    """Return sums over each member's partitions, and whether one of these partitions is hot."""
     topic = ("group", "topic")
     load, middle = pl.col("produced_per_second"), pl.col("middle")
     away = (load - middle).abs().median().over(topic)
@@ -89,19 +91,19 @@ def _loads(members: pl.LazyFrame, rated: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _sum_of_known(name: str) -> pl.Expr:
-    """The sum, null if all are null."""
+    """Return the sum of the non-null values; null if all values are null."""
     return pl.when(pl.col(name).count() > 0).then(pl.col(name).sum())
 
 
 def _of_group(work: pl.LazyFrame) -> pl.LazyFrame:
-    """With what is true of the whole group on each of its members."""
+    """Return `work` with the figures of the whole group in each member's row."""
     number = pl.col("partitions")
     load, unread = pl.col("load_per_second"), pl.col("lag")
     known = unread.count()
-    # Of values in rising order, x_1 to x_n: 2 * sum(i x_i) / (n * sum(x)) - (n + 1) / n.
+    # Gini coefficient of x_1 <= ... <= x_n: 2 * sum(i x_i) / (n * sum(x)) - (n + 1) / n.
     ranked = (unread.rank("ordinal") * unread).sum()
     gini = _ratio(2 * ranked, known * unread.sum()) - _ratio(known + 1, known)
-    # Who goes back keeps up not at all; below 0 it would be slower than itself.
+    # A member that rewinds has a negative rate, which counts as 0: not keeping up at all.
     pace = (pl.col("consumed_per_second").fill_null(0.0) / load).clip(0.0, 1.0)
     of_group = {
         "group_members": pl.len().cast(pl.Int32),
@@ -121,7 +123,7 @@ def _of_group(work: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
-    """The one by the other, null by 0."""
+    """Return `part` / `whole`; null if `whole` is 0."""
     return part / pl.when(whole != 0).then(whole)
 
 

@@ -1,4 +1,4 @@
-"""Table `offset_commits`: commits and removals as events, in the words of the log."""
+"""Table `offset_commits`: commits and removals as events, with the values of the log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Columns of `schema.OFFSET_COMMITS`; for a past instant, the events up to it."""
+    """Return the table `offset_commits`; for a past instant, the events up to it."""
     records = decoded_records(bronze, questions).filter(pl.col("kind") == COMMIT)
     event = pl.when("tombstone").then(pl.lit("tombstone")).otherwise(pl.lit("commit"))
     return records.with_columns(event=event, day=utc_day("log_timestamp_ms")).select(

@@ -1,8 +1,8 @@
 """Table `offset_expiry_forecast`: which committed offsets the broker will remove, and when.
 
-The rules are those of Kafka: ClassicGroup.offsetExpirationCondition, ConsumerGroup's for
-KIP-848 groups, and OffsetMetadataManager.cleanupExpiredOffsets; KIP-211 says why. Offsets that a
-transaction still holds back cannot be known from here.
+The rules are Kafka's (KIP-211): ClassicGroup.offsetExpirationCondition, its counterpart in
+ConsumerGroup for KIP-848 groups, and OffsetMetadataManager.cleanupExpiredOffsets. Kafka keeps
+offsets with a pending transactional commit for longer; this forecast does not know of these.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Columns of `schema.OFFSET_EXPIRY_FORECAST`; one row a committed offset."""
+    """Return the table `offset_expiry_forecast`: one row per committed offset."""
     base, position = pl.col("base"), pl.col("committed_offset")
     base_ms = (
         pl.when(base == "empty")
@@ -60,10 +60,10 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def _base() -> pl.Expr:
-    """What the time of an offset runs from.
+    """Return the event from which the retention time of an offset runs.
 
-    Whether a group lets go of an offset at all comes first: an expiry of its own (value version 1)
-    takes the place of the retention, it does not free a topic that a member reads.
+    `never` takes precedence over an expiry time of the offset's own (value version 1): such a time
+    replaces the retention, but does not let the offset of a subscribed topic expire.
     """
     is_modern = pl.col("is_modern").fill_null(False)
     simple = pl.col("protocol_type").is_null() & ~is_modern
@@ -71,7 +71,7 @@ def _base() -> pl.Expr:
     is_consumer = pl.col("protocol_type") == CONSUMER_PROTOCOL_TYPE
     may_go = simple | is_modern | empty | (is_consumer & pl.col("readable"))
     kept = ~simple & ~empty & pl.col("is_subscribed").fill_null(False)
-    # Only a classic group's time runs from when it became empty; if that is known.
+    # Only for classic groups does the time run from when the group became empty, if known.
     from_empty = ~simple & ~is_modern & empty & pl.col("state_timestamp_ms").is_not_null()
     return (
         pl.when(~may_go | kept)

@@ -1,8 +1,8 @@
-"""The positions that readers took, one after the other: commits of groups, batches of Spark.
+"""The successive positions of readers: commits of groups and batches of Spark queries.
 
-Structured Streaming never commits to Kafka (SPARK-27549), so its queries appear here as groups of
-their own, `spark:<query id>`; everything about lag and rates is made from positions and holds for
-both.
+Structured Streaming never commits to Kafka (SPARK-27549), so each of its queries is treated as a
+group of its own, `spark:<query id>`. Lag and rates are computed from positions, for both kinds of
+readers.
 """
 
 from __future__ import annotations
@@ -34,13 +34,12 @@ SPARK_GROUP_PREFIX = "spark:"
 
 @kept
 def commits_that_live(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Commits of every key that holds, since it was last created: no tombstone follows them.
+    """Return the commits of every existing key since the key's last removal.
 
-    The columns of `_KEPT`, and `previous_offset`: committed by the one before, null for the first
-    one of the key's life; `number` of it in that life; `is_last`. A group's records lie in one
-    partition of the log, so that `log_offset` is the order of its events.
-
-    Rows lie in the order of the key and `log_offset`.
+    Columns: those of `_KEPT`, `previous_offset` (of the commit before; null for the first commit),
+    `number` (counted from 1 since the removal) and `is_last`. All records of a group lie in one
+    partition of the log, so `log_offset` gives their order. The rows are sorted by the key and
+    `log_offset`.
     """
     at = pl.col("log_offset")
     removed_at = at.filter(pl.col("event") == "tombstone").max().over(KEY)
@@ -59,7 +58,7 @@ def commits_that_live(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def positions(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Every position of the readers that exist.
+    """Return every position of the existing readers.
 
     Columns: `READER`, `sequence` (rises from one position to the next), `committed_offset`,
     `commit_timestamp_ms`, `previous_offset`, `is_last`.
@@ -92,8 +91,8 @@ def _known_batches(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def in_window(questions: Questions) -> pl.Expr:
-    """Whether a position was taken within the window before the instant.
+    """Return whether a position was taken within the window before the instant.
 
-    What lies after the instant was left out before if it does not count.
+    There is no upper bound: for a past instant, later positions have been filtered out already.
     """
     return pl.col("commit_timestamp_ms") > questions.at_ms - questions.window_ms

@@ -1,4 +1,4 @@
-"""Table `rates`: how fast partitions are written and read, and when readers will have caught up."""
+"""Table `rates`: how fast partitions are written and read, and when readers will catch up."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 DEAD_BAND_PER_SECOND = 1.0
 DEAD_BAND_SHARE = 0.01
-"""Below one of these, the difference of two rates says nothing: velocity is 0."""
+"""The velocity is 0 if production and consumption differ by no more than this share of the faster
+of the two, or by no more than `DEAD_BAND_PER_SECOND`."""
 
 
 @kept
 def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Columns of `schema.RATES`; one row a row of `lag`."""
+    """Return the table `rates`: one row per row of `lag`."""
     produced_rate, consumed_rate = pl.col("produced_per_second"), pl.col("consumed_per_second")
     difference = produced_rate - consumed_rate
     band = pl.max_horizontal(
@@ -39,7 +40,7 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
             pl.coalesce(produced_rate, never_written),
             pl.lit(questions.window_ms, pl.Int64).alias("window_ms"),
         )
-        # A difference of null is neither steady nor anything else.
+        # If a rate is unknown, so are the difference and the velocity.
         .with_columns(velocity=pl.when(difference.abs() <= band).then(0.0).otherwise(difference))
         .with_columns(
             catch_up_seconds=pl.when(lag == 0).then(0.0).when(velocity < 0).then(lag / -velocity),
@@ -66,7 +67,7 @@ def _trend() -> pl.Expr:
 
 
 def _consumed(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Rise of the position from the first to the last commit in the window, by the second."""
+    """Return the rise of the position per second, from first to last commit in the window."""
     return (
         positions(bronze, questions)
         .filter(in_window(questions))
@@ -84,11 +85,11 @@ def _change(name: str) -> pl.Expr:
 
 @by_partition
 def produced(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Rise of the log end over the window, by the second: `PARTITION`, `produced_per_second`.
+    """Return `PARTITION`, `produced_per_second`: the log end's rise per second over the window.
 
-    Both ends are replayed from the records, so that a control record at the end counts for
-    neither. If the first known record came within the window and more may have been before it, the
-    rise is taken from there.
+    The log ends at both sides of the window are replayed from the records, so a control record at
+    the end is not counted. If the first known record lies within the window and is not record 0,
+    older records may have been removed: the rise is then measured from this record on.
     """
     begin_ms = questions.at_ms - questions.window_ms
     at_ms, offset = pl.col("timestamp_ms"), pl.col("offset")

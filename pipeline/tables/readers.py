@@ -1,7 +1,7 @@
-"""The groups as the log last had them: who is there, what they subscribe to and were given.
+"""The state of each group at the instant: members, subscriptions and assignments.
 
-Classic groups have it all in their last generation's record; a KIP-848 group has a record per
-member for each. A group that never had members (standalone consumers) has no row.
+A classic group has all three in the record of its last generation. A KIP-848 group has separate
+records per member. A group that never had members (standalone consumers) has no row.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ _DETAILS = pl.Struct(
 
 @kept
 def standing_groups(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """One row a group that exists at the instant.
+    """Return one row per group that exists at the instant.
 
-    Columns: `group`, `is_modern` (KIP-848), `protocol_type`, `members` (how many),
-    `state_timestamp_ms`, `subscribed` (array of topics; null: unknown), `assigned` (array
-    of topic and partition), `unresolved` (assigned topics whose ids have no known name).
+    Columns: `group`, `is_modern` (KIP-848), `protocol_type`, `members` (their number),
+    `state_timestamp_ms`, `subscribed` (array of topics; null: unknown), `assigned` (array of topic
+    and partition), `unresolved` (number of assigned topic ids without a known name).
     """
     groups = pl.concat([_classic(bronze, questions), _modern(bronze, questions)])
-    # A group that changed its kind has records of both; the newer one decides.
+    # A group that changed its type has records of both types; the newest record decides.
     newest = pl.col("log_offset") == pl.col("log_offset").max().over("group")
     return groups.filter(newest).drop("log_offset")
 
 
 def assignments(groups: pl.LazyFrame) -> pl.LazyFrame:
-    """`group`, `topic`, `partition`: a row for each partition that a group's member was given.
+    """Return `group`, `topic`, `partition`: a row for each partition assigned to a member.
 
-    `groups` are those of `standing_groups`.
+    `groups` is a frame of `standing_groups`.
     """
     return (
         groups.select("group", "assigned").explode("assigned", keep_nulls=False).unnest("assigned")
@@ -60,9 +60,9 @@ def assignments(groups: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def subscriptions(groups: pl.LazyFrame) -> pl.LazyFrame:
-    """`group`, `topic`, `is_subscribed` (true): a row for each topic that a member subscribes to.
+    """Return `group`, `topic`, `is_subscribed` (true): a row per topic that a member subscribes to.
 
-    `groups` are those of `standing_groups`.
+    `groups` is a frame of `standing_groups`.
     """
     return (
         groups.select("group", topic="subscribed")
@@ -74,11 +74,11 @@ def subscriptions(groups: pl.LazyFrame) -> pl.LazyFrame:
 
 @by_partition
 def topic_names(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """`topic_id`, `topic`, `partition`: the names of topics, as commits and the input give them.
+    """Return `topic_id`, `topic`, `partition`: names of topics from commits and `partition_ends`.
 
-    Commits of Apache Kafka have an id from OffsetCommit 10 on alone; the input knows the ids of
-    the topics that exist. An id has a row for each partition and each name; the greatest name of it
-    counts.
+    Commits of Apache Kafka have a topic id since OffsetCommit version 10 only; `partition_ends` has
+    the ids of existing topics. An id has a row for each partition and each name; callers take its
+    greatest name.
     """
     names = ("topic_id", "topic", "partition")
     committed = decoded_records(bronze, questions).filter(pl.col("kind") == COMMIT).select(names)
@@ -90,19 +90,19 @@ def topic_names(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def _standing(records: pl.LazyFrame, *name: str) -> pl.LazyFrame:
-    """The last record of each `name`, if it is not a tombstone."""
+    """Return the last record of each `name`, unless this record is a tombstone."""
     last = pl.col("log_offset") == pl.col("log_offset").max().over(name)
     return records.filter(last & ~pl.col("tombstone"))
 
 
 def _classic(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """The columns of `standing_groups`, and `log_offset`, of classic groups."""
+    """Return the columns of `standing_groups`, and `log_offset`, for classic groups."""
     records = decoded_records(bronze, questions).filter(pl.col("kind") == CLASSIC)
     last = _standing(records, "group")
     protocol_type = pl.col("protocol_type")
     of_members = pl.col("members").list
     topics = pl.element().struct.field("subscribed_topics")
-    # One member that cannot be read hides all.
+    # If one member's subscription is unreadable, that of the whole group is unknown.
     readable = ~of_members.eval(topics.is_null()).list.any()
     subscribed = of_members.eval(topics.explode(keep_nulls=False))
     members = last.select("group", "members").explode("members", keep_nulls=False).unnest("members")
@@ -120,7 +120,7 @@ def _classic(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def _modern(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """The columns of `standing_groups`, and `log_offset`, of KIP-848 groups."""
+    """Return the columns of `standing_groups`, and `log_offset`, for KIP-848 groups."""
     records = decoded_records(bronze, questions)
     parts = _modern_records(records)
     last = _standing(records.filter(pl.col("kind") == EPOCH), "group").select("group", "log_offset")
@@ -142,7 +142,7 @@ def _modern(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def _modern_records(records: pl.LazyFrame) -> pl.LazyFrame:
-    """`group`, `kind`, `value` of each member, assignment and expression that is in force."""
+    """Return `group`, `kind`, `value` of each current member, assignment and regular expression."""
     details = pl.col("details").str.json_decode(_DETAILS)
     expression = details.struct.field("key").struct.field("regularExpression")
     parts = records.filter(pl.col("kind").is_in((MEMBER, ASSIGNMENT, EXPRESSION))).select(
@@ -157,7 +157,7 @@ def _modern_records(records: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _modern_members(parts: pl.LazyFrame) -> pl.LazyFrame:
-    """`group`, `members`, `subscribed`: names and what expressions were resolved to."""
+    """Return `group`, `members`, `subscribed`: topics by name and topics matched by expressions."""
     value = pl.col("value").struct
     topics = pl.coalesce(value.field("subscribedTopicNames"), value.field("topics"))
     return (
@@ -171,7 +171,7 @@ def _modern_members(parts: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _modern_partitions(parts: pl.LazyFrame, names: pl.LazyFrame) -> pl.LazyFrame:
-    """`group`, `assigned`, `unresolved`. Records have ids of topics; `names` maps ids to names."""
+    """Return `group`, `assigned`, `unresolved`; `names` maps topic ids of records to names."""
     name = names.group_by("topic_id").agg(pl.max("topic"))
     partitions = (
         parts.filter(pl.col("kind") == ASSIGNMENT)
@@ -190,10 +190,10 @@ def _modern_partitions(parts: pl.LazyFrame, names: pl.LazyFrame) -> pl.LazyFrame
 
 
 def _by_group(partitions: pl.LazyFrame) -> pl.LazyFrame:
-    """Rows of group, topic, partition -> `group`, `assigned`."""
+    """Collect rows of group, topic, partition into one row of `group`, `assigned` per group."""
     return partitions.group_by("group").agg(pl.struct("topic", "partition").alias("assigned"))
 
 
 def _given() -> pl.Expr:
-    """`assigned`, empty for a group that was given nothing."""
+    """Return `assigned`, with null replaced by an empty list."""
     return pl.coalesce("assigned", pl.lit([], _PARTITIONS))

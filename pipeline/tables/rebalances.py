@@ -1,19 +1,19 @@
-"""From one generation of a group to the next: who came, who went, what moved.
+"""Table `rebalances`: members and partition owners of a generation against the one before.
 
-A generation is compared, as it was made, with the one before as that was made. A classic group
-that writes its record again within a generation (a static member came back) makes no row; the
-return shows in the next one, as `restarted`. After a group was removed, its next generation has
-nothing before it: everyone joined. Of the first generation that the log holds nothing is known of
-before, so all comparisons are null.
+A generation, as first written, is compared with the previous generation as first written. A classic
+group writes its record again within a generation when a static member returns. This record makes no
+row; the next generation shows the member as `restarted`. After the removal of a group, all members
+of its next generation count as joined. For the first generation in the log the previous one is
+unknown, so all comparisons are null.
 
-A member is its instance id if it has one (KIP-345), else its member id. A dynamic member that left
-and one that came at the same time with the same client id and host are one that restarted; if
-there are more of them, as many pairs as possible, in the order of their ids. Clients that all
-carry one client id on one host (a library's default) are taken for each other by this rule, when
-one really leaves as another comes.
+A member is identified by its instance id if it has one (KIP-345), else by its member id. A dynamic
+member that left and one that joined at the same time with the same client id and host count as one
+restarted member; several of them are paired in the order of their ids. If all clients on a host
+share one client id (a library's default), this rule mistakes a departure and an unrelated arrival
+for a restart.
 
-`partitions`, `moved` and `stickiness` are null when an assignment cannot be read. A partition
-moves when it has another owner than before; one without an owner before or now does not.
+`partitions`, `moved` and `stickiness` are null when an assignment cannot be read. A partition moves
+when its owner changes; a partition without an owner before or after does not move.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NOBODY = pl.lit([], pl.List(pl.String))
 
 
 def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """The table `rebalances`."""
+    """Return the table `rebalances`."""
     frame = _with_names(_compared(bronze, questions), bronze, questions)
     frame = _with_changes(_with_moves(frame, bronze, questions), bronze, questions)
     return (
@@ -53,10 +53,10 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 @kept
 def _generations(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Generations as they were made, removals between them, and the `number` of each.
+    """Return generations as first written and the removals between them, each with its `number`.
 
-    The next one of the group has the next number. A number stays free between two groups: what
-    comes after the last generation of one is not the first of another.
+    Consecutive generations of a group have consecutive numbers. One number is skipped between two
+    groups, so that the first generation of a group never follows the last one of another group.
     """
     again = pl.col("generation").eq_missing(pl.col("generation").shift().over("group"))
     return (
@@ -72,7 +72,7 @@ def _generations(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 @kept
 def _people(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """The members of every generation, by the generation's `number`, and `who` each is."""
+    """Return the members of every generation by its `number`; `who` identifies each member."""
     return (
         group_members.make(bronze, questions)
         .join(_generations(bronze, questions).select(*PLACE, "number"), on=PLACE)
@@ -82,36 +82,36 @@ def _people(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def _before(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """What is of each generation, by the number of the next one: what there was before that."""
+    """Return `frame` with each generation's rows under the number of the next generation."""
     return frame.with_columns(pl.col("number") + 1)
 
 
 @kept
 def _came(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Those of `_people` who were not there before."""
+    """Return the members that were not in the previous generation."""
     people = _people(bronze, questions)
     return people.join(_before(people), on=_MEMBER, how="anti")
 
 
 @kept
 def _went(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """The members that have gone, by the number of the first without them."""
+    """Return the members that left, under the number of the first generation without them."""
     people = _people(bronze, questions)
     return _before(people).join(people, on=_MEMBER, how="anti")
 
 
 @kept
 def _again(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """`number`, `who`, `was`: dynamic members that restarted, who they are and who they were."""
+    """Return `number`, `who`, `was`: restarted dynamic members, with their new and their old id."""
     now = _slots(_came(bronze, questions))
     then = _slots(_went(bronze, questions)).rename({"who": "was"})
     return now.join(then, on=[*_CLIENT, "slot"]).select(*_MEMBER, "was")
 
 
 def _slots(people: pl.LazyFrame) -> pl.LazyFrame:
-    """Dynamic members, and the how many-th of its client id and host each is (`slot`).
+    """Return the dynamic members, numbered (`slot`) among those with the same client id and host.
 
-    A static member counts as no duplicate.
+    Static members are left out, as their instance id identifies them.
     """
     return (
         people.filter(pl.col("who") == pl.col("member_id"))
@@ -122,9 +122,10 @@ def _slots(people: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _compared(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Each generation, and of the one before it what single columns show.
+    """Return each generation together with the plain columns of the one before it (`*_before`).
 
-    `readable` says that all assignments can be read, `first` that nothing is known of before.
+    `readable` is true if all assignments can be read, `first` if the previous generation is
+    unknown.
     """
     of_members = (
         _people(bronze, questions)
@@ -138,14 +139,14 @@ def _compared(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
         pl.col(name).shift().over("group").alias(f"{name}_before")
         for name in ("generation", "members", "leader", "protocol", "readable")
     ]
-    # The record that creates a group is no rebalance.
+    # The record that creates a group is not a rebalance.
     comes_to_be = (pl.col("generation") == 0) & (pl.col("members") == 0)
     return (
         _generations(bronze, questions)
         .join(of_members, on="number", how="left", maintain_order="left")
         .with_columns(
             pl.coalesce("leading", "leader").alias("leader"),
-            # A removal leaves no members and no assignment, which is as good as read.
+            # A removed group has no members, so no assignment that could be unreadable.
             pl.col("members").fill_null(0),
             pl.col("readable").fill_null(True),
         )
@@ -156,7 +157,7 @@ def _compared(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def _with_names(frame: pl.LazyFrame, bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Who came, went and came back, in the order of their names."""
+    """Return `frame` with sorted lists of the members that joined, left and restarted."""
     people, again = _people(bronze, questions), _again(bronze, questions)
     came, went = _came(bronze, questions), _went(bronze, questions)
     then = _before(people).select(*_MEMBER, was="member_id")
@@ -177,7 +178,7 @@ def _with_names(frame: pl.LazyFrame, bronze: Bronze, questions: Questions) -> pl
 
 
 def _with_moves(frame: pl.LazyFrame, bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """What changed hands; of a first generation only how many partitions there are."""
+    """Return `frame` with the moved partitions; for first generations only `partitions`."""
     known = pl.col("readable") & pl.col("readable_before")
     counted = pl.when("first").then("readable").otherwise(known)
     moved = pl.col("both") - pl.col("same")
@@ -197,16 +198,16 @@ def _with_moves(frame: pl.LazyFrame, bronze: Bronze, questions: Questions) -> pl
 
 
 def _share(some: pl.Expr, of_all: str) -> pl.Expr:
-    """The quotient; null where there is nothing at all."""
+    """Return `some` / `of_all`; null if `of_all` is 0."""
     return pl.when(pl.col(of_all) > 0).then(some / pl.col(of_all))
 
 
 def _hands(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """By `number`, from one generation to the next: a restarted member is the owner that it was.
+    """Return counts by `number` of how partitions changed owner since the previous generation.
 
-    Columns: `partitions` that have or had an owner; of them those that had an owner and have one
-    (`both`), and those that kept one (`same`); `pairs` of owner and partition, before or now, and
-    of them those that stayed (`kept`).
+    A restarted member counts as the same owner. Columns: `partitions` that have or had an owner;
+    `both`, those that had and have one; `same`, those that kept it; `pairs` of owner and partition
+    in either generation; `kept`, the pairs in both.
     """
     owners = owned(_people(bronze, questions), *_MEMBER)
     now = owners.join(_again(bronze, questions), on=_MEMBER, how="left").select(
@@ -230,7 +231,7 @@ def _hands(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def _with_changes(frame: pl.LazyFrame, bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Whether another member leads, and whether the assignor is another one."""
+    """Return `frame` with `leader_changed` and `protocol_changed`."""
     again = _again(bronze, questions)
     leader = pl.coalesce("was", "leader")
     return frame.join(
@@ -242,8 +243,12 @@ def _with_changes(frame: pl.LazyFrame, bronze: Bronze, questions: Questions) -> 
 
 
 def _storms(frame: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
-    """`storm`: part of some stretch of that length with that many; `per_hour`: of the last hour."""
-    # Windows are open at their far end, and times are whole: one more holds both ends.
+    """Return `frame` with `storm` and `per_hour`, the generations of the group in the last hour.
+
+    `storm` is true if the generation lies in a span of `storm_window_ms` with at least
+    `storm_generations` generations.
+    """
+    # Polars' windows exclude their far end; times are whole ms, so one more includes it.
     span = f"{questions.storm_window_ms + 1}i"
     ones = pl.repeat(1, pl.len())
     until_here = ones.rolling_sum_by("at_ms", window_size=span)
@@ -257,10 +262,10 @@ def _storms(frame: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
 
 
 def _stories(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """By `number`: trigger, reason and duration from `__group_events`.
+    """Return trigger, reason and duration by `number`, from `__group_events`.
 
-    A group that was removed and came again counts its generations from 1 again: of several events
-    of a generation that one counts that ended nearest to the record.
+    A removed and recreated group counts its generations from 1 again, so several events may have
+    the same generation: the event that ended nearest to the record counts.
     """
     events = bronze.group_events
     if questions.past:

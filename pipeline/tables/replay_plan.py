@@ -1,7 +1,8 @@
-"""Table `replay_plan`: what resetting each group to an instant would mean, without doing it.
+"""Table `replay_plan`: the effect of resetting each group to an instant, without resetting it.
 
-Targets are those of ListOffsets by timestamp: the first record with a timestamp at or after the
-instant. Like kafka-consumer-groups, it refuses for groups with members.
+A target offset is the one that ListOffsets returns for a timestamp: that of the first record with a
+timestamp at or after the instant. Groups with members are refused, as kafka-consumer-groups refuses
+them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Columns of `schema.REPLAY_PLAN`; no rows if no instant is asked for (`replay_from_ms`)."""
+    """Return the table `replay_plan`; without rows if `replay_from_ms` is null."""
     members = pl.col("members").fill_null(0)
     refusal = (
         pl.when(members > 0)
@@ -51,9 +52,10 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 @by_partition
 def targets(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """`PARTITION`, target_offset, bytes_to_read.
+    """Return `PARTITION`, target_offset, bytes_to_read.
 
-    A log with offsets but without known records has no target: its end would skip what is there.
+    The target is null for a log that is not empty but of which no record is known: the log end
+    would skip its records.
     """
     facts = partition_facts(bronze, questions).select(
         *PARTITION, "log_start", "log_end", "first_offset"
@@ -61,11 +63,11 @@ def targets(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     offset, log_start, log_end = pl.col("offset"), pl.col("log_start"), pl.col("log_end")
     asked = pl.lit(questions.replay_from_ms, dtype=pl.Int64)
     first_wanted = offset.filter(pl.col("timestamp_ms") >= asked).min()
-    # Where no record is wanted, the target is the log end: nothing is read from there on.
+    # If no record is at or after the instant, the target is the log end: nothing is read again.
     bytes_wanted = pl.col("record_bytes").cast(pl.Int64).filter(offset >= first_wanted).sum()
     wanted = (
         bronze.topic_records.join(facts, on=PARTITION)
-        # Records below the log start may be known still; they cannot be read again.
+        # Bronze may still have records below the log start, which cannot be read again.
         .filter((offset < log_end) & (offset >= log_start.fill_null(0)))
         .group_by(PARTITION)
         .agg(first_wanted.alias("first_wanted"), bytes_wanted.alias("bytes_wanted"))

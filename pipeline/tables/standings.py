@@ -1,6 +1,7 @@
-"""Where every reader is at the instant: its position against the ends of the partition.
+"""Each reader's position at the instant, compared with the log start and end of its partition.
 
-What `lag`, `rates`, the forecasts and the replay plan have in common, without the costly parts.
+`lag`, `rates`, the forecasts and the replay plan all build on these frames, which leave out the
+costly columns.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ _HOLD = ("last_stable_offset", "held_by", "held_since_ms")
 
 @kept
 def standings(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """One row for each reader's position, and for each partition assigned without one.
+    """Return one row per reader's position, and one per assigned partition without a position.
 
-    Columns: `READER`, `committed_offset`, `commit_timestamp_ms`, those of `partition_facts`,
-    `lag`, `lost`, `state` (see `schema.LAG`).
+    Columns: `READER`, `committed_offset`, `commit_timestamp_ms`, those of `partition_facts`, `lag`,
+    `lost`, `state` (see `schema.LAG`).
     """
     last = (
         positions(bronze, questions)
@@ -34,7 +35,7 @@ def standings(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
         .select(*READER, "committed_offset", "commit_timestamp_ms")
     )
     assigned = assignments(standing_groups(bronze, questions)).with_columns(source=pl.lit(GROUP))
-    # One row a reader, whether it has a position, an assignment or both.
+    # One row per reader, whether the reader has a position, an assignment or both.
     readers = (
         pl.concat([last, assigned], how="diagonal")
         .group_by(READER)
@@ -45,16 +46,16 @@ def standings(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
-    """`joined` with `lag`, `lost`, `state`."""
+    """Return `joined` with the columns `lag`, `lost` and `state`."""
     position, log_end = pl.col("committed_offset"), pl.col("log_end")
     if questions.past:
-        # Between the last record of then and the next one lie offsets that are never read, of
-        # control records for instance. Who committed one of those has read everything.
+        # Offsets between the last record at the instant and the next record hold no data (control
+        # records, for example). A reader that committed one of these offsets has no lag.
         between = (position > log_end) & (position <= pl.col("end_at_most"))
         joined = joined.with_columns(log_end=pl.when(between).then(position).otherwise(log_end))
     missing = position < pl.col("log_start")
     lost = pl.when(missing).then(pl.col("log_start") - position).otherwise(0)
-    if questions.past:  # the log start of then is not known, only that it was not above today's
+    if questions.past:  # the log start at that time is unknown, but at most today's
         lost = pl.when(~missing).then(pl.lit(0, pl.Int64))
         missing = pl.lit(False)
     state = (
@@ -78,12 +79,12 @@ def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
 
 @by_partition
 def partition_facts(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """What is known of each partition at the instant.
+    """Return what is known of each partition at the instant.
 
     Columns: `topic`, `partition`, `log_start`, `log_end`, `retention_ms`, `first_offset` (of the
-    records known), `last_stable_offset`, `held_by`, `held_since_ms` (null for a past instant),
-    `last_offset` and `last_timestamp_ms` (of the last one then), and for a past
-    instant `end_at_most`: the log end was somewhere from `log_end` to there.
+    known records), `last_stable_offset`, `held_by`, `held_since_ms` (null for a past instant),
+    `last_offset` and `last_timestamp_ms` (of the last record at the instant), and, for a past
+    instant only, `end_at_most`: an upper bound of the log end, whose lower bound is `log_end`.
     """
     offset, timestamp_ms = pl.col("offset"), pl.col("timestamp_ms")
     then = pl.when(timestamp_ms <= questions.at_ms).then(offset) if questions.past else offset

@@ -1,49 +1,51 @@
-"""Verdict on each group and partition: Burrow's rules, with the repairs that its users asked for.
+"""Table `status`: a verdict on each group and partition, by amended rules of Burrow.
 
-Notation: commits (c_i, k_i) of the window, the last one (c_N, k_N) wherever it lies, allowed lag A,
-the instant n, log end e(t). The first rule that holds decides:
+Notation: commits (c_i, k_i) of the window (offset, time), the last commit (c_N, k_N) at any time,
+allowed lag A, the instant n, log end e(t). The first rule that holds decides:
 
-1. Lag at n <= A: OK. A lag that is not known (no commit, no topic) cannot be judged: OK, in words.
-2. No live member and no commit for `group_expires_ms`: OK, expired. `abandoned_groups` has it.
-3. Live members, but none subscribes to the topic any more: OK, left behind.
-   An open transaction at the last stable offset, with no committed record left to read: the
-   reader is not at fault; WARN from a tenth of the window on, as the transaction may hang.
-   An assignment (KIP-848) of a topic whose id has no known name may be of this partition: OK, in
-   words.
-4. STOP: no member reads the partition and records beyond A have waited for too long.
-5. REWIND: c_N lies below a commit of the window (or the last one before it).
-6. STALL: a live consumer stays at c_N; either it commits c_N again and again for a tenth of the
-   window with more than A to read all the time, or it commits nothing for a whole window.
-7. WARN: more than A to read at every commit, and in the tenths of the window that have a commit (at
-   least three of them), the lag at the last commit of each never falls and ends above where it
-   began.
-8. OK; in words when no member reads the partition and rule 4 needs more time to tell.
+1. Lag at n <= A: OK. An unknown lag (no commit, no topic) cannot be judged: OK, and `rule` says so.
+2. No live member and no commit for `group_expires_ms`: OK, expired. `abandoned_groups` lists the
+   group.
+3. Live members, none of which subscribes to the topic any more: OK, left behind. An open
+   transaction at the last stable offset, with no committed record left to read: WARN once it is
+   open for a tenth of the window, as it may hang; until then OK, since the reader is not at fault.
+   A member was assigned a topic id without a known name (KIP-848), so that it may own this
+   partition: OK, and `rule` says so.
+4. STOP: no member reads the partition, and records beyond A have waited for longer than the
+   patience.
+5. REWIND: c_N is below a commit of the window, or below the last one before the window.
+6. STALL: a live consumer does not advance from c_N. It either commits c_N again and again for a
+   tenth of the window with more than A to read all the time, or commits nothing for a whole window.
+7. WARN: more than A to read at every commit, and over the tenths of the window that have a commit
+   (at least three), the lag at the last commit of each tenth never falls and ends above its first
+   value.
+8. OK. If no member reads the partition and rule 4 needs more time, `rule` says so.
 
-What differs from Burrow, and why (numbers are issues of linkedin/Burrow):
+Differences from Burrow, and their reasons (numbers are issues of linkedin/Burrow):
 
-* The window is time, not ten commits, and no commit is dropped for following another too soon
-  (#171, #182). Tenths of the window take the place of the ten samples in rule 7 only.
-* e(k_i) is replayed from the records, and lag at n is that of n, never that of the last commit
+* The window is a time span, not ten commits, and no commit is dropped for following another too
+  soon (#171, #182). Tenths of the window replace Burrow's ten samples, in rule 7 only.
+* e(k_i) is replayed from the records, and the lag at n is the lag at n, not at the last commit
   (#287, #446).
-* Waiting is counted from when the log end passed c_N + A or from k_N, whichever is later, not from
-  the last commit alone: a consumer of a quiet topic is not late before there is something to read
-  (#94, #140, #185).
-* "Too long" is Burrow's k_N - k_1, but with a floor of ten seconds and a ceiling of the window;
-  with fewer than two commits in the window it is the distance of the last two, with one commit in
-  all the window. So neither a burst of commits (#237) nor a long quiet (#303) sets the patience.
-* A group that the log shows to be empty is not given more than a tenth of the window, counted
-  from when it became empty too: whether it will commit again is no guess then (#303).
-* A live member that owns the partition rules STOP out (#237): it may be busy with what it has. If
-  the group has members that subscribe to the topic and none owns the partition, it is not read.
-* A rewind that was made up for is none.
-* A lag that stays what it was is no trend: who commits a second late has it for ever.
+* Waiting starts when the log end passed c_N + A or at k_N, whichever is later. A consumer of a
+  quiet topic is not late before it has something to read (#94, #140, #185).
+* The patience is Burrow's k_N - k_1, limited to between ten seconds and the window. With fewer than
+  two commits in the window, it is the distance of the last two commits, or the window if there is
+  only one. Neither a burst of commits (#237) nor a long quiet time (#303) sets the patience.
+* The patience with a group that the log shows as empty is at most a tenth of the window, and
+  waiting does not start before the group became empty: no member is left that could commit (#303).
+* A partition that a live member owns is never STOP (#237): the member may be busy with the records
+  that it has. If the group has members that subscribe to the topic and none owns the partition, the
+  partition is not read.
+* A rewind after which the group caught up again is not a REWIND.
+* A constant lag is not a trend: a consumer that commits a second late always has this lag.
 
-`members` is null for a group that never had any: standalone consumers, of which the log knows
-nothing but their commits; for them patience decides. A member counts as live until the log says
-otherwise, which it does when its session ends.
+`members` is null for a group that never had any. The log has only the commits of such standalone
+consumers, so the patience decides. A member counts as live until the log removes it, at the latest
+when its session ends.
 
-The row of a group (topic and partition null) carries the worst partition's rule and evidence; its
-lags at commits are null, as they belong to partitions.
+The row of a group (topic and partition null) has the rule and evidence of its worst partition. Its
+lags at commits are null, as these belong to partitions.
 """
 
 from __future__ import annotations
@@ -64,22 +66,22 @@ if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions
 
 MIN_PATIENCE_MS = 10_000
-"""Nothing is called stopped before that: brokers and consumers take a moment."""
+"""The least patience: brokers and consumers may pause this long without having stopped."""
 
 SLICES = 10
-"""Parts of the window: Burrow keeps ten commits."""
+"""The number of parts of the window, as Burrow keeps ten commits."""
 
 WARN_SLICES = 3
-"""A trend needs three points."""
+"""The least number of parts with a commit for a trend."""
 
 EARLY = "too early to judge"
-"""What the rule of a partition says that may be a STOP soon."""
+"""The start of the `rule` of a partition that may soon be a STOP."""
 
 _SEVERITY = {"OK": 0, "WARN": 1, "STALL": 2, "STOP": 3, "REWIND": 4}
 
 
 def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """The table `status`."""
+    """Return the table `status`."""
     partitions = _partitions(bronze, questions)
     names = schema.STATUS.names
     return pl.concat([partitions.select(names), _groups(partitions).select(names)])
@@ -87,7 +89,7 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 @kept
 def _partitions(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """The rows of partitions, each with its verdict; groups are judged by them."""
+    """Return the rows of partitions with their verdicts. The rows of groups are made from these."""
     standing = standings(bronze, questions).filter(pl.col("source") == GROUP).drop("source")
     groups = standing_groups(bronze, questions)
     joined = (
@@ -118,13 +120,13 @@ def _partitions(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 @by_partition
 def evidence(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """What the commits of each key show: one row a key that holds.
+    """Return one row per existing key with what its commits show.
 
-    Columns: `KEY`, of the window `commits` (how many), `first_commit_ms`, `first_lag`, `min_lag`,
-    `max_lag`, `highest` (offset), `backwards_at` (`log_offset` of the last commit below the one
-    before), `rising` (see rule 7), `run_ms` and `run_min_lag` (of the equal commits at the end);
-    of the last commit wherever it lies `last_order`, `last_commit_ms`, `previous_ms` (of the commit
-    before it) and `end_then`.
+    Columns: `KEY`; of the commits in the window `commits` (their number), `first_commit_ms`,
+    `first_lag`, `min_lag`, `max_lag`, `highest` (offset), `backwards_at` (`log_offset` of the last
+    commit below the one before), `rising` (see rule 7), `run_ms` and `run_min_lag` (first time and
+    least lag of the equal commits at the end); of the last commit at any time `last_order`,
+    `last_commit_ms`, `previous_ms` (time of the commit before it) and `end_then` (log end).
     """
     order, at_ms = pl.col("log_offset"), pl.col("commit_timestamp_ms")
     changed = pl.col("committed_offset").ne_missing(pl.col("previous_offset"))
@@ -138,12 +140,12 @@ def evidence(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
             "commit_timestamp_ms",
             "is_last",
             inside=in_window(questions),
-            # The commits of a key lie one after the other.
+            # The frame is sorted by key and log offset, so the row above is the previous commit.
             previous_ms=pl.when(pl.col("number") > 1).then(at_ms.shift()),
             # The run of equal commits at the end begins at the last change.
             run_offset=pl.when(changed).then(order).max().over(KEY),
         )
-        # The log end is not needed at a commit that the rules do not look at.
+        # The rules use only these commits, so no other commit needs a log end.
         .filter(pl.col("inside") | pl.col("is_last"))
         .with_columns(t_ms=at_ms)
     )
@@ -153,9 +155,10 @@ def evidence(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def _with_lag(commits: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
-    """The lag at each commit of the window, which tenth of it that is, and whether the run has it.
+    """Return `commits` with `lag`, `slice` (the tenth of the window) and `in_run` for each commit.
 
-    The lag of the last commit before the window does not count.
+    `in_run` is true in the window's run of equal commits at the end. The lag is null for a last
+    commit that lies before the window.
     """
     begin_ms = questions.at_ms - questions.window_ms
     since_ms = pl.col("commit_timestamp_ms") - begin_ms - 1
@@ -168,7 +171,7 @@ def _with_lag(commits: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
 
 
 def _aggregates() -> list[pl.Expr]:
-    """What `evidence` shows of the commits of one key."""
+    """Return the aggregations of `evidence` over the commits of one key."""
     order, at_ms, lag = pl.col("log_offset"), pl.col("commit_timestamp_ms"), pl.col("lag")
     backwards = pl.col("committed_offset") < pl.col("previous_offset")
     inside_order = pl.when("inside").then(order)
@@ -192,10 +195,10 @@ def _aggregates() -> list[pl.Expr]:
 
 
 def _trends(lags: pl.LazyFrame, allowed: int) -> pl.LazyFrame:
-    """KEY, rising: the lag never falls from tenth to tenth, and ends above where it began.
+    """Return KEY, rising: whether the lag never falls from tenth to tenth and ends above its start.
 
-    Only keys that have more than is allowed to read at every commit are looked at. A steady lag is
-    that of every consumer that reads in turns: a pipe, not a leak.
+    Only keys with more than the allowed lag at every commit have a row. A constant lag is not
+    rising: every consumer that reads in batches has one.
     """
     lag = pl.col("lag")
     never_falls = (lag.diff() >= 0).all()
@@ -211,9 +214,10 @@ def _trends(lags: pl.LazyFrame, allowed: int) -> pl.LazyFrame:
 
 @by_partition
 def waiting(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """KEY, passed_ms: when the log end rose above c_N + A, if the records show it.
+    """Return KEY, passed_ms: when the log end rose above c_N + A; null if no record shows the time.
 
-    The least timestamp of the records at or above c_N + A: any of them put the log end there.
+    `passed_ms` is the least timestamp of the records at or above c_N + A, since each of them put
+    the log end above c_N + A.
     """
     asked = (
         commits_that_live(bronze, questions)
@@ -237,7 +241,7 @@ def waiting(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
-    """The verdicts, each rule a column first: a table to read."""
+    """Return `joined` with the verdicts; the conditions of the rules become columns first."""
     at_ms, window_ms, allowed = questions.at_ms, questions.window_ms, questions.allowed_lag
     tenth_ms = window_ms // SLICES
     is_live, empty = pl.col("members") > 0, pl.col("members") == 0
@@ -253,7 +257,7 @@ def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
     repeats = (last_ms - pl.col("run_ms") >= tenth_ms) & (pl.col("run_min_lag") > allowed)
     rewound = pl.col("committed_offset") < pl.col("highest")
     framed = joined.with_columns(
-        # Members of which it cannot be read what they subscribe to or own may own it.
+        # A member with an unreadable subscription or assignment may own the partition.
         read_by=(
             is_live & (pl.col("unreadable") | pl.col("owned") | pl.col("unresolved"))
         ).fill_null(value=False),
@@ -279,9 +283,9 @@ def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
 
 
 def _verdict(allowed: int, tenth_ms: int) -> list[pl.Expr]:
-    """status, severity, rule: the first rule that holds."""
+    """Return status, severity and rule of the first rule that holds."""
     behind = pl.format("{} records to read", "lag")
-    # Wrapped from the last rule to the first: the outermost is asked first.
+    # Nest from the last rule to the first, so that the first rule is tested first.
     status, severity, rule = (
         pl.lit("OK"),
         pl.lit(_SEVERITY["OK"]),
@@ -295,7 +299,7 @@ def _verdict(allowed: int, tenth_ms: int) -> list[pl.Expr]:
 
 
 def _held() -> pl.Expr:
-    """Who holds back what, and for how long if that is known."""
+    """Return a text: which producer holds back how many records, and for how long if known."""
     return pl.format(
         "an open transaction of {} holds back {} records{}",
         pl.col("held_by").fill_null("an unknown producer"),
@@ -305,7 +309,7 @@ def _held() -> pl.Expr:
 
 
 def _rules(allowed: int, tenth_ms: int) -> list[tuple[pl.Expr, str, pl.Expr]]:
-    """The rules in order: when each holds, its verdict, what it says."""
+    """Return the rules in order: the condition, the verdict, and the text for `rule`."""
     waited_ms, members = pl.col("waited_ms"), pl.col("members")
     reader = (
         pl.when(members.is_null())
@@ -386,7 +390,7 @@ def _with_evidence(judged: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
 
 
 def _groups(partitions: pl.LazyFrame) -> pl.LazyFrame:
-    """One row a group: as bad as its worst partition, of equals the one with the greatest lag."""
+    """Return one row per group, with its worst partition's verdict; ties go to the greatest lag."""
     worst = ("topic", "partition", "status", "severity", "rule", "evidence_offset")
     is_ok = pl.col("severity") == _SEVERITY["OK"]
     place = pl.format(
@@ -422,7 +426,7 @@ def _groups(partitions: pl.LazyFrame) -> pl.LazyFrame:
             .alias("status"),
             rule=place,
         )
-        # What belongs to partitions.
+        # These columns apply to partitions only.
         .with_columns(
             topic=pl.lit(None, pl.String),
             partition=pl.lit(None, pl.Int32),

@@ -1,7 +1,7 @@
-"""Lag in time of two kinds: age of the oldest unread record, and interpolated.
+"""Two kinds of lag in time: the age of the oldest unread record, and an interpolated age.
 
-Both come from the records on either side of the position. Compaction and control records leave
-gaps, so the oldest unread record is the first one at or above the position.
+Both are computed from the records before and after the position. Compaction and control records
+leave gaps, so the oldest unread record is the first one at or above the position.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ _NEIGHBOURS = ("next_offset", "next_ms", "passed_ms", "before_offset", "before_m
 
 @kept
 def standings_with_ages(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """`standings` with `oldest_unread_age_ms`, `interpolated_age_ms` and `interpolation`.
+    """Return `standings` with `oldest_unread_age_ms`, `interpolated_age_ms` and `interpolation`.
 
-    Also `oldest_unread_ms`, the timestamp of that record; null if there is none or it is unknown.
-    Ages are never negative: a record whose producer's clock is ahead has the age 0.
+    `oldest_unread_ms` is the timestamp of the oldest unread record; null if no record is unread or
+    the timestamp is unknown. Ages are never negative: a record whose producer's clock is ahead has
+    the age 0.
     """
     position, lag = pl.col("committed_offset"), pl.col("lag")
     gone = position < pl.col("log_start")
-    if questions.past:  # a record removed since then may still be known
+    if questions.past:  # bronze may still have a record that was removed since then
         gone &= position < pl.col("first_offset")
-    gone = pl.coalesce(gone, False)  # no log start is known
-    # Who has no position has every record before it.
+    gone = pl.coalesce(gone, False)  # null if the log start is unknown
+    # For a reader without a position, every record is unread.
     first = pl.when(position.is_null()).then("first_offset").otherwise("next_offset")
     nothing_there = first.is_null() | (first >= pl.col("log_end"))
-    # Nothing but control records is left; without any record of the partition, who knows.
+    # All is read if only control records remain, which needs at least one known record.
     all_read = (lag == 0) | (nothing_there & pl.col("first_offset").is_not_null() & ~gone)
-    # What an open transaction holds back is unread, and its records are not known.
+    # Records held back by an open transaction are unread, and bronze does not have them.
     held = nothing_there & (lag > 0) & (pl.col("last_stable_offset") < pl.col("log_end"))
     all_read &= ~pl.coalesce(held, False)
     all_read = pl.coalesce(all_read, False)
@@ -69,12 +70,12 @@ def _age(questions: Questions, since_ms: pl.Expr) -> pl.Expr:
 
 @by_partition
 def neighbours(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """The records around each reader's last position; no row for who has none.
+    """Return the records around each reader's last position; a reader without one has no row.
 
     Columns: `READER`, `next_offset` and `next_ms` (timestamp) of the first record at or above the
-    position, `passed_ms` (when the log end rose above the position, the least timestamp from there
-    on), `before_offset` and `before_ms` of the last record below it. All are null if no record lies
-    at or above the position.
+    position, `passed_ms` (when the log end rose above the position: the least timestamp from this
+    record on), `before_offset` and `before_ms` of the last record below the position. All are null
+    if no record lies at or above the position.
     """
     at_ms = pl.col("timestamp_ms")
     records = (
@@ -84,7 +85,7 @@ def neighbours(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
             *PARTITION,
             pl.col("offset").alias("next_offset"),
             at_ms.alias("next_ms"),
-            # A record without a timestamp has the least one of those above it.
+            # For a record without a timestamp, take the least timestamp above it.
             at_ms.cum_min(reverse=True).backward_fill().over(PARTITION).alias("passed_ms"),
             pl.col("offset").shift(1).over(PARTITION).alias("before_offset"),
             at_ms.shift(1).over(PARTITION).alias("before_ms"),
@@ -102,18 +103,18 @@ def neighbours(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
             by=PARTITION,
             strategy="forward",
             coalesce=False,
-            check_sortedness=False,  # it cannot be checked within groups
+            check_sortedness=False,  # Polars cannot check sortedness within groups
         )
         .select(*READER, *_NEIGHBOURS)
     )
 
 
 def _kind() -> pl.Expr:
-    """How the time at which the log end was at the position is known; null if it is not.
+    """Return how the time at which the log end was at the position is known; null if unknown.
 
-    Where a record lies at the position, the log end was there until that record came. Else the
-    position lies in a gap, and the time lies between the records on its sides; below the first
-    known record it is taken from the pace of all known ones.
+    `exact`: a record lies at the position, and the log end stayed there until this record was
+    written. `interpolated`: the position lies in a gap between two records. `extrapolated`: the
+    position lies below the first known record, and the pace of all known records is used.
     """
     at_position = pl.col("next_offset") == pl.col("committed_offset")
     rises = (pl.col("last_offset") > pl.col("next_offset")) & (
@@ -132,10 +133,10 @@ def _kind() -> pl.Expr:
 
 
 def _left_at_ms() -> pl.Expr:
-    """The time at which the log end was at the position.
+    """Return the last time, in ms, at which the log end was at the position.
 
-    Known points of the log end: it was at a record's offset until the record came (right edge
-    of a plateau), and right after it from then on (left edge of the next one).
+    The log end is at a record's offset until the record is written (the right edge of a plateau),
+    and just above this offset afterwards (the left edge of the next plateau).
     """
     following, before = pl.col("next_offset"), pl.col("before_offset")
     passed_ms = pl.col("passed_ms")

@@ -1,7 +1,7 @@
-"""One Spark session for all tests of the pipeline: starting one takes seconds.
+"""One Spark session for all tests of the pipeline, since a start takes seconds.
 
-Without Java they are left out, and one line says so; those that need Spark's Kafka connector, or a
-real Kafka beside it (`broker` is `theirs`), are left out where it cannot be had. In CI they fail.
+Unless CI is set, Spark tests are left out without Java, as are tests of the Kafka connector and of
+a real Kafka (`broker` is `theirs`) where these are missing. One line says so. In CI they fail.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ THEIRS = "theirs"
 
 
 def can_have_connector() -> bool:
-    """Whether the connector's jars are there or Maven can bring them."""
+    """Return whether the connector's jars are in the cache, or Maven can fetch them."""
     return (cache_folder() / ".complete").exists() or shutil.which("mvn") is not None
 
 
 def needs_kafka(item: pytest.Item) -> bool:
-    """Whether a test's broker is a real Kafka."""
+    """Return whether a test's broker is a real Kafka."""
     return isinstance(item, pytest.Function) and item.name.endswith(f"[{THEIRS}]")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
-    """Leave out what cannot run, unless CI is set."""
+    """Leave out tests that cannot run, unless CI is set."""
     if os.environ.get("CI"):
         return
     ours = [item for item in items if HERE in item.path.parents]
@@ -66,7 +66,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
 
 
 QUICK = {
-    # Frames of a few rows: compiling code for them takes longer than running without.
+    # For frames of a few rows, code generation takes longer than interpretation.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
@@ -76,7 +76,7 @@ QUICK = {
 
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
-    """The session, with the connector's jars if any test of this run asks for them."""
+    """Return the session, with the connector's jars if any collected test needs them."""
     items = request.session.items
     needed = any(NEEDS_CONNECTOR in getattr(item, "fixturenames", ()) for item in items)
     with one_at_a_time():
@@ -88,5 +88,5 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def connector(spark: SparkSession) -> SparkSession:
-    """The session, which has the connector."""
+    """Return the session, which has the connector."""
     return spark

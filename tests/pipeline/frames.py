@@ -1,4 +1,4 @@
-"""Bronze frames from plain rows, and tables as plain rows, for the tests of single tables."""
+"""Convert plain rows to bronze frames, and tables to plain rows, for tests of single tables."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pipeline.schema.arrow import polars_schema
 Row = Mapping[str, Any]
 
 EXACT_PART = 1e-12
-"""Last bits of doubles depend on the order of a sum, and how many rows Polars has at once."""
+"""The relative tolerance of doubles, as the last bits of a sum depend on the order of the rows."""
 
 
 class Double(float):
-    """A double of a made table: equal to what is the same but for the last bits."""
+    """A double of a table that equals other doubles up to the last bits."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, float) and math.isclose(
@@ -30,23 +30,23 @@ class Double(float):
 
 
 def frame(table: schema.Table, rows: Sequence[Row] = ()) -> pl.LazyFrame:
-    """A frame of a table's columns; what a row leaves out is null, what it adds is an error."""
+    """Return a frame of the table; missing columns are null, unknown ones fail."""
     for row in rows:
         assert set(row) <= set(table.names), f"{table.name} has no {set(row) - set(table.names)}"
     return pl.LazyFrame([dict(row) for row in rows], schema=polars_schema(table))
 
 
 def bronze(**rows: Sequence[Row]) -> Bronze:
-    """All bronze frames; `rows` by table name, empty where nothing is given."""
+    """Return all bronze frames, with `rows` by table name; other frames are empty."""
     frames = {table.name: frame(table, rows.pop(table.name, ())) for table in schema.BRONZE}
     assert not rows, f"there is no bronze table {list(rows)}"
     return Bronze(**frames)
 
 
 def rows_of(made: pl.LazyFrame, table: schema.Table, *names: str) -> list[tuple[Any, ...]]:
-    """The rows of a made table in the order of its key, all columns or the named ones.
+    """Return a table's rows in key order, with all or only the named columns.
 
-    Fails when the columns are not those of the table, or its key is not unique.
+    Fails if the columns are not those of the table, or its key is not unique.
     """
     found = made.collect()
     assert found.schema == polars_schema(table), f"{found.schema} instead of {table.ddl}"

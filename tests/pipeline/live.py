@@ -1,6 +1,7 @@
-"""A short life of a group, by raw requests: each step is acknowledged, so its ledger is the truth.
+"""A short life of a group by raw requests, whose acknowledgements form a ledger.
 
-`live-app` has member A, then A and B, then B alone, then nobody; `live-simple` commits by hand.
+`live-app` has member A, then A and B, then B alone, then none. `live-simple` is committed by an
+admin client.
 """
 
 from __future__ import annotations
@@ -42,17 +43,17 @@ SESSION_MS = 60_000
 
 @dataclass
 class Ledger:
-    """What the brokers acknowledged."""
+    """What the broker acknowledged."""
 
     committed: dict[tuple[str, int], int] = field(default_factory=dict)
     generations: list[tuple[int, dict[str, list[int]]]] = field(default_factory=list)
-    """Number, and members with their partitions, one after the other."""
+    """The number of each generation, and its members with their partitions, in order."""
     names: dict[str, str] = field(default_factory=dict)
-    """Who the members are: member id -> letter."""
+    """The letter of each member id."""
 
 
 class Life:
-    """The steps. Members are letters here; each has a connection of its own."""
+    """The steps of the life. Members are letters, and each has its own connection."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
@@ -62,7 +63,7 @@ class Life:
         self.ledger = Ledger()
 
     def live(self) -> Ledger:
-        """All steps; returns what was acknowledged."""
+        """Run all steps and return the ledger."""
         self._produce()
         wait_for(self._has_coordinator, "the group has a coordinator", 60, 0.1)
         first = self._join("A")
@@ -96,7 +97,11 @@ class Life:
         producer.close()
 
     def _has_coordinator(self) -> bool:
-        """Asking for it has the offsets topic made; joining shows that it is loaded."""
+        """Return whether the group's coordinator is loaded.
+
+        FindCoordinator creates the offsets topic, and the response to JoinGroup shows that it is
+        loaded.
+        """
         found = self._client("A").ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[APP]))
         if found.coordinators[0].error_code != ErrorCode.NONE:
             return False
@@ -129,7 +134,7 @@ class Life:
         )
 
     def _join(self, member: str) -> Any:
-        """Join, with the id that the first answer gives."""
+        """Join the group, with the member id from the first response."""
         answer = self._ask_to_join(member)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self._ids[member] = answer.member_id
@@ -139,7 +144,7 @@ class Life:
         return answer
 
     def _join_both(self, old: str, new: str) -> str:
-        """A new member joins, which the old one learns by its heartbeat; returns the leader."""
+        """Join a new member, then rejoin the old one after its heartbeat; return the leader."""
         answers: list[Any] = []
         waiting = threading.Thread(target=lambda: answers.append(self._join(new)))
         waiting.start()
@@ -157,7 +162,7 @@ class Life:
         )
 
     def _share_out(self, generation: int, leader: str, shares: Mapping[str, list[int]]) -> None:
-        """The leader's assignment first; each member then gets its part."""
+        """Send the leader's assignment first, then check that each member gets its part."""
         encoded = [
             SyncGroupRequestAssignment(member_id=self._ids[member], assignment=_encoded(partitions))
             for member, partitions in shares.items()

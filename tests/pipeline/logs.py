@@ -1,4 +1,4 @@
-"""Log directories for tests: segment files made of batches, and what is read from them."""
+"""Write log directories from batches, and read their records, for tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ START_MS = 1_700_000_000_000
 
 
 def commit_record(offset: int, group: str = "g", *, committed: int | None = None) -> Record:
-    """A commit of offset `committed` (`offset` itself if not given) at START_MS + offset."""
+    """Return a commit of `committed`, by default `offset`, at START_MS + offset."""
     value = OffsetCommitValue(
         offset=offset if committed is None else committed,
         leader_epoch=0,
@@ -29,19 +29,19 @@ def commit_record(offset: int, group: str = "g", *, committed: int | None = None
 
 
 def commits(first: int, count: int, group: str = "g") -> list[Record]:
-    """Commits one behind the other."""
+    """Return commits at successive log offsets."""
     return [commit_record(offset, group) for offset in range(first, first + count)]
 
 
 def marker(offset: int, producer_id: int, *, commit: bool) -> bytes:
-    """A transaction marker."""
+    """Return a transaction marker."""
     record = Record(offset, START_MS, bytes((0, 0, 0, int(commit))), bytes(6))
     built = build_batch([record], producer_id=producer_id, transactional=True, control=True)
     return built.to_bytes()
 
 
 def transactional(records: Sequence[Record], producer_id: int) -> bytes:
-    """A batch of a transaction."""
+    """Return a batch of a transaction."""
     built = build_batch(records, producer_id=producer_id, producer_epoch=0, transactional=True)
     return built.to_bytes()
 
@@ -49,7 +49,7 @@ def transactional(records: Sequence[Record], producer_id: int) -> bytes:
 def write_segment(
     directory: Path, batches: Sequence[bytes], base_offset: int = 0, topic: str = OFFSETS_TOPIC
 ) -> Path:
-    """A segment of partition 0."""
+    """Write a segment of partition 0 and return its path."""
     partition = directory / f"{topic}-0"
     partition.mkdir(parents=True, exist_ok=True)
     path = partition / f"{base_offset:020}.log"
@@ -58,14 +58,14 @@ def write_segment(
 
 
 def plain(records: Sequence[Record], compression: Compression = Compression.NONE) -> bytes:
-    """A batch."""
+    """Return a batch outside of transactions."""
     return build_batch(records, compression=compression).to_bytes()
 
 
 def scanned(
     directory: Path, topic: str = OFFSETS_TOPIC, slice_bytes: int = 1 << 20
 ) -> PartitionScan:
-    """A scan of partition 0, refreshed."""
+    """Return a refreshed scan of partition 0."""
     scan = PartitionScan(LogPartition(topic, 0, str(directory / f"{topic}-0")), 0, slice_bytes)
     scan.refresh()
     return scan
@@ -74,7 +74,7 @@ def scanned(
 def read_all(
     scan: PartitionScan, first: int | None = None, end: int | None = None
 ) -> tuple[list[Found], list[Damage]]:
-    """(offset, timestamp, key, value) of all records in the order read, and what is damaged."""
+    """Return (offset, timestamp, key, value) of all records in reading order, and damage."""
     found: list[Found] = []
     damage: list[Damage] = []
     for part in scan.slices(first, end):

@@ -1,9 +1,10 @@
-"""What every table has to say about a story: a slow model in plain Python, without Spark.
+"""A slow reference model of every table in plain Python, without Spark.
 
-It works from what was told (`story.Told`), from the meanings in `pipeline.schema`, the formulas of
-docs/pipeline-tables.md and the rules of Burrow with their repairs; it shares no code with
-`pipeline.tables`. Here is the log: offsets, positions, lag and rates; `model_groups.py`,
-`model_work.py`, `model_status.py` and `model_forecasts.py` have the rest.
+The model computes the tables from the records of a story (`story.Told`) by the meanings in
+`pipeline.schema`, the formulas of docs/pipeline-tables.md and the amended rules of Burrow. It
+shares no code with `pipeline.tables`. This module has the log, offsets, positions, lag and rates;
+the other tables are in `model_groups.py`, `model_work.py`, `model_status.py` and
+`model_forecasts.py`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ HORIZON_MS = DAY_MS
 
 @dataclass(frozen=True)
 class Position:
-    """Where a reader came to, when, and where it was before (None: nobody knows)."""
+    """A position of a reader with its time; `before` is the previous offset, None if unknown."""
 
     order: int
     offset: int
@@ -53,7 +54,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Standing:
-    """A reader and its partition at the instant."""
+    """A reader of a partition at the instant."""
 
     key: Key
     source: str
@@ -68,7 +69,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Group:
-    """A group as its last record left it. Lists are empty where there is no member."""
+    """A group by its last record. The sets are empty if the group has no member."""
 
     modern: bool
     members: int
@@ -78,30 +79,30 @@ class Group:
 
 
 def day_of(at_ms: int) -> str:
-    """The UTC day."""
+    """Return the UTC day in ISO format."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).date().isoformat()
 
 
 def rounded(number: float) -> int:
-    """To the nearest integer; halves away from zero, as SQL does."""
+    """Round to the nearest integer; halves away from zero, as SQL does."""
     return math.floor(number + 0.5)
 
 
 def id_text(topic_id: bytes) -> str | None:
-    """A topic's id as Kafka prints it."""
+    """Return a topic id in Kafka's text form, None for no id."""
     if topic_id == NO_TOPIC_ID:
         return None
     return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 
 def percentile(values: list[int], share: float) -> int:
-    """The least value with that share of all at or below it."""
+    """Return the least value with at least this share of all values at or below it."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
 class Model:
-    """The tables at one instant; `past` when the partitions were looked at later."""
+    """The tables at one instant; `past` if the partition ends were read later than the instant."""
 
     def __init__(
         self,
@@ -116,12 +117,13 @@ class Model:
         self.window_ms, self.replay_from_ms = window_ms, replay_from_ms
         self.begin_ms = at_ms - window_ms
 
-    # What is known.
+    # Records that count.
 
     def committed(self, topic: str, index: int, offset: int, producer_id: int) -> bool:
-        """Whether a record counts: its transaction, if any, was committed, and none is open below.
+        """Return whether a record is visible to a read_committed consumer.
 
-        A transaction's records of one partition end with the first marker of their producer.
+        Its transaction, if any, must be committed, and no transaction may be open below it. The
+        records of a transaction in a partition end with the next marker of their producer.
         """
         end = self._end_of(topic, index, offset, producer_id)
         if producer_id >= 0 and (end is None or not end[1]):
@@ -131,7 +133,7 @@ class Model:
     def _end_of(
         self, topic: str, index: int, offset: int, producer_id: int
     ) -> tuple[int, bool] | None:
-        """Where a transaction ended, and whether it was committed; None: it is open."""
+        """Return the marker's offset and whether the transaction was committed; None if open."""
         ends = [
             (at, committed)
             for name, number, at, producer, committed in self.story.ended
@@ -141,7 +143,7 @@ class Model:
 
     @cached_property
     def _stable_ends(self) -> dict[Place, int]:
-        """The first offset of an open transaction, of partitions with one."""
+        """Return the last stable offset of each partition with an open transaction."""
         inside = [
             (OFFSETS_TOPIC, one.log_partition, one.log_offset, one.producer_id)
             for one in self.story.told
@@ -154,7 +156,7 @@ class Model:
 
     @cached_property
     def log(self) -> list[Told]:
-        """Records of the offsets topic that count, in the order of each partition."""
+        """Return the records of the offsets topic that count, in log order."""
         known = (
             one
             for one in self.story.told
@@ -165,9 +167,9 @@ class Model:
 
     @cached_property
     def records(self) -> dict[Place, list[Written]]:
-        """Committed records of the topics that groups committed to, by partition, in order.
+        """Return committed records of topics with commits, by partition and in order.
 
-        An instant does not matter here: what was written later is known as well.
+        For a past instant, later records are included: the pipeline knows them as well.
         """
         topics = {one.said.topic for one in self.story.told if isinstance(one.said, Commit)}
         found: dict[Place, list[Written]] = defaultdict(list)
@@ -179,13 +181,13 @@ class Model:
         return found
 
     def of_kind(self, kind: type) -> Iterator[tuple[Told, Any]]:
-        """Records that say a certain thing, and what they say."""
+        """Return the records with content of this type, together with their content."""
         return ((one, one.said) for one in self.log if isinstance(one.said, kind))
 
     # Log ends.
 
     def replayed_end(self, place: Place, at_ms: int) -> int | None:
-        """One more than the greatest offset that was written by then."""
+        """Return one more than the greatest offset written by this time."""
         known = bisect_right(self._risen.get(place, []), (at_ms, math.inf))
         if known:
             return max(end for _, end in self._risen[place][:known])
@@ -194,18 +196,18 @@ class Model:
 
     @cached_property
     def _risen(self) -> dict[Place, list[tuple[int, int]]]:
-        """Times of records and the offsets behind them, by partition, in order of time."""
+        """Return by partition, sorted by time: timestamps, and the log end after each record."""
         return {
             place: sorted((one.at_ms, one.offset + 1) for one in records)
             for place, records in self.records.items()
         }
 
     def log_start(self, place: Place) -> int | None:
-        """The first offset that is there today."""
+        """Return the current log start."""
         return self.story.partitions[place].first_offset if place in self.records else None
 
     def log_end(self, place: Place) -> int | None:
-        """The next offset to be written, at the instant."""
+        """Return the log end at the instant."""
         if place not in self.records:
             return None
         if self.past:
@@ -216,7 +218,7 @@ class Model:
 
     @cached_property
     def commits(self) -> dict[Key, list[tuple[Told, Commit]]]:
-        """Commits and removals by key, in order."""
+        """Return commits and removals by key, in order."""
         found: dict[Key, list[tuple[Told, Commit]]] = defaultdict(list)
         for one, said in self.of_kind(Commit):
             assert one.group is not None
@@ -225,7 +227,7 @@ class Model:
 
     @cached_property
     def living(self) -> dict[Key, list[tuple[Told, Commit]]]:
-        """Commits of keys that hold, since they last came to be."""
+        """Return the commits of existing keys since the key's last removal."""
         found = {}
         for key, events in self.commits.items():
             removals = [index for index, (_, said) in enumerate(events) if said.offset is None]
@@ -236,7 +238,7 @@ class Model:
 
     @cached_property
     def positions(self) -> dict[tuple[Key, str], list[Position]]:
-        """Positions of groups and of Spark's queries."""
+        """Return the positions of groups and of Spark's queries."""
         found: dict[tuple[Key, str], list[Position]] = defaultdict(list)
         for key, events in self.living.items():
             before = None
@@ -251,19 +253,19 @@ class Model:
         return found
 
     def recent(self, reader: tuple[Key, str]) -> list[Position]:
-        """Those of the window."""
+        """Return the positions within the window."""
         return [one for one in self.positions.get(reader, []) if one.at_ms > self.begin_ms]
 
     @cached_property
     def groups(self) -> dict[str, Group]:
-        """Groups that stand."""
+        """Return the groups that exist at the instant."""
         from tests.pipeline.model_groups import standing_groups
 
         return standing_groups(self)
 
     @cached_property
     def standings(self) -> list[Standing]:
-        """Every position, and every assigned partition without one."""
+        """Return every reader's position, and every assigned partition without one."""
         readers = set(self.positions)
         for name, group in self.groups.items():
             readers |= {((name, *place), "group") for place in group.assigned}
@@ -294,14 +296,14 @@ class Model:
         return Standing(key, source, position, commit_ms, start, end, lag, lost, state)
 
     def _may_have_ended(self, place: Place, end: int) -> int:
-        """Up to where there was no record then: the next one, or today's end."""
+        """Return the offset of the first record at or after `end`, else the current log end."""
         later = [one.offset for one in self.records[place] if one.offset >= end]
         return min(later, default=self.story.partitions[place].next_offset)
 
     # Tables.
 
     def offset_commits(self) -> Iterator[Row]:
-        """Events."""
+        """Yield the rows of `offset_commits`."""
         for one, said in self.of_kind(Commit):
             gone = said.offset is None
             yield {
@@ -322,7 +324,7 @@ class Model:
             }
 
     def current_offsets(self) -> Iterator[Row]:
-        """What holds."""
+        """Yield the rows of `current_offsets`."""
         for (group, topic, partition), events in self.living.items():
             one, said = events[-1]
             yield {
@@ -339,7 +341,7 @@ class Model:
             }
 
     def dead_letters(self) -> Iterator[Row]:
-        """What nobody can decode."""
+        """Yield the rows of `dead_letters`."""
         for one, said in self.of_kind(Strange):
             yield {
                 "log_partition": one.log_partition,
@@ -352,7 +354,7 @@ class Model:
             }
 
     def ages(self, one: Standing) -> tuple[int | None, int | None, int | None, str | None]:
-        """Timestamp and age of the oldest unread record, interpolated age, and its kind."""
+        """Return timestamp and age of the oldest unread record, interpolated age, and its kind."""
         if one.lag is None:
             return None, None, None, None
         assert one.position is not None
@@ -374,7 +376,7 @@ class Model:
     def _left(
         self, position: int, records: list[Written], above: list[Written]
     ) -> tuple[float | None, str | None]:
-        """When the log end was at a position, and how that is known."""
+        """Return the last time at which the log end was at a position, and how it is known."""
         passed = min(one.at_ms for one in above)
         following = above[0]
         if following.offset == position:
@@ -392,7 +394,7 @@ class Model:
         return None, None
 
     def lag(self) -> Iterator[Row]:
-        """How far behind."""
+        """Yield the rows of `lag`."""
         for one in self.standings:
             _, oldest, between, kind = self.ages(one)
             delays = [
@@ -426,7 +428,7 @@ class Model:
         return records[first : bisect_left(records, end, key=lambda record: record.offset)]
 
     def produced(self, place: Place) -> float | None:
-        """Records written by the second, over the window."""
+        """Return the records per second written over the window."""
         records = [
             one for one in self.records.get(place, []) if not self.past or one.at_ms <= self.at_ms
         ]
@@ -441,14 +443,14 @@ class Model:
         return (end - before) * 1000 / (self.at_ms - since_ms)
 
     def consumed(self, reader: tuple[Key, str]) -> float | None:
-        """Records committed by the second, from the first to the last commit of the window."""
+        """Return the records per second between the first and the last commit of the window."""
         taken = self.recent(reader)
         if not taken or taken[-1].at_ms <= taken[0].at_ms:
             return None
         return (taken[-1].offset - taken[0].offset) * 1000 / (taken[-1].at_ms - taken[0].at_ms)
 
     def rate(self, one: Standing) -> Row:
-        """The row of `rates`."""
+        """Return the row of `rates` for a reader."""
         produced, consumed = self.produced(one.key[1:]), self.consumed((one.key, one.source))
         velocity = None
         if produced is not None and consumed is not None:
@@ -478,10 +480,10 @@ class Model:
         }
 
     def rates(self) -> Iterator[Row]:
-        """How fast."""
+        """Yield the rows of `rates`."""
         return (self.rate(one) for one in self.standings)
 
 
 def named(key: Key) -> Row:
-    """The columns of a key."""
+    """Return the key as columns."""
     return dict(zip(("group", "topic", "partition"), key, strict=True))

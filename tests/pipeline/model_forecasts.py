@@ -1,7 +1,4 @@
-"""The model's forecasts: which offsets expire, what retention takes, what a replay would mean.
-
-See `model.py`.
-"""
+"""The model's forecasts of expiry and data loss, and its replay plan; see `model.py`."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from tests.pipeline.story import Commit
 
 
 def offset_expiry_forecast(model: Model) -> Iterator[Row]:
-    """Kafka's rules of expiry, the first that fits."""
+    """Yield the rows of `offset_expiry_forecast`, by Kafka's rules of expiry."""
     for key, events in model.living.items():
         one, said = events[-1]
         base, base_ms, expires_ms = _expiry(model, key, said, one.at_ms)
@@ -46,7 +43,7 @@ def _expiry(
 
 
 def data_loss_forecast(model: Model) -> Iterator[Row]:
-    """Retention is not known of any topic of a story, so there is no slack."""
+    """Yield the rows of `data_loss_forecast`; topics of a story have no known retention."""
     for one in model.standings:
         size = None
         if one.end is not None and one.start is not None and one.end > one.start:
@@ -69,7 +66,7 @@ def data_loss_forecast(model: Model) -> Iterator[Row]:
 
 
 def replay_plan(model: Model) -> Iterator[Row]:
-    """What a reset to the instant would mean."""
+    """Yield the rows of `replay_plan`."""
     if model.replay_from_ms is None:
         return
     for one in model.standings:

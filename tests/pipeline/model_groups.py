@@ -1,7 +1,4 @@
-"""The model's groups: generations, members, rebalances.
-
-See `model.py`.
-"""
+"""The model's tables about groups: generations, members, rebalances; see `model.py`."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ Owned = dict[str, list[int]]
 
 @dataclass(frozen=True)
 class Person:
-    """A member of one generation, of either kind of group."""
+    """A member of one generation or epoch."""
 
     member_id: str
     instance: str | None
@@ -42,18 +39,18 @@ class Person:
 
     @property
     def who(self) -> str:
-        """What it is known by from one generation to the next."""
+        """Return the id that identifies the member in later generations."""
         return self.instance or self.member_id
 
     @property
     def count(self) -> int | None:
-        """How many partitions it has; None: nobody knows."""
+        """Return the number of assigned partitions; None if unknown."""
         return None if self.assigned is None else sum(map(len, self.assigned.values()))
 
 
 @dataclass(frozen=True)
 class Made:
-    """A generation (or the end of a group: `number` None) with all its members."""
+    """A generation, epoch or removal (`number` None) with all its members."""
 
     told: Told
     kind: str
@@ -65,7 +62,7 @@ class Made:
 
     @property
     def owners(self) -> dict[Place, str] | None:
-        """Who has which partition; None when somebody's are not known."""
+        """Return the owner of each partition; None if an assignment is unknown."""
         if any(one.assigned is None for one in self.people):
             return None
         return {
@@ -77,7 +74,7 @@ class Made:
 
 
 def generations(model: Model) -> dict[str, list[Made]]:
-    """All generations of every group, in order."""
+    """Return all generations of every group, in order."""
     found: dict[str, list[Made]] = defaultdict(list)
     for one, said in model.of_kind(Generation):
         people = tuple(
@@ -102,7 +99,11 @@ def generations(model: Model) -> dict[str, list[Made]]:
 
 
 def _add_modern(model: Model, found: dict[str, list[Made]]) -> None:
-    """Epochs: members whose record stands then, with what they report before the next one."""
+    """Add the epochs of KIP-848 and share groups with their members and assignments.
+
+    The members of an epoch are those with a record before it; a member's assignment is the last one
+    that it reported before the next epoch.
+    """
     records = list(model.of_kind(Modern))
     names = {id_text(said.topic_id): said.topic for _, said in model.of_kind(Commit)}
     for one, said in records:
@@ -162,7 +163,7 @@ def _add_modern(model: Model, found: dict[str, list[Made]]) -> None:
 
 
 def standing_groups(model: Model) -> dict[str, Group]:
-    """Groups as their last record left them. Members of KIP-848 groups: as all records say."""
+    """Return the existing groups: the last generation or epoch of each."""
     found = {}
     for name, made in generations(model).items():
         last = made[-1]
@@ -184,7 +185,7 @@ def standing_groups(model: Model) -> dict[str, Group]:
 
 
 def group_generations(model: Model) -> Iterator[Row]:
-    """One row a record."""
+    """Yield the rows of `group_generations`: one row per record."""
     for name, all_made in generations(model).items():
         for made in all_made:
             counts = [one.count for one in made.people]
@@ -212,7 +213,7 @@ def group_generations(model: Model) -> Iterator[Row]:
 
 
 def group_members(model: Model) -> Iterator[Row]:
-    """One row a member and generation."""
+    """Yield the rows of `group_members`: one row per member and generation."""
     for name, all_made in generations(model).items():
         for made in all_made:
             for one in made.people:
@@ -246,7 +247,7 @@ def group_members(model: Model) -> Iterator[Row]:
 
 
 def rebalances(model: Model) -> Iterator[Row]:
-    """From one generation to the next. A group's first record, of nobody, is none."""
+    """Yield the rows of `rebalances`; a group's first record without members is not one."""
     for name, all_made in generations(model).items():
         before: Made | None = None
         made_: list[tuple[Made, Made | None]] = []
@@ -265,7 +266,7 @@ def rebalances(model: Model) -> Iterator[Row]:
 
 
 def _compared(name: str, made: Made, before: Made | None) -> Row:
-    """Who came and went, and what moved."""
+    """Return the columns on members and partitions that changed."""
     row: Row = {
         "group": name,
         "generation": made.number,
@@ -300,7 +301,7 @@ def _compared(name: str, made: Made, before: Made | None) -> Row:
 
 
 def _pairs(gone: list[Person], come: list[Person]) -> dict[str, str]:
-    """Dynamic members that restarted: who they are now -> who they were."""
+    """Return the restarted dynamic members: new id -> old id."""
     pairs = {}
     clients: dict[tuple[str, str], list[str]] = defaultdict(list)
     for one in sorted(gone, key=lambda person: person.who):
@@ -332,7 +333,7 @@ def _moves(
 
 
 def _changes(made: Made, before: Made, back: dict[str, str]) -> Row:
-    """Null where one side has no leader, or no protocol."""
+    """Return the changes of leader and protocol; null if one side has none."""
     leaders = [next((one.who for one in side.people if one.leads), None) for side in (made, before)]
     leader = None
     if None not in leaders:
@@ -344,9 +345,9 @@ def _changes(made: Made, before: Made, back: dict[str, str]) -> Row:
 
 
 def _around(model: Model, name: str, made: Made, times: list[int]) -> Row:
-    """Storms, frequency, and what `__group_events` says."""
+    """Return storm, frequency, and the columns from `__group_events`."""
     at_ms = made.told.at_ms
-    # Part of a storm: some stretch of that length with it holds as many.
+    # Counts of generations in each span of STORM_MS that includes this generation.
     stretches = (sum(1 for one in times if begin <= one <= begin + STORM_MS)
                  for begin in times if begin <= at_ms <= begin + STORM_MS)  # fmt: skip
     events = [

@@ -1,6 +1,6 @@
-"""The model's verdicts: Burrow's rules with the repairs that `pipeline.tables.status` lists.
+"""The model's verdicts, by the rules in `pipeline.tables.status`; see `model.py`.
 
-See `model.py`. A verdict comes with the words that the table gives as its rule.
+A verdict comes with the text of the column `rule`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ ALLOWED = 0
 
 @dataclass(frozen=True)
 class Seen:
-    """A commit, the lag at its time, and its place in the log."""
+    """A commit and the log end at its time."""
 
     commit: Position
     end: int | None
 
     @property
     def lag(self) -> int | None:
-        """Records to read at the time of the commit."""
+        """Return the lag at the time of the commit."""
         return None if self.end is None else max(0, self.end - self.commit.offset)
 
 
 def status(model: Model) -> Iterator[Row]:
-    """A row a partition, and a row a group."""
+    """Yield the rows of `status`: one per partition, and one per group."""
     rows: dict[str, list[Row]] = {}
     for one in model.standings:
         if one.source == "group":
@@ -79,7 +79,7 @@ def _partition(model: Model, one: Standing) -> Row:
 def _verdict(
     model: Model, one: Standing, taken: list[Position], inside: list[Seen]
 ) -> tuple[str, str, int | None]:
-    """The first rule that holds."""
+    """Return verdict, text and evidence offset of the first rule that holds."""
     if one.state == "NO_COMMIT":
         return "OK", "no commit to judge by", None
     last = taken[-1]
@@ -125,7 +125,7 @@ def _waiting(
     inside: list[Seen],
     group: Group | None,
 ) -> tuple[int, int]:
-    """For how long records beyond what is allowed wait, and for how long they may."""
+    """Return for how long records beyond the allowed lag have waited, and the patience, in ms."""
     last = taken[-1]
     since_ms = last.at_ms
     assert one.position is not None
@@ -152,7 +152,7 @@ def _waiting(
 def _slow(
     model: Model, inside: list[Seen], behind: str, owned: bool, waited_ms: int, seconds: str
 ) -> tuple[str, str]:
-    """Rules 6 to 8."""
+    """Return verdict and text of rules 6 to 8."""
     tenth_ms = model.window_ms // 10
     run: list[Seen] = []
     for each in reversed(inside):
@@ -178,7 +178,7 @@ def _slow(
 
 
 def _group(model: Model, group: str, partitions: list[Row]) -> Row:
-    """As bad as the worst of its partitions; of equals the one with the greatest lag counts."""
+    """Return the group's row, with the verdict of its worst partition; ties go to the most lag."""
 
     def known(name: str) -> list[int]:
         return [row[name] for row in partitions if row[name] is not None]

@@ -1,7 +1,4 @@
-"""The model's view of work: skew between members, who is abandoned, how groups commit.
-
-See `model.py`.
-"""
+"""The model's tables `member_skew`, `abandoned_groups` and `commit_hygiene`; see `model.py`."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from tests.pipeline.story import Commit, Generation, Strange, Told
 
 
 def member_skew(model: Model) -> Iterator[Row]:
-    """Members of the current generation."""
+    """Yield the rows of `member_skew`: members of current generations."""
     rated = {row_key(row): row for row in model.rates()}
     for name, all_made in generations(model).items():
         made = all_made[-1]
@@ -29,7 +26,7 @@ def member_skew(model: Model) -> Iterator[Row]:
 
 
 def row_key(row: Row) -> Key:
-    """Group, topic and partition."""
+    """Return group, topic and partition of a row."""
     return row["group"], row["topic"], row["partition"]
 
 
@@ -38,7 +35,7 @@ def _places(person: Person) -> list[Place]:
 
 
 def _hot_places(model: Model, name: str, made: Made) -> set[Place]:
-    """Partitions that take far more than the others of their topic."""
+    """Return partitions with a much greater load than the others of their topic."""
     loads: dict[str, dict[Place, float]] = defaultdict(dict)
     for place in made.owners or {}:
         load = model.produced(place)
@@ -82,14 +79,17 @@ def _work(name: str, one: Person, rated: dict[Key, Row], hot: set[Place]) -> Row
 
 
 def variation(values: list[Any]) -> float | None:
-    """Deviation of all, by the mean."""
+    """Return the population standard deviation divided by the mean."""
     known = [one for one in values if one is not None]
     mean = sum(known) / len(known) if known else 0
     return statistics.pstdev(known) / mean if mean else None
 
 
 def gini(values: list[int]) -> float | None:
-    """0: all have the same. Half the mean difference of all pairs, by the mean."""
+    """Return the Gini coefficient: half the mean difference of all pairs, divided by the mean.
+
+    The result is 0 if all values are equal, and None if their sum is 0.
+    """
     if not values or not sum(values):
         return None
     apart = sum(abs(one - other) for one in values for other in values)
@@ -139,11 +139,11 @@ def _judged(rows: list[Row]) -> Iterator[Row]:
         }
 
 
-# Who is abandoned, and how groups commit.
+# The tables `abandoned_groups` and `commit_hygiene`.
 
 
 def abandoned_groups(model: Model) -> Iterator[Row]:
-    """Groups with a reason."""
+    """Yield the rows of `abandoned_groups`: groups with at least one reason."""
     made = generations(model)
     rates = {row_key(row): row for row in model.rates()}
     for name in sorted({*made, *(key[0] for key in model.living)}):
@@ -190,7 +190,7 @@ def abandoned_groups(model: Model) -> Iterator[Row]:
 
 
 def litter_family(name: str) -> str | None:
-    """What a name that a tool made up for one use has in common with its like."""
+    """Return the generated name without its random part; None for other names."""
     found = re.fullmatch(r"console-consumer-\d+", name)
     return None if found is None else "console-consumer-*"
 
@@ -206,7 +206,7 @@ def _last_client(made: list[Made]) -> Person | None:
 
 
 def _kept_bytes(model: Model, name: str) -> int:
-    """What compaction leaves of a group."""
+    """Return the bytes of a group's records that compaction keeps."""
     last: dict[Any, int] = {}
     for one in model.log:
         if one.group != name or isinstance(one.said, Strange):
@@ -222,7 +222,7 @@ def _kept_bytes(model: Model, name: str) -> int:
 
 
 def commit_hygiene(model: Model) -> Iterator[Row]:
-    """Commits and removals of the window."""
+    """Yield the rows of `commit_hygiene`: commits and removals of the window."""
     found: dict[str, list[tuple[Told, Commit, int | None, bool]]] = defaultdict(list)
     for events in model.commits.values():
         before: int | None = None
@@ -257,7 +257,7 @@ def commit_hygiene(model: Model) -> Iterator[Row]:
 
 
 def _is_stale(one: Told, said: Commit, made: list[Made]) -> bool:
-    """Whether the generation before it in the log gave the partition to nobody."""
+    """Return whether the partition had no owner in the last generation before the commit."""
     before = [each for each in made if each.told.log_offset < one.log_offset]
     if not before or not before[-1].people:
         return False

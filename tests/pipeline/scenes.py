@@ -1,23 +1,26 @@
-"""The scripted workload that the golden tables are about.
+"""The workload of the golden tables.
 
-The cast, seen from `AT_MS` (two hours after `START_MS`):
+Its groups, as of `AT_MS` (two hours after `START_MS`):
 
-* `healthy`: two members, commits every minute, a second behind;
-* `lagging`: reads half of what is written; a second member joins on the way;
+* `healthy`: two members, commits every minute, a lag of a second;
+* `lagging`: reads half of the records; a second member joins after an hour;
 * `abandoned`: its only member left three days ago;
 * `static`: two static members, one of which restarted under a new member id;
-* `simple`: commits without members, with metadata of any Unicode; `ancient`: by a very old broker;
-* `stopped`: has members, but committed last an hour ago, while records came in;
-* `rewound`: went back and never recovered; and it commits a partition that it was not given;
-* `busy`: commits the same offset again and again; `reborn`: its offset was removed and came back;
+* `simple`: commits without members, with metadata of any Unicode; `ancient`: commits of a very old
+  broker;
+* `stopped`: has members, but last committed an hour ago, while records were written;
+* `rewound`: went back and did not catch up, and commits a partition that it does not own;
+* `busy`: commits the same offset again and again; `reborn`: its offset was removed and committed
+  again;
 * `stormy`: six generations in five minutes, later more members than partitions;
 * `transactional`: commits in a committed, an aborted and an open transaction;
-* `ledger`, `settled`: read a topic with transactions, and stand in the gaps that markers leave;
-* `lossy`, `trimmed`: read a log whose beginning was removed, one of them too slowly;
-* `deleted`: all of it was removed; `topicless`: its topic is gone;
-* `modern`: a KIP-848 group; `shared`: a share group; `console-consumer-48213`: litter;
-* a Spark query, which commits nowhere;
-* one record of a type nobody knows, one value of a version nobody knows.
+* `ledger`, `settled`: read a topic with transactions, and stop at the offsets of markers;
+* `lossy`, `trimmed`: read a log whose beginning was removed, `lossy` too slowly;
+* `deleted`: was removed with its offsets; `topicless`: its topic does not exist;
+* `modern`: a KIP-848 group; `shared`: a share group; `console-consumer-48213`: a leftover of a
+  tool;
+* a Spark query, which never commits;
+* a record of an unknown type, and a value of an unknown version.
 """
 
 from __future__ import annotations
@@ -44,8 +47,10 @@ QUERY_ID = "6f1c2a8e-0b7d-4c55-9a3e-2d1f4b6c8e01"
 
 
 def tell(*, loadable: bool = False) -> Story:
-    """The whole story; `loadable` has a record of an unknown type in the place of the value of an
-    unknown version: with that one, a Kafka does not load its partition, and no group of it works.
+    """Return the whole story; `loadable` leaves out the value of an unknown version.
+
+    Kafka does not load a partition of the offsets topic that has such a value. The loadable story
+    has a record of an unknown type in its place.
     """
     story = Story()
     _records(story)
@@ -64,26 +69,26 @@ def tell(*, loadable: bool = False) -> Story:
     _trimmed(story)
     _busy_and_reborn(story)
     _spark(story)
-    # A transaction that never ended. It comes last: what follows it would not be committed yet.
+    # The open transaction comes last, since consumers see no records after it.
     story.commit(AT_MS - SECOND_MS, "transactional", "orders", {2: 400}, producer_id=8)
     return story
 
 
 def _records(story: Story) -> None:
-    """`orders`: a record each second in 3 partitions for two hours; `clicks`: one a minute."""
+    """Add a record per second to 3 partitions of `orders`, and one per minute to `clicks`."""
     for minute in range(120):
         start = START_MS + minute * MINUTE_MS
         for partition in range(3):
             story.produce("orders", partition, [start + second * SECOND_MS for second in range(60)])
         story.produce("clicks", minute % 2, [start + 30 * SECOND_MS])
-    # Old records for a group that has gone; the first batch out of order, as clients may send.
+    # Old records for the abandoned group; the first batch has timestamps out of order.
     old = AT_MS - 3 * DAY_MS
     story.produce("archive", 0, [old, old - 5 * SECOND_MS, old + SECOND_MS])
     story.produce("archive", 0, [old + DAY_MS] * 4)
 
 
 def _healthy(story: Story) -> None:
-    """One member, then two; commits each minute what is older than a second."""
+    """One member, then two, commit each minute all records older than a second."""
     first = Member("h-1", {"orders": [0, 1, 2]}, client_id="one")
     story.generation(START_MS, "healthy", 1, first)
     first = Member("h-1", {"orders": [0, 1]}, client_id="one")
@@ -99,7 +104,7 @@ def _healthy(story: Story) -> None:
 
 
 def _lagging(story: Story) -> None:
-    """Half as fast as the records come; a second member joins after an hour."""
+    """A group reads half of the records; a second member joins after an hour."""
     alone = Member("l-1", {"orders": [0, 1, 2]})
     story.generation(START_MS, "lagging", 1, alone)
     for minute in range(1, 120):
@@ -116,7 +121,7 @@ def _lagging(story: Story) -> None:
 
 
 def _abandoned(story: Story) -> None:
-    """One member three days ago, which read all there was and left."""
+    """One member, three days ago, read all records and left."""
     then = AT_MS - 3 * DAY_MS
     member = Member("a-1", {"archive": [0]}, topics=("archive",), client_id="batch")
     story.generation(then + SECOND_MS, "abandoned", 1, member, protocol="roundrobin")
@@ -125,7 +130,7 @@ def _abandoned(story: Story) -> None:
 
 
 def _static(story: Story) -> None:
-    """Two static members; one comes back under a new member id, so nothing moves."""
+    """One of two static members returns under a new member id, so no partition moves."""
     one = Member("s-1a", {"clicks": [0]}, topics=("clicks",), instance="i-1", client_id="s1")
     two = Member("s-2a", {"clicks": [1]}, topics=("clicks",), instance="i-2", client_id="s2")
     again = Member("s-2b", {"clicks": [1]}, topics=("clicks",), instance="i-2", client_id="s2")
@@ -136,7 +141,7 @@ def _static(story: Story) -> None:
 
 
 def _simple(story: Story) -> None:
-    """Commits by hand, with old value versions; an offset with an expiry of its own."""
+    """Add commits without members, with old value versions, one with its own expiry time."""
     at_ms = START_MS + 10 * MINUTE_MS
     story.commit(at_ms, "simple", "orders", {0: 3}, metadata="h\u00e9llo \u65e5\u672c \U0001f600")
     story.commit(at_ms + 1, "simple", "orders", {1: 9000}, value_version=3)
@@ -145,7 +150,7 @@ def _simple(story: Story) -> None:
 
 
 def _stopped_and_rewound(story: Story) -> None:
-    """One commits nothing for an hour; one went back by 3000 records."""
+    """`stopped` commits nothing for an hour; `rewound` goes back by 3000 records."""
     member = Member("x-1", {"orders": [0]})
     story.generation(START_MS, "stopped", 3, member)
     for minute in range(1, 61):
@@ -160,7 +165,7 @@ def _stopped_and_rewound(story: Story) -> None:
 
 
 def _transactional(story: Story) -> None:
-    """What counts is the last commit whose transaction was committed: 200."""
+    """Add commits of which the last visible one is 200."""
     at_ms = START_MS + HOUR_MS
     group = "transactional"
     story.commit(at_ms, group, "orders", {2: 100}, producer_id=7)
@@ -171,7 +176,7 @@ def _transactional(story: Story) -> None:
 
 
 def _removed(story: Story) -> None:
-    """All of `deleted` is removed; the topic of `topicless` never was."""
+    """Remove `deleted` with its offsets; the topic of `topicless` never exists."""
     at_ms = START_MS + 20 * MINUTE_MS
     story.commit(at_ms, "deleted", "orders", {0: 5, 1: 6})
     story.generation(at_ms + 1, "deleted", 4)
@@ -181,7 +186,7 @@ def _removed(story: Story) -> None:
 
 
 def _modern(story: Story) -> None:
-    """A KIP-848 group: a member, then a second one, then the first alone again."""
+    """A KIP-848 group has one member, then two, then the first one alone again."""
     at_ms, group = START_MS + 40 * MINUTE_MS, "modern"
     _modern_member(story, at_ms, "m-1", "new")
     _epoch(story, at_ms, 1, assigned_ms=at_ms + 5)
@@ -220,7 +225,7 @@ def _modern_member(story: Story, at_ms: int, member_id: str, client_id: str) -> 
 
 
 def _epoch(story: Story, at_ms: int, epoch: int, assigned_ms: int | None) -> None:
-    """An epoch, and when its assignment was computed; None: the next epoch came first."""
+    """Add an epoch and its target assignment; without `assigned_ms`, none was computed."""
     key = modern.ConsumerGroupMetadataKey(group_id="modern")
     value = modern.ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=0)
     story.modern(at_ms, "modern", "epoch", key, value)
@@ -233,7 +238,7 @@ def _epoch(story: Story, at_ms: int, epoch: int, assigned_ms: int | None) -> Non
 
 
 def _owns(story: Story, at_ms: int, member_id: str, epoch: int, partitions: dict[int, int]) -> None:
-    """What a member owns: partitions, and the epochs at which they were assigned."""
+    """Add a member's assignment: partitions, and the epochs at which they were assigned."""
     key = modern.ConsumerGroupCurrentMemberAssignmentKey(group_id="modern", member_id=member_id)
     owned = modern.TopicPartitions(
         topic_id=ORDERS_ID,
@@ -251,7 +256,7 @@ def _owns(story: Story, at_ms: int, member_id: str, epoch: int, partitions: dict
 
 
 def _litter_and_strange(story: Story, *, loadable: bool) -> None:
-    """What tools leave behind, and what nobody can read."""
+    """Add leftovers of tools, a share group, and records that cannot be decoded."""
     at_ms = START_MS + 50 * MINUTE_MS
     story.commit(at_ms, "console-consumer-48213", "clicks", {0: 20})
     story.share(at_ms, "shared")
@@ -266,7 +271,7 @@ def _litter_and_strange(story: Story, *, loadable: bool) -> None:
 
 
 def _stormy(story: Story) -> None:
-    """Six generations in five minutes; ten minutes later three members for two partitions."""
+    """Add six generations in five minutes; ten minutes later three members for two partitions."""
     at_ms, group, step_ms = START_MS + 70 * MINUTE_MS, "stormy", 40 * SECOND_MS
 
     def member(name: str, *partitions: int, client_id: str | None = None) -> Member:
@@ -291,7 +296,7 @@ def _stormy(story: Story) -> None:
 
 
 def _with_transactions(story: Story) -> None:
-    """`payments`: 0-2, marker 3; aborted 4 and 5, marker 6; 7 and 8; 9, marker 10."""
+    """Add `payments`: 0-2, marker 3; aborted 4 and 5, marker 6; 7 and 8; 9, marker 10."""
     at_ms, topic = START_MS + 65 * MINUTE_MS, "payments"
     story.produce(topic, 0, [at_ms, at_ms + 10, at_ms + 20], producer_id=9)
     story.end_produced(topic, 0, at_ms + 30, 9, commits=True)
@@ -307,7 +312,7 @@ def _with_transactions(story: Story) -> None:
 
 
 def _trimmed(story: Story) -> None:
-    """A log that begins at 50; `lossy` stands at 10, `trimmed` reads on."""
+    """Add a log that begins at 50; `lossy` stays at 10, `trimmed` goes on reading."""
     story.begin_at("trimmed", 0, 50)
     for minute in range(10, 110):
         story.produce("trimmed", 0, [START_MS + minute * MINUTE_MS])
@@ -318,7 +323,7 @@ def _trimmed(story: Story) -> None:
 
 
 def _busy_and_reborn(story: Story) -> None:
-    """The same offset for half an hour; an offset that came back; one by a very old broker."""
+    """Add repeated commits, an offset committed again after removal, and an old-format commit."""
     story.generation(START_MS, "busy", 1, Member("b-1", {"orders": [2]}))
     for minute in range(85, 120):
         text = "x" * (minute - 84)
@@ -333,7 +338,7 @@ def _busy_and_reborn(story: Story) -> None:
 
 
 def _spark(story: Story) -> None:
-    """Three micro-batches over two partitions of `orders`."""
+    """Add three micro-batches over two partitions of `orders`."""
     for number in range(3):
         at_ms = START_MS + (90 + 5 * number) * MINUTE_MS
         for partition in range(2):

@@ -1,7 +1,7 @@
-"""A standalone Spark cluster on this machine: a master and two workers, as processes.
+"""A standalone Spark cluster on this machine: processes of a master and two workers.
 
-They start in an empty folder, and the Python that their executors run knows nothing of the
-checkout: it has the libraries that it is given, one link for each.
+They start in an empty folder. The Python of their executors has links to single libraries, and no
+access to the checkout.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 class Standalone:
-    """One core and one executor a worker; everything lies below `folder`."""
+    """A cluster with one core and one executor per worker; all files lie below `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -40,7 +40,7 @@ class Standalone:
     def __enter__(self) -> Self:
         self.libraries.mkdir()
         (self._folder / "empty").mkdir()
-        # -S: no site-packages of the interpreter, in which the checkout is installed.
+        # -S excludes the interpreter's site-packages, in which the checkout is installed.
         path = f'PYTHONPATH="$PYTHONPATH:{self.libraries}"'
         self.python.write_text(f'#!/bin/sh\n{path} exec {sys.executable} -S "$@"\n')
         self.python.chmod(0o755)
@@ -73,7 +73,7 @@ class Standalone:
         self.stop()
 
     def lend(self, *modules: str) -> None:
-        """Give the workers' Python libraries of this environment, with what lies beside them."""
+        """Link libraries of this environment, and their `.libs` folders, for the workers."""
         for name in modules:
             found = importlib.util.find_spec(name)
             assert found is not None, name
@@ -84,9 +84,9 @@ class Standalone:
                     (self.libraries / one.name).symlink_to(one)
 
     def stop(self) -> None:
-        """End every process that was started here, and what those have started."""
+        """End all processes of the cluster, including those that they started."""
         started = _descendants({process.pid for process in self._processes})
-        for process in reversed(self._processes):  # a worker ends its executors
+        for process in reversed(self._processes):  # workers first: they end their executors
             process.terminate()
         for process in self._processes:
             try:
@@ -99,7 +99,7 @@ class Standalone:
                 os.kill(pid, signal.SIGKILL)
 
     def _start(self, name: str, log_name: str, *arguments: str) -> Path:
-        """Start one of Spark's daemons on a free port of the loopback; its log."""
+        """Start one of Spark's daemons on a free loopback port, and return its log file."""
         log = self._folder / f"{log_name}.log"
         kept = ("JAVA_HOME", "PATH", "HOME", "LANG")
         environment = {key: os.environ[key] for key in kept if key in os.environ}
@@ -120,12 +120,12 @@ class Standalone:
 
 
 def _descendants(pids: set[int]) -> set[int]:
-    """The processes below these, as Linux tells it; none elsewhere."""
+    """Return the descendants of processes by /proc; none on systems without it."""
     parents = {}
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = status.read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
         parents[int(status.parent.name)] = int(fields[1])
     found: set[int] = set()
@@ -137,7 +137,7 @@ def _descendants(pids: set[int]) -> set[int]:
 
 
 def _is_spark(pid: int) -> bool:
-    """Whether a process still is one of Spark's: numbers are given again."""
+    """Return whether the process is still Spark's, since process ids are reused."""
     try:
         return b"spark" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

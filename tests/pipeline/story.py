@@ -1,9 +1,8 @@
-"""How a workload is told: every commit, join and leave, written as segment files and kept in words.
+"""Record a workload as segment files, together with a description of every record.
 
-Times, member ids and bytes are fixed, so what the pipeline makes of it is the same for ever and
-every table can be compared row by row. A broker, ours or Kafka's, can be started on the files. What
-was told stays beside the bytes (`Told`): `model.py` works from that alone. The workload itself is
-in `scenes.py`.
+Times, member ids and bytes are fixed, so the pipeline always makes the same tables, which can be
+compared row by row. Our broker or Kafka can be started on the files. `Told` describes each record;
+`model.py` works from these descriptions alone. The workload itself is in `scenes.py`.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 EVENTS_TOPIC = "__group_events"
 METADATA_FILE = "partition.metadata"
 OFFSETS_PARTITIONS = 4
-SESSION_MS = 30 * MINUTE_MS  # so long that no broker started on the files expires a member
+SESSION_MS = 30 * MINUTE_MS  # long enough that a broker on the files expires no member
 NO_TOPIC_ID = bytes(16)
 
 Assignment = dict[str, list[int]]
@@ -49,7 +48,7 @@ Assignment = dict[str, list[int]]
 
 @dataclass(frozen=True)
 class Member:
-    """A member of a generation as the log has it."""
+    """A member of a generation."""
 
     member_id: str
     assigned: Assignment
@@ -59,7 +58,7 @@ class Member:
     host: str = "/10.0.0.7"
 
     def message(self) -> log.RecordedMember:
-        """The member as the record's field."""
+        """Return the member in the form of the record's field."""
         subscription = ConsumerProtocolSubscription(
             topics=list(self.topics), user_data=None, owned_partitions=[]
         )
@@ -94,7 +93,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class Generation:
-    """A classic group at the end of a rebalance; `number` None: it was removed."""
+    """A classic group at the end of a rebalance, or its removal (`number` None)."""
 
     number: int | None
     members: tuple[Member, ...] = ()
@@ -103,8 +102,10 @@ class Generation:
 
 @dataclass(frozen=True)
 class Modern:
-    """A record of a KIP-848 group; `value` None is a removal. `share`: an epoch of a
-    share group."""
+    """A record of a KIP-848 group, or its removal (`value` None).
+
+    The kind `share` is an epoch of a share group.
+    """
 
     kind: str
     member_id: str | None
@@ -113,7 +114,7 @@ class Modern:
 
 @dataclass(frozen=True)
 class Strange:
-    """A record that nobody can decode, and why."""
+    """A record that cannot be decoded, and the reason."""
 
     reason: str
     record_type: int
@@ -126,8 +127,10 @@ Said = Commit | Generation | Modern | Strange
 
 @dataclass(frozen=True)
 class Told:
-    """What a record of the offsets topic says, and where it lies. `producer_id` of a transaction,
-    else -1."""
+    """The content and place of a record of the offsets topic.
+
+    `producer_id` is -1 for a record outside of transactions.
+    """
 
     log_partition: int
     log_offset: int
@@ -140,7 +143,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Event:
-    """A rebalance as `__group_events` has it."""
+    """A rebalance in `__group_events`."""
 
     group: str
     generation: int
@@ -172,7 +175,7 @@ class Partition:
 
 
 class Story:
-    """Gathers records in the order in which they are told, and writes them as segments."""
+    """Collects records in the order in which they are added, and writes them as segments."""
 
     def __init__(self) -> None:
         self.partitions: defaultdict[tuple[str, int], Partition] = defaultdict(Partition)
@@ -181,18 +184,19 @@ class Story:
         self.events: list[Event] = []
         self.progress: list[tuple[str, str, str, int, int, int, int]] = []
         self.ended: list[tuple[str, int, int, int, bool]] = []
-        """Ends of transactions: topic, partition, offset of the marker, producer, committed."""
+        """Markers of transactions: topic, partition, offset of the marker, producer id,
+        committed."""
         self._codecs = cycle(Compression)
 
     def begin_at(self, topic: str, partition: int, first_offset: int) -> None:
-        """Let a log begin there: what lay before it was removed."""
+        """Set the log start, as if earlier records had been removed."""
         log_ = self.partitions[topic, partition]
         log_.first_offset = log_.next_offset = first_offset
 
     def produce(
         self, topic: str, partition: int, times_ms: Sequence[int], producer_id: int = -1
     ) -> None:
-        """One batch of records of 24 bytes (key 4, value 20), one for each time."""
+        """Add a batch of records of 24 bytes (key 4, value 20), one for each time."""
         records = [(at_ms, b"key.", b"v" * 20) for at_ms in times_ms]
         first = self._append(topic, partition, records, producer_id=producer_id)
         self.written += [
@@ -203,7 +207,7 @@ class Story:
     def end_produced(
         self, topic: str, partition: int, at_ms: int, producer_id: int, *, commits: bool
     ) -> None:
-        """The marker that ends a transaction in a data partition."""
+        """Add the marker that ends a transaction in a data partition."""
         self._mark(topic, partition, at_ms, producer_id, commits=commits)
 
     def commit(
@@ -219,7 +223,7 @@ class Story:
         producer_id: int = -1,
         topic_id: bytes = NO_TOPIC_ID,
     ) -> None:
-        """One batch of committed offsets, by partition; in a transaction if there is a producer."""
+        """Add a batch of commits by partition, transactional if there is a producer id."""
         records: list[tuple[int, bytes, bytes | None]] = []
         said: list[Said] = []
         for partition, offset in offsets.items():
@@ -250,14 +254,14 @@ class Story:
     def commit_long_ago(
         self, at_ms: int, group: str, topic: str, partition: int, offset: int
     ) -> None:
-        """A committed offset with the key type of very old brokers."""
+        """Add a commit with the key type of brokers before 0.9."""
         key = log.LegacyOffsetCommitKey(group=group, topic=topic, partition=partition)
         value = log.LegacyOffsetCommitValue(offset=offset, metadata="", commit_timestamp=at_ms)
         record = at_ms, log.encode_key(key), log.encode_value(value, 0)
         self._tell(group, [record], [Commit(topic, partition, offset, "")])
 
     def forget(self, at_ms: int, group: str, topic: str, partitions: Iterable[int]) -> None:
-        """Tombstones of committed offsets."""
+        """Add tombstones of committed offsets."""
         for one in partitions:
             key = log.OffsetCommitKey(group=group, topic=topic, partition=one)
             self._tell(group, [(at_ms, log.encode_key(key), None)], [Commit(topic, one, None)])
@@ -265,7 +269,7 @@ class Story:
     def generation(
         self, at_ms: int, group: str, generation: int, *members: Member, protocol: str = "range"
     ) -> None:
-        """A group at the end of a rebalance; without members it is empty."""
+        """Add a group at the end of a rebalance; without members it is empty."""
         value = log.GroupMetadataValue(
             protocol_type="consumer",
             generation=generation,
@@ -279,37 +283,37 @@ class Story:
         self._tell(group, [record], [said])
 
     def remove(self, at_ms: int, group: str) -> None:
-        """The tombstone of a group."""
+        """Add the tombstone of a group."""
         self._tell(group, [(at_ms, _group_key(group), None)], [Generation(None)])
 
     def modern(
         self, at_ms: int, group: str, kind: str, key: Message, value: Message | None
     ) -> None:
-        """One record of a KIP-848 group."""
+        """Add a record of a KIP-848 group."""
         data = None if value is None else log.encode_value(value, 0)
         said = Modern(kind, getattr(key, "member_id", None), value)
         self._tell(group, [(at_ms, log.encode_key(key), data)], [said])
 
     def share(self, at_ms: int, group: str) -> None:
-        """Epoch 5 of a share group without members (ShareGroupMetadata)."""
+        """Add epoch 5 of a share group without members (ShareGroupMetadata)."""
         name = group.encode()
         key = b"\x00\x0b" + len(name).to_bytes(2, "big") + name
         said = Modern("share", None, "epoch")
         self._tell(group, [(at_ms, key, b"\x00\x00\x00\x00\x00\x05" + bytes(9))], [said])
 
     def strange(self, at_ms: int, index: int, key: bytes, value: bytes, reason: str) -> None:
-        """A record as it is, in a partition of the offsets topic."""
+        """Add a record with these bytes to a partition of the offsets topic."""
         first = self._append(OFFSETS_TOPIC, index, [(at_ms, key, value)])
         said = Strange(reason, int.from_bytes(key[:2], "big"), key, value)
         self.told.append(Told(index, first, at_ms, None, len(key) + len(value), -1, said))
 
     def end_transaction(self, at_ms: int, group: str, producer_id: int, *, commits: bool) -> None:
-        """The marker that ends a transaction in the group's partition (EndTransactionMarker)."""
+        """Add the marker that ends a transaction in the group's partition of the offsets topic."""
         index = partition_for(group, OFFSETS_PARTITIONS)
         self._mark(OFFSETS_TOPIC, index, at_ms, producer_id, commits=commits)
 
     def explain(self, event: Event) -> None:
-        """A record of `__group_events`, which our broker writes."""
+        """Add a record of `__group_events`, which our broker writes."""
         said = {
             "group": event.group,
             "generation_before": event.generation - 1,
@@ -328,15 +332,15 @@ class Story:
         self.events.append(event)
 
     def write(self, directory: Path) -> None:
-        """Write a log directory: a segment for each partition."""
+        """Write a log directory with a segment for each partition."""
         self.write_part(directory, 0.0, 1.0)
 
     def write_part(self, directory: Path, begin: float, end: float) -> None:
-        """Append the batches of every partition between two shares of them, from 0.0 to 1.0."""
+        """Append the batches between two fractions, from 0.0 to 1.0, of every partition."""
         for (topic, index), partition in self.partitions.items():
             folder = directory / f"{topic}-{index}"
             folder.mkdir(parents=True, exist_ok=True)
-            # By this file a broker knows that the directory is a topic's; the id is made up.
+            # A broker needs this file to recognise the directory as a topic's; any id will do.
             topic_id = base64.urlsafe_b64encode(topic.rjust(16)[-16:].encode()).decode()[:22]
             (folder / METADATA_FILE).write_text(f"version: 0\ntopic_id: {topic_id}\n")
             count = len(partition.batches)
@@ -351,7 +355,7 @@ class Story:
         said: Sequence[Said],
         producer_id: int = -1,
     ) -> None:
-        """Records of one batch, and what each of them says."""
+        """Add a batch of records with their descriptions."""
         index = partition_for(group, OFFSETS_PARTITIONS)
         first = self._append(OFFSETS_TOPIC, index, records, producer_id=producer_id)
         for delta, ((at_ms, key, value), one) in enumerate(zip(records, said, strict=True)):
@@ -373,7 +377,7 @@ class Story:
         producer_id: int = -1,
         control: bool = False,
     ) -> int:
-        """Add a batch; returns the offset of its first record."""
+        """Add a batch and return the offset of its first record."""
         partition = self.partitions[topic, index]
         first = partition.next_offset
         batch = build_batch(

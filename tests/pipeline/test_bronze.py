@@ -1,4 +1,4 @@
-"""Bronze holds every record once, whichever way and however often the log is read.
+"""Bronze has every record once, however often and in whichever way the log is read.
 
 Tables are made from bronze alone, so equal bronze means equal tables.
 """
@@ -25,14 +25,14 @@ Row = tuple[Any, ...]
 
 
 def rows(store: Store, table: schema.Table = schema.OFFSETS_LOG) -> list[Row]:
-    """All rows of a bronze table, in the order of its key."""
+    """Return all rows of a bronze table in key order."""
     found = [row.asDict(recursive=True) for row in store.read_bronze(table).collect()]
     found.sort(key=lambda row: tuple(row[name] for name in table.key))
     return [tuple(row.values()) for row in found]
 
 
 def batch_of(spark: SparkSession, log_dir: Path, out: Path) -> Store:
-    """Bronze of a batch run."""
+    """Return a store with the bronze of a batch run on the offsets log."""
     store = Store(spark, str(out))
     read_offsets_log(LogDirSource(spark, str(log_dir)), store, silent)
     return store
@@ -41,7 +41,7 @@ def batch_of(spark: SparkSession, log_dir: Path, out: Path) -> Store:
 def test_the_segments_of_a_real_kafka_give_the_offsets_that_kafka_told(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """The last commit of each group and partition is what Kafka's own tool said at the time."""
+    """The last commit of each group and partition is the offset that Kafka's own tool listed."""
     store = batch_of(spark, SEGMENTS, tmp_path)
     held: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows(store):
@@ -70,7 +70,10 @@ def test_the_segments_of_a_real_kafka_give_the_offsets_that_kafka_told(
 def test_damage_is_counted_and_shown_and_the_run_goes_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """A flipped byte, a version from the future, a torn tail; the same in a topic's own log."""
+    """A flipped byte, an unknown version and a torn tail do not stop a run, and are reported.
+
+    The same holds for a data topic.
+    """
     future = commits(6, 1)[0]
     assert future.value is not None
     future = Record(6, future.timestamp_ms, future.key, b"\x00\x09" + future.value[2:])

@@ -1,4 +1,4 @@
-"""Settings of Kafka's clients come from a file and reach both: the admin client and the readers."""
+"""Settings of `--client-config` reach both the admin client and the consumers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _file(folder: Path, text: str) -> str:
 
 
 def test_the_admin_client_takes_them(connector: SparkSession, tmp_path: Path) -> None:
-    """A value that Kafka refuses is named before anybody is asked."""
+    """The admin client refuses an invalid value before it connects."""
     config = _file(tmp_path, "# how we come in\nsecurity.protocol = NOT_ONE\n")
     with pytest.raises(InputError, match="NOT_ONE"):
         BrokerSource(connector, "127.0.0.1:1", client_config=config)
@@ -36,7 +36,7 @@ def test_the_admin_client_takes_them(connector: SparkSession, tmp_path: Path) ->
 def test_the_readers_take_them(
     connector: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Only consumers know this setting, and their refusal is one line; a good file does no harm."""
+    """An invalid value that only consumers check is reported in one line; a valid file works."""
     with Broker() as broker:
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
         producer.send("t", b"one").get(30)
@@ -59,7 +59,7 @@ def test_the_readers_take_them(
 
 
 def test_they_go_with_a_broker(capsys: pytest.CaptureFixture[str]) -> None:
-    """Files have no clients."""
+    """`--client-config` is refused without `--bootstrap-server`."""
     words = ["run", "--log-dir", "d", "--out", "o", "--client-config", "c"]
     assert main(words) == 1
     assert "--client-config goes with --bootstrap-server" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The same commands on a cluster: a real standalone master, workers that have none of our code."""
+"""Runs on a real standalone Spark cluster whose workers have no installation of the pipeline."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ for step in steps:
 
 
 def _settings(events: Path) -> list[str]:
-    """For a small cluster on the loopback, where both executors are to be seen at work."""
+    """Return settings for a small cluster on the loopback on which both executors get tasks."""
     settings = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -54,7 +54,7 @@ def _settings(events: Path) -> list[str]:
 
 
 def _executors(events: Path, began_ms: int, ended_ms: int) -> set[str]:
-    """The executors that did tasks within a time, by Spark's own event log."""
+    """Return the executors that ran tasks within a time span, by Spark's event log."""
     found = set()
     for path in events.rglob("*events*"):
         if path.is_file():
@@ -68,7 +68,7 @@ def _executors(events: Path, began_ms: int, ended_ms: int) -> set[str]:
 
 
 def _rows(out: Path, table: schema.Table) -> list[TableRow]:
-    """A table; sums of doubles depend in their last bits on the order, and that on the shards."""
+    """Return a table with rounded doubles, as the last bits of a sum depend on the shards."""
     return [
         {name: float(f"{one:.11g}") if isinstance(one, float) else one for name, one in row.items()}
         for row in Output(out).rows(table)
@@ -77,9 +77,10 @@ def _rows(out: Path, table: schema.Table) -> list[TableRow]:
 
 @pytest.mark.nightly
 def test_two_workers_make_the_same_tables(spark: SparkSession, tmp_path: Path) -> None:
-    """In batch and as a stream; and a worker that lacks a library is named, with the library.
+    """A batch run and a stream on two workers give the same tables as a local run.
 
-    One driver process for the three, as starting is what takes the time.
+    A worker that lacks a library is reported with the library's name. All three commands run in one
+    driver process, because a start takes most of the time.
     """
     log, events = tmp_path / "log", tmp_path / "events"
     tell().write(log)

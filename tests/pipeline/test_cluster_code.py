@@ -1,4 +1,4 @@
-"""What a cluster is sent, what is asked of its machines, and which settings stay here."""
+"""The archive that a cluster gets, the check of its workers, and settings for one machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support import ROOT
 def test_a_worker_without_such_a_python_is_told_in_one_line(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The innermost reason, without Java's and Python's traces."""
+    """The error has the innermost reason in one line, without stack traces."""
     monkeypatch.setattr(spark.sparkContext, "pythonExec", "/no/such/python")
     with pytest.raises(shipping.WorkerError, match="/no/such/python") as error:
         shipping.check_workers(spark)
@@ -29,7 +29,7 @@ def test_a_worker_without_such_a_python_is_told_in_one_line(
 
 
 def test_the_archive_is_whole_and_the_same_each_time(tmp_path: Path) -> None:
-    """All that a worker imports of ours comes out of it; equal code makes equal bytes."""
+    """Workers can import all they need from the archive, and equal code gives equal bytes."""
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     archive = shipping.write_archive(tmp_path / "one")
@@ -41,7 +41,7 @@ def test_the_archive_is_whole_and_the_same_each_time(tmp_path: Path) -> None:
 
 
 def test_the_installed_wheel_ships_itself(tmp_path: Path) -> None:
-    """There the packages lie in a folder of ours, which is where the archive is made from."""
+    """An installed wheel makes the same archive as a checkout."""
     packages = tmp_path / "site" / "coordinator_server" / "_packages"
     packages.mkdir(parents=True)
     (tmp_path / "sent").mkdir()
@@ -59,7 +59,7 @@ def test_the_installed_wheel_ships_itself(tmp_path: Path) -> None:
 
 
 def _decode_from(archive: Path, folder: Path) -> None:
-    """Import the workers' modules from the archive alone, beside the libraries."""
+    """Import the workers' modules from the archive, with the libraries beside it."""
     cluster = Standalone(folder)
     cluster.libraries.mkdir()
     native = ("numpy", "polars", "_polars_runtime_32", "pyarrow", "cramjam", "google_crc32c")
@@ -79,12 +79,12 @@ def _decode_from(archive: Path, folder: Path) -> None:
 def test_a_large_log_is_made_into_tables_in_more_parts(
     spark: SparkSession, rows: int, shards: int
 ) -> None:
-    """So that a part fits into a worker's memory; and one for each processor at least."""
+    """A large log has more shards, to limit their size, but at least one per processor."""
     assert shards_for(spark, rows) == shards
 
 
 def test_settings_of_one_machine_stay_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only `local` and `local[N]` run in the driver's process."""
+    """Settings for one machine apply to `local` and `local[N]` only."""
     assert [shipping.is_local(one) for one in ("local", "local[2]", "local[*]")] == [True] * 3
     far = ("local-cluster[2,1,512]", "spark://h:7077", "k8s://https://h", "yarn")
     for master in far:

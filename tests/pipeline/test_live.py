@@ -1,7 +1,7 @@
-"""A life of a group on our broker and on a real Kafka: both give what its script knows.
+"""The life of a group on our broker and on a real Kafka gives the tables of its script.
 
-Read through the Kafka connector while the broker runs. Member ids are the broker's to choose; the
-ledger tells which is whose.
+The broker is running and read through the Kafka connector. The ledger maps the broker's member ids
+to the members of the script.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from tests.support import Broker
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "2"}
 LOOKED_AT = (schema.CURRENT_OFFSETS, schema.LAG, schema.GROUP_MEMBERS, schema.REBALANCES)
-FAR_AHEAD_MS = 4_102_444_800_000  # 2100: everything that is read lies before it
+FAR_AHEAD_MS = 4_102_444_800_000  # the year 2100, after all records
 
 
 @pytest.fixture
 def ours() -> Iterator[str]:
-    """Our broker."""
+    """Start our broker."""
     with Broker(SETTINGS) as broker:
         yield broker.bootstrap_servers
 
 
 @pytest.fixture
 def theirs(tmp_path: Path) -> Iterator[str]:
-    """A real Kafka."""
+    """Start a real Kafka."""
     broker = Kafka(tmp_path, SETTINGS)
     try:
         broker.start()
@@ -53,7 +53,7 @@ def theirs(tmp_path: Path) -> Iterator[str]:
 def test_the_tables_tell_what_the_script_did(
     broker: str, connector: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Committed offsets, lag, members of each generation, who joined and left and what moved."""
+    """Offsets, lag, members and rebalances are those of the script."""
     bootstrap = request.getfixturevalue(broker)
     ledger = Life(bootstrap).live()
     store = Store(connector, str(tmp_path / "out"))
@@ -77,7 +77,7 @@ def test_the_tables_tell_what_the_script_did(
 
 
 def assert_members(rows: list[Row], ledger: Ledger) -> None:
-    """Who had what in each generation, with the client id that the requests carried."""
+    """Check assignments, client ids and leaders of each generation."""
     told = {(row["generation"], ledger.names[row["member_id"]]): row["assigned"] for row in rows}
     assert told == {
         (generation, member): [{"topic": TOPIC, "partitions": partitions}]
@@ -93,7 +93,7 @@ def assert_members(rows: list[Row], ledger: Ledger) -> None:
 
 
 def assert_rebalances(rows: list[Row], ledger: Ledger, *, explained: bool) -> None:
-    """From each generation to the next; our broker also says why."""
+    """Check the rebalances; our broker also records a trigger (`explained`)."""
     rows = [row for row in rows if row["group"] != SIMPLE]
     told = [
         (

@@ -1,4 +1,4 @@
-"""A run that waits for a cluster which no longer answers ends, and says why."""
+"""A run whose cluster no longer answers ends with an error."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pipeline.sources.errors import InputError
 
 
 def silent_cluster() -> None:
-    """No answer."""
+    """Raise the error of a cluster that does not answer."""
     raise InputError("--bootstrap-server b:1: no answer")
 
 
 @pytest.mark.real_time
 @pytest.mark.parametrize("disposition", [signal.SIG_IGN, signal.default_int_handler])
 def test_a_blocked_call_is_interrupted(disposition: Any, request: pytest.FixtureRequest) -> None:
-    """As that of a driver which waits for offsets is, also in the background of a script."""
+    """A blocked call ends with the cluster's error, even if SIGINT was ignored before."""
     before = signal.signal(signal.SIGINT, disposition)
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     ours, theirs = socket.socketpair()
@@ -34,7 +34,7 @@ def test_a_blocked_call_is_interrupted(disposition: Any, request: pytest.Fixture
 
 @pytest.mark.real_time
 def test_a_cluster_that_answers_again_is_not_lost() -> None:
-    """Only failures in a row count; and nothing is asked when the work is done."""
+    """Only failures in a row count."""
     asked: list[int] = []
     enough = threading.Event()
 
@@ -50,6 +50,6 @@ def test_a_cluster_that_answers_again_is_not_lost() -> None:
 
 
 def test_the_users_own_interrupt_stays_one() -> None:
-    """Ctrl-C is no lost cluster."""
+    """Ctrl-C raises KeyboardInterrupt, not the error of a lost cluster."""
     with pytest.raises(KeyboardInterrupt), while_it_answers(silent_cluster, 60):
         raise KeyboardInterrupt

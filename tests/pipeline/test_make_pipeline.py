@@ -1,4 +1,4 @@
-"""`make pipeline`: workload, tables and report in one go, and the notebook on what it made."""
+"""`make pipeline` runs a workload and makes tables and report; the notebook reads the tables."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ pytestmark = pytest.mark.nightly
 
 
 class Demo(NamedTuple):
-    """Where it wrote, and what it said."""
+    """The output folder of `make pipeline`, and its standard output."""
 
     directory: Path
     printed: str
 
     def rows(self, table: schema.Table) -> list[TableRow]:
-        """A table."""
+        """Return the rows of a table."""
         return Output(self.directory / "out").rows(table)
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
-    """Run it once, on the interpreter of the tests, which has all that it would install."""
+    """Run `make pipeline` once, with the interpreter of the tests, so that nothing is installed."""
     directory = tmp_path_factory.mktemp("demo")
     done = subprocess.run(
         [
@@ -55,7 +55,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
 
 
 def test_the_three_groups_are_what_they_are(demo: Demo) -> None:
-    """One is well, one lags, nobody needs the third; the page and the summary say so."""
+    """`billing` is OK, `reports` lags, `old-export` is abandoned; page and summary show this."""
     status = {row["group"]: row for row in demo.rows(schema.STATUS) if row["topic"] is None}
     assert {group: row["status"] for group, row in status.items()} == {
         "billing": "OK",
@@ -79,7 +79,7 @@ def test_the_three_groups_are_what_they_are(demo: Demo) -> None:
 
 
 def test_rebalances_are_told_with_their_cause(demo: Demo) -> None:
-    """Three members came to `billing` one by one, and one left."""
+    """Three members join `billing` one by one, one leaves, and each rebalance has a trigger."""
     told = [row for row in demo.rows(schema.REBALANCES) if row["group"] == "billing"]
     sizes = [row["members"] for row in sorted(told, key=lambda row: row["generation"])]
     assert sizes[0] == 1
@@ -89,7 +89,7 @@ def test_rebalances_are_told_with_their_cause(demo: Demo) -> None:
 
 
 def test_the_notebook_reads_them(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its cells in one namespace, as a kernel runs them; it is kept without what it printed."""
+    """The notebook's cells run on the tables in one namespace; the file is kept without output."""
     notebook = json.loads((_EXAMPLE / "notebook.ipynb").read_text(encoding="utf-8"))
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert not any(cell["outputs"] or cell["execution_count"] for cell in cells)
@@ -105,7 +105,7 @@ def test_the_notebook_reads_them(demo: Demo, monkeypatch: pytest.MonkeyPatch) ->
     assert namespace["verdicts"].loc["billing", "status"] == "OK"
     assert len(namespace["rebalances"]) == len(demo.rows(schema.REBALANCES))
     assert lags["billing"] == 0
-    # In the end `reports` lags more than it did at first, and `billing` by one step at most.
+    # The lag of `reports` has grown; that of `billing` ends at no more than one commit's records.
     over_time = namespace["over_time"]
     assert over_time["reports"].dropna().iloc[-1] > over_time["reports"].dropna().iloc[0]
     assert over_time["billing"].dropna().iloc[-1] <= 30

@@ -1,4 +1,4 @@
-"""The command line reads times as people write them, and says in one line what is wrong."""
+"""The command line parses times and other values, and reports wrong ones in one line."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from pipeline.sources.spark_progress import read_progress
     ("text", "wanted"), [("500ms", 500), ("30s", 30_000), ("10m", 600_000), ("7d", 604_800_000)]
 )
 def test_durations(text: str, wanted: int) -> None:
-    """A number and a unit."""
+    """A duration is a number and a unit."""
     assert duration_ms(text) == wanted
 
 
 @pytest.mark.parametrize("text", ["", "7", "d", "-1d", "1.5h", "7 d"])
 def test_what_is_no_duration(text: str) -> None:
-    """Nothing is guessed."""
+    """A text that is not a number with a unit is refused."""
     with pytest.raises(argparse.ArgumentTypeError):
         duration_ms(text)
 
 
 def test_instants() -> None:
-    """ISO 8601 is UTC unless it says otherwise; a bare number is milliseconds."""
+    """ISO 8601 times are UTC by default, and a plain number is milliseconds."""
     assert instant_ms("1970-01-02") == 86_400_000
     assert instant_ms("1970-01-01T01:00:00+01:00") == 0
     assert instant_ms("2026-11-22T01:30:00.5Z") == 1_795_311_000_500
@@ -41,7 +41,7 @@ def test_instants() -> None:
 
 
 def test_numbers_and_times_that_make_no_sense_are_refused() -> None:
-    """A window of nothing, a lag below nothing."""
+    """A duration of 0 and a negative count are refused."""
     with pytest.raises(argparse.ArgumentTypeError, match="'0s' is no time"):
         duration_ms("0s")
     assert count("0") == 0
@@ -51,7 +51,7 @@ def test_numbers_and_times_that_make_no_sense_are_refused() -> None:
 
 
 def test_groups_are_a_regular_expression() -> None:
-    """What is none is told before anything is read, with its reason."""
+    """An invalid regular expression is refused with its reason."""
     assert regex("app-[0-9]+") == "app-[0-9]+"
     with pytest.raises(argparse.ArgumentTypeError, match=r"'app-.' is no .*unterminated"):
         regex("app-[")
@@ -66,7 +66,7 @@ def test_options_become_questions() -> None:
 
 
 def test_an_input_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    """One of the three, and only one."""
+    """A run without an input exits with 2."""
     with pytest.raises(SystemExit) as stop:
         main(["run", "--out", "o"])
     assert stop.value.code == 2
@@ -75,18 +75,18 @@ def test_an_input_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("name", ["--bootstrap-server", "--bootstrap"])
 def test_a_broker_is_an_input(name: str) -> None:
-    """By the name that Kafka's tools have, and by a shorter one."""
+    """A broker is given by `--bootstrap-server`, or `--bootstrap` for short."""
     assert parser().parse_args(["run", name, "b:1", "--out", "o"]).bootstrap == "b:1"
 
 
 def test_jars_that_are_not_there_are_named(tmp_path: Path) -> None:
-    """Before Spark starts."""
+    """Missing jars of `--jars` are reported by name."""
     with pytest.raises(InputError, match=r"none\.jar is not there"):
         connector_settings(str(tmp_path / "none.jar"))
 
 
 def test_a_checkpoint_tells_how_far_its_query_is(tmp_path: Path) -> None:
-    """Batches that were planned and not done do not count; other sources than Kafka neither."""
+    """A checkpoint gives the offsets of completed batches, for Kafka sources only."""
     (tmp_path / "offsets").mkdir()
     (tmp_path / "commits").mkdir()
     (tmp_path / "metadata").write_text('{"id": "q"}')
@@ -105,7 +105,7 @@ def test_a_checkpoint_tells_how_far_its_query_is(tmp_path: Path) -> None:
 
 
 def test_progress_events_tell_the_same(tmp_path: Path) -> None:
-    """One JSON object a line, endOffset as an object or as text."""
+    """Progress events are read from JSON lines, with endOffset as an object or as text."""
     event = {
         "id": "q",
         "name": "mine",
@@ -122,7 +122,7 @@ def test_progress_events_tell_the_same(tmp_path: Path) -> None:
 
 
 def test_what_is_no_checkpoint_is_named(tmp_path: Path) -> None:
-    """A folder without offsets, or without a readable id."""
+    """A folder without offsets, or without a readable id, is reported."""
     with pytest.raises(InputError, match="it is no checkpoint"):
         read_progress(str(tmp_path))
     (tmp_path / "offsets").mkdir()

@@ -1,4 +1,4 @@
-"""A path or an address that cannot work is reported in one line, before Spark starts."""
+"""Paths and addresses that cannot work are reported in one line, before Spark starts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipeline.sources.errors import InputError
 
 @pytest.fixture(autouse=True)
 def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session that is opened fails the test."""
+    """Fail the test if a session is opened."""
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("Spark was started")
@@ -27,21 +27,21 @@ def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def closed_port() -> Iterator[int]:
-    """A port on which connections are refused: bound, and not listening."""
+    """Return a port on which connections are refused: bound, but not listening."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield bound.getsockname()[1]
 
 
 def error_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one line of a `run` that exits with 1."""
+    """Return the one-line error of a `run` that exits with 1."""
     assert main(["run", *arguments]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     return line
 
 
 def test_out_is_a_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file, or a folder below a file, is refused; a new folder and another scheme are not."""
+    """`--out` must not be a file or lie below one; new folders and other schemes are accepted."""
     log_dir = tmp_path / "data"
     (log_dir / "__consumer_offsets-0").mkdir(parents=True)
     file = tmp_path / "file"
@@ -57,14 +57,14 @@ def test_out_is_a_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 def test_out_can_be_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An empty name or the root, and a directory that takes no file, are refused."""
+    """An empty `--out`, the root and a directory without write access are refused."""
     log_dir = tmp_path / "data"
     (log_dir / "__consumer_offsets-0").mkdir(parents=True)
     for out in ("", "/"):
         said = error_of(capsys, "--log-dir", str(log_dir), "--out", out)
         assert said.endswith(f"--out {out!r} is not a directory for output")
 
-    def refuse(dir: Path) -> None:  # noqa: A002 - the name that tempfile has for it
+    def refuse(dir: Path) -> None:  # noqa: A002 - tempfile's name
         raise PermissionError(errno.EACCES, "Permission denied", str(dir))
 
     monkeypatch.setattr(preconditions, "TemporaryFile", refuse)
@@ -77,7 +77,7 @@ def test_out_can_be_written(
 def test_one_run_writes_to_out_at_a_time(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The second one is refused, whatever it would do; afterwards the place is free."""
+    """A second run on the same `--out` is refused until the first one has ended."""
     log_dir, out = tmp_path / "data", tmp_path / "out"
     (log_dir / "__consumer_offsets-0").mkdir(parents=True)
     with locked(str(out)):
@@ -90,7 +90,7 @@ def test_one_run_writes_to_out_at_a_time(
 def test_files_that_options_name_are_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Bronze of an earlier run, and the settings of clients."""
+    """`--parquet` needs bronze of an earlier run, and `--client-config` a readable file."""
     out = str(tmp_path / "out")
     said = error_of(capsys, "--parquet", str(tmp_path), "--out", out)
     assert said.endswith(f"--parquet {tmp_path}: there is no bronze of an earlier run")
@@ -99,7 +99,7 @@ def test_files_that_options_name_are_there(
 
 
 def test_log_dir_has_an_offsets_topic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A directory that is missing, or that has other topics alone, is named."""
+    """A `--log-dir` that is missing or has no offsets topic is reported."""
     out = str(tmp_path / "out")
     missing = tmp_path / "missing"
     said = error_of(capsys, "--log-dir", str(missing), "--out", out)
@@ -112,7 +112,7 @@ def test_log_dir_has_an_offsets_topic(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_bootstrap_accepts_a_connection(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], closed_port: int
 ) -> None:
-    """Each dead address is named with its reason; one that is alive is enough."""
+    """Each unreachable address is reported with its reason; one reachable address is enough."""
     dead = f"127.0.0.1:{closed_port}"
     said = error_of(capsys, "--bootstrap-server", dead, "--out", str(tmp_path / "out"))
     assert f"--bootstrap-server {dead}: no broker answers ({dead}: " in said

@@ -1,4 +1,4 @@
-"""Long stages say how far they are."""
+"""Progress lines of long stages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OFTEN_SECONDS = 0.01
 
 
 def session(active: Callable[[], list[int]]) -> Any:
-    """Of a session what is looked at: stage n has n tasks, of which one is done; 9 has gone."""
+    """Return a fake session: stage n has n tasks, one of them done; stage 9 no longer exists."""
 
     def info(number: int) -> Any:
         return None if number == 9 else SimpleNamespace(numTasks=number, numCompletedTasks=1)
@@ -24,7 +24,7 @@ def session(active: Callable[[], list[int]]) -> Any:
 
 
 def test_stages_at_work_are_counted_together() -> None:
-    """Those that ended between two looks are not among them."""
+    """A line sums the tasks of all active stages, without stages that have just ended."""
     told: list[str] = []
     with watched(session(lambda: [5, 7, 9]), told.append, OFTEN_SECONDS):
         wait_for(lambda: len(told) >= 2, "two lines")
@@ -35,7 +35,7 @@ def test_stages_at_work_are_counted_together() -> None:
 
 
 def test_nothing_is_told_while_nothing_is_at_work() -> None:
-    """A stream that waits for records says nothing."""
+    """No line is printed while no stage is active, as in a stream that waits for records."""
     told: list[str] = []
     looks: list[int] = []
 

@@ -1,4 +1,4 @@
-"""The table of rights in docs/pipeline.md: it names every request, and a broker needs no more."""
+"""The table of rights in docs/pipeline.md is complete and sufficient."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ REQUESTS = {
     "listTransactions": "ListTransactions",
     "describeTransactions": "DescribeTransactions",
 }
-"""What the calls of Kafka's admin client send."""
+"""The request that each call of Kafka's admin client sends."""
 OF_CONSUMERS = {"Fetch", "FindCoordinator", "OffsetFetch"}
 WITHOUT_A_RIGHT = "DescribeCluster"
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
 
 class Right(NamedTuple):
-    """A row of the table."""
+    """A row of the table of rights."""
 
     operation: str
     on: str
@@ -65,7 +65,7 @@ class Right(NamedTuple):
 
 
 def rights() -> list[Right]:
-    """The table; "the same" stands for the requests of the row before."""
+    """Return the rows of the table; "the same" stands for the requests of the row before."""
     page = (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8")
     table = page[page.index("| right | on |") :].split("\n\n")[0]
     found: list[Right] = []
@@ -79,7 +79,7 @@ def rights() -> list[Right]:
 
 
 def test_the_table_has_every_request_of_the_admin_client() -> None:
-    """A call that the code makes, and whose request has no row, is a right that is missing."""
+    """The request of every call of the admin client has a row in the table."""
     tree = ast.parse(Path(admin_module.__file__).read_text(encoding="utf-8"))
     calls = {
         node.func.attr
@@ -97,7 +97,7 @@ def test_the_table_has_every_request_of_the_admin_client() -> None:
 
 
 def bindings(right: Right) -> list[AclBinding]:
-    """A row of the table as Kafka's ACLs for the reader."""
+    """Return a row of the table as ACLs for the reader."""
     operation = AclOperation[re.sub(r"(?<!^)(?=[A-Z])", "_", right.operation).upper()]
     literal, prefixed = ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED
     named = re.search("`(.+)`", right.on)
@@ -115,9 +115,9 @@ def bindings(right: Right) -> list[AclBinding]:
 
 
 class Secured:
-    """A running broker with ACLs: `admin` may do everything, the reader what is granted.
+    """A running broker with ACLs: `admin` may do everything, the reader only what is granted.
 
-    `settings` are those of the admin for confluent-kafka, `reader` those of the reader for Java.
+    `settings` are the admin's for confluent-kafka, `reader` is the reader's configuration for Java.
     """
 
     def __init__(self, settings: Mapping[str, str], reader: str, folder: Path) -> None:
@@ -128,7 +128,7 @@ class Secured:
         self.client_config.write_text(reader)
 
     def grant(self, granted: list[Right]) -> None:
-        """Let the reader have these rights and no others; returns when the broker has them."""
+        """Grant the reader exactly these rights, and wait until the broker has the ACLs."""
         wanted = [binding for right in granted for binding in bindings(right)]
         every = AclBindingFilter(
             ResourceType.ANY, None, ResourcePatternType.ANY, None, None,
@@ -145,7 +145,7 @@ class Secured:
 
 @pytest.fixture
 def theirs(tmp_path: Path) -> Iterator[Secured]:
-    """A running Apache Kafka that lets in by name, with an open transaction and a group."""
+    """Start Apache Kafka with SASL_PLAINTEXT and an authorizer."""
     jaas = f'{LOGIN} username="admin" password="a" user_admin="a" user_{READER}="r";'
     settings = {
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT",
@@ -179,7 +179,7 @@ def theirs(tmp_path: Path) -> Iterator[Secured]:
 
 @pytest.fixture
 def ours(tmp_path: Path) -> Iterator[Secured]:
-    """Our broker over SASL_SSL; the reader is a user of SCRAM."""
+    """Start our broker with SASL_SSL; the reader is a SCRAM user."""
     settings = {"allow.everyone.if.no.acl.found": "false", "offsets.topic.num.partitions": "1"}
     with Broker(settings, security="sasl_ssl") as broker:
         settings_of_admin = broker.client_config("confluent", user="admin")
@@ -197,7 +197,7 @@ def ours(tmp_path: Path) -> Iterator[Secured]:
 
 
 def live(secured: Secured) -> Producer:
-    """Topics, a commit, and a transaction that stays open."""
+    """Create topics, a commit, and a transaction that stays open."""
     topics = [NewTopic(TOPIC, 1, 1, config={"retention.ms": "86400000"})]
     if EVENTS_TOPIC not in secured.admin.list_topics(timeout=30).topics:
         topics.append(NewTopic(EVENTS_TOPIC, 1, 1))
@@ -227,7 +227,11 @@ def test_the_rights_are_enough_and_what_is_missing_is_said(
     request: pytest.FixtureRequest,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """With the rows of the table all is known; without one of them a run goes on, or says which."""
+    """All facts are known with the rights of the table.
+
+    Without an optional right, a run goes on and a note says what is missing. Without a required
+    one, the run ends with an error that names the topic.
+    """
     secured: Secured = request.getfixturevalue(broker)
     producer = live(secured)
     every = rights()
@@ -250,7 +254,7 @@ def test_the_rights_are_enough_and_what_is_missing_is_said(
     assert store.read_bronze(schema.TOPIC_RECORDS).count() == 1
     of = {right.operation: right for right in every}
     end, notes, _ = run([one for one in every if one != of["Describe"]], "nameless")
-    # The coordinator is not asked: the first record of the transaction says when it was written.
+    # Without the coordinator's answer, the start is the timestamp of the first record.
     assert (end["held_by"].split()[0], end["held_since_ms"]) == ("producer", 1_000)
     (note,) = notes
     assert note.startswith(f"{TOPIC}-0: no coordinator lists a transaction of producer ")

@@ -1,4 +1,4 @@
-"""What a run does when a table cannot be made."""
+"""Failures, notes and coverage of runs."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from tests.pipeline.ways import plain_rows, questions, read_table
 
 
 class _FullStore(Store):
-    """The first table finds the disk full; each of the others takes its time."""
+    """A store whose first table fails with a full disk; writing the others takes some time."""
 
     written: list[str]
 
     def folder_for_files(self) -> None:
-        """No folder: Spark writes."""
+        """Return None, so that Spark writes the tables."""
 
     def write_table(self, table: schema.Table, frame: DataFrame) -> None:
-        """Instead of writing."""
+        """Fail for the first table; record the names of the others."""
         if table == schema.TABLES[0]:
             raise OSError("No space left on device")
         time.sleep(0.2)
@@ -36,7 +36,7 @@ class _FullStore(Store):
 
 
 def test_a_table_that_fails_ends_the_run(spark: SparkSession, tmp_path: Path) -> None:
-    """Its error comes out, and what was not begun is left."""
+    """If a table fails, the run raises its error and starts no further tables."""
     store = _FullStore(spark, str(tmp_path))
     store.written = []
     with pytest.raises(OSError, match="No space left"):
@@ -47,7 +47,7 @@ def test_a_table_that_fails_ends_the_run(spark: SparkSession, tmp_path: Path) ->
 def test_the_memory_for_a_large_group_is_told_first(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before tables are made: the group, its records, and what its worker takes."""
+    """A note on a large group, with the memory of its worker, precedes the making of tables."""
     write(tmp_path, "bronze", schema.OFFSETS_LOG, commits("big", "t", 9, 0, range(4)))
     monkeypatch.setattr(run, "LARGE_GROUP_RECORDS", 4)
     monkeypatch.setattr(run, "_BYTES_PER_RECORD", 1_000_000_000)
@@ -63,7 +63,7 @@ def test_the_memory_for_a_large_group_is_told_first(
 
 @pytest.mark.nightly
 def test_coverage_says_what_a_run_saw(spark: SparkSession, tmp_path: Path) -> None:
-    """From files: the cluster, the input, what was damaged; from its bronze: the same again."""
+    """`coverage` has cluster, input and damage; a run on the bronze of this run repeats them."""
     log = tmp_path / "log"
     write_segment(log, [plain(log_commits(0, 2)), b"no batch, for " + bytes(99)])
     (log / "meta.properties").write_text("version=1\ncluster.id=AbC\nnode.id=1\n")
@@ -83,6 +83,6 @@ def test_coverage_says_what_a_run_saw(spark: SparkSession, tmp_path: Path) -> No
 
 
 def without_meta(folder: Path) -> Path:
-    """Folders of partitions alone, as somebody copied them."""
+    """Return a folder with partitions but without meta.properties."""
     write_segment(folder / "copied", [plain(log_commits(0, 2))])
     return folder / "copied"

@@ -1,4 +1,4 @@
-"""The page of the tables is the schema."""
+"""docs/pipeline-tables.md matches the schema."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ PAGE = ROOT / "docs" / "pipeline-tables.md"
 
 
 def test_the_documentation_is_the_schema() -> None:
-    """docs/pipeline-tables.md ends with what `python -m pipeline.schema.document` prints."""
+    """docs/pipeline-tables.md ends with the output of `python -m pipeline.schema.document`."""
     text = PAGE.read_text()
     assert text[text.index(MARK) :] == describe()
 
 
 def test_every_table_has_a_place_and_no_column_is_left_out() -> None:
-    """What is printed names every table, every key and every column once."""
+    """The output has every table once, and all of its keys and columns."""
     text = describe()
     for table in (*schema.TABLES, schema.COVERAGE, *schema.BRONZE):
         assert text.count(f"### {table.name}\n") == 1
@@ -30,7 +30,7 @@ def test_every_table_has_a_place_and_no_column_is_left_out() -> None:
 
 
 def test_what_is_printed_stays_in_its_cell() -> None:
-    """A bar in a meaning would end the cell: every row has three."""
+    """Pipes in meanings are escaped, so that every table row has three cells."""
     rows = [line for line in describe().splitlines() if line.startswith("| ")]
     assert rows
     for row in rows:

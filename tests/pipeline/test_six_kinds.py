@@ -1,4 +1,4 @@
-"""Six kinds of groups on a running Apache Kafka: each gets the verdict that it deserves."""
+"""Six kinds of groups on a running Apache Kafka get the verdicts that they deserve."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PARTITIONS, RECORDS = 6, 20
 
 @pytest.fixture
 def theirs(tmp_path: Path) -> Iterator[Kafka]:
-    """A running Apache Kafka."""
+    """Start Apache Kafka."""
     broker = Kafka(tmp_path, SETTINGS)
     try:
         broker.start()
@@ -43,7 +43,7 @@ def theirs(tmp_path: Path) -> Iterator[Kafka]:
 
 
 def write_records(bootstrap: str) -> None:
-    """`RECORDS` in each partition of `orders`; three, committed, in `payments`."""
+    """Write `RECORDS` records to each partition of `orders`, and three to `payments`."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = [NewTopic(TOPIC, PARTITIONS, 1), NewTopic(HELD, 1, 1)]
     for future in admin.create_topics(topics).values():
@@ -57,7 +57,7 @@ def write_records(bootstrap: str) -> None:
 
 
 def open_transaction(bootstrap: str) -> Producer:
-    """A transaction of `teller` with seven records that nothing ends."""
+    """Open a transaction of `teller` with seven records."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -74,7 +74,7 @@ def open_transaction(bootstrap: str) -> Producer:
 
 
 def consumer_of(bootstrap: str, group: str, topic: str, **more: str) -> Consumer:
-    """A consumer that subscribed and has not polled yet."""
+    """Return a consumer that has subscribed but not polled."""
     settings = {name.replace("_", "."): value for name, value in more.items()}
     consumer = Consumer(
         {
@@ -90,7 +90,10 @@ def consumer_of(bootstrap: str, group: str, topic: str, **more: str) -> Consumer
 
 
 def join(bootstrap: str, group: str, topic: str, read: int, *members: dict[str, str]) -> ExitStack:
-    """Consumers that own all partitions between them and committed `read` records of each."""
+    """Join consumers that together own all partitions, and commit `read` on each partition.
+
+    The returned stack closes the consumers.
+    """
     consumers = [consumer_of(bootstrap, group, topic, **settings) for settings in members]
     owners = ExitStack()
     for consumer in consumers:
@@ -120,9 +123,10 @@ def test_each_kind_of_group_gets_its_verdict(
     request: pytest.FixtureRequest,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Only the group that stopped is in error; the open transaction has its name, in files as well.
+    """Only the stopped group is in error, and a group behind an open transaction has a warning.
 
-    Of the classic, the static and the KIP-848 group two members own six partitions.
+    Broker and files name the same transaction. In the classic, the static and the KIP-848 group,
+    two members own six partitions.
     """
     kafka: Kafka = request.getfixturevalue(broker)
     bootstrap = kafka.bootstrap_servers
@@ -150,7 +154,7 @@ def test_each_kind_of_group_gets_its_verdict(
         files = LogDirSource(connector, str(kafka.data))
         assert held(files.partition_ends([HELD])) == asked
         rows = plain_rows(store.read_bronze(schema.OFFSETS_LOG), schema.OFFSETS_LOG)
-        # Two minutes on: a tenth of the window is over for the group that stopped.
+        # Two minutes later, the patience with the stopped group (a tenth of the window) is over.
         at_ms = max(row["log_timestamp_ms"] for row in rows) + 120_000
         make_tables(store, Questions(at_ms, window_ms=1_000_000), None, silent)
     made = plain_rows(read_table(store, schema.STATUS), schema.STATUS)
@@ -176,14 +180,14 @@ def test_each_kind_of_group_gets_its_verdict(
 
 
 def held(ends: DataFrame) -> tuple[object, ...]:
-    """The open transaction of `payments`: offsets, name and begin."""
+    """Return the open transaction of `payments`: offsets, name and start."""
     (end,) = (row for row in plain_rows(ends, schema.PARTITION_ENDS) if row["topic"] == HELD)
     names = ("last_stable_offset", "log_end", "held_by", "held_since_ms")
     return tuple(end[name] for name in names)
 
 
 def owned(store: Store, group: str) -> list[tuple[str, int]]:
-    """The partitions that two members own in the last generation, each by one of them."""
+    """Return the partitions of the group's last generation, owned by two members."""
     rows = plain_rows(read_table(store, schema.GROUP_MEMBERS), schema.GROUP_MEMBERS)
     last = max(row["generation"] for row in rows if row["group"] == group)
     members = [row for row in rows if (row["group"], row["generation"]) == (group, last)]

@@ -1,9 +1,9 @@
-"""Whichever way the story is read, bronze is the same: so the tables are, being made from it alone.
+"""Every way to read the story gives the same bronze, and therefore the same tables.
 
-Ways in: segment files as a stream that stops in the middle, with files that grow meanwhile; our
-broker and a real Kafka that were started on these very files, through the Kafka connector, in
-batches and as a stream that stops in the middle. What files give at once is held to the golden
-tables in `test_golden.py`; here it is what the others are held to.
+The ways are: segment files that grow under a stream that is stopped and restarted; our broker and a
+real Kafka, started on the story's files and read through the Kafka connector in batches and as a
+stream that is stopped and restarted. All are compared with a batch run on the files, whose tables
+`test_golden.py` compares with the golden tables.
 """
 
 from __future__ import annotations
@@ -49,25 +49,26 @@ FOR_EVER = {
         for setting in ("session", "max.session")
     },
 }
-"""Settings by which a broker leaves the story as it was told, however long a test takes."""
+"""Settings with which a broker leaves the records of the story unchanged for the time of a test."""
 
 PER_TRIGGER = 100
 TRIES = 3
 TOO_BUSY = "Python worker failed to connect back"
-"""Spark gives a stream's Python ten seconds to start; a stream that dies of it is started again."""
+"""The error of a stream whose Python did not start within Spark's limit of ten seconds. The test
+restarts such a stream."""
 UNLOADABLE_VALUE = b"\x00\x09new"
 Bronze = dict[str, list[Row]]
 
 
 @pytest.fixture(scope="module")
 def story() -> Story:
-    """The story, told."""
+    """Return the story."""
     return tell()
 
 
 @pytest.fixture(scope="module")
 def log_dir(story: Story, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Its log directory."""
+    """Return the story's log directory."""
     room = tmp_path_factory.mktemp("story") / "log"
     story.write(room)
     return room
@@ -77,20 +78,20 @@ def log_dir(story: Story, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def wanted(
     spark: SparkSession, story: Story, log_dir: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Bronze:
-    """Bronze of a batch run from the files."""
+    """Return the bronze of a batch run on the files."""
     store = Store(spark, str(tmp_path_factory.mktemp("wanted")))
     return in_batches(LogDirSource(spark, str(log_dir)), store, story)
 
 
 def in_batches(source: Source, store: Store, story: Story) -> Bronze:
-    """Bronze of two batch runs, the second of which finds nothing new."""
+    """Return the bronze of two batch runs, the second of which finds nothing new."""
     for _ in range(2):
         read_offsets_log(source, store, silent)
     return the_rest(source, store, story)
 
 
 def the_rest(source: Source, store: Store, story: Story) -> Bronze:
-    """All bronze, when the offsets log has been read."""
+    """Read everything except the offsets log, and return all bronze."""
     keep_progress(store, story)
     with clock_at(AT_MS):
         read_the_rest(source, store, silent)
@@ -98,19 +99,19 @@ def the_rest(source: Source, store: Store, story: Story) -> Bronze:
 
 
 def assert_same(made: Bronze, wanted: Bronze) -> None:
-    """All rows of all bronze tables."""
+    """Compare all rows of all bronze tables."""
     for name, rows in wanted.items():
         assert rows, f"{name} shows nothing"
         assert differences(made[name], rows) == [], name
 
 
 def has_begun(store: Store) -> bool:
-    """Whether a first micro-batch is kept."""
+    """Return whether a micro-batch has been stored."""
     return store.has(store.path("bronze", schema.OFFSETS_LOG.name))
 
 
 def stream_until(source: Source, store: Store, done: Callable[[], bool]) -> None:
-    """A continuous stream that is stopped as soon as `done` holds."""
+    """Run a continuous stream until `done` holds."""
     for _ in range(TRIES):
         error = error_until(start_stream(source, store, 0.1, silent), done)
         if error is None:
@@ -120,7 +121,7 @@ def stream_until(source: Source, store: Store, done: Callable[[], bool]) -> None
 
 
 def error_until(query: StreamingQuery, done: Callable[[], bool]) -> str | None:
-    """Stop a stream when `done` holds; what it died of before that."""
+    """Stop a stream when `done` holds; return the error if it failed before."""
     try:
         wait_for(lambda: query.exception() is not None or done(), "the stream has read", 120, 0.2)
         error = query.exception()
@@ -130,7 +131,7 @@ def error_until(query: StreamingQuery, done: Callable[[], bool]) -> str | None:
 
 
 def stream_what_is_there(source: Source, store: Store) -> None:
-    """An AvailableNow stream."""
+    """Run an AvailableNow stream."""
     for _ in range(TRIES):
         try:
             start_stream(source, store, None, silent).awaitTermination()
@@ -146,8 +147,11 @@ def stream_what_is_there(source: Source, store: Store) -> None:
 def test_files_that_grow_while_a_stream_stops_and_starts(
     spark: SparkSession, story: Story, wanted: Bronze, tmp_path: Path
 ) -> None:
-    """Continuous over the first half, stopped after its first batches; AvailableNow over more of
-    it; continuous to the end."""
+    """Streams on growing files give the same bronze as a batch run.
+
+    A continuous stream over the first half is stopped early, an AvailableNow stream reads more of
+    the log, and a second continuous stream reads to the end.
+    """
     log = tmp_path / "log"
 
     def source_of() -> LogDirSource:
@@ -170,7 +174,7 @@ def test_files_that_grow_while_a_stream_stops_and_starts(
 
 @pytest.fixture
 def ours(log_dir: Path, tmp_path: Path) -> Iterator[str]:
-    """Our broker, started on the story's files."""
+    """Start our broker on the story's files."""
     shutil.copytree(log_dir, tmp_path / "ours")
     with Broker(FOR_EVER, data_dir=tmp_path / "ours") as broker:
         yield broker.bootstrap_servers
@@ -178,9 +182,10 @@ def ours(log_dir: Path, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def theirs(story: Story, tmp_path: Path) -> Iterator[str]:
-    """A real Kafka, started on the story's files: logs alone, without index or checkpoint.
+    """Start a real Kafka on the story's segment files, without indexes or checkpoints.
 
-    It gets the loadable story: the connector asks a coordinator, and waits for it for ever.
+    It gets the loadable story: Kafka must load all partitions, since the connector would wait
+    forever for a coordinator.
     """
     log_dir = tmp_path / "log"
     tell(loadable=True).write(log_dir)
@@ -206,7 +211,7 @@ def theirs(story: Story, tmp_path: Path) -> Iterator[str]:
 
 
 def create_topics(broker: Kafka, story: Story) -> None:
-    """The story's topics, empty; returns when their directories are there."""
+    """Create the story's topics, empty, and wait for their directories."""
     counts: dict[str, int] = {}
     for topic, number in story.partitions:
         counts[topic] = max(counts.get(topic, 0), number + 1)
@@ -241,7 +246,7 @@ def test_a_broker_on_the_files_gives_what_the_files_give(
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    """In batches; and as a stream that is stopped after its first batches and goes on."""
+    """Batches, and a stream that is stopped and restarted, give the same bronze as the files."""
     source = BrokerSource(connector, request.getfixturevalue(broker), PER_TRIGGER)
     if broker == "theirs":
         wanted = loadable(wanted)
@@ -258,7 +263,7 @@ def test_a_broker_on_the_files_gives_what_the_files_give(
 
 
 def loadable(bronze: Bronze) -> Bronze:
-    """Without the one record that is another one in the loadable story."""
+    """Return bronze without the one record that differs in the loadable story."""
     rows = [
         row for row in bronze["offsets_log"] if (row["value_hex"] or "") != UNLOADABLE_VALUE.hex()
     ]
@@ -267,7 +272,7 @@ def loadable(bronze: Bronze) -> Bronze:
 
 
 def without_loads(made: Bronze, story: Story) -> Bronze:
-    """Without what our broker itself adds: that it loaded groups, which made no generation."""
+    """Return bronze without the group events that our broker adds when it loads groups."""
     events = made["group_events"]
     added = [row for row in events if row["event_offset"] >= len(story.events)]
     assert {(row["trigger"], row["generation"]) for row in added} <= {("coordinator loaded", None)}

@@ -1,7 +1,7 @@
-"""What the tests of whole runs share: the clock, tables and bronze as plain rows, comparisons.
+"""Helpers for tests of whole runs: the clock, tables and bronze as plain rows, comparisons.
 
-What an input cannot know is said here alone: when a partition was looked at and by whom
-(`NOT_OF_THE_INPUT`). Everything else must be the same whichever way it was read.
+Bronze must be the same for every way of reading, except for the columns in `NOT_OF_THE_INPUT`, such
+as when and from where partition ends were read.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Row = dict[str, Any]
 NOT_OF_THE_INPUT = {
     schema.PARTITION_ENDS.name: ("sampled_at_ms", "source", "topic_id", "held_by", "held_since_ms")
 }
-"""Bronze columns that tell how it was read. Golden tables have none of them."""
+"""Bronze columns that depend on the way of reading. Golden tables have none of them."""
 
 
 @contextmanager
 def clock_at(at_ms: int) -> Iterator[None]:
-    """Sources look at partitions at that instant: `AT_MS` is "now" then, and not in the past."""
+    """Let sources read the clock as `at_ms`; with `AT_MS`, this instant is not in the past."""
     clock = SimpleNamespace(time_ns=lambda: at_ms * 1_000_000)
     with pytest.MonkeyPatch.context() as patch:
         for name in ("segments", "kafka"):
@@ -44,23 +44,23 @@ def clock_at(at_ms: int) -> Iterator[None]:
 
 
 def questions(at_ms: int = AT_MS) -> Questions:
-    """What the golden tables answer."""
+    """Return the questions of the golden tables."""
     return Questions(at_ms, replay_from_ms=REPLAY_FROM_MS)
 
 
 def keep_progress(store: Store, story: Story) -> None:
-    """What Spark's query of the story did; it comes from files of its own in all inputs."""
+    """Store the progress of the story's Spark query, which no source reads."""
     keep_spark_progress(store, story.progress)
 
 
 def read_table(store: Store, table: schema.Table) -> DataFrame:
-    """A table as it was written last, in Parquet."""
+    """Return a table as last written, in Parquet."""
     reader = store.spark.read.schema(table.spark())
     return reader.parquet(store.path("tables", table.name)).select(table.names)
 
 
 def plain_rows(frame: DataFrame, table: schema.Table) -> list[Row]:
-    """The rows of a frame by the table's key, as the golden files have them."""
+    """Return the rows of a frame in key order, in the form of the golden files."""
     rows = [
         {
             name: value.isoformat() if isinstance(value, date) else value
@@ -72,7 +72,7 @@ def plain_rows(frame: DataFrame, table: schema.Table) -> list[Row]:
 
 
 def bronze_rows(store: Store) -> dict[str, list[Row]]:
-    """All bronze, without what depends on the way in."""
+    """Return all bronze rows, without columns that depend on the way of reading."""
     found = {}
     for table in schema.BRONZE:
         rows = plain_rows(store.read_bronze(table), table)
@@ -84,7 +84,7 @@ def bronze_rows(store: Store) -> dict[str, list[Row]]:
 
 
 def assert_golden(store: Store, which: str, tables: Sequence[schema.Table] = schema.TABLES) -> None:
-    """Every table that the store has is the golden one: all rows, all columns."""
+    """Compare all rows and columns of the tables with the golden ones."""
     wrong = []
     for table in tables:
         made = plain_rows(read_table(store, table), table)
@@ -93,12 +93,12 @@ def assert_golden(store: Store, which: str, tables: Sequence[schema.Table] = sch
 
 
 def make_all(store: Store, at_ms: int = AT_MS) -> None:
-    """All tables from the bronze of a store."""
+    """Make all tables from the bronze of a store."""
     make_tables(store, questions(at_ms), None, silent)
 
 
 def differences(made: Sequence[Row], wanted: Sequence[Row], most: int = 8) -> list[str]:
-    """In words, the first few; rows are in the order of their keys."""
+    """Describe the first differences of two lists of rows in key order."""
     said = []
     if len(made) != len(wanted):
         said.append(f"{len(made)} rows, not {len(wanted)}")

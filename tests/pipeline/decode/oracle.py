@@ -1,6 +1,6 @@
-"""The slow, straightforward decoder: one record after the other through `protocol.offsets_log`.
+"""A slow, simple decoder: one record after the other through `protocol.offsets_log`.
 
-Kept for tests alone; the pipeline's decoder has to agree with it on any bytes.
+It is used in tests only; the pipeline's decoder must agree with it on any bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COLUMNS = schema.OFFSETS_LOG.names
 
 
 def raw_batch(records: list[tuple[bytes | None, bytes | None]]) -> pa.RecordBatch:
-    """Records of keys and values, at offsets from 0."""
+    """Return a batch of records with these keys and values, at offsets from 0."""
     rows = [
         {"log_partition": 3, "log_offset": at, "log_timestamp_ms": at, "key": key, "value": value}
         for at, (key, value) in enumerate(records)
@@ -34,7 +34,10 @@ def raw_batch(records: list[tuple[bytes | None, bytes | None]]) -> pa.RecordBatc
 
 
 def expected(at: int, key: bytes | None, value: bytes | None) -> Row:
-    """The row of one record. `problem` is only True or None: its wording is the decoder's own."""
+    """Return the expected row of a record.
+
+    `problem` is only True or None, because the wording is the decoder's own.
+    """
     row: Row = dict.fromkeys(COLUMNS)
     row.update(log_partition=3, log_offset=at, log_timestamp_ms=at, kind="unknown")
     row["tombstone"] = value is None
@@ -144,7 +147,7 @@ def _known(number: int) -> int | None:
 
 
 def without_wording(row: Row) -> Row:
-    """A decoded row with every `problem` made True."""
+    """Return a decoded row with every `problem` replaced by True."""
     row = dict(row)
     row["problem"] = True if row["problem"] else None
     if row["members"] is not None:

@@ -1,4 +1,4 @@
-"""The vectorised decoder agrees with the slow one on any bytes, and never raises."""
+"""The vectorised decoder agrees with a slow one on any bytes, and never raises."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ tombstone = st.none()
 
 @st.composite
 def commit(draw: st.DrawFn) -> Pair:
-    """A commit, or its removal."""
+    """Draw a commit or its removal."""
     key = OffsetCommitKey(group=draw(text), topic=draw(text), partition=draw(int32))
     value = OffsetCommitValue(
         offset=draw(int64),
@@ -66,7 +66,7 @@ def commit(draw: st.DrawFn) -> Pair:
 
 @st.composite
 def legacy_commit(draw: st.DrawFn) -> Pair:
-    """The same as brokers before 0.9 wrote it."""
+    """Draw a commit or removal in the format of brokers before 0.9."""
     key = LegacyOffsetCommitKey(group=draw(text), topic=draw(text), partition=draw(int32))
     value = LegacyOffsetCommitValue(offset=draw(int64), metadata=draw(text), commit_timestamp=1)
     return encode_key(key), draw(tombstone | st.just(encode_value(value, 0)))
@@ -74,7 +74,7 @@ def legacy_commit(draw: st.DrawFn) -> Pair:
 
 @st.composite
 def member(draw: st.DrawFn) -> RecordedMember:
-    """A member; its subscription and assignment may be no such thing."""
+    """Draw a member; its subscription and assignment may be malformed."""
     held = [TopicPartition(topic=draw(text), partitions=draw(st.lists(int32, max_size=3)))]
     subscription = ConsumerProtocolSubscription(topics=[draw(text)], owned_partitions=held)
     assignment = ConsumerProtocolAssignment(assigned_partitions=held)
@@ -93,7 +93,7 @@ def member(draw: st.DrawFn) -> RecordedMember:
 
 @st.composite
 def group_metadata(draw: st.DrawFn) -> Pair:
-    """A classic group."""
+    """Draw a record of a classic group."""
     value = GroupMetadataValue(
         protocol_type=draw(st.just("consumer") | text),
         generation=draw(int32),
@@ -109,7 +109,7 @@ def group_metadata(draw: st.DrawFn) -> Pair:
 
 @st.composite
 def modern(draw: st.DrawFn) -> Pair:
-    """Records of KIP-848 groups."""
+    """Draw a record of a KIP-848 group."""
     if draw(st.booleans()):
         epoch = ConsumerGroupMetadataValue(epoch=draw(int32), metadata_hash=draw(int64))
         return encode_key(ConsumerGroupMetadataKey(group_id=draw(text))), encode_value(epoch, 0)
@@ -120,7 +120,7 @@ def modern(draw: st.DrawFn) -> Pair:
 
 @st.composite
 def by_key_alone(draw: st.DrawFn) -> Pair:
-    """Share and streams records, and types that do not exist; a member or something else behind."""
+    """Draw records of share, streams and unknown types, with one or two strings in the key."""
     words = [draw(text).encode() for _ in range(draw(st.integers(1, 2)))]
     behind = b"".join(len(word).to_bytes(2, "big") + word for word in words)
     number = draw(st.sampled_from([*range(9, 25), 99]))
@@ -129,7 +129,7 @@ def by_key_alone(draw: st.DrawFn) -> Pair:
 
 @st.composite
 def damaged(draw: st.DrawFn) -> Pair:
-    """A record with a byte changed, cut off, or bytes put behind."""
+    """Draw a record with a changed byte, cut off, or with added bytes."""
     pair = list(draw(records))
     place = draw(st.integers(0, 1))
     data = bytearray(pair[place] or b"")
@@ -150,7 +150,7 @@ anything: st.SearchStrategy[Pair] = st.tuples(st.none() | short_bytes, st.none()
 
 
 def assert_agrees(pairs: list[Pair]) -> None:
-    """Both decoders make the same of all records."""
+    """Check that both decoders give the same rows for all records."""
     decoded = [without_wording(row) for row in decode_arrow(raw_batch(pairs)).to_pylist()]
     assert decoded == [expected(at, *pair) for at, pair in enumerate(pairs)]
 
@@ -158,12 +158,12 @@ def assert_agrees(pairs: list[Pair]) -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.lists(records | damaged() | anything, max_size=12))
 def test_any_record_is_decoded_as_the_slow_decoder_does(pairs: list[Pair]) -> None:
-    """Good, damaged and meaningless records, in one batch."""
+    """A batch of valid, damaged and meaningless records is decoded as by the slow decoder."""
     assert_agrees(pairs)
 
 
 def test_every_cut_and_every_changed_byte() -> None:
-    """Of one commit with all that version 4 has, every prefix and every other byte."""
+    """Every prefix and every changed byte of a version 4 commit is decoded as by the slow one."""
     key = encode_key(OffsetCommitKey(group="grüße", topic="t", partition=7))
     value = encode_value(
         OffsetCommitValue(offset=5, leader_epoch=3, metadata="m", topic_id=bytes(range(16))), 4
@@ -180,7 +180,7 @@ def test_every_cut_and_every_changed_byte() -> None:
 
 @pytest.mark.parametrize("tags", ["0100", "0203aaaaaa0101bb", "010010" + "01" * 16, "018000"])
 def test_tagged_fields_of_any_kind(tags: str) -> None:
-    """Unknown tags are stepped over, the topic id is read, long varints are read."""
+    """Unknown tags are skipped, and topic ids and long varints are read."""
     key = encode_key(OffsetCommitKey(group="g", topic="t", partition=0))
     value = encode_value(OffsetCommitValue(offset=1), 4)[:-1]
     topic_id = bytes(range(1, 17))
@@ -190,7 +190,7 @@ def test_tagged_fields_of_any_kind(tags: str) -> None:
 
 
 def test_group_ids_of_any_utf8_and_of_none() -> None:
-    """What is no UTF-8 becomes what Java makes of it, as everywhere in the project."""
+    """Malformed UTF-8 is replaced as Java replaces it."""
     names = ["", "日本", "😀", "\x00", "a\u0301", "\ud7ff"]
     raws = [name.encode() for name in names] + [b"\xff", b"a\xed\xa0\x80b", b"\xc3", b"\xf0\x9f"]
     pairs: list[Pair] = []
@@ -202,7 +202,7 @@ def test_group_ids_of_any_utf8_and_of_none() -> None:
 
 
 def test_a_slice_of_a_batch_is_decoded_as_the_rows_it_has() -> None:
-    """Arrow's offset into shared buffers counts."""
+    """A slice of an Arrow batch, which shares buffers at an offset, is decoded correctly."""
     keys = [encode_key(OffsetCommitKey(group=f"g{n}", topic="t", partition=n)) for n in range(5)]
     values = [encode_value(OffsetCommitValue(offset=n), 4) for n in range(5)]
     whole = raw_batch(list(zip(keys, values, strict=True)))
@@ -211,7 +211,7 @@ def test_a_slice_of_a_batch_is_decoded_as_the_rows_it_has() -> None:
 
 @pytest.mark.parametrize("segments", ["segments", "segments-4.1"])
 def test_the_segments_of_a_real_kafka(segments: str) -> None:
-    """Every record of the recorded offsets topics is decoded without a problem, as slowly."""
+    """Every record of Kafka's offsets topics is decoded without a problem, as by the slow one."""
     pairs: list[Pair] = []
     for path in sorted((DATA / segments).glob("__consumer_offsets-*/*.log")):
         data = path.read_bytes()
@@ -228,7 +228,7 @@ def test_the_segments_of_a_real_kafka(segments: str) -> None:
 
 
 def test_reasons_name_what_is_wrong() -> None:
-    """A type and a version that nobody knows are named by their numbers."""
+    """The reason for an unknown type or version has its number."""
     key = encode_key(OffsetCommitKey(group="g", topic="t", partition=0))
     decoded = decode_arrow(raw_batch([(b"\x00\x63", b""), (key, b"\x00\x09"), (None, b"x")]))
     assert decoded.column("problem").to_pylist() == [

@@ -1,8 +1,8 @@
-"""The rows of every table for the story, frozen: `now/` at `AT_MS`, `then/` at a past instant.
+"""The golden rows of every table for the story: `now/` at `AT_MS`, `then/` at a past instant.
 
-A file a table, a line a row, in the order of the table's key. They come from the model and are
-looked at by hand; `python -m tests.pipeline.golden` writes them again from it. `then/` tells what
-the tables say of `THEN_MS` when the partitions were looked at later.
+There is a file per table and a line per row, in key order. The rows were computed by the model and
+checked by hand; `python -m tests.pipeline.golden` writes them again. `then/` has the tables for
+`THEN_MS`, with partition ends that were read later.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Tables = Mapping[str, list[Row]]
 
 
 def modelled(story: Story, which: str) -> Tables:
-    """All tables by the model, in the order of their keys."""
+    """Return all tables of the model, in key order."""
     past = which == THEN
     model = Model(story, THEN_MS if past else AT_MS, past=past, replay_from_ms=REPLAY_FROM_MS)
     made = {}
@@ -55,12 +55,12 @@ def _in_columns(table: schema.Table, row: Row) -> Row:
 
 
 def in_order(table: schema.Table, rows: list[Row]) -> list[Row]:
-    """Rows by the table's key, null first."""
+    """Sort rows by the table's key, null first."""
     return sorted(rows, key=lambda row: [(row[name] is not None, row[name]) for name in table.key])
 
 
 def frozen(which: str, name: str) -> list[Row]:
-    """The golden rows of a table."""
+    """Return the golden rows of a table."""
     lines = (HERE / which / f"{name}.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]
 

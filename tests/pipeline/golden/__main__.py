@@ -1,4 +1,4 @@
-"""Writes the golden files again."""
+"""Write the golden files from the model."""
 
 from tests.pipeline.golden import write
 

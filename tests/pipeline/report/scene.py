@@ -1,4 +1,4 @@
-"""The output folder of a run, by hand: a few groups over two hours, one of them in a storm."""
+"""A hand-made output folder of a run: a few groups over two hours, one of them in a storm."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ EVIL = "<script>alert('ü')</script>"
 
 
 def ago(minutes: float) -> int:
-    """That many minutes before the instant."""
+    """Return the time in ms that lies `minutes` before the instant."""
     return AT_MS - round(minutes * MINUTE_MS)
 
 
 def write(out: Path, folder: str, table: schema.Table, rows: Sequence[Row]) -> None:
-    """Rows of a table as a run leaves them; what a row leaves out is null."""
+    """Write rows of a table as a run does; missing columns are null."""
     columns = arrow_schema(table)
     place = out / folder / table.name
     place.mkdir(parents=True)
@@ -37,7 +37,7 @@ def write(out: Path, folder: str, table: schema.Table, rows: Sequence[Row]) -> N
 
 
 def group_row(group: str, status: str, rule: str, lag: int, members: int | None) -> Row:
-    """The row of a group in `status`."""
+    """Return a group's row of `status`."""
     return {"group": group, "status": status, "rule": rule, "lag": lag, "members": members,
             "first_commit_ms": ago(59), "window_ms": HOUR_MS}  # fmt: skip
 
@@ -45,7 +45,7 @@ def group_row(group: str, status: str, rule: str, lag: int, members: int | None)
 def generation_rows(
     group: str, minutes: float, number: int, held: dict[str, list[int]], **more: Any
 ) -> tuple[Row, list[Row], Row]:
-    """A generation, its members and the rebalance that made it; `held` partitions of `orders`."""
+    """Return a generation, its members, which hold partitions of `orders`, and its rebalance."""
     place = {"group": group, "generation": number, "log_partition": 0, "log_offset": number}
     members = [
         {**place, "member_id": name, "assigned": [{"topic": "orders", "partitions": numbers}]}
@@ -59,7 +59,7 @@ def generation_rows(
 
 
 def commits(group: str, topic: str, first: float, last: float, places: Sequence[int]) -> list[Row]:
-    """Commits spread evenly over a time, in minutes before the instant."""
+    """Return commits spread evenly from `first` to `last` minutes before the instant."""
     step = (first - last) / max(len(places) - 1, 1)
     return [
         commit(group, ago(first - step * number), number, f"{topic}-0", place)
@@ -68,7 +68,7 @@ def commits(group: str, topic: str, first: float, last: float, places: Sequence[
 
 
 def scene(out: Path, *, well: bool = False, calm: bool = False) -> Path:
-    """Write it; `well`: without what an alert is raised for; `calm`: without rebalances."""
+    """Write the output folder; `well`: without reasons for an alert; `calm`: without rebalances."""
     error = "orders-0: STOP, the group is empty while 4000 records to read wait for 2400 s"
     warn = "orders-0: WARN, commits, but the lag never falls: 6000 records to read"
     groups = [
@@ -122,7 +122,10 @@ def scene(out: Path, *, well: bool = False, calm: bool = False) -> Path:
 
 
 def _bronze(out: Path) -> None:
-    """100 records a minute; `lagging` reads half of them, `stopped` none for forty minutes."""
+    """Write 100 records per minute and the commits of the groups.
+
+    `lagging` reads half of the records, and `stopped` none for the last forty minutes.
+    """
     records = [
         {"topic": "orders", "partition": 0, "offset": number,
          "timestamp_ms": BEGIN_MS + number * 600} for number in range(12_000)

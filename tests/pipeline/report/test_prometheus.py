@@ -1,4 +1,4 @@
-"""The Prometheus text file: read back by the format's own grammar, written here a second time."""
+"""The Prometheus text file, parsed by a second implementation of the format's grammar."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 
 
 def parse(text: str) -> Samples:
-    """Samples of a text exposition; fails where it is not one, or says a thing twice."""
+    """Return the samples of a text file; fail if it is malformed or has a duplicate."""
     assert text.endswith("\n")
     samples: Samples = {}
     announced: list[str] = []
@@ -58,13 +58,16 @@ def parse(text: str) -> Samples:
 
 
 def sample(found: Samples, name: str, **labels: str) -> float | None:
-    """The value of a series; None: it has none."""
+    """Return the value of a series; None if it does not exist."""
     return found.get((name, tuple(sorted(labels.items()))))
 
 
 @pytest.fixture
 def tables(tmp_path: Path) -> Path:
-    """Two groups on one topic; one of them with any name, and a partition it never committed."""
+    """Write tables of two groups on one topic, one with an odd name and no commit on partition 1.
+
+    That group's name has characters which the format must escape.
+    """
     place = {"group": "billing", "topic": "orders", "partition": 0}
     odd = {**place, "group": ODD}
     ends = {"at_ms": AT_MS, "log_start": 5, "log_end": 100}
@@ -84,7 +87,7 @@ def tables(tmp_path: Path) -> Path:
 
 
 def test_every_series_is_what_the_tables_say(tables: Path, tmp_path: Path) -> None:
-    """Names and labels of kafka-lag-exporter; what is not known has no line."""
+    """Series have the tables' values and kafka-lag-exporter's names; unknown values have none."""
     target = tmp_path / "lag.prom"
     export(Output(tables), target)
     found = parse(target.read_text(encoding="utf-8"))
@@ -108,13 +111,13 @@ def test_every_series_is_what_the_tables_say(tables: Path, tmp_path: Path) -> No
 def test_a_run_that_cannot_be_written_leaves_the_file_of_the_run_before(
     tables: Path, tmp_path: Path
 ) -> None:
-    """A value that is no number stops the export: the old text stays, with nothing beside it."""
+    """If a value is not a number, the export fails and the old file stays unchanged."""
     target = tmp_path / "lag.prom"
     export(Output(tables), target)
     text = target.read_text(encoding="utf-8")
 
     class Broken(Output):
-        """The same tables, with a number of members that is none."""
+        """The same tables with a number of members that is not a number."""
 
         def rows(self, table: schema.Table, condition: Any = None) -> list[TableRow]:
             rows = super().rows(table, condition)
@@ -129,7 +132,7 @@ def test_a_run_that_cannot_be_written_leaves_the_file_of_the_run_before(
 
 
 def test_the_command_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Beside the page, and with forecasts and abandoned groups where there are some."""
+    """`report --prometheus` writes the metrics file, including forecasts and abandoned groups."""
     target = tmp_path / "state.prom"
     out = scene(tmp_path / "out")
     assert main(["report", "--out", str(out), "--prometheus", str(target)]) == 0

@@ -1,4 +1,4 @@
-"""The report: what it finds, that the page stands alone, and when it raises the alarm."""
+"""The report: its content, its self-contained page, and its alert."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.pipeline.report.scene import AT_MS, BEGIN_MS, EVIL, ago, group_row, s
 
 
 def report(*arguments: str) -> int:
-    """Run the command; its exit code."""
+    """Run the command and return its exit code."""
     return main(["report", *arguments])
 
 
 class Tags(HTMLParser):
-    """Which tags are open, and whether each is closed in its turn."""
+    """A parser that records all tags and checks that they are properly nested."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,22 +35,22 @@ class Tags(HTMLParser):
         self.seen: list[tuple[str, dict[str, str | None]]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """One more."""
+        """Record a start tag."""
         self.seen.append((tag, dict(attrs)))
         if tag not in ("meta",):
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Closed at once."""
+        """Record a tag that closes itself."""
         self.seen.append((tag, dict(attrs)))
 
     def handle_endtag(self, tag: str) -> None:
-        """The last one ends."""
+        """Check that the innermost open tag is closed."""
         assert self.open.pop() == tag
 
 
 def test_what_is_found_is_worst_first(tmp_path: Path) -> None:
-    """Groups by verdict and lag; what is fine is left out of risks, skews and expiries."""
+    """Groups are sorted by verdict and lag; risks, skews and expiries have no healthy rows."""
     found = find(Output(scene(tmp_path)))
     assert (found.at_ms, found.from_ms) == (AT_MS, ago(110))
     assert [row["group"] for row in found.groups] == ["stopped", "lagging", EVIL, "healthy"]
@@ -63,7 +63,7 @@ def test_what_is_found_is_worst_first(tmp_path: Path) -> None:
 
 
 def test_the_lag_over_time_is_replayed(tmp_path: Path) -> None:
-    """Log end minus the last commit at each instant shown, as worked out by hand at some."""
+    """The lag at each instant shown is the log end minus the last commit."""
     found = find(Output(scene(tmp_path)))
     lines = {line.group: dict(zip(line.times_ms, line.lags, strict=True)) for line in found.lines}
     assert list(lines) == ["stopped", "lagging", "healthy"]
@@ -80,7 +80,7 @@ def test_the_lag_over_time_is_replayed(tmp_path: Path) -> None:
 
 
 def test_who_held_what_is_drawn_as_one_bar_while_it_stays(tmp_path: Path) -> None:
-    """A member that keeps a partition over a rebalance has one bar; another's follows it."""
+    """A member that keeps a partition over a rebalance has one span; a new owner has its own."""
     holding = find(Output(scene(tmp_path))).holdings[0]
     assert holding.group == "healthy"
     assert holding.spans == [
@@ -94,13 +94,13 @@ def test_who_held_what_is_drawn_as_one_bar_while_it_stays(tmp_path: Path) -> Non
 
 
 def test_the_page_stands_alone_and_trusts_no_name(tmp_path: Path) -> None:
-    """Well-formed, nothing is loaded, and a group's name is text, whatever it is."""
+    """The page is well-formed, loads nothing, and shows any group name as text."""
     page = render(find(Output(scene(tmp_path))))
     tags = Tags()
     tags.feed(page)
     assert tags.open == []
     names = {tag for tag, _ in tags.seen}
-    # One script, which is the same whatever the groups are: the search.
+    # The only script is the search, which does not contain group names.
     scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     assert len(scripts) == 1
     assert EVIL not in page
@@ -120,10 +120,10 @@ def test_the_page_stands_alone_and_trusts_no_name(tmp_path: Path) -> None:
 
 
 def test_what_is_left_out_of_a_picture_is_said(tmp_path: Path) -> None:
-    """Many groups and partitions: how many are drawn, of how many."""
+    """A picture that shows only some groups or partitions says how many, of how many."""
     found = find(Output(scene(tmp_path)))
     told = "One mark a generation; red: five or more within five minutes. Point at one to read it."
-    assert "3 of 4 groups, the worst first." in render(found)  # the fourth committed nothing
+    assert "3 of 4 groups, the worst first." in render(found)  # the fourth has no commits
     assert f"{told}</p>" in render(found)
     assert "one colour a member.</p>" in render(found)
     busy, quiet = found.rebalances[0], found.rebalances[-1]
@@ -147,7 +147,7 @@ def test_what_is_left_out_of_a_picture_is_said(tmp_path: Path) -> None:
 def test_an_alert_is_an_exit_code_with_reasons(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """3 and a line for each reason; without --alert, or when all is well, 0."""
+    """With --alert the exit code is 3 and each reason has a line; else, or if all is well, 0."""
     bad, well = scene(tmp_path / "bad"), scene(tmp_path / "well", well=True)
     assert report("--out", str(bad), "--alert") == command.ALERT == 3
     said = capsys.readouterr()
@@ -166,7 +166,7 @@ def test_an_alert_is_an_exit_code_with_reasons(
 
 
 def test_the_chart_ends_in_the_lag_of_the_verdict(tmp_path: Path) -> None:
-    """Records of an open transaction are not in bronze: the lag now is that of `status`."""
+    """The chart ends at the lag of `status`, as bronze lacks records of open transactions."""
     out = scene(tmp_path)
     shutil.rmtree(out / "tables" / schema.STATUS.name)
     write(out, "tables", schema.STATUS, [group_row("healthy", "OK", "held back", 7, 1)])
@@ -176,7 +176,7 @@ def test_the_chart_ends_in_the_lag_of_the_verdict(tmp_path: Path) -> None:
 
 
 def test_every_group_is_in_a_table_with_its_lag_in_time(tmp_path: Path) -> None:
-    """A thousand healthy groups all have a row: lag, its age, rate, members, partitions."""
+    """Each of a thousand healthy groups has a row with lag, age, rate, members and partitions."""
     out = scene(tmp_path)
     names = [f"healthy-{index:04}" for index in range(1000)]
     place = {"topic": "orders", "at_ms": AT_MS}
@@ -209,7 +209,7 @@ def test_every_group_is_in_a_table_with_its_lag_in_time(tmp_path: Path) -> None:
 
 
 def test_the_head_says_what_the_run_covered(tmp_path: Path) -> None:
-    """Cluster and input, the window, from when commits are, what is missing; names are escaped."""
+    """The head shows cluster, input, window and missing data, with names escaped."""
     out = scene(tmp_path)
     head = head_of(out)
     assert "Cluster <b>AbC</b>, from kafka:9092, as of 01 March 2026, 14:00:00 UTC." in head
@@ -217,7 +217,7 @@ def test_the_head_says_what_the_run_covered(tmp_path: Path) -> None:
     assert "The oldest record of the offsets log is of 01 Mar 2026 05:40." in head
     assert "Log ends were taken 01 Mar 2026 13:59:00. Nothing was refused or damaged." in head
     shutil.rmtree(out / "tables" / schema.COVERAGE.name)
-    assert "14:00:00 UTC. 4 groups" in head_of(out)  # of an older release
+    assert "14:00:00 UTC. 4 groups" in head_of(out)  # tables of an older release have no coverage
     row = {"at_ms": AT_MS, "notes": ["t-0: <torn>"], "groups": "app-<.>", "input": "/mnt/<log>"}
     write(out, "tables", schema.COVERAGE, [row])
     head = head_of(out)
@@ -228,7 +228,7 @@ def test_the_head_says_what_the_run_covered(tmp_path: Path) -> None:
 
 
 def test_the_head_says_of_how_many_partitions_the_lag_is_known(tmp_path: Path) -> None:
-    """A partition without a commit, or of a topic that may not be seen, has none."""
+    """The head says for how many partitions the lag is unknown."""
     out = scene(tmp_path)
     place = {"topic": "orders", "at_ms": AT_MS, "group": "healthy"}
     for lags, said in (
@@ -242,12 +242,12 @@ def test_the_head_says_of_how_many_partitions_the_lag_is_known(tmp_path: Path) -
 
 
 def head_of(out: Path) -> str:
-    """The page up to its tiles."""
+    """Return the page up to its tiles."""
     return render(find(Output(out))).split('<div class="tiles">')[0]
 
 
 def test_a_calm_cluster_has_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a rebalance in a day, or a commit in bronze, there are a page, alerts and metrics."""
+    """Without rebalances, or without bronze commits, there are still a page, alerts and metrics."""
     out = scene(tmp_path / "calm", calm=True)
     metrics = tmp_path / "lag.prom"
     assert report("--out", str(out), "--alert", "--prometheus", str(metrics)) == command.ALERT
@@ -261,7 +261,7 @@ def test_a_calm_cluster_has_a_report(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_a_cluster_without_a_group_has_a_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A run that found nothing to judge is no failure: page and metrics say so."""
+    """A run without groups succeeds, and page and metrics show it."""
     write(tmp_path, "tables", schema.COVERAGE, [{"at_ms": AT_MS, "notes": []}])
     metrics = tmp_path / "lag.prom"
     assert report("--out", str(tmp_path), "--alert", "--prometheus", str(metrics)) == 0
@@ -271,7 +271,7 @@ def test_a_cluster_without_a_group_has_a_report(
 
 
 def test_groups_that_cannot_be_judged_yet_are_counted(tmp_path: Path) -> None:
-    """Nothing needs attention, and that is not to say that all is well."""
+    """If no group needs attention, the page says how many cannot be judged yet."""
     out = scene(tmp_path)
     shutil.rmtree(out / "tables" / schema.STATUS.name)
     rows = [group_row(f"g{number}", "OK", f"t-0: {EARLY}: 3 wait", 3, None) for number in range(2)]
@@ -281,7 +281,7 @@ def test_groups_that_cannot_be_judged_yet_are_counted(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A folder without tables is no report of nothing."""
+    """A folder without tables is reported as an error."""
     assert report("--out", str(tmp_path)) == 1
     assert f"{tmp_path} holds no tables" in capsys.readouterr().err
     (tmp_path / "tables").mkdir()
@@ -292,7 +292,7 @@ def test_what_is_not_there_is_said(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_a_file_that_cannot_be_written_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The page or the metrics: one line, and no page of half a report."""
+    """A page or metrics file that cannot be written is reported by name in one line."""
     out = scene(tmp_path / "out")
     page = tmp_path / "nowhere" / "page.html"
     assert report("--out", str(out), "--html", str(page)) == 1
@@ -305,7 +305,7 @@ def test_a_file_that_cannot_be_written_is_named(
 
 
 def test_numbers_and_times_are_easy_to_read() -> None:
-    """Digits in threes, one unit of time, and a few round times on an axis."""
+    """Digits are grouped by three, durations have one unit, and an axis has few round times."""
     assert number(55_030) == "55\u202f030"
     assert [duration(one) for one in (1, 1500, 90_000, 5_400_000, 864_000_000)] == [
         "1 ms",

@@ -1,4 +1,4 @@
-"""Who holds readers of committed records back, and since when: from a broker and from its files."""
+"""The owner and start of open transactions, from a broker and from its files."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ ONGOING, COMPLETE_COMMIT = 1, 4
 
 
 def ends(source: Source) -> list[Row]:
-    """What a source says of the topic."""
+    """Return the source's partition ends of the topic."""
     return plain_rows(source.partition_ends([TOPIC]), schema.PARTITION_ENDS)
 
 
 def state(
     offset: int, name: str, producer_id: int, status: int, begin_ms: int, *, is_gone: bool = False
 ) -> Record:
-    """A record of `__transaction_state`."""
+    """Return a record of `__transaction_state`."""
     value = TransactionLogValue(
         producer_id=producer_id,
         producer_epoch=0,
@@ -56,7 +56,7 @@ def state(
 
 
 def log_dir(folder: Path, batches: Sequence[bytes], states: Sequence[Record]) -> str:
-    """A log directory with a topic, an offsets topic and the memory of a coordinator."""
+    """Write a log directory with a topic, an offsets topic and `__transaction_state`."""
     write_segment(folder, [plain(commits(0, 1))])
     write_segment(folder, batches, topic=TOPIC)
     if states:
@@ -67,7 +67,7 @@ def log_dir(folder: Path, batches: Sequence[bytes], states: Sequence[Record]) ->
 
 @pytest.mark.nightly
 def test_the_coordinators_memory_names_the_transaction(spark: SparkSession, tmp_path: Path) -> None:
-    """The last record of its producer id counts, whatever other ids did."""
+    """The last record of the producer id in `__transaction_state` gives name and start."""
     batches = [plain(commits(0, 2)), transactional(commits(2, 3), 7)]
     states = [
         state(0, "other", 8, ONGOING, 111),
@@ -81,12 +81,15 @@ def test_the_coordinators_memory_names_the_transaction(spark: SparkSession, tmp_
 
 
 def test_without_it_the_first_record_says_since_when(spark: SparkSession, tmp_path: Path) -> None:
-    """Its producer id stands for the name; a transaction that hangs has its name and that time."""
+    """Without `__transaction_state`, the producer id and the first record's time are given.
+
+    A hanging transaction has its name, and the time of its first record.
+    """
     batches = [plain(commits(0, 2)), transactional(commits(2, 3), 7), plain(commits(5, 1))]
     path = log_dir(tmp_path / "alone", batches, [])
     (end,) = ends(LogDirSource(spark, path))
     assert (end["held_by"], end["held_since_ms"]) == ("producer 7", START_MS + 2)
-    # The coordinator has ended it, but its marker never came here (KIP-664).
+    # The coordinator has ended the transaction, but no marker was written here (KIP-664).
     ended = [state(0, "teller", 7, COMPLETE_COMMIT, 222)]
     path = log_dir(tmp_path / "hanging", batches, ended)
     (end,) = ends(LogDirSource(spark, path))
@@ -97,7 +100,7 @@ def test_without_it_the_first_record_says_since_when(spark: SparkSession, tmp_pa
 def test_a_transaction_may_begin_in_an_earlier_segment(
     spark: SparkSession, tmp_path: Path, *, with_snapshot: bool
 ) -> None:
-    """Known by the snapshot of producers where the last segment begins, else by a look at all."""
+    """An open transaction is found by the last segment's producer snapshot, or by a full scan."""
     first = [plain(commits(0, 2)), transactional(commits(2, 1), 7), transactional(commits(3, 1), 8)]
     folder = log_dir(tmp_path, first, [])
     write_segment(tmp_path, [marker(4, 8, commit=True), plain(commits(5, 1))], 4, TOPIC)
@@ -113,7 +116,7 @@ def test_a_transaction_may_begin_in_an_earlier_segment(
 
 
 def test_a_damaged_memory_gives_what_is_left_of_it(tmp_path: Path) -> None:
-    """A batch that does not parse, a value that is none, and a file that is empty do no harm."""
+    """Malformed batches, unknown values and empty files of `__transaction_state` are skipped."""
     good = plain([state(0, "teller", 7, ONGOING, 5)])
     torn = bytearray(plain([state(1, "teller", 7, ONGOING, 6)]))
     torn[61] ^= 0x55  # the length of its record
@@ -127,7 +130,7 @@ def test_a_damaged_memory_gives_what_is_left_of_it(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 def test_a_broker_and_its_files_agree(connector: SparkSession, tmp_path: Path) -> None:
-    """Name and begin of a transaction that is open, from our broker and from its data directory."""
+    """Our broker and its data directory give the same name and start of an open transaction."""
     with Broker({"num.partitions": "1"}, data_dir=tmp_path / "data") as broker:
         settings = {"bootstrap.servers": broker.bootstrap_servers}
         producer = Producer({**settings, "transactional.id": "teller"})
@@ -154,14 +157,14 @@ def test_a_broker_and_its_files_agree(connector: SparkSession, tmp_path: Path) -
 
 
 def broker_cluster_id(folder: Path) -> str:
-    """What the broker wrote into its data directory."""
+    """Return the cluster id in the broker's data directory."""
     text = (folder / "data" / "meta.properties").read_text(encoding="utf-8")
     (line,) = (line for line in text.splitlines() if line.startswith("cluster.id="))
     return line.partition("=")[2]
 
 
 def test_batches_with_the_time_of_the_append() -> None:
-    """All their records have the time in the header's last field."""
+    """The first timestamp of a LogAppendTime batch is the header's maximum timestamp."""
     header = read_header(build_batch(commits(0, 2), transactional=True, producer_id=1).to_bytes())
     appended = header._replace(attributes=header.attributes | LOG_APPEND_TIME, max_timestamp_ms=9)
     assert first_timestamp_ms(appended) == 9

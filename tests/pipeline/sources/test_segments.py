@@ -1,4 +1,4 @@
-"""Segment files are read as consumers with read_committed read them, whatever state they are in."""
+"""Segment files in any state are read as read_committed consumers would read them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SEGMENTS = Path(__file__).parents[2] / "data" / "segments"
 
 
 def rows(records: list[Record]) -> list[Found]:
-    """What a read gives for records."""
+    """Return the expected result of reading these records."""
     return [(one.offset, one.timestamp_ms, one.key, one.value) for one in records]
 
 
@@ -59,7 +59,7 @@ def test_any_batches_of_any_codec(
     batches: list[tuple[list[Record], Compression]],
     slice_bytes: int,
 ) -> None:
-    """Keys, values, headers, timestamps and offsets of any size, in slices of any size."""
+    """Records of any size, in batches of any codec, are read in slices of any size."""
     directory = tmp_path_factory.mktemp("log")
     offset = 0
     for records, _ in batches:
@@ -73,7 +73,7 @@ def test_any_batches_of_any_codec(
 
 
 def test_the_segments_of_a_real_kafka() -> None:
-    """As `protocol.batch` reads them, but for markers and for aborted transactions."""
+    """Kafka's segments are read as `protocol.batch` reads them, without aborted transactions."""
     aborted = 0
     for partition in all_partitions(str(SEGMENTS)):
         scan = PartitionScan(partition)
@@ -90,11 +90,11 @@ def test_the_segments_of_a_real_kafka() -> None:
         missing = [one for one in rows(expected) if one not in found]
         aborted += len(missing)
         assert len(found) + len(missing) == len(expected)
-    assert aborted == 3  # of one transaction: two offsets and a record, as Kafka's dump says
+    assert aborted == 3  # by Kafka's dump, one transaction with two offsets and a record
 
 
 def test_transactions_count_only_when_they_are_committed(tmp_path: Path) -> None:
-    """Two producers interleave; one commits, one aborts, a third one is still at it."""
+    """Of interleaved committed, aborted and open transactions, only the committed one is read."""
     write_segment(
         tmp_path,
         [
@@ -116,7 +116,7 @@ def test_transactions_count_only_when_they_are_committed(tmp_path: Path) -> None
 
 
 def test_what_the_cleaner_left_of_a_transaction_counts(tmp_path: Path) -> None:
-    """Its marker may be gone: below the cleaner's checkpoint no transaction is open."""
+    """Below the cleaner's checkpoint, transactional records without a marker are read."""
     path = write_segment(tmp_path, [transactional(commits(0, 2), 7), plain(commits(5, 1))])
     partition = LogPartition("__consumer_offsets", 0, str(path.parent))
     scan = PartitionScan(partition, cleaned_offset=4)
@@ -125,7 +125,7 @@ def test_what_the_cleaner_left_of_a_transaction_counts(tmp_path: Path) -> None:
 
 
 def test_a_flipped_byte_costs_its_batch_alone_and_is_told(tmp_path: Path) -> None:
-    """Wherever it is: every byte of a batch in the middle is flipped once."""
+    """Any flipped byte of a batch loses this batch only, and is reported as damage."""
     batches = [plain(commits(4 * number, 4)) for number in range(3)]
     start, length = len(batches[0]), len(batches[1])
     whole = b"".join(batches)
@@ -139,7 +139,7 @@ def test_a_flipped_byte_costs_its_batch_alone_and_is_told(tmp_path: Path) -> Non
         assert offsets[:4] == [0, 1, 2, 3], at
         assert offsets[-4:] == [8, 9, 10, 11], at
         if len(offsets) == 12:
-            quiet += 1  # the leader epoch is under no checksum, and nobody reads it
+            quiet += 1  # no checksum covers the leader epoch, which is not read here
             continue
         assert len(offsets) == 8, at
         assert len(damage) == 1, at
@@ -149,7 +149,7 @@ def test_a_flipped_byte_costs_its_batch_alone_and_is_told(tmp_path: Path) -> Non
 
 
 def test_a_flipped_byte_in_compressed_records(tmp_path: Path) -> None:
-    """The batch is left out before anything is decompressed."""
+    """A compressed batch with a wrong CRC is left out before it is decompressed."""
     batches = [plain(commits(4 * number, 4), Compression.ZSTD) for number in range(3)]
     damaged = bytearray(b"".join(batches))
     damaged[len(batches[0]) + HEADER_BYTES + 5] ^= 1
@@ -160,7 +160,7 @@ def test_a_flipped_byte_in_compressed_records(tmp_path: Path) -> None:
 
 
 def test_records_that_do_not_parse_under_a_right_crc(tmp_path: Path) -> None:
-    """A writer's bug: the batch is left out and told."""
+    """A batch with a valid CRC but malformed records is left out and reported."""
     good = plain(commits(0, 1))
     bad = bytearray(plain(commits(1, 3)))
     bad[HEADER_BYTES + 4] = 0x7E  # a key longer than the record
@@ -175,7 +175,7 @@ def test_records_that_do_not_parse_under_a_right_crc(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut", [1, 30, 60, 70, 100])
 def test_a_torn_tail_is_no_record_and_no_error(tmp_path: Path, cut: int) -> None:
-    """A batch that was not all written is counted in bytes."""
+    """A batch that was only partly written is neither read nor damage; its bytes are counted."""
     last = plain(commits(4, 2))
     write_segment(tmp_path, [plain(commits(0, 4)), last[:cut]])
     scan = scanned(tmp_path)
@@ -184,7 +184,7 @@ def test_a_torn_tail_is_no_record_and_no_error(tmp_path: Path, cut: int) -> None
 
 
 def test_a_damaged_batch_before_a_torn_tail_is_reported(tmp_path: Path) -> None:
-    """The torn bytes are those of the last batch alone, and the one before it is damage."""
+    """Only the last batch counts as torn; a damaged batch before it is reported."""
     damaged = bytearray(plain(commits(4, 1)))
     damaged[-1] ^= 1
     write_segment(tmp_path, [plain(commits(0, 4)), bytes(damaged), plain(commits(5, 1))[:70]])
@@ -195,7 +195,10 @@ def test_a_damaged_batch_before_a_torn_tail_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_wrong_length_costs_one_batch(tmp_path: Path) -> None:
-    """Where its length leads to is no batch, and so it is not believed in what it skips."""
+    """A batch with a wrong length loses only its own records.
+
+    Its length is not trusted, since no batch begins where it ends.
+    """
     damaged = bytearray(plain(commits(1, 1)))
     damaged[10] = 1  # 256 bytes more
     batches = [plain(commits(offset, 1)) for offset in range(2, 6)]
@@ -208,8 +211,8 @@ def test_a_wrong_length_costs_one_batch(tmp_path: Path) -> None:
 
 
 def test_the_old_formats_are_read(tmp_path: Path) -> None:
-    """Magic 0 has no timestamp; magic 1 has."""
-    # The last one is smaller than a header of format 2.
+    """Records of magic 0 are read without a timestamp, those of magic 1 with one."""
+    # The last entry is smaller than a batch header of magic 2.
     old = [legacy_entry(*one) for one in ((0, 0, b"a"), (1, 1, b"b"), (0, 3, b""))]
     entries = [*old[:2], plain(commits(2, 1)), old[2]]
     write_segment(tmp_path, entries)
@@ -220,7 +223,7 @@ def test_the_old_formats_are_read(tmp_path: Path) -> None:
 
 
 def test_a_scan_goes_on_where_it_stopped_also_in_a_new_segment(tmp_path: Path) -> None:
-    """Appended batches and rolled segments are found; what was read is not read again."""
+    """A refreshed scan finds appended batches and new segments."""
     path = write_segment(tmp_path, [plain(commits(0, 2))])
     scan = scanned(tmp_path)
     assert [one[0] for one in read_all(scan)[0]] == [0, 1]
@@ -233,7 +236,7 @@ def test_a_scan_goes_on_where_it_stopped_also_in_a_new_segment(tmp_path: Path) -
 
 
 def test_a_scan_notices_compaction_and_deletion(tmp_path: Path) -> None:
-    """A segment that was swapped or removed makes it look at everything again."""
+    """A scan starts again when a segment was replaced or removed."""
     first = write_segment(tmp_path, [plain(commits(0, 1)), plain(commits(1, 1))])
     write_segment(tmp_path, [plain(commits(2, 1))], base_offset=2)
     scan = scanned(tmp_path)
@@ -254,7 +257,7 @@ def test_a_scan_notices_compaction_and_deletion(tmp_path: Path) -> None:
 
 
 def test_an_empty_batch_and_an_empty_segment(tmp_path: Path) -> None:
-    """Compaction leaves headers without records; a new segment has no bytes."""
+    """Batches without records (after compaction) and empty segments are skipped."""
     empty = build_batch([], base_offset=0, last_offset=3, compression=Compression.GZIP).to_bytes()
     write_segment(tmp_path, [empty, plain(commits(4, 1))])
     write_segment(tmp_path, [], base_offset=5)
@@ -264,7 +267,7 @@ def test_an_empty_batch_and_an_empty_segment(tmp_path: Path) -> None:
 
 
 def test_missing_and_empty_directories_are_named(tmp_path: Path) -> None:
-    """One line that says what is wrong with which directory."""
+    """A missing directory and one without partitions are reported."""
     with pytest.raises(InputError, match="no such directory"):
         partitions_of(str(tmp_path / "none"), "t")
     with pytest.raises(InputError, match="no partition lies there"):

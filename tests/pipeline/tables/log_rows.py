@@ -1,4 +1,4 @@
-"""Rows of the offsets log by hand: short to write, the rest is filled in."""
+"""Short constructors of rows of the offsets log, with defaults for most columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Partitions = Mapping[str, list[int]]
 
 
 def member(name: str, assigned: Partitions | None = None, **more: Any) -> Row:
-    """A member of a classic generation: client id `client-NAME`, host `/10.0.0.1`."""
+    """Return a member of a classic generation: client id `client-NAME`, host `/10.0.0.1`."""
     return {
         "member_id": name,
         "group_instance_id": None,
@@ -28,14 +28,14 @@ def member(name: str, assigned: Partitions | None = None, **more: Any) -> Row:
 
 
 def partitions(assigned: Partitions | None) -> list[Row] | None:
-    """As the schema has them; None: cannot be read."""
+    """Return an assignment in the form of the schema; None if it is unreadable."""
     if assigned is None:
         return None
     return [{"topic": topic, "partitions": numbers} for topic, numbers in assigned.items()]
 
 
 def generation(group: str, at_ms: int, offset: int, number: int, *members: Row, **more: Any) -> Row:
-    """A classic group's record; led by its first member, if it has any."""
+    """Return a classic group's record; the first member, if any, is the leader."""
     return {
         "kind": "group_metadata",
         "record_type": 2,
@@ -55,7 +55,7 @@ def generation(group: str, at_ms: int, offset: int, number: int, *members: Row, 
 def commit(
     group: str, at_ms: int, offset: int, place: str, committed: int | None, **more: Any
 ) -> Row:
-    """A commit for `place` (`topic-partition`) at `committed`; None: its removal."""
+    """Return a commit of `place` (`topic-partition`), or its removal if `committed` is None."""
     topic, _, partition = place.rpartition("-")
     gone = committed is None
     return {
@@ -74,7 +74,7 @@ def commit(
 
 
 def removal(group: str, at_ms: int, offset: int, kind: str = "group_metadata", **more: Any) -> Row:
-    """A tombstone of a group, or of what else `kind` names."""
+    """Return a tombstone of a group, or of another record of type `kind`."""
     return {
         "kind": kind,
         "tombstone": True,
@@ -85,7 +85,7 @@ def removal(group: str, at_ms: int, offset: int, kind: str = "group_metadata", *
 
 
 def epoch(group: str, at_ms: int, offset: int, number: int, **more: Any) -> Row:
-    """A KIP-848 group's epoch."""
+    """Return an epoch of a KIP-848 group."""
     return {
         "kind": "consumer_group_metadata",
         "record_type": 3,
@@ -98,7 +98,7 @@ def epoch(group: str, at_ms: int, offset: int, number: int, **more: Any) -> Row:
 
 
 def modern_member(group: str, at_ms: int, offset: int, name: str, *topics: str) -> Row:
-    """What a member of a KIP-848 group said of itself."""
+    """Return a member's record of a KIP-848 group."""
     value = {
         "instanceId": None,
         "rackId": None,
@@ -113,7 +113,7 @@ def modern_member(group: str, at_ms: int, offset: int, name: str, *topics: str) 
 
 
 def target(group: str, at_ms: int, offset: int, number: int, **computed: int) -> Row:
-    """The assignment of an epoch; `assignmentTimestamp` when it was computed, as of Kafka 4.3."""
+    """Return the target assignment of an epoch, with `assignmentTimestamp` as of Kafka 4.3."""
     value = {"assignmentEpoch": number, **computed}
     kind = "consumer_group_target_assignment_metadata"
     return {**_modern(kind, 6, group, at_ms, offset, "", value), "member_id": None}
@@ -128,7 +128,7 @@ def modern_assignment(
     assigned: Partitions,
     epochs: Partitions | None = None,
 ) -> Row:
-    """What a member of a KIP-848 group owns; `assigned` and, as of Kafka 4.3, `epochs` by id."""
+    """Return a KIP-848 member's assignment by topic id, with `epochs` as of Kafka 4.3."""
     value = {
         "memberEpoch": member_epoch,
         "previousMemberEpoch": member_epoch - 1,

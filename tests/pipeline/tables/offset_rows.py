@@ -1,4 +1,4 @@
-"""Bronze rows in few words, for the tests of the tables about offsets."""
+"""Short constructors of bronze rows, for the tests of tables about offsets."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 Row = dict[str, Any]
 
 AT_MS = 1_700_000_000_000
-"""The instant of most questions: 2023-11-14 22:13:20 UTC. Rows give times relative to it."""
+"""The instant of most questions: 2023-11-14 22:13:20 UTC. Times of rows are relative to it."""
 
 
 def commit(log_offset: int, reader: tuple[str, str, int], offset: int, at: int, **more: Any) -> Row:
-    """A committed offset; `at` in ms from `AT_MS`, `reader` is group, topic, partition."""
+    """Return a commit; `at` is in ms from `AT_MS`, `reader` is group, topic, partition."""
     group, topic, partition = reader
     return {
         "log_partition": 0,
@@ -34,7 +34,7 @@ def commit(log_offset: int, reader: tuple[str, str, int], offset: int, at: int, 
 
 
 def removal(log_offset: int, reader: tuple[str, str, int], at: int) -> Row:
-    """The tombstone of a committed offset."""
+    """Return the tombstone of a committed offset."""
     row = commit(log_offset, reader, 0, at, tombstone=True)
     for name in ("value_version", "committed_offset", "leader_epoch", "metadata"):
         row[name] = None
@@ -49,7 +49,7 @@ def generation(
     protocol_type: str | None = "consumer",
     **more: Any,
 ) -> Row:
-    """A classic group's record; a member is its subscription and its assignment."""
+    """Return a classic group's record; a member is its subscription and its assignment."""
     return {
         "log_partition": 0,
         "log_offset": log_offset,
@@ -86,7 +86,7 @@ def _member(number: int, topics: Sequence[str] | None, assigned: dict[str, list[
 def records(
     topic: str, partition: int, *places: tuple[int, int | None], size: int = 10
 ) -> list[Row]:
-    """Records of a topic: (offset, ms from `AT_MS`, or None without a timestamp)."""
+    """Return records of a topic from (offset, ms from `AT_MS` or None without a timestamp)."""
     return [
         {
             "topic": topic,
@@ -100,7 +100,7 @@ def records(
 
 
 def ends(topic: str, partition: int, log_start: int, log_end: int, **more: Any) -> Row:
-    """Where a partition began and ended when it was looked at."""
+    """Return a row of `partition_ends`."""
     return {
         "topic": topic,
         "partition": partition,
@@ -114,7 +114,7 @@ def ends(topic: str, partition: int, log_start: int, log_end: int, **more: Any) 
 
 
 def batch(topic: str, batch_id: int, end_offset: int, at: int) -> Row:
-    """A batch of the Spark query `q1` that read partition 0 of a topic."""
+    """Return a batch of the Spark query `q1` on partition 0 of a topic."""
     return {
         "query_id": "q1",
         "topic": topic,

@@ -1,4 +1,4 @@
-"""Abandoned groups worked out by hand; every reason and its edge, all in one frame."""
+"""Table `abandoned_groups`: every reason and its edge case in one frame, computed by hand."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 
 
 def ago(hours: float) -> int:
-    """That many hours before the instant."""
+    """Return the time in ms that lies `hours` before the instant."""
     return AT_MS - round(hours * HOUR_MS)
 
 
 def log() -> list[dict[str, Any]]:
-    """`t` is written to all the time, `quiet` is not, `gone` is no more."""
+    """Return an offsets log; `t` is written all the time, `quiet` is not, `gone` does not exist."""
 
     def emptied(group: str, hours: float, offset: int = 20) -> dict[str, Any]:
         return generation(group, ago(hours), offset, 2)
@@ -29,36 +29,36 @@ def log() -> list[dict[str, Any]]:
         return generation(group, ago(hours), 1, 1, member("m", {"t": [0]}))
 
     return [
-        # Silent for a day exactly; its offset was committed thrice, one record of it stays.
+        # Silent for exactly a day; of three commits of one offset, compaction keeps one.
         *[commit("silent", ago(30 - number), 2 + number, "quiet-0", number) for number in range(3)],
         live("silent", 30), emptied("silent", 24), commit("silent", ago(25), 10, "quiet-1", 1),
         commit("silent", ago(25), 11, "quiet-1", None),
-        # A second less, a commit since, a member that is there.
+        # Not silent: one second less than a day, a recent commit, a live member.
         live("recent", 30), emptied("recent", 24 - 1 / 3600),
         commit("recent", ago(30), 3, "quiet-0", 1),
         live("commits", 30), emptied("commits", 29), commit("commits", ago(2), 30, "quiet-0", 1),
         live("alive", 300), commit("alive", ago(300), 3, "t-0", 1),
-        # Nobody reads `t`, which grows; in the window somebody did.
+        # `t` grows without a member; `read` committed within the window, `growing` did not.
         emptied("growing", 3), commit("growing", ago(2), 3, "t-0", 10),
         emptied("read", 3), commit("read", ago(0.5), 3, "t-0", 10),
-        # All of its topics are gone, or one of two.
+        # All topics of `topicless` are gone, and one of two topics of `half`.
         live("topicless", 3), commit("topicless", ago(2), 3, "gone-0", 10),
         live("half", 3), commit("half", ago(2), 3, "gone-0", 10),
         commit("half", ago(2), 4, "quiet-0", 1),
-        # Names that tools make up, with somebody there and with nobody.
+        # Generated names, with and without members.
         emptied("console-consumer-48213", 1), live("console-consumer-7", 1),
         emptied("console-consumer-x", 1), emptied(f"test-{UUID}", 1),
         emptied(UUID.replace("-", ""), 1), emptied("spark-kafka-source-0f8fad5b-driver-0", 1),
-        # A standalone consumer, long silent; no member ever.
+        # A standalone consumer that has been silent for long and never had members.
         commit("standalone", ago(48), 3, "quiet-0", 1),
-        # Removed, with all offsets and without.
+        # Removed groups: `removed` without offsets, `husk` with one.
         live("removed", 300), removal("removed", ago(299), 5),
         live("husk", 300), commit("husk", ago(300), 3, "quiet-0", 1), removal("husk", ago(299), 5),
     ]  # fmt: skip
 
 
 def test_why_a_group_seems_abandoned() -> None:
-    """Whole rows: the reasons, since when, who it was and what it keeps."""
+    """Each abandoned group has a row with its reasons, times, client and kept bytes."""
     records = [
         {"topic": "t", "partition": 0, "offset": 99 - hours, "timestamp_ms": ago(hours / 4),
          "record_bytes": 1} for hours in range(100)
@@ -80,7 +80,8 @@ def test_why_a_group_seems_abandoned() -> None:
         )  # fmt: skip
 
     assert rows_of(made, schema.ABANDONED_GROUPS) == [
-        # group, reasons, family, members, last commit, empty since, silent, client, offsets, lag
+        # Columns: group, reasons, family, members, last commit, empty since, silent, client,
+        # offsets, lag, bytes.
         litter(UUID.replace("-", ""), "*"),
         litter("console-consumer-48213", "console-consumer-*"),
         ("growing", ["lag_grows_without_members"], None, 0, ago(2), ago(3), 2 * HOUR_MS, *nobody,

@@ -1,4 +1,4 @@
-"""Where retention may remove unread records, and what a replay would read."""
+"""Tables `data_loss_forecast` and `replay_plan`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ HORIZON_MS = 50_000
 
 
 def reader(topic: str, group: str = "g") -> tuple[str, str, int]:
-    """A reader of partition 0."""
+    """Return the key of a reader of partition 0."""
     return (group, topic, 0)
 
 
-# Every log has 500 offsets a window, 5 a second, and a record at each position.
+# Every log gets 500 offsets per window, 5 per second, and has a record at each position.
 LOSS_COMMITS = (
     commit(1, reader("slow"), 100, -80_000),
     commit(2, reader("slow"), 300, -40_000),
@@ -63,26 +63,27 @@ LOSS_ENDS = [
     ends("overdue", 0, 100, 501, retention_ms=60_000),
 ]
 FULL = 401 / 401
-# topic, lag, used, retention, slack, loss, catch up, verdict
+# Columns: topic, lag, used, retention, slack, loss, catch up, verdict.
 LOSS_EXPECTED = [
     ("calm", 401, FULL, 120_000, 50_000, 50_000, None, "safe"),  # exactly at the horizon
-    # Nothing but a control record is unread: all the time there is, and nothing to lose then.
+    # Only a control record is unread: the whole retention is left, and no data can be lost.
     ("control", 1, 1 / 101, 120_000, 120_000, None, None, "safe"),
-    # It reads 10 a second where 5 are written: 201 records in 40.2 s; it has 39 s.
+    # It reads 10/s where 5/s are written: 201 records take 40.2 s, but only 39 s are left.
     ("fast", 201, 201 / 501, 99_000, 39_000, 39_000, 201 / 5, "at_risk"),
     ("for_ever", 401, FULL, None, None, None, None, "unknown"),
     ("lost", 401, 401 / 301, 120_000, None, None, None, "losing"),
     ("nowhere", None, None, None, None, None, None, "unknown"),
     ("overdue", 401, FULL, 60_000, -10_000, -10_000, None, "at_risk"),
     ("read", 0, None, 120_000, 120_000, None, 0.0, "safe"),
-    # As fast as it is written: it never catches up, but has more time than the horizon.
+    # It reads as fast as records are written: it never catches up, but has more time than the
+    # horizon.
     ("slow", 201, 201 / 501, 150_000, 90_000, 90_000, None, "safe"),
     ("stuck", 401, FULL, 119_999, 49_999, 49_999, None, "at_risk"),
 ]
 
 
 def test_where_data_may_be_lost() -> None:
-    """Every row: how much of the log it lags, when the first unread record may go, the verdict."""
+    """Each reader has the expected share of the log, earliest loss and verdict."""
     made = bronze(
         offsets_log=LOSS_COMMITS,
         topic_records=LOSS_RECORDS,
@@ -95,7 +96,7 @@ def test_where_data_may_be_lost() -> None:
     ]
     unread = ("g", "calm", 1, None, None, 120_000, None, None, None, "unknown")
     expected.insert(1, unread)
-    # The Spark query reads 7.5 a second: 201 records take it 80.4 s.
+    # The Spark query reads 7.5/s where 5/s are written: it catches up in 80.4 s.
     query = (201, 201 / 501, 99_000, 39_000, AT_MS + 39_000, 201 / 2.5, "at_risk")
     expected.append(("spark:q1", "fast", 0, *query))
     questions = Questions(AT_MS, window_ms=WINDOW_MS, loss_horizon_ms=HORIZON_MS)
@@ -117,9 +118,9 @@ REPLAY_COMMITS = (
 REPLAY_RECORDS = (
     *records("plain", 0, (0, -5000), (1, -4000), (2, -3000), (3, -2000), size=100),
     *records("plain", 0, (4, -1000), size=7),
-    # Record 1 is at the instant, record 3 before it, and yet behind the target.
+    # Record 1 is at the instant. Record 3 has an earlier timestamp, but is read again as well.
     *records("shuffled", 0, (0, -5000), (1, -3000), (3, -3001), (4, -2000)),
-    # Records 4 and 5 were removed, though they are known here.
+    # Records 4 and 5 were removed from the log, but are in bronze.
     *records("trimmed", 0, (4, -2500), (5, -2400), (6, -2300), (7, -2200)),
     *records("quiet", 0, (0, -9000), (1, -8000)),
     *records("fresh", 0, (0, -9000)),
@@ -136,14 +137,15 @@ REPLAY_ENDS = (
 )
 BUSY = (False, "the group is not empty: members 2")
 FROM_MS = AT_MS - 3000
-# committed offset, target, change, records, bytes, allowed, refusal
+# Columns: group, topic, committed offset, target, change, records, bytes, allowed, refusal.
 REPLAY_EXPECTED = [
     ("busy", "fresh", None, 1, None, 0, 0, *BUSY),
     ("busy", "plain", 0, 2, 2, 3, 207, *BUSY),
     ("g", "emptied", 4, 9, 5, 0, 0, True, None),
     ("g", "nowhere", 1, None, None, None, None, False, "the topic is not known"),
     ("g", "plain", 3, 2, -1, 3, 207, True, None),
-    # No record at or after the instant: the log end, behind the control record.
+    # There is no record at or after the instant: the target is the log end, after the control
+    # record.
     ("g", "quiet", 1, 3, 2, 0, 0, True, None),
     ("g", "shuffled", 0, 1, 1, 4, 30, True, None),
     ("g", "trimmed", 7, 6, -1, 2, 20, True, None),
@@ -152,12 +154,12 @@ REPLAY_EXPECTED = [
 
 
 def test_what_a_replay_would_read() -> None:
-    """Every row: target, change, records and bytes; refused while the group has members."""
+    """Each partition has the expected target and size; groups with members are refused."""
     made = bronze(
         offsets_log=REPLAY_COMMITS,
         topic_records=REPLAY_RECORDS,
         partition_ends=REPLAY_ENDS,
-        spark_progress=[batch("plain", 0, 3, -1000)],  # it has no offsets that Kafka could reset
+        spark_progress=[batch("plain", 0, 3, -1000)],  # a query has no offsets in Kafka to reset
     )
     expected = [(group, topic, 0, FROM_MS, *more) for group, topic, *more in REPLAY_EXPECTED]
     plan = replay_plan.make(made, Questions(AT_MS, replay_from_ms=FROM_MS))

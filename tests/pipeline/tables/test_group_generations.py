@@ -1,4 +1,4 @@
-"""Generations and their members, classic and KIP-848, row by row."""
+"""Tables `group_generations` and `group_members`, classic and KIP-848, row by row."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOW = Questions(at_ms=1_000_000)
 
 
 def recorded(at_ms: int, offset: int, key: Message, value: Message) -> dict[str, Any]:
-    """A row of the offsets log, decoded from the bytes of a record."""
+    """Return a row of the offsets log, decoded from the bytes of a record."""
     number = type_of_key(key)
     return {
         "kind": KINDS[number],
@@ -48,11 +48,11 @@ def recorded(at_ms: int, offset: int, key: Message, value: Message) -> dict[str,
 
 CLASSIC = [
     generation("a", 1000, 1, 1, member("m1", {"t": [0, 1], "u": [0]}), member("m2", {"t": [2]})),
-    # One assignment that cannot be read makes the sum unknown, not the count.
+    # With one unreadable assignment, the sum of partitions is unknown, but not the member count.
     generation("a", 2000, 2, 2, member("m1", None, problem="truncated"), member("m2", {"t": [0]})),
     generation("a", 3000, 3, 3, state_timestamp_ms=2999),
     removal("a", 4000, 4),
-    # What could not be decoded is no generation.
+    # An undecodable record is not a generation.
     {
         "kind": "group_metadata", "group": "a", "record_type": 2, "log_partition": 0,
         "log_offset": 5, "log_timestamp_ms": 5000, "problem": "version 9", "key_hex": "00",
@@ -67,7 +67,7 @@ MODERN = [
     modern_assignment("k", 1000, 13, "x", 1, {"ORDERS-ID": [0, 1]}),
     modern_member("k", 2000, 14, "y", "orders", "lost"),
     epoch("k", 2000, 15, 2),
-    # The member gives up a partition first, and only then the other one gets it.
+    # `x` gives up partition 1 before `y` gets it.
     modern_assignment("k", 2000, 16, "x", 2, {"ORDERS-ID": [0]}, {"ORDERS-ID": [1]}),
     modern_assignment(
         "k",
@@ -78,7 +78,7 @@ MODERN = [
         {"ORDERS-ID": [1], "UNKNOWN-ID": [0]},
         {"ORDERS-ID": [2], "UNKNOWN-ID": [2]},
     ),
-    # The same member again is one member still.
+    # A second record of the same member does not add a member.
     modern_member("k", 2200, 18, "y", "orders"),
     removal("k", 3000, 19, "consumer_group_current_member_assignment", member_id="y"),
     removal("k", 3000, 20, "consumer_group_member_metadata", member_id="y"),
@@ -88,8 +88,8 @@ MODERN = [
     removal("k", 5000, 24, "consumer_group_metadata"),
 ]
 
-# Epochs 1 and 3 of the group's first life were assigned, the second one not in time; in its
-# second life it counts from 1 again. The broker before Kafka 4.3 kept no time.
+# Epochs 1 and 3 were assigned, epoch 2 was not. The recreated group counts from epoch 1 again. The
+# first target has no timestamp, as before Kafka 4.3.
 COMPUTED = [
     epoch("l", 1000, 40, 1),
     target("l", 1100, 41, 1),
@@ -181,7 +181,7 @@ STREAMS = [
 def classic_row(
     number: int | None, event: str, at_ms: int, offset: int, members: int | None, sum_: int | None
 ) -> tuple[Any, ...]:
-    """A row of group `a`; a removal has no content, an empty generation no protocol."""
+    """Return a row of group `a`; tombstones and empty generations lack some values."""
     gone, empty = event == "tombstone", event == "empty"
     return (
         "a", "classic", event, number, None if gone else "consumer",
@@ -191,7 +191,10 @@ def classic_row(
 
 
 def test_every_generation_is_a_row() -> None:
-    """Generations, empty ones and removals; unreadable assignments make the sum null, no error."""
+    """Generations, empty generations and removals have a row each.
+
+    An unreadable assignment makes `partitions` null, without an error.
+    """
     log = [*CLASSIC, *MODERN, *SHARE, *STREAMS]
     made = group_generations.make(bronze(offsets_log=log), NOW)
     nothing = (None, None, None)
@@ -216,13 +219,13 @@ def test_every_generation_is_a_row() -> None:
         modern_row(4, "empty", 23, 0, 0),
         modern_row(None, "tombstone", 24, None, None),
         ("s", "share", "generation", 2, *nothing, 1, 2, None, None, 0, 31, 1000, DAY),
-        # Its members have tasks: which partitions these are is not known here.
+        # Members of streams groups have tasks, so the number of partitions is unknown.
         ("t", "streams", "generation", 3, *nothing, 1, None, None, 990, 0, 41, 1000, DAY),
     ]
 
 
 def test_when_an_epoch_was_assigned() -> None:
-    """The time in the record of the target assignment of that epoch, in that life of the group."""
+    """`assigned_ms` is the time of the epoch's target assignment since the group was created."""
     made = group_generations.make(bronze(offsets_log=COMPUTED), NOW)
     index = schema.GROUP_GENERATIONS.names.index("assigned_ms")
     times = [row[index] for row in rows_of(made, schema.GROUP_GENERATIONS)]
@@ -230,7 +233,7 @@ def test_when_an_epoch_was_assigned() -> None:
 
 
 def test_every_member_is_a_row() -> None:
-    """Classic members as their record has them; KIP-848 members as they stood at each epoch."""
+    """Members of every generation and epoch have a row each, with subscription and assignment."""
     made = group_members.make(bronze(offsets_log=[*CLASSIC, *MODERN]), NOW)
 
     def classic(
@@ -266,7 +269,7 @@ def test_every_member_is_a_row() -> None:
         classic(2, "m2", {"t": [0]}),
         modern(1, "x", 12, ["orders"], {"orders": [0, 1]}),
         modern(2, "x", 15, ["orders"], {"orders": [0]}, {"orders": [1]}),
-        # No commit has the name of this topic: its id stands for it.
+        # No commit has the name of this topic, so its id is shown.
         modern(
             2,
             "y",
@@ -280,7 +283,7 @@ def test_every_member_is_a_row() -> None:
 
 
 def test_members_of_share_and_streams_groups() -> None:
-    """What a type does not have is null: instance ids and timeouts, topics and partitions."""
+    """Columns that share or streams members do not have are null."""
     made = group_members.make(bronze(offsets_log=[*SHARE, *STREAMS]), NOW)
     assigned = [{"topic": ID, "partitions": [0, 1]}]
     assert rows_of(made, schema.GROUP_MEMBERS) == [
@@ -296,7 +299,7 @@ def test_members_of_share_and_streams_groups() -> None:
 
 
 def test_what_came_later_does_not_count_in_the_past() -> None:
-    """For a past instant the log ends there."""
+    """For a past instant, later records have no row."""
     then = bronze(offsets_log=[*CLASSIC, *MODERN])
     made = group_generations.make(then, Questions(at_ms=2000, past=True))
     assert rows_of(made, schema.GROUP_GENERATIONS, "group", "log_offset") == [
@@ -308,6 +311,6 @@ def test_what_came_later_does_not_count_in_the_past() -> None:
 
 
 def test_what_cannot_be_decoded_is_kept_with_its_reason() -> None:
-    """Hex and reason, and nothing that was decoded."""
+    """A dead letter has the record in hex and the reason, and no decoded column."""
     made = dead_letters.make(bronze(offsets_log=CLASSIC), NOW)
     assert rows_of(made, schema.DEAD_LETTERS) == [(0, 5, 5000, 2, "version 9", "00", "0009")]

@@ -1,4 +1,4 @@
-"""Lag in records and in time: every named pitfall is a partition of its own in one frame."""
+"""Lag in records and in time; each special case is a partition of its own in one frame."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_DELAY = (None, None, 0)
 
 
 def reader(topic: str, group: str = "g") -> tuple[str, str, int]:
-    """A reader of partition 0."""
+    """Return the key of a reader of partition 0."""
     return (group, topic, 0)
 
 
@@ -38,16 +38,19 @@ def row(
     partition: int = 0,
     source: str = "group",
 ) -> tuple[Any, ...]:
-    """An expected row: (offset, commit time), (start, end), (lag, lost, state), ages, delays."""
+    """Return an expected row.
+
+    `position` is (offset, commit time), `log` (start, end), `records_behind` (lag, lost, state).
+    """
     offset, at = position or (None, None)
     key = (group, topic, partition, source)
     committed_ms = None if at is None else AT_MS + at
     return (*key, AT_MS, offset, committed_ms, *log, *records_behind, *ages, *delays)
 
 
-# Records 0 to 9 of topic "delayed", one a second from ten seconds before the instant on.
+# Topic "delayed" has records 0 to 9, one per second, from ten seconds before the instant on.
 DELAYED = (
-    commit(60, reader("delayed"), 0, -9000),  # the first one: nobody knows what it covers
+    commit(60, reader("delayed"), 0, -9000),  # the first commit: its range is unknown
     commit(61, reader("delayed"), 4, -5000),  # records 0-3: 5000, 4000, 3000, 2000
     commit(62, reader("delayed"), 2, -4500),  # a rewind covers nothing
     commit(63, reader("delayed"), 6, -2000),  # records 2-5, 2 and 3 again: 6000 to 3000
@@ -126,24 +129,25 @@ NOW: dict[str, list[dict[str, Any]]] = {
 READ = (0, 0, "exact")
 UNKNOWN = (None, None, None)
 EXPECTED_NOW = [
-    # Compaction: record 10 is the oldest unread; LEO 3 at -9000, 10 at -5000, so 5 at -7857.
+    # After compaction, record 10 is the oldest unread: LEO 3 at -9000, 10 at -5000, so 5 at -7857.
     row("cleaned", (5, -100), (0, 14), (9, 0, "OK"), (5000, 7857, "interpolated")),
     # Offset 1 is a control record: lag 1, and nothing unread.
     row("control", (1, -100), (0, 2), (1, 0, "OK"), READ),
-    # 500 1500 2000 2500 3000 [3000] 3500 4000 4000 5000 5000 [6000]
+    # Delays, percentiles in brackets: 500 1500 2000 2500 3000 [3000] 3500 4000 4000 5000 5000
+    # [6000]
     row("delayed", (10, -500), (0, 10), (0, 0, "OK"), READ, (3000, 6000, 12)),
-    # The first commit of a new life covers what nobody knows.
+    # The first commit after a removal covers an unknown range.
     row("done", (1, -100), (0, 1), (0, 0, "OK"), READ),
-    # A commit on the window's edge is outside of it, and still the previous one of the next.
+    # A commit at the window's edge is outside, but is still the previous commit of the next.
     row("edge", (2, -3_599_999), (0, 3), (1, 0, "OK"), (1000, 1000, "exact"), (50_001, 50_001, 1)),
     row("emptied", (3, -100), (10, 10), (7, 7, "LOSS"), (None, 14_000, "extrapolated")),
     row("fresh", None, (0, 1), (None, None, "NO_COMMIT"), UNKNOWN),
     row("fresh", None, (None, None), (None, None, "NO_COMMIT"), UNKNOWN, partition=1),
-    # Before the first known record, at the pace of all known ones: a record a second.
+    # Below the first known record, the pace of all known records counts: one per second.
     row("lost", (4, -100), (10, 12), (8, 6, "LOSS"), (None, 13_000, "extrapolated")),
     row("nowhere", (5, -100), (None, None), (None, None, "NO_TOPIC"), UNKNOWN),
     row("plain", (2, -2500), (0, 4), (2, 0, "OK"), (3000, 3000, "exact"), (1500, 1500, 1)),
-    # The log end stood at 5 from -80000 on, until record 5 came: the plateau's right edge counts.
+    # The log end was 5 from -80000 until record 5 was written: the plateau's right edge counts.
     row("plateau", (5, -100), (0, 6), (1, 0, "OK"), (10_000, 10_000, "exact")),
     # Record 1 has a later timestamp than record 2; the log end was above 1 by -3000.
     row("shuffled", (1, -100), (0, 3), (2, 0, "OK"), (1000, 3000, "exact")),
@@ -152,9 +156,9 @@ EXPECTED_NOW = [
     row("timeless", (1, -100), (0, 3), (2, 0, "OK"), UNKNOWN),
     row("unseen", (2, -100), (0, 5), (3, 0, "OK"), UNKNOWN),
     row("ahead", (5, -100), (0, 1), (0, 0, "AHEAD"), READ),
-    # Removed from the log, but known: nothing to read it from, and its time is exact.
+    # The record was removed, but bronze has it: no unread age, but an exact time.
     row("lost", (9, -100), (10, 12), (3, 1, "LOSS"), (None, 8000, "exact"), group="late"),
-    # Left of the plateau its left edge counts: LEO 1 at -90000, 4 at -80000, so 2 at -86667.
+    # Below the plateau, its left edge counts: LEO 1 at -90000, 4 at -80000, so 2 at -86667.
     row(
         "plateau",
         (2, -100),
@@ -178,7 +182,7 @@ EXPECTED_NOW = [
 
 
 def test_lag_now() -> None:
-    """Every row of the table, for groups and for a Spark query."""
+    """`lag` has the expected rows for groups and for a Spark query."""
     made = rows_of(lag.make(bronze(**NOW), Questions(AT_MS)), schema.LAG)
     assert made == sorted(EXPECTED_NOW, key=lambda one: one[:3])
 
@@ -232,19 +236,18 @@ THEN: dict[str, list[dict[str, Any]]] = {
 EXPECTED_THEN = [
     row("ahead", (2, -100), (0, 1), (0, 0, "AHEAD"), READ),
     row("dropped", (0, -10), (None, 1), (1, None, "OK"), (5000, 5000, "exact")),
-    # Its log end then is not known: records before the first known one may be gone.
+    # The log end at that time is unknown: records before the first known one may be gone.
     row("forgotten", (3, -10), (7, None), (None, None, "NO_TOPIC"), UNKNOWN),
-    # Control records lie at 1; who committed 2 is not ahead, with a record after it or without.
+    # Offset 1 is a control record: a commit of 2 is not AHEAD, with or without later records.
     row("last_marker", (2, -4000), (0, 2), (0, 0, "OK"), READ),
     row("marker", (2, -4000), (0, 2), (0, 0, "OK"), READ),
-    # Neither the commit nor the removal of after the instant counts, nor record 3.
+    # The commit, the removal and record 3, all after the instant, do not count.
     row("plain", (1, -2000), (0, 3), (2, 0, "OK"), (3000, 3000, "exact")),
-    # As in the other frame, a minute later: the edges of a plateau do not slide, so that every
-    # age is a minute more.
+    # The plateau of the other frame a minute later: its edges stay, so every age is a minute more.
     row("plateau", (2, -100), (0, 6), (4, 0, "OK"), (140_000, 146_667, "interpolated")),
-    # Record 2 was there, so record 1 was.
+    # Record 2 existed, so record 1 did too, in spite of its later timestamp.
     row("shuffled", (1, -100), (0, 3), (2, 0, "OK"), (0, 1000, "exact")),
-    # Today's log start does not tell what was missing then.
+    # Today's log start does not show which records were missing at that time.
     row("trimmed", (5, -10), (6, 8), (3, None, "OK"), (5000, 5000, "exact")),
     row("unborn", (0, -10), (0, 0), (0, 0, "OK"), READ),
     row(
@@ -268,13 +271,13 @@ EXPECTED_THEN = [
 
 
 def test_lag_at_a_past_instant() -> None:
-    """The same code tells what was so then: log ends replayed, nothing of later seen."""
+    """For a past instant, log ends are replayed and later events do not count."""
     made = lag.make(bronze(**THEN), Questions(AT_MS, past=True))
     assert rows_of(made, schema.LAG) == sorted(EXPECTED_THEN, key=lambda one: one[:3])
 
 
 def test_delays_of_many_records_are_taken_from_every_nth() -> None:
-    """12 records where 4 may be looked at: offsets 0, 3, 6, 9, of which 3 was covered twice."""
+    """With a limit of 4 of 12 records, offsets 0, 3, 6 and 9 count; 3 is covered twice."""
     made = bronze(offsets_log=DELAYED, topic_records=DELAYED_RECORDS)
     delays = commit_delays(made, Questions(AT_MS), records_most=4).collect()
     assert delays.rows() == [("g", "delayed", 0, "group", 3500, 5000, 5)]

@@ -1,4 +1,4 @@
-"""The log end replayed from the records, at the instants where it is easily got wrong."""
+"""The log end replayed from records, at instants that are easily computed wrong."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import polars as pl
 from pipeline.tables.log_ends import ends_at
 from tests.pipeline.frames import bronze
 
-# topic, partition, offset, timestamp
+# Columns: topic, partition, offset, timestamp.
 RECORDS = (
     ("plain", 0, 0, 1000),
     ("plain", 0, 1, 2000),
@@ -21,7 +21,7 @@ RECORDS = (
     ("timeless", 0, 0, None),
     ("timeless", 0, 1, None),
 )
-# topic, partition, instant, expected log end, why
+# Columns: topic, partition, instant, expected log end, reason.
 QUESTIONS = (
     ("plain", 0, 999, 0, "before the first record of a log that began at 0"),
     ("plain", 0, 1000, 1, "a record of this very instant counts"),
@@ -44,7 +44,7 @@ QUESTIONS = (
 
 
 def test_the_log_end_is_the_running_maximum_of_the_records() -> None:
-    """Every question gets the log end of its instant; the other columns come through."""
+    """Each instant gets its log end, and other columns stay unchanged."""
     made = bronze(
         topic_records=[
             {"topic": topic, "partition": partition, "offset": offset, "timestamp_ms": at_ms}

@@ -1,4 +1,4 @@
-"""Skew worked out by hand; every pitfall a group of its own, all in one frame."""
+"""Table `member_skew`: each special case is a group of its own in one frame, computed by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipeline.tables import member_skew
 from tests.pipeline.frames import bronze, frame, rows_of
 from tests.pipeline.tables.log_rows import commit, generation, member, partitions, removal
 
-# group -> member -> its partitions
+# The partitions of each member of each group.
 GROUPS: dict[str, dict[str, dict[str, list[int]] | None]] = {
     "even": {"m1": {"t": [0]}, "m2": {"t": [1]}},
     "skewed": {"m1": {"t": [0, 1, 2, 3]}, "m2": {"u": [0]}},
@@ -23,7 +23,7 @@ GROUPS: dict[str, dict[str, dict[str, list[int]] | None]] = {
     "backwards": {"m1": {"t": [0]}},
     "unread": {"m1": None},
 }
-# group, topic, partition, produced, consumed, lag
+# Columns: group, topic, partition, produced, consumed, lag.
 RATED = [
     ("even", "t", 0, 10.0, 10.0, 5),
     ("even", "t", 1, 10.0, 10.0, 15),
@@ -32,18 +32,18 @@ RATED = [
     ("skewed", "u", 0, 13.0, 13.0, 0),
     ("slow", "t", 0, 10.0, 10.0, 0),
     ("slow", "t", 1, 10.0, 4.0, 100),
-    # Fewer than two commits in the window: it stands still.
+    # Fewer than two commits in the window count as no progress.
     ("slow", "t", 2, 10.0, None, 200),
     ("crowd", "t", 0, 6.0, 6.0, 3),
     ("uneven", "t", 0, 1.0, 1.0, 0),
     ("uneven", "t", 1, 1.0, 1.0, 0),
-    # The load is to blame, not the member.
+    # `m1` is overloaded, not slow.
     ("loaded", "t", 0, 100.0, 30.0, 70),
     ("loaded", "t", 1, 10.0, 10.0, 0),
     ("nearly", "t", 0, 10.0, 10.0, 0),
     ("nearly", "t", 1, 10.1, 10.1, 0),
     ("nearly", "t", 2, 10.5, 10.5, 0),
-    # Nobody is slower than itself.
+    # A negative rate counts as 0, so a single member is not slower than itself.
     ("backwards", "t", 0, 1.0, -0.5, 30),
     ("one key", "t", 0, 0.0, 0.0, 0),
     ("one key", "t", 1, 0.0, 0.0, 0),
@@ -52,12 +52,12 @@ RATED = [
 
 
 def rounded(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Doubles to four digits."""
+    """Round the doubles to four digits."""
     return [tuple(round(one, 4) if isinstance(one, float) else one for one in row) for row in rows]
 
 
 def test_who_has_how_much_of_the_work() -> None:
-    """Sums of members, figures of groups, and verdicts at those that they are about."""
+    """Each member has the expected sums, figures of its group, and verdicts."""
     members = [
         {
             "group": group, "member_id": name, "client_id": "c", "client_host": "/h",
@@ -75,7 +75,8 @@ def test_who_has_how_much_of_the_work() -> None:
     found = rounded(rows_of(made, schema.MEMBER_SKEW))
     assert {row[2:4] for row in found} == {("c", "/h")}
     assert [(*row[:2], *row[4:]) for row in found] == [
-        # group, member, partitions, load, lag, consumed, members, idle, cv, load cv, max, gini
+        # Columns: group, member, partitions, load, lag, consumed, members, idle, cv, load cv, max,
+        # gini, verdicts.
         ("backwards", "m1", 1, 1.0, 30, -0.5, 1, 0, 0.0, 0.0, 1.0, 0.0, []),
         ("crowd", "m1", 1, 6.0, 3, 6.0, 3, 2, 1.4142, 1.4142, 3.0, 0.6667, []),
         ("crowd", "m2", 0, 0.0, 0, 0.0, 3, 2, 1.4142, 1.4142, 3.0, 0.6667,
@@ -90,7 +91,7 @@ def test_who_has_how_much_of_the_work() -> None:
         ("nearly", "m2", 1, 10.5, 0, 10.5, 2, 0, 0.3333, 0.3137, 1.3137, None, []),
         ("one key", "m1", 2, 0.0, 0, 0.0, 2, 0, 0.3333, 1.0, 2.0, None, []),
         ("one key", "m2", 1, 10.0, 0, 10.0, 2, 0, 0.3333, 1.0, 2.0, None, ["key_skew"]),
-        # One of four partitions takes 10 of 13: more than 3/4.
+        # One of four partitions has 10/13 of the load, more than 3/4.
         ("skewed", "m1", 4, 13.0, 0, 13.0, 2, 0, 0.6, 0.0, 1.0, None,
          ["assignment_skew", "key_skew"]),
         ("skewed", "m2", 1, 13.0, 0, 13.0, 2, 0, 0.6, 0.0, 1.0, None, []),
@@ -104,7 +105,7 @@ def test_who_has_how_much_of_the_work() -> None:
 
 
 def test_only_the_current_generation_counts() -> None:
-    """The last generation's members with the rates of their partitions; none of ended groups."""
+    """Only members of the last generation have a row, and removed or empty groups have none."""
     records = [
         {"topic": "t", "partition": 0, "offset": offset, "timestamp_ms": 1000 * offset,
          "record_bytes": 1} for offset in range(100)
@@ -125,6 +126,6 @@ def test_only_the_current_generation_counts() -> None:
         Questions(at_ms=100_000, window_ms=100_000),
     )
     assert rounded(rows_of(made, schema.MEMBER_SKEW)) == [
-        # Record 0 came as the window began, so 99 in 100 seconds; 96 committed within 96.
+        # Record 0 lies at the window's start, so 99 records in 100 s; 96 committed in 96 s.
         ("g", "new", "client-new", "/10.0.0.1", 1, 0.99, 1, 1.0, 1, 0, 0.0, 0.0, 1.0, 0.0, []),
     ]

@@ -1,4 +1,4 @@
-"""The tables about offsets where there is nothing: no rows, and no error."""
+"""The tables about offsets for a cluster without groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commits as events, and the committed offsets that hold."""
+"""Tables `offset_commits` and `current_offsets`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOG = (
     generation(13, "readers", -7000),
     removal(14, READER, -6000),
     commit(15, READER, 2, -5000),
-    # Kafka writes the same key again after it was removed; a lower log offset is always earlier.
+    # A key is committed again after its removal; the log offset, not the time, gives the order.
     commit(16, READER, 3, -5500),
     commit(17, ("gone", "orders", 0), 9, -4000),
     removal(18, ("gone", "orders", 0), -3000),
@@ -31,7 +31,7 @@ LOG = (
 
 
 def test_every_commit_and_removal_is_an_event() -> None:
-    """Undecodable records and other kinds are not among them; each has its day and its place."""
+    """Every commit and removal has a row; undecodable records and other types have none."""
     made = offset_commits.make(bronze(offsets_log=LOG), Questions(AT_MS))
     orders = ("orders", 0)
     tombstone = ("tombstone", None, None, None, None, None, None, 0)
@@ -88,7 +88,7 @@ def test_every_commit_and_removal_is_an_event() -> None:
 
 
 def test_the_day_is_that_of_utc() -> None:
-    """One millisecond before midnight is another day than midnight."""
+    """`day` changes at midnight UTC."""
     midnight = datetime.datetime(2024, 3, 1, tzinfo=datetime.UTC)
     at_ms = int(midnight.timestamp() * 1000)
     log = [commit(one, READER, 1, at_ms - AT_MS - 1 + one) for one in (0, 1)]
@@ -100,7 +100,7 @@ def test_the_day_is_that_of_utc() -> None:
 
 
 def test_a_tombstone_ends_the_life_of_a_key() -> None:
-    """The last commit holds unless a tombstone follows; commits count from the key's rebirth."""
+    """The last commit counts unless a tombstone follows; `commits` restarts after a tombstone."""
     made = bronze(offsets_log=LOG)
     assert rows_of(current_offsets.make(made, Questions(AT_MS)), schema.CURRENT_OFFSETS) == [
         ("late", "orders", 0, 6, 0, "", AT_MS + 1000, None, 1, 20),

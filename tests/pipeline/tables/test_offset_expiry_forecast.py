@@ -1,4 +1,4 @@
-"""When offsets expire: each rule of Kafka a group, and our broker asked the same."""
+"""Table `offset_expiry_forecast`: one group per rule of Kafka, compared with our broker as well."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ OWN: Row = {"value_version": 1, "expire_timestamp_ms": AT_MS + 50}
 
 
 def details(kind: str, log_offset: int, group: str, **more: Any) -> Row:
-    """A record of a KIP-848 group."""
+    """Return a record of a KIP-848 group."""
     place = {"log_partition": 0, "log_offset": log_offset, "log_timestamp_ms": AT_MS - 9000}
     return {**place, "kind": kind, "tombstone": False, "group": group, **more}
 
 
 def says(value: Any, key: Any = None) -> str:
-    """Key and value as the decoder writes them."""
+    """Return key and value in the decoder's JSON."""
     return json.dumps({"key": key or {}, "value": value})
 
 
@@ -40,7 +40,7 @@ CLASSIC = (
     commit(11, ("simple", "own", 0), 5, -400, **OWN),
     generation(20, "emptied", -300),
     commit(21, ("emptied", "t", 0), 5, -2000),
-    # The group became empty before: a newer commit by a standalone consumer changes nothing.
+    # The time runs from when the group became empty, not from a standalone consumer's commit.
     commit(22, ("emptied", "u", 0), 1, -100),
     commit(23, ("emptied", "own", 0), 1, -100, **OWN),
     generation(30, "empty_since_when", -300, state_timestamp_ms=None),
@@ -48,7 +48,7 @@ CLASSIC = (
     generation(40, "reading", -9000, [(["t"], {"t": [0]}), (["own"], {"own": [0]})]),
     commit(41, ("reading", "t", 0), 20, -9000),
     commit(42, ("reading", "u", 0), 5, -1500),
-    # An expiry of its own does not free a topic that somebody reads.
+    # An offset of a subscribed topic does not expire, even with an expiry time of its own.
     commit(43, ("reading", "own", 0), 5, -9000, **OWN),
     commit(44, ("reading", "own_unread", 0), 5, -9000, **OWN),
     generation(50, "unreadable", -9000, [*READS_T, (None, {})]),
@@ -80,12 +80,12 @@ MODERN = (
     commit(104, ("modern", "t", 0), 5, -400),
     commit(105, ("modern", "x", 0), 5, -400),
     commit(106, ("modern", "by_name", 0), 5, -400),
-    # When it became empty says nothing here: its time runs from each commit.
+    # For a KIP-848 group, the time runs from the commit, not from when the group became empty.
     details("consumer_group_metadata", 110, "modern_empty", generation=2),
     details(MEMBER, 108, "modern_empty", member_id="m", details=says({"subscribedTopicNames": []})),
     details(MEMBER, 109, "modern_empty", member_id="m", details=says(None), tombstone=True),
     commit(111, ("modern_empty", "t", 0), 5, -400),
-    # A classic group that became a KIP-848 one.
+    # A classic group that became a KIP-848 group.
     generation(120, "changed", -9000, [(["t"], {})]),
     generation(121, "changed", -8000, members=[], tombstone=True, protocol_type=None),
     details("consumer_group_metadata", 122, "changed", generation=2),
@@ -94,7 +94,7 @@ MODERN = (
     commit(125, ("changed", "u", 0), 5, -400),
 )
 NEVER = ("never", None, None)
-# group, topic, committed offset, base, base_ms, expires_ms (relative to the instant)
+# Columns: group, topic, committed offset, base, base_ms, expires_ms (relative to the instant).
 EXPECTED: list[tuple[str, str, int, str, int | None, int | None]] = [
     ("simple", "t", 5, "commit", -400, 600),
     ("simple", "own", 5, "own", -400, 50),
@@ -119,12 +119,12 @@ EXPECTED: list[tuple[str, str, int, str, int | None, int | None]] = [
     ("changed", "t", 5, "commit", -400, 600),
     ("changed", "u", 5, *NEVER),
 ]
-# What resets would skip and repeat: the log of "t" has records 2 to 8, nobody knows the others.
+# Records that resets would skip and repeat: "t" has records 2 to 8, other topics are unknown.
 RESETS = {("t", 5): (4, 3), ("t", 20): (0, 18), ("t", 1): (8, 0)}
 
 
 def test_when_offsets_expire() -> None:
-    """Every row: what the time runs from, when it is over, what would be skipped or repeated."""
+    """Each offset has the expected base, expiry, and counts of skipped and repeated records."""
     made = bronze(offsets_log=[*CLASSIC, *MODERN], partition_ends=[ends("t", 0, 2, 9)])
     questions = Questions(
         AT_MS, offsets_retention_ms=RETENTION_MS, offsets_check_interval_ms=CHECK_MS
@@ -142,9 +142,10 @@ def test_when_offsets_expire() -> None:
 
 
 def test_the_broker_removes_them_at_that_very_time() -> None:
-    """Of the same records our broker, held against a real Kafka, drops the same at the same time.
+    """Our broker's coordinator removes each offset of these records at the forecast millisecond.
 
-    One millisecond before nothing expires; what never expires is there after a hundred years.
+    It removes none a millisecond earlier, and offsets that never expire are kept for a hundred
+    years.
     """
     classic = {row["group"] for row in CLASSIC}
     told = [row for row in EXPECTED if row[0] in classic]
@@ -158,7 +159,7 @@ def test_the_broker_removes_them_at_that_very_time() -> None:
 
 
 def _is_dropped(group_id: str, topic: str, now_ms: int) -> bool:
-    """Whether the broker's check at `now_ms` removes the committed offset."""
+    """Return whether the broker's check at `now_ms` removes the committed offset."""
     group = blank_group(group_id, GroupSettings(offsets_retention_ms=RETENTION_MS))
     for row in CLASSIC:
         if row["group"] == group_id:
@@ -172,7 +173,7 @@ def _is_dropped(group_id: str, topic: str, now_ms: int) -> bool:
 
 
 def _record(row: Row) -> Any:
-    """A bronze row as the record that it was decoded from."""
+    """Return the record from which a bronze row would be decoded."""
     if row["kind"] == "offset_commit":
         key = log.OffsetCommitKey(
             group=row["group"], topic=row["topic"], partition=row["partition"]
@@ -211,7 +212,7 @@ def _record(row: Row) -> Any:
 
 
 def _subscription(topics: list[str] | None) -> bytes:
-    """Of a member whose topics cannot be read: bytes that are too short."""
+    """Encode a subscription; for None, return bytes that are too short to be read."""
     if topics is None:
         return b"\0"
     return encode_subscription(

@@ -1,4 +1,4 @@
-"""Rates by hand-made numbers: a window of 100 s, so that 1000 offsets are 10 a second."""
+"""Table `rates` with round numbers: in a window of 100 s, 1000 offsets are 10 per second."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ WINDOW_MS = 100_000
 
 
 def reader(topic: str) -> tuple[str, str, int]:
-    """A reader of partition 0."""
+    """Return the key of a reader of partition 0."""
     return ("g", topic, 0)
 
 
 def log(topic: str, *places: tuple[int, int]) -> list[dict[str, Any]]:
-    """Records of partition 0."""
+    """Return records of partition 0."""
     return records(topic, 0, *places)
 
 
 COMMITS = (
-    # Exactly at the window's edge: outside.
+    # A commit exactly at the window's edge is outside.
     commit(1, reader("shrinking"), 0, -100_000),
     commit(2, reader("shrinking"), 100, -80_000),
     commit(3, reader("shrinking"), 500, -40_000),
@@ -72,31 +72,31 @@ ENDS = (
     ends("empty", 0, 0, 0),
     ends("unseen", 0, 0, 9),
 )
-# topic, produced, consumed, velocity, lag, catch up, trend
+# Columns: topic, produced, consumed, velocity, lag, catch up, trend.
 EXPECTED = [
-    # A control record was read: 1 offset in 40 s is within the dead band.
+    # Reading a control record (1 offset in 40 s) is within the dead band.
     ("control", 0.0, 0.025, 0.0, 0, 0.0, "steady"),
     ("empty", 0.0, None, None, 0, 0.0, "idle"),
     ("growing", 10.0, 5.0, 5.0, 701, None, "growing"),
     ("idle", 0.0, None, None, 0, 0.0, "idle"),
     ("once", 1.0, None, None, 51, None, "unknown"),
-    # 8 a second of 1000 is less than one percent.
+    # 8/s of 1000/s is less than one percent.
     ("one_percent", 1000.0, 992.0, 0.0, 60_321, None, "steady"),
     ("rewound", 5.0, -1.0, 6.0, 441, None, "growing"),
     ("shrinking", 5.0, 10.0, -5.0, 1, 0.2, "shrinking"),
-    # 1 a second less, and the lag is called steady: it never catches up.
+    # A difference of 1/s counts as steady, so the reader never catches up.
     ("steady", 5.0, 4.0, 0.0, 241, None, "steady"),
-    # Two commits in one millisecond have no rate. Records of before -50000 may be gone: the rise
-    # is taken over the 50 s that are known.
+    # Two commits in one millisecond have no rate. Records before -50000 may be gone, so the rise
+    # is measured over the known 50 s.
     ("trimmed", 20.0, None, None, 400, None, "unknown"),
     ("unseen", None, None, None, 5, None, "unknown"),
-    # The log began within the window, at 0: nothing was before.
+    # The log began at offset 0 within the window, so no earlier record is missing.
     ("young", 10.0, None, None, None, None, "unknown"),
 ]
 
 
 def test_rates_in_the_window() -> None:
-    """Every row of the table; a Spark query's batches count as commits do."""
+    """Each reader has the expected rates; a Spark query's batches count as commits do."""
     made = bronze(
         offsets_log=COMMITS,
         topic_records=RECORDS,
@@ -110,7 +110,7 @@ def test_rates_in_the_window() -> None:
 
 
 def test_rates_at_a_past_instant() -> None:
-    """Records and commits of after the instant do not count."""
+    """Records and commits after the instant do not count."""
     made = bronze(
         offsets_log=[*COMMITS[3:5], commit(30, reader("growing"), 900, 500)],
         topic_records=[*RECORDS[:2], *log("growing", (2000, 500))],

@@ -1,4 +1,4 @@
-"""Rebalances worked out by hand, every pitfall a group of its own, all in one frame."""
+"""Table `rebalances`: each special case is a group of its own in one frame, computed by hand."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ DAY = date(1970, 1, 1)
 NOW = Questions(at_ms=20 * HOUR_MS)
 
 RECORDS = [
-    # A group that comes to be (no rebalance), gets a member, then another, then loses the first.
+    # A group is created (not a rebalance), gets a member, then another, then loses the first.
     generation("plain", 100, 1, 0),
     generation("plain", 1000, 2, 1, member("m1", {"t": [0, 1]})),
     generation("plain", 2000, 3, 2, member("m1", {"t": [0]}), member("m2", {"t": [1]})),
     generation("plain", 3000, 4, 3, member("m2", {"t": [0, 1, 2]}), protocol="sticky"),
     generation("plain", 4000, 5, 4),
     removal("plain", 5000, 6),
-    # After a removal everyone is new, though it is the same member.
+    # After a removal, every member counts as joined, even the same member.
     generation("plain", 6000, 7, 1, member("m2", {"t": [0]})),
-    # A dynamic member restarts: another id, the same client and host. It keeps its partition and
-    # the lead; the one from another host only takes the place of one that went.
+    # A dynamic member restarts: another member id, the same client id and host. It keeps its
+    # partition and the lead. The member from another host is not a restart of the one that left.
     generation(
         "again", 1000, 10, 7, member("old", {"t": [0]}, client_id="c"), member("gone", {"t": [1]})
     ),
@@ -41,17 +41,17 @@ RECORDS = [
         member("new", {"t": [0]}, client_id="c"),
         member("other", {"t": [1]}, client_id="client-gone", client_host="/10.0.0.2"),
     ),
-    # A static member comes back within a generation; a rebalance follows.
+    # A static member returns within a generation; a rebalance follows.
     generation("static", 1000, 20, 3, member("s-1", {"t": [0]}, group_instance_id="s")),
     generation("static", 1500, 21, 3, member("s-2", {"t": [0]}, group_instance_id="s")),
     generation("static", 2000, 22, 4, member("s-2", {"t": [0, 1]}, group_instance_id="s")),
-    # An assignment that cannot be read: members are told, partitions are not.
+    # With unreadable assignments, the members are known, but not the partitions.
     generation("opaque", 1000, 30, 1, member("m1", None)),
     generation("opaque", 2000, 31, 2, member("m1", None), member("m2", None)),
 ]  # fmt: skip
 
 EVENTS = [
-    # The generation 1 that ended when the record was written, not that of the earlier life.
+    # Two events of generation 1: the one that ended nearest to the record counts.
     {"event_offset": 1, "group": "plain", "generation": 1, "trigger": "member.joined",
      "reason": "first life", "started_ms": 700, "ended_ms": 1001},
     {"event_offset": 2, "group": "plain", "generation": 1, "trigger": "member.joined",
@@ -74,12 +74,12 @@ MODERN = [
 
 
 def test_what_changed_from_one_generation_to_the_next() -> None:
-    """Members by who they are, partitions by whose they are, and the reason that was given.
+    """Each rebalance has the expected members, moved partitions and reason.
 
-    The five generations of `plain` in as many seconds are a storm.
+    The five generations of `plain` within as many seconds are a storm.
     """
     made = rebalances.make(bronze(offsets_log=[*RECORDS, *MODERN], group_events=EVENTS), NOW)
-    first = (None, None, None)  # joined, left, restarted of the first generation that is known
+    first = (None, None, None)  # joined, left, restarted: unknown for the first known generation
     no_story = (None, None, None)
 
     def row(
@@ -103,12 +103,12 @@ def test_what_changed_from_one_generation_to_the_next() -> None:
         row("k", 15, 2000, (2, 1), (1, 2), (["y"], [], []), (2, 1, 0.5, 1 / 3), (None, None), 2.0),
         row("opaque", 30, 1000, (1, None), (None, 1), first, unread, (None, None), 1.0),
         row("opaque", 31, 2000, (2, 1), (1, 2), (["m2"], [], []), unread, (False, False), 2.0),
-        # Nobody owned anything before: nothing moved, all is new.
+        # No partition had an owner before, so none moved.
         row("plain", 2, 1000, (1, 0), (0, 1), (["m1"], [], []), (2, 0, 0.0, 0.0), (None, None),
             1.0, ("member.joined", "first life", 301)),
         row("plain", 3, 2000, (2, 1), (1, 2), (["m2"], [], []), (2, 1, 0.5, 1 / 3),
             (False, False), 2.0, ("member.joined", None, 100)),
-        # t-2 is new, t-0 moved, t-1 stayed.
+        # Partition t-2 is new, t-0 moved, and t-1 stayed.
         row("plain", 4, 3000, (3, 2), (2, 1), ([], ["m1"], []), (3, 1, 1 / 3, 0.25), (True, True),
             3.0),
         row("plain", 5, 4000, (4, 3), (1, 0), ([], ["m2"], []), (3, 0, 0.0, 0.0), (None, None),
@@ -123,11 +123,14 @@ def test_what_changed_from_one_generation_to_the_next() -> None:
 
 
 def test_a_storm_is_five_generations_within_five_minutes() -> None:
-    """All of a storm are marked, its first ones too; the hour is counted up to each."""
+    """All generations of a storm are marked, including the first.
+
+    `per_hour` counts the generations of the hour up to each one.
+    """
     minutes = {
-        # Five in exactly five minutes, then one more an hour later.
+        # Five generations in exactly five minutes, and one more an hour later.
         "storm": [0, 1, 2, 3, 5, 62],
-        # Never five in five minutes, though there are five in six.
+        # Five generations in six minutes, but never five in five minutes.
         "breeze": [0, 1, 2, 3, 6],
     }
     records = [
@@ -147,6 +150,6 @@ def test_a_storm_is_five_generations_within_five_minutes() -> None:
         ("storm", 3, True, 3.0),
         ("storm", 4, True, 4.0),
         ("storm", 5, True, 5.0),
-        # Those at 3 and 5 minutes past lie within its hour, that at 2 minutes does not any more.
+        # The generations at minutes 3 and 5 lie within its hour, the one at minute 2 does not.
         ("storm", 6, False, 3.0),
     ]

@@ -1,7 +1,7 @@
-"""Burrow's own published cases, its known false alarms, and every rule at its edge.
+"""Table `status`: Burrow's published cases, its known false alarms, and every rule at its edge.
 
-The cases re-tell those of core/internal/evaluator/caching_test.go of linkedin/Burrow as data: the
-commits, the lag that Burrow saw at each, the lag and the time of the evaluation, and its answer.
+The cases have the data of core/internal/evaluator/caching_test.go of linkedin/Burrow: the commits,
+the lag that Burrow saw at each commit, the lag and the time of the evaluation, and its result.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ SECOND_MS = 1000
 
 
 class Case(NamedTuple):
-    """One of Burrow's: `commits` are (seconds, offset, lag), `since` what was written later."""
+    """A case of Burrow: `commits` are (seconds, offset, lag), `now` is in seconds."""
 
     commits: Sequence[tuple[float, int, int]]
     now: float
     lag: int
     burrow: str
     since: tuple[float, int] | None = None
-    """When, and up to which log end, records came after the last commit."""
+    """Time and resulting log end of records after the last commit."""
 
 
 def _steps(lags: Iterable[int], *, step: int = 1000) -> list[tuple[float, int, int]]:
-    """Commits at 100 s, 200 s ...: the offset rises by `step` from 1000."""
+    """Return commits at 100 s, 200 s ...: the offset rises by `step` from 1000."""
     return [(100.0 * number, 1000 + step * (number - 1), lag) for number, lag in enumerate(lags, 1)]
 
 
 _FROM_ZERO, _FROM_FIFTY = (0, 50, 100, 150, 200), (50, 100, 150, 200, 250)
-# Fifteen commits a second apart, each of them with nothing left to read.
+# Fifteen commits, one per second, each with lag 0.
 _PACE = tuple((float(second), 792748079 + second, 0) for second in range(15))
 _HALVES = [
     (50.0 * number, 500 * number, 25 * (number - 2)) for number in range(2, 12)
-]  # case 11: where Burrow had no lag for every second commit, the replay has one
+]  # case 11: Burrow had no lag for every second commit; the replay has one
 
 BURROW = {
     "00 zero lag once": Case(_steps(_FROM_ZERO), 600, 200, "OK"),
@@ -73,7 +73,7 @@ BURROW = {
 
 
 def _bronze_of(name: str, case: Case, *, live: bool = False) -> tuple[list[Row], list[Row], Row]:
-    """A case as rows: offsets log, records of its topic, its end. Each has a topic of its own."""
+    """Return a case as rows of offsets log, topic records and partition end, on its own topic."""
     shift_ms = AT_MS - round(case.now * SECOND_MS)
     log, records = [], []
     for number, (second, offset, unread) in enumerate(case.commits):
@@ -101,7 +101,7 @@ def _end(topic: str, log_end: int) -> Row:
 
 
 def test_burrows_own_cases_come_out_as_burrow_says() -> None:
-    """All but those that a repair changes on purpose, which are named here."""
+    """Every case of Burrow has Burrow's verdict, except those listed in `repaired`."""
     live = {f"{name} (live)": BURROW[name] for name in BURROW if BURROW[name].burrow == "STOP"}
     log: list[Row] = []
     records: list[Row] = []
@@ -119,9 +119,9 @@ def test_burrows_own_cases_come_out_as_burrow_says() -> None:
         if topic is not None
     }
     repaired = {
-        # It committed 4000 after it had gone back from 3000: made up for.
+        # The commit of 4000 made up for the rewind from 3000.
         "07 back and forth": "OK",
-        # A live member owns the partition: it may be busy. Its lag at the commits decides.
+        # A live member owns the partition and may be busy: its lag at the commits decides.
         "02 silent for longer (live)": "OK",
         "03 the same, never without lag (live)": "WARN",
         "09 records came at once (live)": "OK",
@@ -131,7 +131,7 @@ def test_burrows_own_cases_come_out_as_burrow_says() -> None:
 
 
 def _false_alarms() -> tuple[list[Row], list[Row], list[Row], dict[str, str]]:
-    """What people reported to Burrow as wrong, and what is right."""
+    """Return rows for wrong verdicts that users reported to Burrow, and the right verdicts."""
     log: list[Row] = []
     records: list[Row] = []
     ends: list[Row] = []
@@ -141,7 +141,7 @@ def _false_alarms() -> tuple[list[Row], list[Row], list[Row], dict[str, str]]:
         name: str, verdict: str, commits: Sequence[tuple[float, int]],
         written: Sequence[tuple[float, int]], *groups: Row,
     ) -> None:  # fmt: skip
-        """Commits as (minutes before, offset); records as (minutes before, log end then)."""
+        """Add commits as (minutes ago, offset), and records as (minutes ago, log end)."""
         right[name] = verdict
         log.extend(groups)
         for number, (minutes, offset) in enumerate(commits, 100):
@@ -157,53 +157,56 @@ def _false_alarms() -> tuple[list[Row], list[Row], list[Row], dict[str, str]]:
     def empty(name: str, minutes: float) -> Row:
         return generation(name, AT_MS - round(minutes * MINUTE_MS), 2, 2)
 
-    # 171, 182: the second commit came a moment after the first, and was dropped.
+    # 171, 182: Burrow dropped the second commit, as it followed the first too soon.
     tell("#171", "OK", [(10.001, 1), (10, 2)], [(11, 1), (10.5, 2)])
-    # 287, 446: the lag of the last commit (10) stood for ever, whether it grew or went.
+    # 287, 446: Burrow kept the lag of the last commit (10) even when the lag changed.
     tell("#287 it stopped", "STOP", [(m, 1000 - m) for m in range(50, 29, -1)],
          [(51, 980), (20, 56000)])  # fmt: skip
     tell("#446 it came back", "OK", [*[(m, 1000 - m) for m in range(50, 29, -1)], (1, 56000)],
          [(51, 980), (20, 56000)])  # fmt: skip
-    # 94, 140, 185: nothing was written, so nothing was committed.
+    # 94, 140, 185: no records were written, so there was nothing to commit.
     tell("#94", "OK", [(5000, 10), (4990, 20)], [(5001, 10), (4991, 20)])
     tell("#140", "OK", [(57, 5), (29, 90)], [(58, 5), (30, 90)])
-    # The same, and the first record for days came a second ago; with and without members.
+    # As before, but the first record in days was written a second ago; with and without members.
     tell("#185", "OK", [(5000, 10), (4990, 20)], [(4991, 20), (0.016, 21)])
     tell("#185 with a member", "OK", [(5000, 10), (4990, 20)], [(4991, 20), (0.016, 21)],
          live("#185 with a member"))  # fmt: skip
-    # 237: commits after every record, in bursts, and in between it works for longer than that.
+    # 237: a member commits after every record, in bursts, and works for longer between bursts.
     tell("#237", "OK", [(2 - m / 50, 7952519 + 10 * m) for m in range(22)], [(3, 7954626)],
          live("#237"))  # fmt: skip
-    # 303: commits were two hours apart, then it stopped. Not so long until that is seen: at most
-    # the window, and a tenth of it when the log knows the group to be empty.
+    # 303: commits were two hours apart, then they stopped. The stop shows within the window, and
+    # within a tenth of the window if the log shows the group as empty.
     slow = [(400, 10), (280, 20), (160, 30)]
     tell("#303 standalone", "STOP", slow, [(161, 30), (61, 31)])
     tell("#303 standalone, waits for less", "OK", slow, [(161, 30), (59, 31)])
     tell("#303 empty", "STOP", slow, [(161, 30), (7, 31)], empty("#303 empty", 150))
     tell("#303 empty, waits for less", "OK", slow, [(161, 30), (5, 31)],
          empty("#303 empty, waits for less", 150))  # fmt: skip
-    # Empty for a moment: a deployment.
+    # The group is empty for a moment, as during a deployment.
     tell("restarting", "OK", slow, [(161, 30), (50, 31)], empty("restarting", 1))
-    # 24: ten commits in a fifth of a second are no measure for patience.
+    # 24: ten commits in a fifth of a second must not set the patience.
     tell("#24", "OK", [(0.01 - m / 3000, 10 + m) for m in range(10)], [(1, 25)])
     return log, records, ends, right
 
 
 def test_what_burrow_was_wrong_about_comes_out_right() -> None:
-    """The false alarms that its users reported, and the alarms that came late or stayed."""
+    """False, late and lasting alarms that users reported to Burrow do not occur."""
     log, records, ends, right = _false_alarms()
     frames = bronze(offsets_log=log, topic_records=records, partition_ends=ends)
     made = status.make(frames, Questions(at_ms=AT_MS))
     found = rows_of(made, schema.STATUS, "topic", "status", "lag", "produced_since_commit")
     of_partitions = {row[0]: row[1:] for row in found if row[0] is not None}
     assert {name: row[0] for name, row in of_partitions.items()} == right
-    # Lag is that of now: 56 000 - 970, of which 55 020 came after the last commit.
+    # The lag is the current one: 56 000 - 970, of which 55 020 came after the last commit.
     assert of_partitions["#287 it stopped"][1:] == (55030, 55020)
     assert of_partitions["#446 it came back"][1:] == (0, 0)
 
 
 def _rule_rows() -> tuple[list[Row], list[Row], list[Row]]:
-    """One group per rule, at its edge; `t` has 1000 records, ten a minute, the last one now."""
+    """Return one group per rule, at its edge.
+
+    Topic `t` has 1000 records, ten per minute, the last one at the instant.
+    """
     start_ms = AT_MS - 99 * MINUTE_MS
     records = [
         _record("t", 10 * minute + 9, start_ms + minute * MINUTE_MS) for minute in range(100)
@@ -219,32 +222,32 @@ def _rule_rows() -> tuple[list[Row], list[Row], list[Row]]:
         return generation(group, start_ms, 1, 1, member("m", {topic: [partition]}))
 
     log = [
-        # Back to 100, and not up to 500 again; the commit that shows it is the second.
+        # A rewind to 100, not back up to 500; the second commit is the evidence.
         owner("rewound"), *commits("rewound", (30, 500), (20, 100), (10, 300)),
-        # The drop itself is the first commit in the window.
+        # The rewind is the first commit in the window.
         owner("rewound before"), *commits("rewound before", (70, 500), (50, 100), (10, 300)),
-        # Went back and was removed: a new life.
+        # The offset was removed before the lower commit, so there is no rewind.
         owner("reborn"), *commits("reborn", (40, 990), (30, None), (20, 100), (1, 999)),
         # A live member that has committed nothing for the whole window.
         owner("silent"), *commits("silent", (75, 100), (60, 200)),
-        # The same offset for six minutes; for less, and the lag rises.
+        # The same offset for six minutes; and for less, with a rising lag.
         owner("stuck"), *commits("stuck", (50, 300), (7, 400), (1, 400)),
         owner("slow"), *commits("slow", (50, 300), (6, 400), (1, 400)),
-        # A lag that stays what it was.
+        # A constant lag.
         owner("steady"), *commits("steady", (50, 300), (30, 500), (10, 700)),
-        # The group moves on without this partition, and without this topic.
+        # No member owns the partition, and no member subscribes to the topic.
         owner("orphan", "t", 1), *commits("orphan", (45, 300), (40, 400)),
         owner("left behind", "u"), *commits("left behind", (45, 300), (40, 400)),
-        # Members that cannot be read may own it.
+        # A member with an unreadable assignment may own the partition.
         generation("opaque", start_ms, 1, 1, member("m", None)),
         *commits("opaque", (45, 300), (40, 400)),
-        # Nobody for more than a week.
+        # No commit for more than a week.
         *[commit("expired", AT_MS - 170 * HOUR_MS, 5, "t-0", 3)],
-        # Assigned, never committed; and a topic that nobody knows.
+        # An assigned partition without a commit, and an unknown topic.
         owner("fresh"), *commits("no topic", (5, 3), topic="gone"),
-        # Removed altogether: nothing to judge.
+        # The group and its offset were removed, so it has no row.
         *commits("removed", (9, 3), (8, None)), removal("removed", AT_MS - 1, 50),
-        # Two partitions, one of them bad.
+        # Two partitions, one with a rewind.
         generation("mixed", start_ms, 1, 1, member("m", {"t": [0, 1]})),
         *commits("mixed", (30, 500), (20, 100)),
         *[commit("mixed", AT_MS, 30, "t-1", 5)],
@@ -254,7 +257,7 @@ def _rule_rows() -> tuple[list[Row], list[Row], list[Row]]:
 
 
 def test_a_healthy_group_is_shown_by_its_partition_with_the_greatest_lag() -> None:
-    """Not by the first one, which has nothing to read; the evidence is of that partition too."""
+    """The row of a healthy group has rule and evidence of the partition with the greatest lag."""
     start_ms = AT_MS - 99 * MINUTE_MS
     log = [
         generation("g", start_ms, 1, 1, member("m", {"t": [0, 1, 2]})),
@@ -269,7 +272,7 @@ def test_a_healthy_group_is_shown_by_its_partition_with_the_greatest_lag() -> No
 
 
 def test_a_short_lived_reader_that_stopped_is_not_on_its_way() -> None:
-    """Its few commits span too little to judge by: that is said, with when it will be judged."""
+    """A reader with too few commits to judge is reported as such, with the time left to a STOP."""
     log = [commit("g", AT_MS - 100 * SECOND_MS, 10, "t-0", 5)]
     records = [_record("t", offset, AT_MS - 90 * SECOND_MS) for offset in range(9)]
     frames = bronze(offsets_log=log, topic_records=records, partition_ends=[_end("t", 9)])
@@ -282,7 +285,10 @@ def test_a_short_lived_reader_that_stopped_is_not_on_its_way() -> None:
 
 @pytest.mark.parametrize(("minutes", "verdict"), [(1, "OK"), (7, "WARN")])
 def test_an_open_transaction_is_named(minutes: int, verdict: str) -> None:
-    """A read_committed reader behind one is not at fault: who holds what back, and for how long."""
+    """A reader behind an open transaction is not at fault, and the rule names the transaction.
+
+    The rule also says how many records the transaction holds back, and for how long.
+    """
     log = [commit("g", AT_MS - 50 * MINUTE_MS, 10, "t-0", 3)]
     records = [_record("t", offset, AT_MS - 51 * MINUTE_MS) for offset in range(3)]
     since_ms = AT_MS - minutes * MINUTE_MS
@@ -302,7 +308,7 @@ def test_an_open_transaction_is_named(minutes: int, verdict: str) -> None:
 
 
 def _modern_group(topic_id: str) -> list[Row]:
-    """A KIP-848 group whose member owns partition 0 of the topic with that id; it lags."""
+    """Return a KIP-848 group with lag whose member owns partition 0 of the topic id."""
     start_ms = AT_MS - 99 * MINUTE_MS
     return [
         modern_member("modern", start_ms, 1, "m", "t"),
@@ -321,7 +327,7 @@ def _modern_group(topic_id: str) -> list[Row]:
     ],
 )
 def test_ids_of_topics_come_from_the_input(known_id: str | None, rule: str) -> None:
-    """Kafka's commits have no topic id: the partition's end has it, else the owner is unknown."""
+    """The partition end names a topic id if commits have none; else the owner is unknown."""
     _, records, ends = _rule_rows()
     frames = bronze(
         offsets_log=_modern_group("T-ID"),
@@ -338,7 +344,7 @@ def test_ids_of_topics_come_from_the_input(known_id: str | None, rule: str) -> N
 
 
 def test_each_rule_with_its_evidence() -> None:
-    """Whole rows: the verdict, and what it was made from."""
+    """Each rule gives the expected row, with its verdict and evidence."""
     log, records, ends = _rule_rows()
     frames = bronze(offsets_log=log, topic_records=records, partition_ends=ends)
     made = status.make(frames, Questions(at_ms=AT_MS))
@@ -393,7 +399,7 @@ def test_each_rule_with_its_evidence() -> None:
         row("stuck", "STALL", "commits the same offset again with 600 records to read", 600, 3,
             49 / 60, 50, 1, (200, 200, 590), 10, 1, 12),
     ]  # fmt: skip
-    # What they own without a commit, and the partition of `mixed` that is well.
+    # Owned partitions without a commit, and the healthy partition of `mixed`.
     fine = [row for row in found if row[1:3] in (("t", 1), ("u", 0))]
     assert [(*row[:4], row[5]) for row in fine] == [
         ("left behind", "u", 0, "OK", None),
@@ -401,7 +407,7 @@ def test_each_rule_with_its_evidence() -> None:
         ("orphan", "t", 1, "OK", None),
     ]
     assert [row for row in found if row[1] is not None and row not in fine] == expected
-    # The row of the group: the worst partition's words, sums over all.
+    # The row of the group has the rule of its worst partition, and sums over all partitions.
     assert [row for row in found if row[0] == "mixed" and row[1] is None] == [
         ("mixed", None, None, "ERR",
          "t-0: REWIND, committed below where it was, and did not come back: 900 records to read",

@@ -1,4 +1,4 @@
-"""Brokers with an authorizer, and clients that ask them by frames, without sockets."""
+"""Brokers with an authorizer, and clients that send frames to them without sockets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CLASS = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 class SecuredConnection(FakeConnection):
-    """The connection of a user; keeps what is sent to it."""
+    """The connection of a user; stores the responses."""
 
     remote = "127.0.0.1:1"
 
@@ -43,18 +43,19 @@ class SecuredConnection(FakeConnection):
         self.answers: list[bytes] = []
 
     def answer(self, prefix: bytes, body: bytes | bytearray | list[bytes]) -> None:
-        """Keep an answer, without its length."""
+        """Store a response without its length."""
         whole = prefix + (b"".join(body) if isinstance(body, list) else bytes(body))
         self.answers.append(whole[4:])
 
     def answer_nothing(self) -> None:
-        """There is no answer."""
+        """Do nothing: the request has no response."""
 
 
 class Secured:
-    """One broker with an authorizer; `start` first.
+    """A broker with an authorizer. Call `start` first.
 
-    `longest_turn_s` is the CPU time of the longest turn of the loop that the last request took.
+    `longest_turn_s` is the CPU time in seconds of the longest event loop iteration of the last
+    request.
     """
 
     def __init__(self, **settings: str) -> None:
@@ -62,7 +63,7 @@ class Secured:
         self._nodes = Nodes(None, 1, **secured)
 
     async def start(self) -> Secured:
-        """Start the broker, which as a server excludes what is there from garbage collections."""
+        """Start the broker; exclude existing objects from garbage collection, as a server does."""
         await self._nodes.start()
         gc.freeze()
         self.cluster = self._nodes.cluster
@@ -72,12 +73,12 @@ class Secured:
         return self
 
     async def stop(self) -> None:
-        """Stop it."""
+        """Stop the broker."""
         gc.unfreeze()
         await self.cluster.stop()
 
     def topics(self, *names: str) -> None:
-        """Make topics of one partition."""
+        """Create topics with one partition."""
         for name in names:
             self.broker.topics.create(name, 1, {})
 
@@ -86,7 +87,7 @@ class Secured:
         run_all(self.cluster.security.change_acls(added=acls))
 
     async def ask(self, request: Message, version: int | None = None, who: str = "alice") -> Any:
-        """The answer to a request of a user, or why the connection was closed."""
+        """Send a request as a user; return the response, or why the connection was closed."""
         spec = SPEC_BY_NAME[type(request).__name__.removesuffix("Request")]
         version = spec.max_version if version is None else version
         header = RequestHeader(
@@ -96,7 +97,7 @@ class Secured:
         frame += encoder(spec.request_type, version)(request)
         connection = SecuredConnection(user(who))
         began_s = time.thread_time()
-        self._dispatcher.dispatch(connection, frame)  # type: ignore[arg-type]  # a fake
+        self._dispatcher.dispatch(connection, frame)  # type: ignore[arg-type]  # a fake connection
         self.longest_turn_s = time.thread_time() - began_s
         while not (connection.answers or connection.refusals) or self.cluster.step_runner:
             began_s = time.thread_time()
@@ -115,25 +116,25 @@ def on(
     operation: Operation,
     permission: Permission = Permission.ALLOW,
 ) -> Acl:
-    """An ACL of alice."""
+    """Return an ACL of alice."""
     return Acl(resource_type, name, PatternType.LITERAL, "User:alice", "*", operation, permission)
 
 
 def topic(name: str, operation: Operation) -> Acl:
-    """An ACL of alice for a topic."""
+    """Return an ACL of alice for a topic."""
     return on(ResourceType.TOPIC, name, operation)
 
 
 def group(name: str, operation: Operation) -> Acl:
-    """An ACL of alice for a group."""
+    """Return an ACL of alice for a group."""
     return on(ResourceType.GROUP, name, operation)
 
 
 def transactional_id(name: str, operation: Operation) -> Acl:
-    """An ACL of alice for a transactional id."""
+    """Return an ACL of alice for a transactional id."""
     return on(ResourceType.TRANSACTIONAL_ID, name, operation)
 
 
 def cluster(operation: Operation) -> Acl:
-    """An ACL of alice for the cluster."""
+    """Return an ACL of alice for the cluster."""
     return on(ResourceType.CLUSTER, "kafka-cluster", operation)

@@ -1,4 +1,4 @@
-"""What is written of denials: what Kafka writes, and not more than a log can hold."""
+"""Denials are logged like Kafka's, but in a limited number."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 @pytest.fixture
 async def broker() -> AsyncIterator[Secured]:
-    """One with an authorizer; alice may describe the topic a."""
+    """Start a broker with an authorizer; alice may describe topic a and read group h."""
     secured = await Secured().start()
     secured.topics("a", "b")
     secured.allow(topic("a", Operation.DESCRIBE), group("h", Operation.READ))
@@ -119,7 +119,10 @@ def _named(*names: str) -> list[MetadataRequestTopic]:
 async def test_what_was_asked_for_is_told(
     broker: Secured, request_: Any, version: int, expected: list[str], reports: Reports
 ) -> None:
-    """One line for each resource that was asked for by name, none for what only filters a list."""
+    """Each denied resource that was requested by name is logged once.
+
+    A check that only filters a list is not logged.
+    """
     await broker.ask(request_, version)
     denied = [event for event in reports.events if event["event"] == "access.denied"]
     assert [
@@ -132,7 +135,7 @@ async def test_what_was_asked_for_is_told(
 
 
 async def test_what_is_allowed_is_not_told(broker: Secured, reports: Reports) -> None:
-    """Neither is a super user's, nor one of two rights where the other is there."""
+    """Nothing is logged for a super user, nor for a missing right if another one suffices."""
     await broker.ask(HEARTBEAT, 4, "root")
     broker.allow(topic("b", Operation.WRITE))
     await broker.ask(InitProducerIdRequest(transactional_id=None), 5)
@@ -146,7 +149,7 @@ async def test_what_is_allowed_is_not_told(broker: Secured, reports: Reports) ->
 async def test_each_change_of_configs_is_asked_for_once(
     broker: Secured, reports: Reports, monkeypatch: pytest.MonkeyPatch, resource: Any
 ) -> None:
-    """Whether it is refused or not; the refusal is told."""
+    """The authorizer is asked once per resource, and only the refusal is logged."""
     asked: list[str] = []
     allows = Authorizer.allows
 
@@ -168,7 +171,10 @@ async def test_each_change_of_configs_is_asked_for_once(
 
 
 async def test_a_flood_is_told_in_few_lines(broker: Secured) -> None:
-    """20 of a principal, an operation and a type; others are told still. Long names are cut."""
+    """At most 20 denials per principal, operation and resource type are logged.
+
+    Denials of other principals are still logged, and long resource names are cut.
+    """
     stream = StringIO()
     LOG.configure("json", stream=stream)
     try:

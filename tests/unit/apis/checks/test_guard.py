@@ -1,4 +1,4 @@
-"""The guards around the handlers: what is refused, what is served, and where the answer has it."""
+"""The guards around the handlers refuse and serve the right parts of a request."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 @pytest.fixture
 async def broker() -> AsyncIterator[Secured]:
-    """One with an authorizer, topics a and b, and no ACLs."""
+    """Start a broker with an authorizer, topics a and b, and no ACLs."""
     secured = await Secured().start()
     secured.topics("a", "b")
     yield secured
@@ -74,7 +74,7 @@ async def broker() -> AsyncIterator[Secured]:
 
 
 async def test_a_heartbeat_needs_read_of_the_group(broker: Secured) -> None:
-    """A super user needs nothing; ACLs hold from the next request on."""
+    """Heartbeat needs READ on the group, except for a super user; a new ACL applies at once."""
     request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
     assert (await broker.ask(request)).error_code == GROUP_REFUSED
     assert (await broker.ask(request, who="root")).error_code == ErrorCode.UNKNOWN_MEMBER_ID
@@ -83,7 +83,7 @@ async def test_a_heartbeat_needs_read_of_the_group(broker: Secured) -> None:
 
 
 async def test_users_are_altered_with_alter_of_the_cluster(broker: Secured) -> None:
-    """Each user is refused, once, whatever was to be done with it."""
+    """Each user is refused once, even with several alterations."""
     request = AlterUserScramCredentialsRequest(
         deletions=[ScramCredentialDeletion(name="a"), ScramCredentialDeletion(name="b")],
         upsertions=[ScramCredentialUpsertion(name="b"), ScramCredentialUpsertion(name="c")],
@@ -95,7 +95,7 @@ async def test_users_are_altered_with_alter_of_the_cluster(broker: Secured) -> N
 
 
 async def test_metadata_hides_topics(broker: Secured) -> None:
-    """By name they are refused whether they exist or not; in the list of all they are missing."""
+    """Metadata refuses hidden and missing topics by name, and omits them from the full list."""
     broker.allow(topic("a", Operation.READ))
     every = await broker.ask(MetadataRequest(topics=None, include_topic_authorized_operations=True))
     assert [one.name for one in every.topics] == ["a"]
@@ -115,7 +115,7 @@ async def test_metadata_hides_topics(broker: Secured) -> None:
 
 
 async def test_metadata_creates_for_those_who_may(broker: Secured) -> None:
-    """CREATE of the cluster's topics, or of that topic."""
+    """Metadata creates a topic with CREATE on the topic or on the cluster."""
     broker.allow(topic("new", Operation.DESCRIBE), topic("newer", Operation.DESCRIBE))
     request = [MetadataRequestTopic(name="new")]
     (one,) = (await broker.ask(MetadataRequest(topics=request))).topics
@@ -129,7 +129,7 @@ async def test_metadata_creates_for_those_who_may(broker: Secured) -> None:
 
 
 async def test_metadata_by_id_and_of_the_cluster(broker: Secured) -> None:
-    """A name that is hidden is not told to an id."""
+    """Metadata by id does not reveal the name of a hidden topic."""
     known = broker.broker.topics.topic("b")
     assert known is not None
     asked = [MetadataRequestTopic(topic_id=known.topic_id, name=None)]
@@ -146,7 +146,7 @@ async def test_metadata_by_id_and_of_the_cluster(broker: Secured) -> None:
 
 
 async def test_fetch_reads_what_may_be_read(broker: Secured) -> None:
-    """The others have the error; a follower needs CLUSTER_ACTION."""
+    """Fetch serves the allowed topics; a follower needs CLUSTER_ACTION."""
     broker.allow(topic("a", Operation.READ))
 
     async def fetch(replica_id: int = -1) -> dict[str, int]:
@@ -171,7 +171,7 @@ async def test_fetch_reads_what_may_be_read(broker: Secured) -> None:
 
 
 async def test_produce(broker: Secured) -> None:
-    """Topics by themselves; with acks=0 the connection is closed."""
+    """Produce refuses topics one by one; with acks=0 a refusal closes the connection."""
     broker.allow(topic("a", Operation.WRITE))
     data = [PartitionProduceData(index=0, records=None)]
 
@@ -188,7 +188,7 @@ async def test_produce(broker: Secured) -> None:
 
 
 async def test_commits(broker: Secured) -> None:
-    """The group first, then its topics; when none is left the group is not asked."""
+    """OffsetCommit checks the group, then each topic; with no topic left, no commit is made."""
     partitions = [OffsetCommitRequestPartition(partition_index=0, committed_metadata="")]
 
     async def commit(*names: str) -> dict[str, int]:
@@ -203,7 +203,7 @@ async def test_commits(broker: Secured) -> None:
 
 
 async def test_committed_offsets(broker: Secured) -> None:
-    """Of groups and topics that may be described; of all topics without a word."""
+    """OffsetFetch serves visible groups and topics, and leaves others out of "all topics"."""
     partitions = [OffsetCommitRequestPartition(partition_index=0, committed_metadata="")]
     topics = [OffsetCommitRequestTopic(name=name, partitions=partitions) for name in ("a", "b")]
     await broker.ask(OffsetCommitRequest(group_id="g", topics=topics), 9, "root")
@@ -240,7 +240,7 @@ async def test_committed_offsets(broker: Secured) -> None:
 
 
 async def test_coordinators(broker: Secured) -> None:
-    """Keys that may be described, in the order of the request."""
+    """FindCoordinator answers in the order of the request and refuses hidden keys."""
     broker.allow(group("g", Operation.DESCRIBE))
     answer = await broker.ask(FindCoordinatorRequest(coordinator_keys=["h", "g"]))
     assert [(one.key, one.error_code) for one in answer.coordinators] == [
@@ -257,7 +257,7 @@ async def test_coordinators(broker: Secured) -> None:
 
 
 async def test_groups_are_listed_and_described(broker: Secured) -> None:
-    """Those that may be; all of them with DESCRIBE of the cluster."""
+    """Only readable groups are listed and described; DESCRIBE on the cluster lists all."""
     partitions = [OffsetCommitRequestPartition(partition_index=0, committed_metadata="")]
     topics = [OffsetCommitRequestTopic(name="a", partitions=partitions)]
     for name in ("g", "h"):
@@ -273,7 +273,7 @@ async def test_groups_are_listed_and_described(broker: Secured) -> None:
 
 
 async def test_topics_are_created_and_deleted(broker: Secured) -> None:
-    """Configs of new topics are told to who may see them, names of hidden ones to nobody."""
+    """CreateTopics hides configs, and DeleteTopics hides names, from users without the right."""
     broker.allow(topic("new", Operation.CREATE), topic("b", Operation.DESCRIBE))
     creations = [
         CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in ("new", "x")
@@ -311,7 +311,7 @@ async def test_topics_are_created_and_deleted(broker: Secured) -> None:
 
 
 async def test_duplicates_are_the_handlers(broker: Secured) -> None:
-    """Whether they may be used or not."""
+    """Duplicate topics are INVALID_REQUEST, whether the user has the right or not."""
     topics = [CreatePartitionsTopic(name=name, count=2) for name in ("a", "b", "b")]
     results = (await broker.ask(CreatePartitionsRequest(topics=topics))).results
     assert {one.name: one.error_code for one in results} == {
@@ -321,7 +321,7 @@ async def test_duplicates_are_the_handlers(broker: Secured) -> None:
 
 
 async def test_configs(broker: Secured) -> None:
-    """Of topics, groups and brokers."""
+    """DescribeConfigs refuses topics, groups and brokers with the error of each type."""
     broker.allow(topic("a", Operation.ALTER_CONFIGS))
     asked = [(2, "b"), (32, "g"), (4, "1"), (2, "a")]
     resources = [
@@ -337,7 +337,7 @@ async def test_configs(broker: Secured) -> None:
 
 
 async def test_changes_of_configs_that_are_malformed(broker: Secured) -> None:
-    """Kafka says so before it asks for rights (tests/oracle/test_config_refusals.py)."""
+    """Malformed changes fail before the ACL checks (tests/oracle/test_config_refusals.py)."""
     asked: list[tuple[int, str, list[tuple[str, str | None]]]] = [
         (2, "b", [("retention.ms", None)]),
         (2, "a", [("retention.ms", "1")]),
@@ -366,7 +366,7 @@ async def test_changes_of_configs_that_are_malformed(broker: Secured) -> None:
 
 
 async def test_producers_and_transactions(broker: Secured) -> None:
-    """Idempotent ones need any topic; a refused topic fails all of a transaction."""
+    """Idempotence needs WRITE on any topic; a refused topic fails the whole transaction."""
     idempotent = InitProducerIdRequest(transactional_id=None)
     assert (await broker.ask(idempotent)).error_code == CLUSTER_REFUSED
     broker.allow(topic("a", Operation.WRITE))
@@ -402,7 +402,7 @@ async def test_producers_and_transactions(broker: Secured) -> None:
 
 
 async def test_expressions_match_what_may_be_described(broker: Secured) -> None:
-    """The others are as if they were not there; a topic by its name is refused."""
+    """A regular expression matches visible topics only; a hidden topic by name is refused."""
     broker.allow(group("g", Operation.READ), topic("b", Operation.DESCRIBE))
 
     def heartbeat(**fields: Any) -> ConsumerGroupHeartbeatRequest:
@@ -426,7 +426,7 @@ async def test_expressions_match_what_may_be_described(broker: Secured) -> None:
 
 
 async def test_pages_of_topics(broker: Secured) -> None:
-    """What may not be described comes last, or not at all."""
+    """DescribeTopicPartitions lists refused topics last, and leaves them out of "all topics"."""
     broker.allow(topic("b", Operation.DESCRIBE))
     every = (await broker.ask(DescribeTopicPartitionsRequest())).topics
     assert [one.name for one in every] == ["b"]
@@ -437,7 +437,7 @@ async def test_pages_of_topics(broker: Secured) -> None:
 
 
 async def test_many_entries_are_asked_for_in_steps(broker: Secured) -> None:
-    """A request that is decoded in steps."""
+    """All topics of a large request, which is decoded in steps, are checked."""
     broker.allow(topic("a", Operation.DESCRIBE))
     partition = [ListOffsetsPartition(partition_index=0, timestamp=-1)]
     topics = [
@@ -449,7 +449,7 @@ async def test_many_entries_are_asked_for_in_steps(broker: Secured) -> None:
 
 
 async def test_acls_over_the_wire(broker: Secured) -> None:
-    """They need ALTER and DESCRIBE of the cluster; each ACL and filter has its own result."""
+    """ACL requests need ALTER or DESCRIBE on the cluster; each ACL and filter has a result."""
     read = AclCreation(
         resource_type=2,
         resource_name="a",

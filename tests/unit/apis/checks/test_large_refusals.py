@@ -1,4 +1,4 @@
-"""Refusing a large request takes no long turn of the loop, either."""
+"""Refusing a large request does not block the event loop for long."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from tests.unit.apis.checks.secured import Secured, cluster
 
 COUNT = 60_000
 LONGEST_S = 0.03
-"""On a quiet machine."""
+"""The longest event loop iteration allowed on a quiet machine, in seconds."""
 
 BROKER, LOGGER = 4, 8
 SET = 0
@@ -53,14 +53,14 @@ REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 @pytest.fixture
 async def broker() -> AsyncIterator[Secured]:
-    """One with an authorizer and no ACLs."""
+    """Start a broker with an authorizer and no ACLs."""
     secured = await Secured().start()
     yield secured
     await secured.stop()
 
 
 async def asked_shortly(broker: Secured, request: Message, version: int | None = None) -> Any:
-    """The answer to a request, no turn of which is long; what is long thrice is no noise."""
+    """Return the response; fail if each of three attempts has a long event loop iteration."""
     longest_s = []
     for _ in range(3):
         answer = await broker.ask(request, version)
@@ -71,7 +71,7 @@ async def asked_shortly(broker: Secured, request: Message, version: int | None =
 
 
 def replacing(kind: int, count: int) -> Message:
-    """AlterConfigs of so many configs of the broker, or its loggers."""
+    """Return AlterConfigs with `count` configs of the broker or its loggers."""
     configs = [alter_configs.AlterableConfig(name=f"n{one}", value="v") for one in range(count)]
     resource = alter_configs.AlterConfigsResource(
         resource_type=kind, resource_name="1", configs=configs
@@ -80,7 +80,7 @@ def replacing(kind: int, count: int) -> Message:
 
 
 def changing(kind: int, count: int) -> Message:
-    """IncrementalAlterConfigs of so many configs of the broker, or its loggers."""
+    """Return IncrementalAlterConfigs with `count` configs of the broker or its loggers."""
     configs = [
         incremental_alter_configs.AlterableConfig(name=f"n{one}", config_operation=SET, value="v")
         for one in range(count)
@@ -96,7 +96,7 @@ def changing(kind: int, count: int) -> Message:
 async def test_very_many_configs_of_the_broker(
     broker: Secured, make: Any, is_allowed: bool
 ) -> None:
-    """Kafka takes no request that changes more than 10 000 configs, whatever their names are."""
+    """More than 10 000 changed configs in a request are refused, as in Kafka, for any names."""
     if is_allowed:
         broker.allow(cluster(Operation.ALTER_CONFIGS))
     (answer,) = (await asked_shortly(broker, make(BROKER, COUNT))).responses
@@ -108,16 +108,16 @@ async def test_very_many_configs_of_the_broker(
 
 
 async def test_very_many_loggers(broker: Secured) -> None:
-    """Each is looked at in a step of its own."""
+    """Each logger is checked in a step of its own."""
     count = 100
     request: Any = changing(LOGGER, count)
     steps = change(broker.broker, LOGGER, "1", request.resources[0].configs)
-    looks_at_all = 2  # for names that stand twice, for unknown operations; the first is refused
+    looks_at_all = 2  # one pass for duplicate names, one for operations; then the first fails
     assert sum(1 for _ in steps) >= looks_at_all * count
 
 
 async def test_very_many_users(broker: Secured) -> None:
-    """Each is refused; one that is named twice once, if it is to be altered."""
+    """Each user is refused; a user with two alterations only once."""
     described = DescribeUserScramCredentialsRequest(users=[ScramUserName()] * 4 * COUNT)
     answer = await asked_shortly(broker, described)
     assert len(answer.results) == 4 * COUNT
@@ -132,7 +132,7 @@ async def test_very_many_users(broker: Secured) -> None:
 
 
 async def test_very_many_topics_of_a_transaction(broker: Secured) -> None:
-    """Each is refused with the transactional id."""
+    """Each topic is refused if the transactional id is refused."""
     records = bytearray(61)
     records[MAGIC_POSITION], records[FLAGS_POSITION] = 2, TRANSACTIONAL
     data = [PartitionProduceData(records=bytes(records))]
@@ -146,7 +146,7 @@ async def test_very_many_topics_of_a_transaction(broker: Secured) -> None:
 
 @pytest.mark.parametrize("inner", [False, True], ids=["topics", "partitions"])
 async def test_very_many_commits(broker: Secured, inner: bool) -> None:
-    """Of a group that is refused, whatever the array is that is large."""
+    """All commits to a refused group fail, with many topics or with many partitions."""
     outer_count, inner_count = (1, COUNT) if inner else (COUNT, 1)
     partitions = [OffsetCommitRequestPartition(partition_index=one) for one in range(inner_count)]
     topics = [
@@ -163,27 +163,27 @@ MANY = range(5 * COUNT)
 
 
 def producing() -> Message:
-    """Produce to very many partitions of a topic."""
+    """Return Produce to very many partitions of a topic."""
     data = [PartitionProduceData(index=one) for one in MANY]
     topic = TopicProduceData(name="t", partition_data=data)
     return ProduceRequest(acks=1, timeout_ms=1, topic_data=[topic])
 
 
 def listing() -> Message:
-    """ListOffsets of very many partitions of a topic."""
+    """Return ListOffsets of very many partitions of a topic."""
     partitions = [ListOffsetsPartition(partition_index=one, timestamp=-1) for one in MANY]
     topic = ListOffsetsTopic(name="t", partitions=partitions)
     return ListOffsetsRequest(replica_id=-1, topics=[topic])
 
 
 def describing() -> Message:
-    """DescribeProducers of very many partitions of a topic."""
+    """Return DescribeProducers of very many partitions of a topic."""
     topic = DescribeProducersTopicRequest(name="t", partition_indexes=list(MANY))
     return DescribeProducersRequest(topics=[topic])
 
 
 def fetching_offsets() -> Message:
-    """OffsetFetch of very many partitions of a topic."""
+    """Return OffsetFetch of very many partitions of a topic."""
     topic = OffsetFetchRequestTopic(name="t", partition_indexes=list(MANY))
     return OffsetFetchRequest(group_id="g", topics=[topic])
 
@@ -195,7 +195,7 @@ def fetching_offsets() -> Message:
 async def test_very_many_partitions_of_one_topic(
     broker: Secured, make: Any, version: int | None
 ) -> None:
-    """Each is refused, in a step of its own."""
+    """Each partition is refused without a long event loop iteration."""
     answer = await asked_shortly(broker, make(), version)
     (topic,) = answer.responses if make is producing else answer.topics
     told = topic.partition_responses if make is producing else topic.partitions
@@ -206,7 +206,7 @@ async def test_very_many_partitions_of_one_topic(
 
 
 async def test_very_many_acls(broker: Secured) -> None:
-    """The answer has the general form."""
+    """Each ACL of a large CreateAcls request is refused."""
     creation = AclCreation(
         resource_type=2,
         resource_name="n",

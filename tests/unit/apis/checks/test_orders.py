@@ -1,4 +1,4 @@
-"""Where an answer has what is refused beside what fails for another reason: Kafka's places."""
+"""The order of refused, failed and served entries in a response is Kafka's."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ UNKNOWN_ID = b"0123456789abcdef"
 
 @pytest.fixture
 async def broker() -> AsyncIterator[Secured]:
-    """A broker with topics "a" and "b"."""
+    """Start a broker with topics "a" and "b"."""
     secured = await Secured().start()
     secured.topics("a", "b")
     yield secured
@@ -56,7 +56,10 @@ def _id(broker: Secured, name: str) -> bytes:
 
 
 async def test_fetch_answers_unknown_ids_first(broker: Secured) -> None:
-    """Then what is refused; a follower is refused them as well, and is told of no leaders."""
+    """Unknown topic ids precede refused topics in the Fetch response.
+
+    A follower without the right is refused all topics, and one with it gets no leader endpoints.
+    """
     broker.allow(topic("b", Operation.READ))
     ids = (_id(broker, "a"), UNKNOWN_ID, _id(broker, "b"))
     topics = [FetchTopic(topic_id=one, partitions=[FetchPartition(partition=0)]) for one in ids]
@@ -71,7 +74,7 @@ async def test_fetch_answers_unknown_ids_first(broker: Secured) -> None:
 
 
 async def test_commits_of_what_does_not_exist_are_among_the_refused(broker: Secured) -> None:
-    """In the order of the request, before what is committed."""
+    """Refused and unknown topics precede committed ones, both in the order of the request."""
     broker.allow(group("g", Operation.READ), topic("b", Operation.READ), topic("c", Operation.READ))
     partition = OffsetCommitRequestPartition(partition_index=0, committed_metadata="")
     topics = [
@@ -83,7 +86,7 @@ async def test_commits_of_what_does_not_exist_are_among_the_refused(broker: Secu
 
 
 async def test_committed_offsets_of_unknown_ids_are_among_the_refused(broker: Secured) -> None:
-    """In the order of the request, behind the others."""
+    """Refused topics and unknown ids follow the served ones, in the order of the request."""
     broker.allow(group("g", Operation.DESCRIBE), topic("b", Operation.DESCRIBE))
     ids = (_id(broker, "a"), UNKNOWN_ID, _id(broker, "b"))
     topics = [OffsetFetchRequestTopics(topic_id=one, partition_indexes=[0]) for one in ids]
@@ -93,21 +96,25 @@ async def test_committed_offsets_of_unknown_ids_are_among_the_refused(broker: Se
 
 
 async def test_refused_topics_of_a_page_are_sorted(broker: Secured) -> None:
-    """Each once."""
+    """Refused topics of DescribeTopicPartitions are sorted, each once."""
     topics = [TopicRequest(name=one) for one in ("b", "a", "b")]
     answer = await broker.ask(DescribeTopicPartitionsRequest(topics=topics))
     assert [one.name for one in answer.topics] == ["a", "b"]
 
 
 async def test_an_unknown_type_of_configs_fails_all(broker: Secured) -> None:
-    """Before anything is asked for."""
+    """An unknown resource type fails every resource of DescribeConfigs, before the ACL checks."""
     resources = [DescribeConfigsResource(resource_type=one, resource_name="a") for one in (2, 99)]
     answer = await broker.ask(DescribeConfigsRequest(resources=resources))
     assert [(one.resource_type, one.error_code) for one in answer.results] == [(2, 42), (99, 42)]
 
 
 async def test_changes_are_answered_as_asked(broker: Secured) -> None:
-    """Brokers and their loggers are refused without a text, unknown types as such."""
+    """IncrementalAlterConfigs answers in the order of the request.
+
+    Brokers and their loggers are refused without an error message, unknown types with
+    INVALID_REQUEST.
+    """
     resources = [
         AlterConfigsResource(resource_type=kind, resource_name=name)
         for kind, name in ((4, "7"), (2, "a"), (99, "z"), (8, "1"))
@@ -120,9 +127,9 @@ async def test_changes_are_answered_as_asked(broker: Secured) -> None:
 
 
 async def test_the_ids_of_refused_share_offsets_are_told(broker: Secured) -> None:
-    """Of topics that exist."""
+    """Refused topics of AlterShareGroupOffsets have their topic id if they exist."""
     broker.allow(group("s", Operation.READ))
-    for epoch in (0, -1):  # a group that is there, and empty
+    for epoch in (0, -1):  # the group exists and is empty
         beat = ShareGroupHeartbeatRequest(
             group_id="s", member_id="m", member_epoch=epoch, subscribed_topic_names=["b"]
         )
@@ -139,7 +146,10 @@ async def test_the_ids_of_refused_share_offsets_are_told(broker: Secured) -> Non
 
 
 async def test_refused_quotas_and_users(broker: Secured) -> None:
-    """Null entries; the error again for each user, without its name."""
+    """Refused DescribeClientQuotas has null entries.
+
+    Refused DescribeUserScramCredentials repeats the error for each user, without the user's name.
+    """
     quotas = await broker.ask(DescribeClientQuotasRequest())
     assert (quotas.error_code, quotas.error_message, quotas.entries) == (31, None, None)
     users = [ScramUserName(name=one) for one in ("u", "v")]

@@ -1,4 +1,4 @@
-"""The table of what each API asks the authorizer."""
+"""The table of the operations that each API checks."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ FOR_EVERYBODY = (
     "PushTelemetry",
 )
 FOR_OWNERS = ("RenewDelegationToken", "ExpireDelegationToken")
-"""A token names who may; Kafka does not ask the authorizer."""
+"""APIs of delegation tokens: a token names its owner and renewers, so Kafka does not ask the
+authorizer."""
 
 
 def test_every_api_has_a_row() -> None:
-    """Each one that is served, and no other."""
+    """The table has a row for each API of the broker, and no other."""
     assert TABLE.keys() == {spec.name for spec in SPECS}
 
 
@@ -32,18 +33,18 @@ def test_every_api_has_a_row() -> None:
     ids=lambda spec: spec.name,
 )
 def test_every_api_is_checked(spec: ApiSpec) -> None:
-    """By a guard or by the handler."""
+    """Each API is checked by a guard or by its handler, for supported operations."""
     row = TABLE[spec.name]
     assert row.wholes or row.serve is not None or row.in_handler
     assert row.all_checks
     for check in row.all_checks:
         supported = SUPPORTED_OPERATIONS[check.resource_type]
-        # Kafka asks for DELETE of the cluster, which is no operation of it.
+        # Kafka checks DELETE on the cluster, which is not among the cluster's operations.
         assert check.operation in supported or check.resource == "kafka-cluster"
     fields = {field.name for field in spec.request_type.FIELDS}
     assert {whole.field for whole in row.wholes if whole.field is not None} <= fields
 
 
 def test_the_documentation_has_the_table() -> None:
-    """As `python -m coordinator_server.apis.checks.page` prints it."""
+    """docs/authorizer.md ends with the table of `python -m coordinator_server.apis.checks.page`."""
     assert (ROOT / "docs" / "authorizer.md").read_text(encoding="utf-8").endswith(page())

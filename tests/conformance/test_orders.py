@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,7 +22,7 @@ from tests.conformance.cluster import our_cluster
 from tests.conformance.runner import Player, all_scenarios, differences
 from tests.conformance.stage import Scenario, Transcript
 from tests.conformance.test_recorded import HERE
-from tests.support import Serve
+from tests.support import ROOT, Serve
 
 _SUPERSEDED = "Kafka never answers a parked request that is asked again; we answer at once"
 
@@ -71,6 +73,22 @@ def test_every_scenario_has_an_answer() -> None:
         answers = Answers.read(path)
         answered |= answers.kept.keys() | set(answers.unstable)
     assert {one.name for one in all_scenarios()} == answered
+
+
+def test_the_page_counts_the_scenarios_of_each_area() -> None:
+    """The tables of docs/conformance.md have the number of scenarios, and so has its first table."""
+    counts = Counter(one.area for one in all_scenarios())
+    page = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([a-z_, ]+?)(?: \(.*\))? \| (\d+) of (\d+) \| \d+ of (\d+)", page, re.M)
+    told = {areas: {int(one) for one in numbers} for areas, *numbers in rows}
+    counted = {
+        areas: {sum(counts[area] for area in areas.split(", "))}
+        for areas in told
+        if counts.keys() >= set(areas.split(", "))
+    }
+    assert len(counted) > 50
+    assert {areas: told[areas] for areas in counted} == counted
+    assert f"| scenarios | 243 | {counts.total()}: " in page
 
 
 @pytest.mark.real_time

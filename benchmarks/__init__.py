@@ -1,1 +1,1 @@
-"""Benchmarks: what the codec, the logs, the broker and the pipeline cost in CPU."""
+"""CPU benchmarks of the codec, the logs, the broker and the pipeline."""

@@ -1,9 +1,9 @@
-"""CPU per append to a log: batches that the broker builds itself, and those of clients.
+"""CPU per append to a log, for batches built by the broker and batches from clients.
 
     python -m benchmarks.appending
 
-The records are offset commits. The last line of each table is the least that an append can cost:
-one checksum and one write of the same bytes. Read the ratios, which are of one run.
+The records are offset commits. The last line of each table is the lower bound of an append: one
+checksum and one write of the same bytes. Compare ratios within one run, not absolute figures.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COUNTS = (1, 100)
 
 
 def commit_pairs(count: int, now_ms: int) -> list[tuple[bytes, bytes]]:
-    """Keys and values of so many committed offsets."""
+    """Return keys and values of `count` offset commits."""
     return [
         (
             encode_key(OffsetCommitKey(group="orders", topic="payments", partition=index)),
@@ -41,7 +41,7 @@ def commit_pairs(count: int, now_ms: int) -> list[tuple[bytes, bytes]]:
 
 
 def open_log(directory: Path, number: int) -> PartitionLog:
-    """A new log without records."""
+    """Return a new empty log."""
     files = OpenFiles(LocalDisk(), 16)
     loader = LogLoader(
         files, str(directory / f"t-{number}"), "t", number, LogConfig(), 0, 0, True, 0
@@ -50,7 +50,7 @@ def open_log(directory: Path, number: int) -> PartitionLog:
 
 
 def ways(directory: Path, count: int) -> dict[str, Callable[[], object]]:
-    """What is measured, by name."""
+    """Return the functions to measure, by name."""
     now_ms = time.time_ns() // 1_000_000
     pairs = commit_pairs(count, now_ms)
 

@@ -1,8 +1,8 @@
-"""What the authorizer costs a heartbeat: `python -m benchmarks.authorizing`.
+"""CPU cost of the authorizer per heartbeat: `python -m benchmarks.authorizing`.
 
 Two brokers in turn, one with an authorizer and ACLs of 1 000 groups and one without, answer the
-same heartbeats of the same connections. CPU of the broker's process per heartbeat, the least of
-all rounds.
+same heartbeats of the same connections. The figure is CPU time of the broker per heartbeat, the
+minimum of all rounds.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _add_acls(address: Address) -> None:
 
 
 def _round(address: Address, pid: int) -> float:
-    """CPU per heartbeat in microseconds."""
+    """Return CPU per heartbeat in microseconds."""
     sockets = [socket.create_connection((address.host, address.port)) for _ in range(CONNECTIONS)]
     frames = [_frame(f"group-{number}") for number in range(CONNECTIONS)]
     before = _cpu_seconds(pid)

@@ -1,6 +1,6 @@
-"""The table of what is measured: each cell is one kind of request at one size, in a closed loop.
+"""The measured cases: each cell is one kind of request at one size, in a closed loop.
 
-`make bench`, the profiler and the table of stages all take their load from here.
+`make bench`, the profiler and the table of stages all use these cells.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from benchmarks.load import ClosedLoop, Member, Server
 from tests.faults.client import Client
 
 _GROUP_NUMBERS = count()
-"""No two cells of a run share a group."""
+"""Numbers for group names, so that no two cells of a run share a group."""
 
 _COMMITTED_OFFSETS = 8
-"""How many different offsets are committed in turn."""
+"""The number of different offsets that are committed in turn."""
 
 
 class Cell(NamedTuple):
-    """Requests of one kind over some connections.
+    """Requests of one kind over several connections.
 
-    `frames(client, members)` prepares the broker and gives the frames of each connection, whose
-    members are those of groups of their own. An operation is one request.
+    `frames(client, members)` prepares the broker and returns the frames of each connection; each
+    member has its own group. An operation is one request.
     """
 
     name: str
@@ -32,10 +32,10 @@ class Cell(NamedTuple):
     frames: Callable[[Client, Sequence[Member]], list[list[bytes]]]
     in_flight: int = 1
     varies: bool = False
-    """Whether answers differ from each other (Produce: the base offset)."""
+    """Whether responses differ from each other (Produce: the base offset)."""
 
     def prepare(self, broker: Server) -> list[list[bytes]]:
-        """The frames of each connection."""
+        """Prepare the broker and return the frames of each connection."""
         with load.client_of(broker) as client:
             members = [
                 load.only_member(client, f"group-{next(_GROUP_NUMBERS)}")
@@ -44,7 +44,7 @@ class Cell(NamedTuple):
             return self.frames(client, members)
 
     def loops(self, frames: Sequence[list[bytes]], answer: bytes) -> list[ClosedLoop]:
-        """The connections, which expect `answer`."""
+        """Return the connections, which expect the response `answer`."""
         return [
             ClosedLoop(one, answer, in_flight=self.in_flight, varies=self.varies) for one in frames
         ]
@@ -113,9 +113,9 @@ CELL_BY_NAME = {cell.name: cell for cell in CELLS}
 
 
 class Rebalances:
-    """One group of some members that rebalance together, again and again.
+    """One group whose members rebalance together repeatedly.
 
-    The broker has to wait for the members of a new group: load.FORMING_SETTINGS.
+    The broker must wait for the members of a new group: load.FORMING_SETTINGS.
     """
 
     def __init__(self, broker: Server, size: int) -> None:
@@ -127,9 +127,9 @@ class Rebalances:
         self.cycle()
 
     def cycle(self) -> None:
-        """Every member joins with other metadata than before, and syncs.
+        """Let every member join with changed metadata, and sync.
 
-        The first join begins the rebalance, the last one ends it.
+        The first join starts the rebalance, the last one ends it.
         """
         metadata = next(self._numbers).to_bytes(8, "big")
         for client, member_id in zip(self._clients, self._member_ids, strict=True):

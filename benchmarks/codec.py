@@ -2,8 +2,8 @@
 
     python -m benchmarks.codec
 
-Each figure is the best of several rounds, because the lowest one is the least disturbed. The last
-table says what the first use of a message costs, which a broker pays once per API version.
+Each figure is the minimum of several rounds, because the minimum is the least disturbed. The last
+table shows the cost of the first use of a message, which occurs once per API version.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MEMBER_ID = "consumer-orders-1-5b2f8e0c-9a44-4d43-8c57-1f2e3a4b5c6d"
 
 
 def microseconds(call: Callable[[], object], rounds: int = 7) -> float:
-    """The best time of one call."""
+    """Return the minimum time of one call."""
     timer = Timer(call, timer=time.process_time)
     count = 1
     while (taken := timer.timeit(count)) < 0.02:
@@ -48,7 +48,7 @@ def microseconds(call: Callable[[], object], rounds: int = 7) -> float:
 
 
 def group_samples() -> list[tuple[str, Message, int]]:
-    """Messages as the members of a group exchange them with the coordinator."""
+    """Return messages that group members exchange with the coordinator."""
     commits = [
         OffsetCommitRequestPartition(partition_index=i, committed_offset=i) for i in range(6)
     ]
@@ -89,7 +89,7 @@ def group_samples() -> list[tuple[str, Message, int]]:
 
 
 def data_samples() -> list[tuple[str, Message, int]]:
-    """Messages as producers, and consumers between rebalances, see them."""
+    """Return messages of producers and of consumers between rebalances."""
     built = build_batch([Record(i, 1, b"key", bytes(100)) for i in range(100)])
     records = built.to_bytes()
     partitions = [
@@ -138,14 +138,14 @@ def data_samples() -> list[tuple[str, Message, int]]:
 
 
 def print_codec() -> None:
-    """Decode and encode, by the generated codec and by construct."""
+    """Print the times to decode and encode, with the generated codec and with construct."""
     print(f"{'us per message':<48}{'decode':>8}{'encode':>8}{'construct parse':>17}{'build':>8}")
     for title, message, version in group_samples() + data_samples():
         print_message(f"{title}, v{version}", message, version)
 
 
 def print_message(title: str, message: Message, version: int) -> None:
-    """One line of the first table."""
+    """Print one line of the first table."""
     encode = codec.encoder(type(message), version)
     decode = codec.decoder(type(message), version)
     struct = message.at(version)
@@ -158,7 +158,7 @@ def print_message(title: str, message: Message, version: int) -> None:
 
 
 def print_parts() -> None:
-    """Headers and batches."""
+    """Print the times for headers and batches."""
     frame = bytes.fromhex("000c000400000007000e") + b"orders-client1\x00"
     records = [Record(i, 1, b"key", bytes(100)) for i in range(100)]
     data = build_batch(records).to_bytes()
@@ -179,7 +179,7 @@ def print_parts() -> None:
 
 
 def print_first_use() -> None:
-    """What `at`, the generator and the compiler take at a version's first use."""
+    """Print the times of `at`, the generator and the compiler at a version's first use."""
     from protocol.registry import SPECS
 
     started = time.process_time()

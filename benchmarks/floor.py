@@ -1,8 +1,8 @@
-"""The least that a request can cost here: a server on uvloop that answers every frame alike.
+"""A minimal server on uvloop that sends the same response to every frame.
 
-It splits what comes into frames and answers each with the same bytes, but for the correlation id.
-What a broker needs above that is its own work. The benchmarks give their figures as multiples of
-this server's CPU in the same run, so that they can be compared between machines.
+The server splits its input into frames and answers each with the same bytes, except the correlation
+id. A broker's additional cost is its own work. The benchmarks report CPU as multiples of this
+server's CPU in the same run, so that figures can be compared between machines.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import uvloop
 from tests.support import address_of, cpu_seconds, resident_mb
 
 _length_at = Struct(">i").unpack_from
-_PREFIX_BYTES = 8  # the length and the correlation id, which every answer begins with
+_PREFIX_BYTES = 8  # every response begins with the length and the correlation id
 
 
 class Floor:
-    """The server in a process of its own; `answer` is a whole frame. A context manager."""
+    """The server in its own process; `answer` is a complete frame. A context manager."""
 
     def __init__(self, answer: bytes) -> None:
         self._answer = answer
@@ -58,27 +58,27 @@ class Floor:
         return self._process.pid
 
     def cpu_seconds(self) -> float:
-        """CPU time that the process has used."""
+        """Return the CPU time that the process has used."""
         return cpu_seconds(self.pid)
 
     def resident_mb(self) -> float:
-        """Resident memory in MiB."""
+        """Return the resident memory in MiB."""
         return resident_mb(self.pid)
 
 
 class _Connection(asyncio.Protocol):
-    """Answers each frame."""
+    """Answers each frame of a connection."""
 
     def __init__(self, answer: bytes) -> None:
         self._length, self._rest = answer[:4], answer[_PREFIX_BYTES:]
         self._received = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
+        """Store the transport."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Answer what is whole and keep the rest."""
+        """Answer the complete frames and keep the rest."""
         if self._received:
             data = self._received + data
         position, end = 0, len(data)
@@ -102,7 +102,7 @@ async def _serve(answer: bytes) -> None:
 
 
 def main() -> int:
-    """Read the answer from standard input and serve until that ends."""
+    """Read the response from standard input and serve until standard input closes."""
     length = sys.stdin.buffer.read(4)
     uvloop.run(_serve(length + sys.stdin.buffer.read(_length_at(length)[0])))
     return 0

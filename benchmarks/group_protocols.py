@@ -1,12 +1,12 @@
-"""What the new group protocols cost, ours beside Kafka's, in one run (KIP-848, KIP-932).
+"""CPU cost of the new group protocols, compared with Kafka in one run (KIP-848, KIP-932).
 
     python -m benchmarks.group_protocols [ROUNDS]
 
-Heartbeats of stable consumer groups; rebalances of 10 and of 500 members until all own what they
-shall; the memory of 10 000 consumer groups; records fetched and accepted by a share group. Clients
-are raw connections of this process. Rounds alternate and medians count; CPU time of the broker per
-operation is the figure to trust. Kafka runs with its usual JVM options, warmed up; it needs Java,
-and Maven for its jars.
+Heartbeats of stable consumer groups; rebalances of 10 and of 500 members until all own their target
+assignment; the memory of 10 000 consumer groups; records fetched and accepted by a share group.
+Clients are raw connections of this process. Rounds alternate between the brokers, and the table
+shows medians; CPU time of the broker per operation is the most reliable figure. Kafka runs with its
+usual JVM options, warmed up; it needs Java, and Maven for its jars.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ KAFKA_SETTINGS = {
     "share.coordinator.state.topic.min.isr": "1",
 }
 _MEMBER = "AAAAAAAAAAAAAAAAAAAAAQ"
-"""Kafka reads the member id of a share session as a uuid."""
+"""A uuid, because Kafka parses the member id of a share session as one."""
 
 
 class Side:
-    """One broker under measurement."""
+    """A broker under measurement."""
 
     def __init__(self, name: str, address: tuple[str, int], pid: int) -> None:
         self.name, self.address, self.pid = name, address, pid
@@ -95,11 +95,14 @@ class Side:
         self.client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["group"]))
 
     def cpu_seconds(self) -> float:
-        """CPU time that the broker has used."""
+        """Return the CPU time that the broker has used."""
         return cpu_seconds(self.pid)
 
     def _topic_id(self, name: str) -> bytes:
-        """The id of a topic, as soon as the broker knows it: Kafka answers CreateTopics before."""
+        """Return the id of a topic once the broker knows the topic.
+
+        Kafka responds to CreateTopics earlier.
+        """
         request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
         answered = partial(self.client.ask, request)
         wait_for(lambda: not answered().topics[0].error_code, f"{self.name} knows {name}")
@@ -124,7 +127,7 @@ class Figure(NamedTuple):
 
 
 def join(group: str, member_id: str, topic: str) -> ConsumerGroupHeartbeatRequest:
-    """A member of a consumer group joins."""
+    """Return the heartbeat with which a member joins a consumer group."""
     return ConsumerGroupHeartbeatRequest(
         group_id=group,
         member_id=member_id,
@@ -135,14 +138,14 @@ def join(group: str, member_id: str, topic: str) -> ConsumerGroupHeartbeatReques
 
 
 def beat(group: str, member_id: str, epoch: int, **fields: Any) -> ConsumerGroupHeartbeatRequest:
-    """A heartbeat; without more fields nothing is new."""
+    """Return a heartbeat; without more fields it reports no changes."""
     return ConsumerGroupHeartbeatRequest(
         group_id=group, member_id=member_id, member_epoch=epoch, **fields
     )
 
 
 def joined(client: Client, request: Any) -> Any:
-    """The answer to who joins, as soon as the coordinator is there."""
+    """Return the response to a join, retried until the coordinator is available."""
 
     def answered() -> Any:
         answer = client.ask(request)
@@ -152,7 +155,7 @@ def joined(client: Client, request: Any) -> Any:
 
 
 class Heartbeats:
-    """Members that are alone in stable groups, each on a connection of its own."""
+    """Single members of stable groups, each on its own connection."""
 
     def __init__(self, side: Side) -> None:
         self._side = side
@@ -164,18 +167,18 @@ class Heartbeats:
             self._loops.append(load.ClosedLoop([frame], load.asked(side, frame)))
 
     async def connect(self) -> None:
-        """Connect, and warm the broker up."""
+        """Connect and warm the broker up."""
         await load.connected(self._side, self._loops)
         await load.window(self._side, self._loops, WARM_UP_SECONDS)
 
     async def cost_us(self) -> float:
-        """CPU of one heartbeat."""
+        """Return the CPU per heartbeat in microseconds."""
         answers, cpu_s = await load.window(self._side, self._loops, WINDOW_SECONDS)
         return cpu_s / answers * 1e6
 
 
 def heartbeats(sides: list[Side], rounds: int) -> Iterator[Figure]:
-    """All members at once, in turn with the other broker's."""
+    """Measure heartbeats of all members at once, in turn with the other broker."""
 
     async def measure() -> list[list[float]]:
         cells = [Heartbeats(side) for side in sides]
@@ -192,7 +195,7 @@ def heartbeats(sides: list[Side], rounds: int) -> Iterator[Figure]:
 
 
 class Rebalances:
-    """A group whose last member leaves and comes back; its members share some connections."""
+    """A group whose last member leaves and rejoins; members share some connections."""
 
     def __init__(self, side: Side, size: int) -> None:
         self._side, self.size = side, size
@@ -205,7 +208,7 @@ class Rebalances:
         self._reconcile()
 
     def cycle(self) -> None:
-        """Two rebalances: one leaves, one joins."""
+        """Do two rebalances: the last member leaves and joins."""
         leave = beat(self._group, self._name(self._last), -1)
         answer = self._side.client.ask(leave)
         assert not answer.error_code, answer
@@ -215,7 +218,7 @@ class Rebalances:
         self._reconcile()
 
     def cost(self) -> tuple[float, float]:
-        """CPU per member in us, and milliseconds, of one rebalance."""
+        """Return CPU per member in us, and duration in ms, of one rebalance."""
         cycles = CYCLES[self.size]
         cpu, started = self._side.cpu_seconds(), time.perf_counter()
         for _ in range(cycles):
@@ -239,11 +242,11 @@ class Rebalances:
         self._known[number] = answer.member_epoch, owned
 
     def _reconcile(self) -> None:
-        """Everybody heartbeats with what it owns until all own all, at one epoch."""
+        """Send heartbeats of all members until all partitions are owned at one epoch."""
         topic_id = self._side.topic_ids[TOPIC]
         for _ in range(100):
             numbers = list(self._known)
-            # As many at a time as there are connections, each waits for one answer.
+            # Send one request per connection, then read all responses.
             for start in range(0, len(numbers), len(self._clients)):
                 some = list(zip(numbers[start:], self._clients, strict=False))
                 for number, client in some:
@@ -262,7 +265,7 @@ class Rebalances:
 
 
 def rebalances(sides: list[Side], rounds: int, size: int) -> Iterator[Figure]:
-    """One member more or less in a group of this size."""
+    """Measure rebalances in which one member leaves or joins a group of this size."""
     cells = [Rebalances(side, size) for side in sides]
     for cell in cells:
         for _ in range(WARM_UP_CYCLES[size]):
@@ -278,7 +281,7 @@ def rebalances(sides: list[Side], rounds: int, size: int) -> Iterator[Figure]:
 
 
 class Shared:
-    """A share group of one member that fetches records and accepts them."""
+    """A share group with one member that fetches and accepts records."""
 
     GROUP = "shared"
 
@@ -311,7 +314,7 @@ class Shared:
         self.run(1)
 
     def run(self, batches: int) -> float:
-        """Milliseconds of the broker's CPU for a thousand records, after they are produced."""
+        """Produce batches and return the broker's CPU in ms per 1000 records read."""
         self._produce(batches)
         cpu = self._side.cpu_seconds()
         self._read(batches)
@@ -326,7 +329,7 @@ class Shared:
             assert not answer.responses[0].partition_responses[0].error_code, answer
 
     def _read(self, batches: int) -> None:
-        """Fetch and accept so many batches."""
+        """Fetch and accept this number of batches."""
         left = batches * BATCH
         end = time.monotonic() + PATIENCE_SECONDS
         while left:
@@ -353,7 +356,7 @@ class Shared:
         answer = self._client.ask(request)
         assert not answer.error_code, answer
         partitions = [each for one in answer.responses for each in one.partitions]
-        # Kafka answers so while the state of the share partition cannot be read yet.
+        # Kafka returns an error until the state of the share partition is loaded.
         if any(one.error_code for one in partitions):
             time.sleep(0.1)
         return [
@@ -380,7 +383,7 @@ class Shared:
 
 
 def shared(sides: list[Side], rounds: int) -> Iterator[Figure]:
-    """Records of a share group."""
+    """Measure the records of a share group."""
     cells = [Shared(side) for side in sides]
     for cell in cells:
         cell.run(WARM_UP_BATCHES)
@@ -394,7 +397,10 @@ def shared(sides: list[Side], rounds: int) -> Iterator[Figure]:
 
 
 def memory(sides: list[Side]) -> Iterator[Figure]:
-    """Groups of one member each. Kafka's growth is that of its heap after a collection."""
+    """Measure the memory of groups with one member.
+
+    Kafka's growth is its heap after a collection.
+    """
     grown: list[float] = []
     totals: list[float] = []
     for side in sides:
@@ -409,7 +415,7 @@ def memory(sides: list[Side]) -> Iterator[Figure]:
 
 
 def heap_mb(pid: int) -> float:
-    """What the heap of a JVM holds once nothing else is in it, by jcmd's histogram."""
+    """Return the live heap of a JVM in MB, from jcmd's histogram."""
     command = ["jcmd", str(pid), "GC.class_histogram"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     total = next(line for line in text.splitlines() if line.startswith("Total"))

@@ -1,11 +1,11 @@
-"""What one more costs: memory and CPU by the number of groups, members, partitions and so on.
+"""Memory and CPU by the number of groups, members, partitions and so on.
 
     python -m benchmarks.growth                        # some minutes, 2 GB of memory
     python -m benchmarks.growth --only groups --most 10000
 
-Each dimension has a broker of its own that grows in steps; at each step its resident memory is read
-and its CPU time per operation is measured. The slope is that of the last step. Sizes beyond what
-was measured are calculated from it, and marked so.
+Each dimension has its own broker that grows in steps. At each step the resident memory and the CPU
+time per operation are measured. The slope is that of the last step. Larger sizes are calculated
+from the slope and marked as calculated.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.support import API_VERSIONS_REQUEST, Serve
 
 SIZES = (10, 100, 1_000, 10_000, 100_000)
 PER_REQUEST = 4_900
-"""Created in one: Kafka's limit is 10 000 records, and a topic of one partition makes two."""
+"""Topics in one request: Kafka's limit is 10 000 records, two per one-partition topic."""
 
 HEARTBEAT_CONNECTIONS = 100
 WINDOW_SECONDS = 1.0
@@ -39,7 +39,7 @@ _OWN_DESCRIPTORS = 100
 
 
 class Point(NamedTuple):
-    """A size that was measured; CPU in microseconds per operation."""
+    """A measured size: memory, and CPU in microseconds per operation."""
 
     size: int
     resident_mb: float
@@ -47,19 +47,19 @@ class Point(NamedTuple):
 
 
 class Dimension(NamedTuple):
-    """Something there can be many of. `grow(broker, sizes)` makes so many and measures each."""
+    """A kind of object to count. `grow(broker, sizes)` creates each number and measures it."""
 
     name: str
     operation: str
     most: int
-    """The largest size that is measured: what two cores and one address bear."""
+    """The largest measured size, limited by two cores and one address."""
 
     grow: Callable[[Serve, Sequence[int]], Iterator[Point]]
     settings: dict[str, str] = SETTINGS
 
 
 def _groups(broker: Serve, sizes: Sequence[int]) -> Iterator[Point]:
-    """Groups of one member; the operation is a heartbeat of one after the other."""
+    """Measure groups with one member; the operation is a heartbeat, group after group."""
     beats: list[bytes] = []
     with load.client_of(broker) as client:
         for size in sizes:
@@ -69,7 +69,7 @@ def _groups(broker: Serve, sizes: Sequence[int]) -> Iterator[Point]:
 
 
 def _cpu_us(broker: Serve, frames: Sequence[bytes]) -> float:
-    """CPU per request; the connections share the frames."""
+    """Return the CPU per request; the connections share the frames."""
 
     async def run() -> float:
         number = min(len(frames), HEARTBEAT_CONNECTIONS)
@@ -86,7 +86,7 @@ def _cpu_us(broker: Serve, frames: Sequence[bytes]) -> float:
 
 
 def _members(broker: Serve, sizes: Sequence[int]) -> Iterator[Point]:
-    """One group of so many members, each with its connection; the operation is a rebalance."""
+    """Measure one group whose members have their own connections; the operation is a rebalance."""
     for size in sizes:
         group = Rebalances(broker, size)
         group.cycle()
@@ -98,7 +98,7 @@ def _members(broker: Serve, sizes: Sequence[int]) -> Iterator[Point]:
 
 
 def _offsets(broker: Serve, sizes: Sequence[int]) -> Iterator[Point]:
-    """Committed offsets, a hundred in a group; the operation is one of them in a commit."""
+    """Measure committed offsets, 100 per group; the operation is one offset of a commit."""
     with load.client_of(broker) as client:
         load.ensure_topic(client)
         number = 0
@@ -114,7 +114,7 @@ def _offsets(broker: Serve, sizes: Sequence[int]) -> Iterator[Point]:
 
 
 def _topics(broker: Serve, sizes: Sequence[int]) -> Iterator[Point]:
-    """Topics of one partition; the operation is to create one."""
+    """Measure topics with one partition; the operation is the creation of a topic."""
     with load.client_of(broker) as client:
         number = 0
         for size in sizes:
@@ -128,7 +128,7 @@ def _topics(broker: Serve, sizes: Sequence[int]) -> Iterator[Point]:
 
 
 def _partitions(broker: Serve, sizes: Sequence[int]) -> Iterator[Point]:
-    """Partitions with a batch each, in topics of thousands; the operation is that batch."""
+    """Measure partitions with one batch, in topics of thousands; the operation is that batch."""
     with load.client_of(broker) as client:
         number = 0
         for size in sizes:
@@ -153,7 +153,7 @@ def _create(client: Client, topics: list[CreatableTopic]) -> None:
 
 
 def _produce(client: Client, topic: str, partitions: int) -> None:
-    """One record to each partition of a topic, in one request."""
+    """Write one record to each partition of a topic in one request."""
     now_ms = time.time_ns() // 1_000_000
     batch = build_batch([Record(0, now_ms, None, bytes(100))]).to_bytes()
     data = [PartitionProduceData(index=one, records=batch) for one in range(partitions)]
@@ -165,7 +165,7 @@ def _produce(client: Client, topic: str, partitions: int) -> None:
 
 
 def _connections(broker: Serve, sizes: Sequence[int]) -> Iterator[Point]:
-    """Connections that have asked for the ApiVersions; the operation is to open one."""
+    """Measure connections that have sent ApiVersions; the operation is opening one."""
     clients: list[Client] = []
     for size in sizes:
         cpu_s, before = broker.cpu_seconds(), len(clients)
@@ -195,13 +195,13 @@ DIMENSIONS = (
 
 
 def sizes_of(dimension: Dimension, most: int) -> list[int]:
-    """What is measured: powers of ten, and the largest size."""
+    """Return the sizes to measure: powers of ten, and the largest size."""
     most = min(most, dimension.most)
     return [size for size in SIZES if size < most] + [most]
 
 
 def rows(points: Sequence[Point]) -> Iterator[str]:
-    """The table of one dimension, with what is calculated at the end."""
+    """Yield the table rows of one dimension: measured sizes, then calculated ones."""
     for point in points:
         yield f"| {point.size} | {point.resident_mb:.1f} | {point.cpu_us:.1f} | measured |"
     before, last = points[-2:]
@@ -235,7 +235,7 @@ def main() -> int:
 
 
 def _warm_up(broker: Serve) -> None:
-    """Have the broker import what it imports late, and create its offsets topic."""
+    """Let the broker do its deferred imports and create its offsets topic."""
     with load.client_of(broker) as client:
         client.ask_frame(API_VERSIONS_REQUEST)
         load.ensure_topic(client)
@@ -244,7 +244,7 @@ def _warm_up(broker: Serve) -> None:
 
 
 def _raise_descriptors() -> int:
-    """Raise the limit of open files as far as may be; the broker gets the same one."""
+    """Raise the limit of open files to the maximum and return it; the broker inherits it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = DIMENSIONS[-1].most + 10 * _OWN_DESCRIPTORS
     if hard < wanted:

@@ -1,14 +1,14 @@
-"""`make bench`: what each kind of request costs now, against the figures that are kept.
+"""`make bench`: compares the cost of each kind of request with the stored figures.
 
-    make bench                     # measure, compare, exit 1 if something costs more
-    make bench-keep                # measure, and keep these figures
+    make bench                     # measure, compare, exit 1 if any cost has increased
+    make bench-keep                # measure and store these figures
     python -m benchmarks.guard --only heartbeat
 
-A figure is the broker's CPU time per operation over that of the floor (`benchmarks.floor`) which
-answers the same requests with the same bytes: the median of some pairs of turns, one of each, in
-one run. Rebalances are compared with small requests to the floor, start and memory with its own.
-What seems to cost more is measured again before it counts. The figures hold for one version of
-Python.
+A figure is the ratio of the broker's CPU time per operation to that of the floor
+(`benchmarks.floor`), which answers the same requests with the same bytes. It is the median of
+several pairs of alternating turns in one run. Rebalances are compared with small requests to the
+floor, start and memory with the floor's. An increase is measured again before it is reported. The
+figures apply to one version of Python.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ATTEMPTS = 3
 
 
 class Figure(NamedTuple):
-    """One line of the table; both costs have the same unit, `ratio` is how many times the floor."""
+    """One line of the table; both costs have the same unit, and `ratio` is cost over floor."""
 
     name: str
     unit: str
@@ -53,18 +53,18 @@ class Figure(NamedTuple):
 
 
 class Measurement(NamedTuple):
-    """What gives one or more figures, when it is called."""
+    """A function that returns one or more figures."""
 
     names: tuple[str, ...]
     measure: Callable[[], list[Figure]]
 
 
 Turn = Callable[[], Awaitable[float]]
-"""Some operations, and what one of them cost in microseconds of CPU."""
+"""Runs operations and returns the CPU of one in microseconds."""
 
 
 def measurements() -> Iterator[Measurement]:
-    """All of the table."""
+    """Yield all measurements of the table."""
     for cell in CELLS:
         yield Measurement((cell.name,), partial(_cell, cell))
     for size in REBALANCES:
@@ -86,7 +86,7 @@ def _cell(cell: Cell) -> list[Figure]:
 
 
 def _rebalance(name: str, size: int) -> list[Figure]:
-    """Per member and rebalance, beside a small request over ten connections."""
+    """Measure CPU per member and rebalance; the floor answers small requests on ten connections."""
 
     async def measure() -> Figure:
         loops = [ClosedLoop([API_VERSIONS_REQUEST], answer) for _ in range(10)]
@@ -110,7 +110,7 @@ def _rebalance(name: str, size: int) -> list[Figure]:
 
 
 async def _turn(server: Server, loops: list[ClosedLoop]) -> Turn:
-    """Turns of requests over these connections."""
+    """Return a turn that sends requests over these connections."""
     await load.connected(server, loops)
 
     async def turn() -> float:
@@ -121,7 +121,7 @@ async def _turn(server: Server, loops: list[ClosedLoop]) -> Turn:
 
 
 async def _in_turn(name: str, broker: Turn, floor: Turn) -> Figure:
-    """The broker and the floor in turn, so that what disturbs them disturbs both."""
+    """Measure broker and floor alternately, so that disturbances affect both."""
     for _ in range(WARM_UP_ROUNDS):
         await broker()
         await floor()
@@ -132,7 +132,7 @@ async def _in_turn(name: str, broker: Turn, floor: Turn) -> Figure:
 
 
 def _start() -> list[Figure]:
-    """Until the first request is answered; the floor's start is that of Python and uvloop."""
+    """Measure the CPU until the first response; the floor's is that of Python and uvloop."""
     costs: list[list[float]] = []
     for _ in range(STARTS):
         with ExitStack() as stack:
@@ -158,12 +158,12 @@ def _start() -> list[Figure]:
 
 
 def has_got_worse(ratio: float, kept: float) -> bool:
-    """Whether a ratio is above what is kept by more than the tolerance."""
+    """Return whether a ratio exceeds the stored one by more than the tolerance."""
     return ratio > kept * (1 + TOLERANCE)
 
 
 def measured(measurement: Measurement, kept: dict[str, float]) -> list[Figure]:
-    """The figures; what seems to have got worse is measured again, and the best run counts."""
+    """Return the best figures; a measurement that seems worse is repeated."""
     best = measurement.measure()
     for _ in range(ATTEMPTS - 1):
         if not any(has_got_worse(one.ratio, kept.get(one.name, one.ratio)) for one in best):
@@ -174,7 +174,7 @@ def measured(measurement: Measurement, kept: dict[str, float]) -> list[Figure]:
 
 
 def line(figure: Figure, kept: float | None) -> str:
-    """One line of the table."""
+    """Return one line of the table."""
     text = f"{figure.name:28}{figure.cost:10.1f} {figure.unit}{figure.floor:10.1f} {figure.unit}"
     text = f"{text:56}{figure.ratio:8.2f}"
     if kept is None:
@@ -186,7 +186,7 @@ def line(figure: Figure, kept: float | None) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the table; 1 if something costs more than is kept."""
+    """Print the table; return 1 if any cost has increased."""
     parser = argparse.ArgumentParser(description="CPU per operation against what is kept.")
     parser.add_argument("--keep", action="store_true", help="keep the figures of this run")
     parser.add_argument("--only", default="", help="what the names of the cells have in them")

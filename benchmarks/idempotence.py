@@ -1,10 +1,11 @@
-"""CPU per produced batch: plain, of an idempotent producer, and in an open transaction.
+"""CPU per produced batch: plain, with an idempotent producer, and in an open transaction.
 
     python -m benchmarks.idempotence
 
-First the append to a log alone, then a broker process, through the whole way of a Produce. The
-kinds take turns, and each is given by its cheapest turn, its median, and the median of its ratios
-to the plain turn before it. "plain again" shows how far two kinds without a difference are apart.
+The first table measures only the append to a log, the second a complete Produce in a broker
+process. The kinds alternate. Each line has a kind's minimum, its median, and its median ratio to
+the preceding plain turn. "plain again" shows the difference between two measurements of the same
+kind.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def _print(title: str, costs: dict[str, list[float]]) -> None:
 
 
 def _in_turn(turns: dict[str, Callable[[], float]]) -> dict[str, list[float]]:
-    """The costs of each kind, the kinds taking turns."""
+    """Measure all kinds alternately and return the costs of each."""
     costs: dict[str, list[float]] = {kind: [] for kind in turns}
     for _ in range(ROUNDS):
         for kind, turn in turns.items():
@@ -62,7 +63,7 @@ def _in_turn(turns: dict[str, Callable[[], float]]) -> dict[str, list[float]]:
 
 
 def _batch(kind: str, producer_id: int, sequence: int, records: int) -> bytes:
-    """A batch with the sequence that is due."""
+    """Return a batch with the given sequence."""
     now_ms = time.time_ns() // 1_000_000
     written = [Record(offset, now_ms, None, VALUE) for offset in range(records)]
     if kind in (PLAIN, AGAIN):
@@ -77,7 +78,7 @@ def _batch(kind: str, producer_id: int, sequence: int, records: int) -> bytes:
 
 
 def _appends(records: int) -> dict[str, list[float]]:
-    """Microseconds of CPU per append."""
+    """Return microseconds of CPU per append, by kind."""
     with tempfile.TemporaryDirectory() as directory:
 
         def turn_of(number: int, kind: str) -> Callable[[], float]:
@@ -102,7 +103,7 @@ def _appends(records: int) -> dict[str, list[float]]:
 
 
 def _produces(records: int) -> dict[str, list[float]]:
-    """Microseconds of the broker's CPU per Produce."""
+    """Return microseconds of the broker's CPU per Produce, by kind."""
     with Broker({}) as broker, broker.connect() as wire:
         topic = CreatableTopic(name="t", num_partitions=len(KINDS), replication_factor=1)
         wire.ask(frame_of(CreateTopicsRequest(topics=[topic], timeout_ms=5000), CREATE_VERSION))
@@ -147,7 +148,7 @@ def _turn_of(
 
 
 def _producer_id(wire: Wire, transactional_id: str | None) -> int:
-    """A new producer id, as soon as there is a coordinator for it."""
+    """Return a new producer id, retried until a coordinator is available."""
     request = InitProducerIdRequest(
         transactional_id=transactional_id, transaction_timeout_ms=900_000
     )

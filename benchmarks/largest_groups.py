@@ -1,6 +1,6 @@
 """The largest requests of consumer, share and streams groups, for `benchmarks.largest_requests`.
 
-Most of them are small: what is large is the group, for which an assignment is computed.
+Most requests are small, but cause the assignment of a large group to be computed.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ from tests.faults.client import Client
 
 TOPICS, PARTITIONS = 100, 100
 WIDE = [f"hundred{number}" for number in range(TOPICS)]
-"""Topics of so many partitions each."""
+"""Topics with PARTITIONS partitions each."""
 
 CONSUMERS, SHARE_MEMBERS, THREADS = 500, 200, 20
 SUBTOPOLOGIES, TASKS = 20, 1000
 MOST_TOPICS = 10_000
-"""Of one member."""
+"""The number of topics of one member."""
 
 NAMES = 50_000
-"""Of topics that do not exist, in one subscription."""
+"""The number of missing topics in one subscription."""
 
 ENDED_GROUPS = 500
 ACKNOWLEDGED = 100_000
@@ -63,7 +63,7 @@ _LEAVE: dict[str, Any] = {"member_id": "member0", "member_epoch": -1}
 
 
 class GroupCase(NamedTuple):
-    """One request; `before` are sent first, and not measured."""
+    """One request; the requests in `before` are sent first and not measured."""
 
     what: str
     request: Message
@@ -71,7 +71,7 @@ class GroupCase(NamedTuple):
 
 
 def assigns(group: str, kind: str, *, rarely: bool) -> Message:
-    """Have targets of a group computed at most every 15 s, or whenever members change."""
+    """Set the group's assignment interval to 15 s, or to 0 for an assignment at every change."""
     interval = AlterableConfig(
         name=f"{kind}.assignment.interval.ms",
         config_operation=ConfigOperation.SET,
@@ -82,13 +82,13 @@ def assigns(group: str, kind: str, *, rarely: bool) -> Message:
 
 
 def last_join(what: str, group: str, kind: str, joins: Sequence[Message]) -> GroupCase:
-    """The join that has the target of all members computed, which those before do not."""
+    """Return the last join as a case; only this join computes the target of all members."""
     before = [assigns(group, kind, rarely=True), *joins[:-1], assigns(group, kind, rarely=False)]
     return GroupCase(what, joins[-1], before)
 
 
 def consumer_join(group: str, number: int, topics: Sequence[str], **fields: Any) -> Message:
-    """A member of a consumer group joins, or joins again."""
+    """Return the heartbeat with which a member joins or rejoins a consumer group."""
     return ConsumerGroupHeartbeatRequest(
         group_id=group,
         member_id=f"member{number}",
@@ -100,7 +100,7 @@ def consumer_join(group: str, number: int, topics: Sequence[str], **fields: Any)
 
 
 def share_join(group: str, number: int, topics: Sequence[str]) -> Message:
-    """A member of a share group joins, or joins again."""
+    """Return the heartbeat with which a member joins or rejoins a share group."""
     member_id = f"member{number}"
     return ShareGroupHeartbeatRequest(
         group_id=group, member_id=member_id, subscribed_topic_names=list(topics)
@@ -108,7 +108,7 @@ def share_join(group: str, number: int, topics: Sequence[str]) -> Message:
 
 
 def streams_join(group: str, number: int, topology: StreamsTopology, **fields: Any) -> Message:
-    """A thread of a streams application joins, or joins again."""
+    """Return the heartbeat with which a streams thread joins or rejoins a group."""
     return StreamsGroupHeartbeatRequest(
         **{
             "group_id": group,
@@ -126,13 +126,13 @@ def streams_join(group: str, number: int, topology: StreamsTopology, **fields: A
 
 
 def topic_ids(client: Client, names: Sequence[str]) -> list[bytes]:
-    """The ids of topics."""
+    """Return the ids of topics, in order."""
     asked = [MetadataRequestTopic(name=name) for name in names]
     return [one.topic_id for one in client.ask(MetadataRequest(topics=asked)).topics]
 
 
 def group_cases(client: Client, names: Sequence[str]) -> Iterator[GroupCase]:
-    """All of them, on topics of one partition with these names and on some that are made here."""
+    """Yield all group cases, for these one-partition topics and for topics created here."""
     made = [
         CreatableTopic(name=name, num_partitions=count, replication_factor=1)
         for name, count in [
@@ -140,7 +140,7 @@ def group_cases(client: Client, names: Sequence[str]) -> Iterator[GroupCase]:
             *((f"tasks{number}", TASKS) for number in range(SUBTOPOLOGIES)),
         ]
     ]
-    for start in range(0, len(made), 5):  # Kafka's limit is 10 000 records a request
+    for start in range(0, len(made), 5):  # Kafka allows 10 000 records per request
         client.ask(CreateTopicsRequest(topics=made[start : start + 5], timeout_ms=60_000))
     yield from consumer_cases(client, names[:MOST_TOPICS])
     yield from share_cases(client)
@@ -148,7 +148,7 @@ def group_cases(client: Client, names: Sequence[str]) -> Iterator[GroupCase]:
 
 
 def consumer_cases(client: Client, names: Sequence[str]) -> Iterator[GroupCase]:
-    """Very many topics, then very many members."""
+    """Yield cases with very many topics, then with very many members."""
     what = f"{len(names)} topics"
     join = partial(consumer_join, "many-topics", topics=names)
     yield GroupCase(f"{what}, the first member", join(0))
@@ -187,7 +187,7 @@ def consumer_cases(client: Client, names: Sequence[str]) -> Iterator[GroupCase]:
 
 
 def share_cases(client: Client) -> Iterator[GroupCase]:
-    """Members that read different topics, or the same; a session of all partitions."""
+    """Yield cases with different and with equal subscriptions, and a session of all partitions."""
     chosen = random.Random(2)
     for group, share in (("share-same", TOPICS), ("share-different", TOPICS // 2)):
         joins = [
@@ -236,7 +236,7 @@ def share_cases(client: Client) -> Iterator[GroupCase]:
 
 
 def streams_cases() -> Iterator[GroupCase]:
-    """Very many tasks."""
+    """Yield cases with very many tasks."""
     group, what = "streams", f"{SUBTOPOLOGIES * TASKS} tasks"
     topology = StreamsTopology(
         subtopologies=[

@@ -1,12 +1,12 @@
-"""How long the largest requests hold up the heartbeats of other connections.
+"""How long the largest requests delay the heartbeats of other connections.
 
     python -m benchmarks.largest_requests [COUNT]
     python -m benchmarks.largest_requests issue [DIRECTORY]
 
-For every API that is served: a request with COUNT elements (100 000) in each of its arrays, one at
-a time; and small requests whose work or answer is large. Another process sends heartbeats the whole
-time; its longest wait for an answer is the figure to read. `issue` measures requests that once took
-very long, of the broker in another checkout's DIRECTORY if one is given.
+For every API, the benchmark sends requests with COUNT elements (100 000) in one of their arrays,
+and small requests with a large amount of work or a large response. Another process sends heartbeats
+meanwhile; its longest wait is the most important figure. `issue` measures requests that were once
+very slow, by default on this broker, or on the one in another checkout's DIRECTORY.
 """
 
 from __future__ import annotations
@@ -69,24 +69,24 @@ SETTINGS = {
     },
 }
 TOPICS_PER_REQUEST = 4_900
-"""What one request may create: Kafka's limit is 10 000 records, two for each topic."""
+"""Topics in one request: Kafka's limit is 10 000 records, two per topic."""
 
 _LENGTH = struct.Struct(">i")
 
 
 class Case(NamedTuple):
-    """One request; `what` says what is large about it."""
+    """One request; `what` describes what is large about the request."""
 
     api: str
     what: str
     request: Message
     version: int
     before: Sequence[Message] = ()
-    """Requests that are sent first, and not measured."""
+    """Requests that are sent before and not measured."""
 
 
 class Figure(NamedTuple):
-    """What became of a request."""
+    """The measured sizes and times of a request."""
 
     api: str
     what: str
@@ -112,7 +112,7 @@ HEAD = (
 
 
 def array_paths(message_type: type[Message], version: int) -> Iterator[tuple[str, ...]]:
-    """The way to each array of a message, outer ones first."""
+    """Yield the path of each array of a message, outer arrays first."""
     for one in message_type.FIELDS:
         if not one.in_version(version):
             continue
@@ -127,7 +127,7 @@ def array_paths(message_type: type[Message], version: int) -> Iterator[tuple[str
 
 
 def with_large_array(message: Message, path: tuple[str, ...], count: int) -> None:
-    """Give `message` so many distinct elements in the array at `path`, one in those around it."""
+    """Fill the array at `path` with `count` distinct elements; outer arrays get one element."""
     name, *inner = path
     field = next(one for one in message.FIELDS if one.name == name)
     if not isinstance(field.type, ARRAY):
@@ -145,13 +145,13 @@ def with_large_array(message: Message, path: tuple[str, ...], count: int) -> Non
 
 
 def _element(kind: Any, number: int) -> Any:
-    """A value that differs with `number`."""
+    """Return a value that depends on `number`."""
     if kind is STRING:
         return f"n{number}"
     if kind is UUID:
         return (number + 1).to_bytes(16, "big")
     if kind is INT8:
-        return 2  # of configs: a topic
+        return 2  # of config resources: a topic
     if not isinstance(kind, type):
         return number % 30_000
     element = kind()
@@ -165,7 +165,7 @@ def _element(kind: Any, number: int) -> Any:
 
 @cache
 def _fields(kind: type[Message]) -> tuple[list[tuple[str, Any]], list[tuple[str, object]]]:
-    """The fields of an element that are numbered, with their types; the others, with a value."""
+    """Return an element's numbered fields with their types, and its other fields with a value."""
     numbered: list[tuple[str, Any]] = []
     same: list[tuple[str, object]] = []
     for one in kind.FIELDS:
@@ -179,7 +179,7 @@ def _fields(kind: type[Message]) -> tuple[list[tuple[str, Any]], list[tuple[str,
 
 
 def large_arrays(spec: ApiSpec, count: int, *, oldest: bool = True) -> Iterator[Case]:
-    """A request for each array of an API, in the newest version and perhaps the oldest one."""
+    """Yield a request for each array of an API, in the newest and optionally the oldest version."""
     versions = {spec.min_version, spec.max_version} if oldest else {spec.max_version}
     for version in sorted(versions):
         for path in array_paths(spec.request_type, version):
@@ -260,13 +260,13 @@ PREPARED: dict[str, Callable[[Any], None]] = {
     "Metadata": _prepare_metadata,
     "AddRaftVoter": _prepare_voter,
 }
-"""What a request needs beside the array in order to get as far as it can."""
+"""Fields that a request needs besides the array, so that the broker handles the array."""
 
 ENTRY_VALUES: dict[str, dict[str, int]] = {
     "CreateAcls": {"resource_type": 2, "operation": 3, "permission_type": 3},
     "DeleteAcls": {"resource_type_filter": 1, "operation": 1, "permission_type": 1},
 }
-"""What the entries need so that the request is no damaged one."""
+"""Field values without which the entries would be invalid."""
 
 WITHOUT_ARRAYS = frozenset(
     (
@@ -296,7 +296,7 @@ def _newest(made: Message, what: str, before: Sequence[Message] = ()) -> Case:
 
 
 def _each(message_type: type[Message], names: list[str], **values: Any) -> Message:
-    """A request that names partition 0 of each of these topics."""
+    """Return a request that names partition 0 of each topic."""
     made = message_type()
     prepare = PREPARED.get(message_type.__name__.removesuffix("Request"))
     if prepare is not None:
@@ -317,7 +317,7 @@ def _each(message_type: type[Message], names: list[str], **values: Any) -> Messa
 
 
 def large_work(broker: Broker | Serve, topics: int) -> Iterator[Case]:
-    """Requests that are large by what they do, on `topics` topics that the first ones make."""
+    """Yield requests that cause much work, on `topics` topics that the first requests create."""
     names: list[str] = []
     for start in range(0, topics, TOPICS_PER_REQUEST):
         part = [f"t{number}" for number in range(start, min(start + TOPICS_PER_REQUEST, topics))]
@@ -382,7 +382,7 @@ def large_work(broker: Broker | Serve, topics: int) -> Iterator[Case]:
 
 
 def frame_of(case: Case) -> bytes:
-    """The request as a frame."""
+    """Return the request of a case as a frame."""
     spec = SPEC_BY_NAME[case.api]
     body = encoder(spec.request_type, case.version)(case.request)
     flexible = spec.request_type.is_flexible(case.version)
@@ -390,12 +390,12 @@ def frame_of(case: Case) -> bytes:
 
 
 def heart(broker: Broker | Serve) -> Probe:
-    """A process that sends heartbeats the whole time; what they are answered does not matter."""
+    """Return a process that sends heartbeats all the time; their responses are not checked."""
     return Probe(broker, load.heartbeat(Member("heart", "member", 1)))
 
 
 def receive(connection: socket.socket) -> int:
-    """Read one answer and forget it; its size in bytes, 0 if the connection is closed instead."""
+    """Read and drop one response; return its size in bytes, or 0 if the connection is closed."""
     head = b""
     while len(head) < _LENGTH.size:
         part = connection.recv(_LENGTH.size - len(head))
@@ -412,7 +412,7 @@ def receive(connection: socket.socket) -> int:
 
 
 def measured(broker: Broker | Serve, heart: Probe, case: Case) -> Figure:
-    """Send one request, and watch the heartbeats until its answer is there and it is freed."""
+    """Send a request and watch heartbeats until the response arrives and its memory is freed."""
     frame = frame_of(case)
     if case.before:
         with load.client_of(broker) as client:
@@ -427,7 +427,7 @@ def measured(broker: Broker | Serve, heart: Probe, case: Case) -> Figure:
         answer_bytes = receive(connection)
         seconds = time.perf_counter() - started
         cpu = broker.cpu_seconds()
-        while True:  # until it is freed, too: the broker is idle again
+        while True:  # wait until the broker is idle, so that freeing the request is included
             time.sleep(0.04)
             before, cpu = cpu, broker.cpu_seconds()
             if cpu - before < 0.03:
@@ -438,13 +438,13 @@ def measured(broker: Broker | Serve, heart: Probe, case: Case) -> Figure:
 def array_cases(
     count: int, specs: Iterable[ApiSpec] = SPECS, *, oldest: bool = True
 ) -> Iterator[Case]:
-    """Every array of the APIs."""
+    """Yield cases for every array of the APIs."""
     for spec in specs:
         yield from large_arrays(spec, count, oldest=oldest)
 
 
 def issue_cases() -> Iterator[Case]:
-    """The requests that once held up the broker for seconds."""
+    """Yield requests that once blocked the broker for seconds."""
     new = [
         CreatableTopic(name=f"c{one}", num_partitions=1, replication_factor=1)
         for one in range(2000)

@@ -1,7 +1,7 @@
-"""What the benchmarks send: members, frames of requests, and connections in a closed loop.
+"""The load of the benchmarks: members, request frames, and connections in a closed loop.
 
-The load runs in the process of the benchmark, what is measured in another one. Only the CPU time of
-the latter counts, so the load may be as slow as it likes.
+The load runs in the benchmark's process, the measured server in another one. Only the server's CPU
+time counts, so the speed of the load does not matter.
 """
 
 from __future__ import annotations
@@ -42,33 +42,33 @@ PRODUCE_VERSION, FETCH_VERSION, CREATE_TOPICS_VERSION = 9, 12, 7
 
 TOPIC, PARTITIONS = "topic", 100
 RECORDS, RECORD_BYTES = 16, 1000
-"""In a batch that is produced."""
+"""Number and value size of the records in a produced batch."""
 
 FETCH_BYTES = 1 << 20
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 FORMING_SETTINGS = {"group.initial.rebalance.delay.ms": "1000"}
-"""For groups of many members, which join at the same time."""
+"""Settings for groups whose many members join at the same time."""
 
 _SESSION_TIMEOUT_MS = 300_000
 _ASK_SECONDS = 120.0
 
 
 class Server(Protocol):
-    """What is measured: a broker or the floor."""
+    """A measured server: a broker or the floor."""
 
     @property
     def address(self) -> tuple[str, int]:
         """Host and port."""
 
     def cpu_seconds(self) -> float:
-        """CPU time that the process has used."""
+        """Return the CPU time that the process has used."""
 
 
 @contextmanager
 def served(
     settings: Mapping[str, str] = SETTINGS, command: Sequence[str] = COMMAND
 ) -> Iterator[Serve]:
-    """A broker as users run it, with a data directory of its own; `command` starts it."""
+    """Run a broker as users do, with its own data directory; `command` starts it."""
     with tempfile.TemporaryDirectory(prefix="benchmark-") as directory:
         arguments = ["--data-dir", f"{directory}/data", "--log-level", "warning"]
         for name, value in settings.items():
@@ -87,13 +87,13 @@ class Member(NamedTuple):
 
 
 def connect(server: Server) -> Client:
-    """A connection that asks one request after the other."""
+    """Return a connection for one request at a time."""
     return Client(server.address, _ASK_SECONDS)
 
 
 @contextmanager
 def client_of(server: Server) -> Iterator[Client]:
-    """As `connect`, and closed at the end."""
+    """Connect like `connect` and close the connection at the end."""
     client = connect(server)
     try:
         yield client
@@ -102,7 +102,7 @@ def client_of(server: Server) -> Iterator[Client]:
 
 
 def join_request(group: str, member_id: str = "", metadata: bytes = b"") -> JoinGroupRequest:
-    """A consumer's JoinGroup; other metadata than before begins a rebalance."""
+    """Return a consumer's JoinGroup; changed metadata starts a rebalance."""
     return JoinGroupRequest(
         group_id=group,
         session_timeout_ms=_SESSION_TIMEOUT_MS,
@@ -114,7 +114,7 @@ def join_request(group: str, member_id: str = "", metadata: bytes = b"") -> Join
 
 
 def sync_request(member: Member, assigned: Sequence[str] = ()) -> SyncGroupRequest:
-    """A SyncGroup; the leader's assigns something to each of `assigned`."""
+    """Return a SyncGroup; the leader's assigns a partition to each member in `assigned`."""
     return SyncGroupRequest(
         group_id=member.group_id,
         member_id=member.member_id,
@@ -147,7 +147,7 @@ def ensure_topic(client: Client, name: str = TOPIC, partitions: int = PARTITIONS
 
 
 def heartbeat(member: Member) -> bytes:
-    """A heartbeat."""
+    """Return the frame of a heartbeat."""
     request = HeartbeatRequest(
         group_id=member.group_id, member_id=member.member_id, generation_id=member.generation_id
     )
@@ -155,7 +155,7 @@ def heartbeat(member: Member) -> bytes:
 
 
 def commit(member: Member, partitions: int, offset: int) -> bytes:
-    """A commit of the same offset for each of so many partitions."""
+    """Return the frame of a commit of one offset for each of `partitions` partitions."""
     topic = OffsetCommitRequestTopic(
         name=TOPIC,
         partitions=[
@@ -175,14 +175,14 @@ def commit(member: Member, partitions: int, offset: int) -> bytes:
 
 
 def offset_fetch(member: Member, partitions: int) -> bytes:
-    """Ask for the committed offsets of so many partitions."""
+    """Return the frame that requests the committed offsets of `partitions` partitions."""
     topic = OffsetFetchRequestTopic(name=TOPIC, partition_indexes=list(range(partitions)))
     request = OffsetFetchRequest(group_id=member.group_id, topics=[topic])
     return frame_of(request, OFFSET_FETCH_VERSION)
 
 
 def produce(partition: int, now_ms: int | None = None) -> bytes:
-    """A batch of records of this moment, or of `now_ms`."""
+    """Return the frame of a Produce with records of the current time, or of `now_ms`."""
     now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     records = [Record(one, now_ms, None, bytes(RECORD_BYTES)) for one in range(RECORDS)]
     data = PartitionProduceData(index=partition, records=build_batch(records).to_bytes())
@@ -193,7 +193,7 @@ def produce(partition: int, now_ms: int | None = None) -> bytes:
 
 
 def fetch(partition: int) -> bytes:
-    """Read FETCH_BYTES from the beginning of a partition, outside of a session."""
+    """Return the frame that fetches FETCH_BYTES from a partition's start, without a session."""
     wanted = FetchPartition(partition=partition, partition_max_bytes=FETCH_BYTES)
     request = FetchRequest(
         max_wait_ms=0,
@@ -206,7 +206,7 @@ def fetch(partition: int) -> bytes:
 
 
 def asked(server: Server, frame: bytes) -> bytes:
-    """The whole frame that answers another one, in which no error may be."""
+    """Send a frame and return the complete response frame. Asserts that it contains no error."""
     with Wire(socket.create_connection(server.address, _ASK_SECONDS)) as wire:
         answer = wire.ask(frame)
     decoded(frame, answer)
@@ -214,7 +214,7 @@ def asked(server: Server, frame: bytes) -> bytes:
 
 
 def decoded(frame: bytes, answer: bytes) -> Any:
-    """The answer to a frame (without its length), in which no error may be."""
+    """Decode the response to a frame, without its length. Asserts that it contains no error."""
     api_key, version = unpack_from(">hh", frame, 4)
     spec = SPEC_BY_KEY[api_key]
     position = 4 + (spec.response_header_version(version) == 1)
@@ -225,7 +225,7 @@ def decoded(frame: bytes, answer: bytes) -> Any:
 
 
 def errors_in(message: Message) -> list[int]:
-    """Every error code in an answer that is not NONE."""
+    """Return all error codes in a response except NONE."""
     errors: list[int] = []
     for field in message.FIELDS:
         value: Any = getattr(message, field.name)
@@ -241,9 +241,9 @@ def errors_in(message: Message) -> list[int]:
 
 
 class ClosedLoop(asyncio.Protocol):
-    """Sends the next of its frames when one is answered, again and again, while it `runs`.
+    """Sends its frames in turn, the next when one is answered, while it `runs`.
 
-    Every answer has to have the bytes of `expected`, or at least its size if `varies`.
+    Every response must equal `expected`, or only have the same size if `varies`.
     """
 
     def __init__(
@@ -259,26 +259,26 @@ class ClosedLoop(asyncio.Protocol):
         self.runs = False
 
     def itself(self) -> ClosedLoop:
-        """The protocol of the connection, as a loop wants to have it made."""
+        """Return this protocol, as the factory for an event loop."""
         return self
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport; nothing is sent before `start`."""
+        """Store the transport; nothing is sent before `start`."""
         self._transport = cast("asyncio.Transport", transport)
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start sending."""
         self.runs = True
         while self._sent - self.answers < self._in_flight:
             self._send()
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything is answered."""
+        """Whether all requests are answered."""
         return self._sent == self.answers
 
     def data_received(self, data: bytes) -> None:
-        """Check what is answered, and go on."""
+        """Check the responses and send the next frames."""
         size = len(self._expected)
         if self._received or len(data) != size:
             self._received += data
@@ -299,12 +299,12 @@ class ClosedLoop(asyncio.Protocol):
         self._sent += 1
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._transport.close()
 
 
 async def connected(server: Server, loops: Sequence[ClosedLoop]) -> list[ClosedLoop]:
-    """Connect each of these."""
+    """Connect all loops and return them."""
     loop = asyncio.get_running_loop()
     for one in loops:
         await loop.create_connection(one.itself, *server.address)
@@ -312,7 +312,7 @@ async def connected(server: Server, loops: Sequence[ClosedLoop]) -> list[ClosedL
 
 
 async def window(server: Server, loops: Sequence[ClosedLoop], seconds: float) -> tuple[int, float]:
-    """Let these run for a while: how many answers, and the CPU of the server in seconds."""
+    """Let the loops run; return the number of responses and the server's CPU in seconds."""
     count, cpu = sum(one.answers for one in loops), server.cpu_seconds()
     for one in loops:
         one.start()

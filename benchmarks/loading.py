@@ -1,12 +1,12 @@
-"""What it costs to load the groups of a million commits, after kill -9 and after a clean stop.
+"""CPU to load the groups of a million commits, after kill -9 and after a clean stop.
 
     python -m benchmarks.loading
     python -m benchmarks.loading --rounds 1 --groups 100
 
-Groups of 100 partitions commit all of them so many times; then the broker is killed or stopped, and
-started again. Printed is the CPU time of the whole process until the offsets topic is loaded,
-and how much that is above the start of an empty broker. Once with the log as compaction leaves it
-(Kafka's defaults), once with every record kept.
+Groups commit 100 partitions repeatedly. Then the broker is killed or stopped, and started again.
+The table shows the CPU time of the whole process until the offsets topic is loaded, and the
+difference to the start of an empty broker. The log is either compacted (Kafka's defaults) or keeps
+every record.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ async def _commit(broker: Broker, data: Path, groups: int, rounds: int, keep_all
     load = Load(broker, data, groups, connections=10)
     await load.begin()
     if keep_all:
-        switch_compaction(broker, on=False)  # the first commits have made the topic
+        switch_compaction(broker, on=False)  # the topic exists after the first commits
     for _ in range(rounds - 1):
         await load.commit_each()
     await load.end()
 
 
 def _loading_cpu_seconds(broker: Broker, data: Path) -> float:
-    """Start a broker and wait until it has loaded every partition of the offsets topic."""
+    """Start a broker, wait until the offsets topic is loaded, and return the broker's CPU time."""
     partitions = len(list(data.glob("__consumer_offsets-*")))
     broker.start()
     wait_for(lambda: len(broker.log_lines("coordinator.loaded")) == partitions, "the groups")
@@ -63,7 +63,7 @@ def _measure(groups: int, rounds: int, *, keep_all: bool) -> None:
 
 
 def main() -> int:
-    """Run it and print the figures."""
+    """Run the benchmark and print the figures."""
     parser = argparse.ArgumentParser(description="CPU time to load what was committed.")
     parser.add_argument("--groups", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=10)

@@ -1,12 +1,12 @@
-"""The offsets log under commits: its size against the live data.
+"""Size of the offsets log under commits, compared with the live data.
 
     python -m benchmarks.log_size --seconds 600 --rate 20000
     python -m benchmarks.log_size --seconds 600 --rate 0        # as fast as the broker answers
 
-Groups of 100 partitions commit again and again, one request per group, so after the first round no
-live byte is added and all that grows is what compaction has to take away. `live` is the size of the
-log after that first round; the size is that of every file of the topic, indexes and half-written
-files included. `benchmarks.neighbours` has the heartbeats of others meanwhile.
+Groups commit 100 partitions repeatedly, one request per group. After the first round the live data
+is constant, and compaction must remove everything else. `live` is the size of the log after the
+first round. Sizes include all files of the topic, also indexes and incomplete files.
+`benchmarks.neighbours` measures the heartbeats of other members meanwhile.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ TICK_SECONDS = 0.005
 
 
 class Sizes(NamedTuple):
-    """What a run came to; bytes, seconds, and commits of single partitions."""
+    """The result of a run: bytes, seconds, and commits of single partitions."""
 
     live_bytes: int
     largest_bytes: int
@@ -55,12 +55,12 @@ class Sizes(NamedTuple):
 
     @property
     def worst_ratio(self) -> float:
-        """The largest size of the log over its live data."""
+        """The largest size of the log relative to its live data."""
         return self.largest_bytes / self.live_bytes
 
 
 class Load:
-    """Commits over some connections to a broker, as many as asked for or as it answers."""
+    """Commits over several connections, at a given rate or as fast as the broker responds."""
 
     def __init__(self, broker: Broker, data: Path, groups: int, connections: int) -> None:
         self._broker = broker
@@ -71,7 +71,7 @@ class Load:
         self.live_bytes = 0
 
     async def begin(self) -> None:
-        """Make the topic, connect, and commit every offset once: that is the live data."""
+        """Create the topic, connect, and commit every offset once, which gives the live data."""
         with client_of(self._broker) as asking:
             ensure_topic(asking)
         frames = [_commit_frame(f"group-{number}") for number in range(self._groups)]
@@ -86,14 +86,14 @@ class Load:
         self.live_bytes = log_bytes(self._data, ".log")
 
     async def commit_each(self) -> None:
-        """Commit every offset once, as fast as the broker answers."""
+        """Commit every offset once, as fast as the broker responds."""
         for client in self._committers:
             client.allow(len(client.frames))
         while any(client.waiting for client in self._committers):
             await asyncio.sleep(TICK_SECONDS)
 
     async def run(self, seconds: float, rate: int) -> Sizes:
-        """Commit for so long, `rate` offsets a second in all (0: no limit), and watch the log."""
+        """Commit for `seconds`, at `rate` offsets per second (0: no limit), and watch the log."""
         live, largest = self.live_bytes, 0
         answers, cpu = self._answers(), self._broker.cpu_seconds()
         for client in self._committers:
@@ -135,7 +135,7 @@ class Load:
 
 
 class _Committer(asyncio.Protocol):
-    """One connection; commits one group after the other, one request at a time."""
+    """One connection that commits group after group, one request at a time."""
 
     def __init__(self, frames: list[bytes]) -> None:
         self.frames = frames
@@ -146,18 +146,18 @@ class _Committer(asyncio.Protocol):
         self._sent_at = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Nothing is sent before it is allowed."""
+        """Store the transport; nothing is sent before `allow`."""
         self._transport = cast("asyncio.Transport", transport)
 
     def allow(self, requests: int) -> None:
-        """Let so many more requests go out."""
+        """Allow this number of additional requests."""
         is_idle = not self.waiting
         self.waiting += requests
         if is_idle and self.waiting:
             self._send()
 
     def data_received(self, data: bytes) -> None:
-        """An answer of which every error code must be zero; then the next request."""
+        """Check that the response has no error, and send the next request."""
         self._received += data
         if len(self._received) < 4:
             return
@@ -179,20 +179,20 @@ class _Committer(asyncio.Protocol):
         self._transport.write(frame.replace(_MARK, struct.pack(">q", self.answers)))
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._transport.close()
 
 
 _MARK = struct.pack(">q", OFFSET_MARK)
 # Length 4, correlation id 4, tags 1, throttle time 4, one topic 1, its name 1 + 5, partitions 1;
-# each partition: index 4, error 2, tags 1; at the end the tags of topic and answer.
+# each partition: index 4, error 2, tags 1; at the end the tags of topic and response.
 _FIRST_ERROR = 4 + 4 + 1 + 4 + 1 + 6 + 1 + 5
 _ERROR_STRIDE = 7
 _ANSWER_BYTES = 4 + 4 + 1 + 4 + 1 + 6 + 1 + 7 * PARTITIONS + 2
 
 
 def log_bytes(data: Path, suffix: str = "") -> int:
-    """The size of all files of the offsets topic, or of those that end in `suffix`."""
+    """Return the size of all files of the offsets topic, or of those that end with `suffix`."""
     total = 0
     for directory in data.glob("__consumer_offsets-*"):
         try:
@@ -204,7 +204,7 @@ def log_bytes(data: Path, suffix: str = "") -> int:
                 try:
                     total += entry.stat().st_size
                 except FileNotFoundError:
-                    continue  # compaction was faster
+                    continue  # compaction has removed the file
     return total
 
 
@@ -223,7 +223,7 @@ def _commit_frame(group: str) -> bytes:
 
 
 def switch_compaction(broker: Broker, *, on: bool) -> None:
-    """Let the offsets topic be compacted, or keep every record."""
+    """Turn compaction of the offsets topic on, or keep every record."""
     values = {"cleanup.policy": "compact" if on else "delete", "retention.ms": "-1"}
     configs = [
         AlterableConfig(name=name, config_operation=0, value=value)
@@ -259,7 +259,7 @@ async def _sizes(load: Load, seconds: float, rate: int) -> None:
 
 
 def main() -> int:
-    """Run it and print the table."""
+    """Run the benchmark and print the table."""
     parser = argparse.ArgumentParser(description="Commits against the size of the offsets log.")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--rate", type=int, default=20_000, help="offsets a second; 0: no limit")

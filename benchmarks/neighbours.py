@@ -1,13 +1,13 @@
-"""What members notice of each other: p99 of heartbeats while others load the broker.
+"""Effect of other clients: p99 of heartbeats while others load the broker.
 
     python -m benchmarks.neighbours [--seconds 10] [--floods]
 
-One member's heartbeats, from a process of their own, a millisecond after each answer. First nobody
-else is there, then the loads take turns, with a quiet time before each. The ratio is of the p99 to
-that of the quiet time before it. The floor's column is the same probe at a bare server (see
-`benchmarks.floor`) at the same time: what of it is the machine's. Then the floods of
-`tests.floods` come to another broker, which has TLS and SASL: the probe uses a plaintext listener,
-as connections to the flooded listener would queue behind the flood.
+A separate process sends one member's heartbeats, each a millisecond after the previous response.
+The loads follow one after the other, each after a quiet time. The ratio compares the p99 under load
+with the p99 in the quiet time before. The floor's column shows the same probe of a bare server (see
+`benchmarks.floor`) at the same time, which is the machine's share. Then the floods of
+`tests.floods` are sent to another broker with TLS and SASL: the probe uses a plaintext listener, as
+connections to the flooded listener would queue behind the flood.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Load = Callable[[Server], AbstractAsyncContextManager[None]]
 
 
 class Waits(NamedTuple):
-    """Milliseconds."""
+    """Waiting times in milliseconds."""
 
     median: float
     p99: float
@@ -49,7 +49,7 @@ class Waits(NamedTuple):
 
 @asynccontextmanager
 async def rebalances(broker: Server) -> AsyncIterator[None]:
-    """A group rebalances without end."""
+    """Let a group rebalance continuously."""
     group = await asyncio.to_thread(Rebalances, broker, REBALANCING_MEMBERS)
     runs = True
 
@@ -66,21 +66,21 @@ async def rebalances(broker: Server) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def commits(broker: Server) -> AsyncIterator[None]:
-    """Commits of 100 partitions as fast as they are answered, so that compaction has to run."""
+    """Commit 100 partitions as fast as the broker responds, so that compaction must run."""
     async with _closed_loop(broker, "commit of 100 partitions"):
         yield
 
 
 @asynccontextmanager
 async def reading(broker: Server) -> AsyncIterator[None]:
-    """A consumer reads, a megabyte at a time and five requests in flight."""
+    """Read with a consumer, 1 MB at a time and five requests in flight."""
     async with _closed_loop(broker, "fetch of 1 MB"):
         yield
 
 
 @asynccontextmanager
 async def pipelines(broker: Server) -> AsyncIterator[None]:
-    """Connections that each have many requests in flight."""
+    """Keep many requests in flight on several connections."""
     beat = load.heartbeat(await asyncio.to_thread(_member, broker, "pipelines"))
     answer = await asyncio.to_thread(load.asked, broker, beat)
     loops = [ClosedLoop([beat], answer, in_flight=IN_FLIGHT) for _ in range(PIPELINES)]
@@ -112,7 +112,7 @@ async def _closed_loop(broker: Server, name: str) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _running(broker: Server, loops: list[ClosedLoop]) -> AsyncIterator[None]:
-    """These run; it ends when all is answered."""
+    """Run these loops; at the end, wait for all responses."""
     await load.connected(broker, loops)
     for one in loops:
         one.start()
@@ -126,7 +126,7 @@ async def _running(broker: Server, loops: list[ClosedLoop]) -> AsyncIterator[Non
 
 
 async def _waits(probes: list[Probe], seconds: float) -> list[Waits]:
-    """What each probe sees in so many seconds."""
+    """Return the waiting times that each probe measures in `seconds`."""
     for probe in probes:
         await asyncio.to_thread(probe.waits_ms)
     await asyncio.sleep(seconds)

@@ -1,12 +1,13 @@
-"""How fast the pipeline decodes offset commits: vectorised against a plain Python UDF, in Spark.
+"""Speed of decoding offset commits in Spark: the pipeline's vectorised code and a plain UDF.
 
-`python -m benchmarks.pipeline_decode [RECORDS]`: both are given key and value of the same cached
-frame in one session, and give the same columns of a commit. What the pipeline itself does, all
-columns of bronze, is measured beside it. The CPU time of JVM and workers is
-compared, as other work on the machine does not count there.
+`python -m benchmarks.pipeline_decode [RECORDS]`: both decode key and value of the same cached frame
+in one session into the same columns of a commit. The pipeline's own work, all columns of bronze, is
+measured as well. The figures are CPU time of JVM and workers, which other work on the machine does
+not affect.
 
-The JVM compiles to the full here. The pipeline's own session does without (`pipeline.session`),
-as a run of a minute or two gains less from it than it costs; handing rows over takes longer then.
+The JVM uses full compilation here. The pipeline's own session does not (`pipeline.session`),
+because it costs more than it gains in a run of one or two minutes; transferring rows is then
+slower.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ COLUMNS = StructType(
 
 
 def raw_records(first: int, count: int) -> pa.RecordBatch:
-    """Commits as they lie in an offsets topic."""
+    """Return commits in the form of an offsets topic."""
     keys, values = [], []
     for number in range(first, first + count):
         name = f"group-{number % GROUPS}"
@@ -75,7 +76,7 @@ def raw_records(first: int, count: int) -> pa.RecordBatch:
 
 
 def by_record(key: bytes, value: bytes) -> tuple[Any, ...]:
-    """What a plain Python UDF does: one call a record."""
+    """Decode one record, as a plain Python UDF does."""
     named: Any = decode_key(bytes(key))
     said: Any = decode_value(named, bytes(value))
     return (
@@ -90,7 +91,7 @@ def by_record(key: bytes, value: bytes) -> tuple[Any, ...]:
 
 
 def by_batch(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same columns by the pipeline's decoder, of batches of keys and values."""
+    """Decode batches of keys and values with the pipeline's decoder; yield the same columns."""
     raw_schema = arrow_schema(schema.RAW)
     for batch in batches:
         arrays = {name: batch.column(name) for name in ("key", "value")}
@@ -103,7 +104,7 @@ def by_batch(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def children_seconds() -> float:
-    """CPU time of this process's descendants that still run: the JVM and Python's workers."""
+    """Return the CPU time of this process's running descendants: the JVM and Python's workers."""
     total = 0
     parents = {os.getpid()}
     for _ in range(4):  # driver, JVM, daemon, workers
@@ -123,7 +124,10 @@ def children_seconds() -> float:
 
 
 def measure(name: str, make: Callable[[], DataFrame], count: int) -> float:
-    """Run a frame ROUNDS times, as the JVM warms up; the CPU seconds of the best one."""
+    """Run a frame ROUNDS times and return the minimum of CPU seconds.
+
+    Early rounds warm the JVM up.
+    """
     best = float("inf")
     for _ in range(ROUNDS):
         began, cpu = time.perf_counter(), children_seconds()
@@ -135,7 +139,7 @@ def measure(name: str, make: Callable[[], DataFrame], count: int) -> float:
 
 
 def main(count: int = RECORDS) -> float:
-    """Measure both; returns how many times as fast the vectorised one is."""
+    """Measure both and return the speedup of the vectorised code."""
     spark = open_session(
         "local[2]",
         settings={

@@ -1,11 +1,11 @@
-"""From segment files to all tables: what a run of the pipeline costs, in CPU, time and memory.
+"""CPU, time and memory of a run of the pipeline, from segment files to all tables.
 
     python -m benchmarks.pipeline_end_to_end --commits 1000000
     python -m benchmarks.pipeline_end_to_end --commits 1000000 --commits 2000000    # how it grows
     python -m benchmarks.pipeline_end_to_end --groups 100000 --commits 100000       # many groups
 
-The command itself is run, its start included, in a process of its own. More commits are more
-groups. The machine may be busy with other things: CPU seconds are those of the run alone.
+The command runs in its own process, and its start is included. More commits mean more groups. CPU
+seconds are those of the run alone, so the machine may be busy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PARTITIONS, ROUNDS = 100, 10
 
 
 def workload(commits: int, groups: int | None) -> Workload:
-    """That many commits: of groups with 100 partitions and ten rounds, or of `groups`."""
+    """Return a workload of `commits` commits, with 1000 per group or in `groups` groups."""
     if groups is None:
         return Workload(groups=max(1, commits // PARTITIONS // ROUNDS))
     partitions = max(1, min(PARTITIONS, commits // groups))
@@ -31,7 +31,7 @@ def workload(commits: int, groups: int | None) -> Workload:
 
 
 def measure(load: Workload, folder: Path, settings: list[str], master: str) -> Cost:
-    """Write the log directory if it is not there, and run over it."""
+    """Write the log directory if it does not exist, and run the pipeline on it."""
     name = f"{load.groups}-{load.partitions}-{load.rounds}"
     data = folder / f"data-{name}"
     load.write(data)
@@ -44,7 +44,7 @@ def measure(load: Workload, folder: Path, settings: list[str], master: str) -> C
 
 
 def main() -> int:
-    """Print a line for each number of commits, and how the cost grows."""
+    """Print a line for each number of commits, and the growth of the costs."""
     options = argparse.ArgumentParser()
     options.add_argument("--commits", type=int, action="append", default=[])
     options.add_argument("--groups", type=int, help="default: one for a thousand commits")

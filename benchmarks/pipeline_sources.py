@@ -1,10 +1,10 @@
-"""Segment files against Spark's Kafka connector: the same offsets log, read and decoded to bronze.
+"""Segment files and Spark's Kafka connector compared: the same offsets log, decoded to bronze.
 
     python -m benchmarks.pipeline_sources --commits 300000
 
-Our broker serves the directory to the connector; then the files are read without it. Both in one
-session, in turns; the first turn, in which the JVM warms up, does not count. CPU is that of Spark
-(JVM and workers); the broker's own comes on top for the connector.
+This project's broker serves the directory to the connector; the files are read without a broker.
+Both run alternately in one session; the first turn warms the JVM up and does not count. CPU is that
+of Spark (JVM and workers); the connector needs the broker's CPU in addition.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ FOR_EVER = {
     "log.retention.ms": "-1",
     "log.cleaner.min.compaction.lag.ms": str(10**12),
 }
-"""The workload lies in the past; nothing of it is to expire or to be compacted."""
+"""The workload is in the past, so retention and compaction are disabled."""
 
 
 def measure(spark: SparkSession, source: Source, out: Path) -> tuple[int, float, float]:
-    """Commits read, wall seconds and CPU seconds of Spark."""
+    """Return the number of commits, wall seconds and CPU seconds of Spark."""
     store = Store(spark, str(out))
     watch = Watch(os.getpid())
     watch.look()
@@ -52,15 +52,15 @@ def measure(spark: SparkSession, source: Source, out: Path) -> tuple[int, float,
     taken = time.perf_counter() - began
     watch.look()
     watch.stop()
-    # Commits only: a broker adds records of its own, as the members that it waits for do not come.
+    # Count only commits: the broker adds records when the members of the groups time out.
     kept = store.read_bronze(schema.OFFSETS_LOG).where(F.col("kind") == COMMIT)
     return kept.count(), taken, watch.cpu_seconds - used
 
 
 def main() -> int:
-    """Print rows a second of both, and how many times as many the files give.
+    """Print the rows per second of both, and the speedup of the files.
 
-    Raises SystemExit when they read different numbers of records.
+    Raises SystemExit if the numbers of records differ.
     """
     options = argparse.ArgumentParser()
     options.add_argument("--commits", type=int, default=300_000)

@@ -1,7 +1,7 @@
-"""A log directory with many commits, for the benchmarks of the pipeline, and what a run costs.
+"""A log directory with many commits for the pipeline's benchmarks, and the cost of a run.
 
-Groups commit every partition of one topic, round after round, one batch a request as brokers write
-them; each group has two generations. Everything is spread over the last hour before `AT_MS`.
+Groups commit all partitions of one topic, round after round, with one batch per request as brokers
+write it. Each group has two generations. All records are in the last hour before `AT_MS`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ _SEGMENT = "00000000000000000000.log"
 
 @dataclass(frozen=True)
 class Workload:
-    """`commits` is groups x partitions x rounds; `records` are those of each partition."""
+    """The size of a workload.
+
+    `commits` is groups x partitions x rounds. `records` is the number per partition.
+    """
 
     groups: int = 1000
     partitions: int = 100
@@ -47,11 +50,11 @@ class Workload:
 
     @property
     def commits(self) -> int:
-        """Committed offsets in all."""
+        """The total number of committed offsets."""
         return self.groups * self.partitions * self.rounds
 
     def write(self, directory: Path) -> None:
-        """The segment files; nothing if they are there already."""
+        """Write the segment files, unless they exist."""
         done = directory.with_suffix(".done")
         if done.exists():
             return
@@ -107,7 +110,7 @@ class Workload:
         ]
 
     def _values(self, group: int, number: int, at_ms: int) -> list[bytes]:
-        """A tenth of the groups is behind by up to a fifth of the log, each partition a bit."""
+        """Return commit values; every tenth group lags by up to a fifth of the log."""
         behind = (group % 10 == 0) * self.records // 5
         reached = max(0, self.records * (number + 1) // self.rounds - behind)
         some = [
@@ -123,7 +126,7 @@ class Workload:
         return [encoded[partition % 7] for partition in range(self.partitions)]
 
     def _generation(self, group: int, generation: int, at_ms: int) -> bytes:
-        """The members of a group, each with its share; every generation turns them by one."""
+        """Return the metadata of a group; each generation rotates the assignment by one."""
         names = [f"{_name(group)}-member-{number}" for number in range(self.members)]
         subscription = encode_subscription(
             ConsumerProtocolSubscription(topics=[TOPIC], user_data=None, owned_partitions=[]), 1
@@ -163,7 +166,7 @@ def _name(group: int) -> str:
 def _append(folder: Path, data: bytes) -> None:
     if not folder.exists():
         folder.mkdir(parents=True)
-        # By this file a broker knows that the directory is a topic's; the id is made up.
+        # A broker recognizes a topic's directory by this file; the topic id is arbitrary.
         topic = folder.name.rpartition("-")[0]
         topic_id = base64.urlsafe_b64encode(topic.rjust(16)[-16:].encode()).decode()[:22]
         (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n")
@@ -173,7 +176,7 @@ def _append(folder: Path, data: bytes) -> None:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of a process and everything that it started. `lines` are its standard error, timed."""
+    """The cost of a process and its descendants. `lines` are standard error, with times."""
 
     wall_seconds: float
     cpu_seconds: float
@@ -183,7 +186,7 @@ class Cost:
 
 
 class Watch:
-    """Looks at a process and its descendants ten times a second, until it is stopped."""
+    """Samples a process and its descendants ten times per second until stopped."""
 
     def __init__(self, root: int) -> None:
         self._root = root
@@ -196,16 +199,16 @@ class Watch:
 
     @property
     def cpu_seconds(self) -> float:
-        """CPU time of all of them so far, those that ended included."""
+        """CPU seconds of all processes so far, including ended ones."""
         return sum(self._seconds.values())
 
     @property
     def java_seconds(self) -> float:
-        """CPU time of JVMs among them."""
+        """CPU seconds of the JVMs."""
         return sum(self._seconds.get(process, 0.0) for process in self._java)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop sampling."""
         self._stop.set()
         self._thread.join()
 
@@ -214,7 +217,7 @@ class Watch:
             self.look()
 
     def look(self) -> None:
-        """Take the figures of now."""
+        """Take one sample."""
         parents: dict[int, list[int]] = defaultdict(list)
         figures = {}
         ticks, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
@@ -243,9 +246,9 @@ class Watch:
 
 
 def run_pipeline(arguments: list[str], *, echo: bool = True) -> Cost:
-    """`python -m pipeline ARGUMENTS` in a process of its own, watched.
+    """Run `python -m pipeline ARGUMENTS` in its own process and measure its cost.
 
-    Raises SystemExit when it fails.
+    Raises SystemExit if the command fails.
     """
     began = time.perf_counter()
     process = subprocess.Popen(

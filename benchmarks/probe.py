@@ -1,10 +1,10 @@
-"""How long a server lets a request wait, seen from a process that does nothing else.
+"""Waiting times of requests, measured by a separate process.
 
     with Probe(broker, frame) as probe:
         ...
-        probe.waits_ms()    # of the requests since the last call
+        probe.waits_ms()    # waiting times since the last call
 
-The load of a benchmark would hold up a probe in its own process.
+A probe in the benchmark's process would be delayed by the load.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.support import Wire
 
 
 class Probe:
-    """A process that sends a frame again and again, a pause after each answer."""
+    """A process that sends a frame repeatedly, with a pause after each response."""
 
     def __init__(self, server: Server, frame: bytes, pause_seconds: float = 0.001) -> None:
         host, port = server.address
@@ -49,7 +49,7 @@ class Probe:
         self._process.communicate()
 
     def waits_ms(self) -> list[float]:
-        """The waits since the last call, sorted; one at least."""
+        """Return the sorted waiting times since the last call, at least one."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write("\n")
@@ -59,12 +59,12 @@ class Probe:
 
 
 def percentile(sorted_values: list[float], part: float) -> float:
-    """The value below which so much of them lie, `part` from 0 to 1."""
+    """Return a percentile of sorted values; `part` is between 0 and 1."""
     return sorted_values[round((len(sorted_values) - 1) * part)]
 
 
 def main(arguments: list[str]) -> int:
-    """Send until standard input ends; each line of it asks for the waits so far."""
+    """Send until standard input ends; each input line requests the waiting times so far."""
     host, port, frame, pause_seconds = arguments
     waits_ms: list[float] = []
     with Wire(socket.create_connection((host, int(port)))) as wire:

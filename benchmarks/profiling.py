@@ -1,11 +1,11 @@
-"""`make profile`: where the broker's time goes under each kind of load, by a sampling profiler.
+"""`make profile`: profiles the broker under each kind of load with a sampling profiler.
 
     make profile
     python -m benchmarks.profiling --only commit --seconds 10 --output profiles
 
-py-spy looks at the broker's stack from outside a thousand times a second, so the code that is
-measured is the code that runs. Each load leaves a flame graph; the table says in which file, and
-what an operation cost meanwhile (with py-spy's stops; `make bench` has the figures without).
+py-spy samples the broker's stack from outside 1000 times per second, so the measured code is
+unchanged. Each load produces a flame graph. The table shows its file and the cost of an operation,
+including py-spy's pauses; `make bench` measures without them.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ TRANSACTION_PARTITIONS = 10
 
 
 class ProfilerError(Exception):
-    """The profiler is not here, or may not look at the process."""
+    """The profiler is not installed, or must not access the process."""
 
 
 class Scenario(NamedTuple):
-    """`run(seconds, record)` loads a broker and profiles it; it returns operations and seconds."""
+    """A load: `run(seconds, record)` profiles a broker and returns operations and CPU seconds."""
 
     name: str
     run: Callable[[float, Profiler], tuple[int, float]]
 
 
 class Profiler:
-    """py-spy, with the file that it writes."""
+    """py-spy and its output file."""
 
     def __init__(self, output: Path) -> None:
         command = shutil.which("py-spy", path=str(Path(sys.executable).parent))
@@ -59,11 +59,11 @@ class Profiler:
         self._command.append(str(output))
 
     def attach(self, pid: int, seconds: float) -> subprocess.Popen[bytes]:
-        """Begin to sample a process for so long."""
+        """Start sampling a process for this time."""
         return self._begin(["--duration", f"{seconds:.0f}", "--pid", str(pid)])
 
     def launch(self, command: list[str], seconds: float) -> subprocess.Popen[bytes]:
-        """Start a process and sample it from its first moment."""
+        """Start a process and sample it from its start."""
         return self._begin(["--duration", f"{seconds:.0f}", "--", *command])
 
     def _begin(self, arguments: list[str]) -> subprocess.Popen[bytes]:
@@ -76,7 +76,7 @@ class Profiler:
 
     @staticmethod
     def wait(process: subprocess.Popen[bytes]) -> None:
-        """Wait until it has written its file. Raises ProfilerError."""
+        """Wait until the profiler has written its file. Raises ProfilerError."""
         _, said = process.communicate()
         if process.returncode:
             words = said.decode(errors="replace").strip()
@@ -84,7 +84,7 @@ class Profiler:
 
 
 def scenarios() -> Iterator[Scenario]:
-    """Every load."""
+    """Yield all loads."""
     for name in ("heartbeat, 10 connections", "heartbeat, 1000 connections"):
         yield Scenario(name, partial(_closed_loop, CELL_BY_NAME[name]))
     yield Scenario(f"rebalance of {MEMBERS} members", _joins)
@@ -111,7 +111,7 @@ def _closed_loop(cell: Cell, seconds: float, profiler: Profiler) -> tuple[int, f
 
 
 def _joins(seconds: float, profiler: Profiler) -> tuple[int, float]:
-    """An operation is one member in one rebalance."""
+    """Profile rebalances; an operation is one member in one rebalance."""
     with load.served(load.FORMING_SETTINGS) as broker:
         rebalances = Rebalances(broker, MEMBERS)
 
@@ -138,7 +138,7 @@ def _transactions(seconds: float, profiler: Profiler) -> tuple[int, float]:
 def _repeated(
     broker: Serve, run: Callable[[], int], seconds: float, profiler: Profiler
 ) -> tuple[int, float]:
-    """Call `run`, which says how many operations it did, for so long."""
+    """Profile repeated calls of `run`, which returns its number of operations."""
     run()
     process = profiler.attach(broker.pid, seconds)
     done, cpu_s, end_s = 0, broker.cpu_seconds(), time.monotonic() + seconds
@@ -150,17 +150,17 @@ def _repeated(
 
 
 def _start(_: float, profiler: Profiler) -> tuple[int, float]:
-    """From the first moment until nothing happens any more; the profiler ends the broker."""
+    """Profile the start of a broker until it is idle; the profiler ends the broker."""
     with load.served() as broker:
         cpu_s = broker.cpu_seconds()
-    # The broker ends with its standard input, which is that of the profiler.
+    # The broker ends when its standard input, inherited from the profiler, closes.
     arguments = ["serve", "--ephemeral", "--listener", "127.0.0.1:0", "--watch-stdin"]
     profiler.wait(profiler.launch([*COMMAND, *arguments], START_SECONDS))
     return 1, cpu_s
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the table; 2 if there is no profiler."""
+    """Print the table; return 2 if there is no profiler."""
     parser = argparse.ArgumentParser(description="Flame graphs of the broker under load.")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each load")
     parser.add_argument("--only", default="", help="what the names of the loads have in them")

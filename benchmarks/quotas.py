@@ -1,8 +1,8 @@
-"""What quotas cost: CPU per heartbeat and per Produce request, without them and with some.
+"""CPU cost of quotas per heartbeat and per Produce request.
 
     python -m benchmarks.quotas [--seconds 3]
 
-The quotas are too large to throttle anybody. A quota of bytes does not apply to heartbeats; a
+The quotas are too large to throttle any client. A quota of bytes does not apply to heartbeats; a
 request quota counts every request.
 """
 
@@ -30,7 +30,7 @@ _MUCH = 1e12
 
 
 def set_quota(broker: Server, key: str | None) -> None:
-    """Have one quota of the default user, or none."""
+    """Set one quota of the default user, or none."""
     operations = [
         QuotaOperation(key=one, value=_MUCH, remove=one != key)
         for one in QUOTAS.values()
@@ -44,7 +44,7 @@ def set_quota(broker: Server, key: str | None) -> None:
 
 
 async def measure(broker: Server, frame: bytes, seconds: float) -> dict[str, float]:
-    """The least CPU of a request in microseconds, by quota, of rounds that are taken in turn."""
+    """Return the minimum CPU per request in microseconds, by quota; the quotas alternate."""
     answer = await asyncio.to_thread(load.asked, broker, frame)
     made = [ClosedLoop([frame], answer, varies=True) for _ in range(CONNECTIONS)]
     loops = await load.connected(broker, made)
@@ -72,7 +72,7 @@ async def _print_table(broker: Server, seconds: float) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure and print."""
+    """Measure and print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quotas")
     parser.add_argument("--seconds", type=float, default=3.0, help="how long each is measured")
     options = parser.parse_args(arguments)

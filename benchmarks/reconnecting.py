@@ -1,11 +1,11 @@
-"""A kill under load: how long until every member is back in its group.
+"""Time until every member is back in its group after a kill under load.
 
     python -m benchmarks.reconnecting
 
-Members of many groups heartbeat every few seconds, a few busy ones in a closed loop. The broker is
+Members of many groups send heartbeats every few seconds, some in a closed loop. The broker is
 killed and started again at the same port. Clients reconnect as those of Kafka do, with
 `reconnect.backoff.ms` 50 and `reconnect.backoff.max.ms` 1000. A member is back when a heartbeat on
-its new connection is answered NONE: its group and its place in it were restored.
+its new connection returns NONE: its group and its membership were restored.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class Reconnection(NamedTuple):
     median_s: float
     last_s: float
     lost: int
-    """Members whose heartbeat was refused: they would have to join again."""
+    """Members whose heartbeat was rejected, so that they would have to rejoin."""
 
 
 def main() -> int:
-    """Print a line per run; 1 if a member took more than five seconds or lost its place."""
+    """Print a line per run; return 1 if a member took over five seconds or lost its membership."""
     print(f"\n{GROUPS} groups of {GROUP_SIZE} members, and {BUSY} members in a closed loop")
     print("run  listening s  median s  last s  lost")
     worst_s, lost = 0.0, 0
@@ -69,7 +69,7 @@ def main() -> int:
 
 
 def measure(groups: int, group_size: int, busy: int) -> Reconnection:
-    """Form the groups, kill the broker, start it again, and wait for all members."""
+    """Form the groups, kill and restart the broker, and wait for all members."""
     with (
         tempfile.TemporaryDirectory(prefix="reconnecting-") as directory,
         Broker(SETTINGS, data_dir=directory) as broker,
@@ -84,7 +84,8 @@ async def _measure(broker: Broker, groups: int, group_size: int, busy: int) -> R
         for member in members:
             tasks.create_task(member.join())
     lives = [asyncio.create_task(member.live()) for member in members]
-    await asyncio.sleep(HEARTBEAT_INTERVAL_SECONDS)  # so that all beat, spread over the interval
+    # so that all members have sent heartbeats, spread over the interval
+    await asyncio.sleep(HEARTBEAT_INTERVAL_SECONDS)
     await asyncio.to_thread(broker.kill)
     await asyncio.sleep(BACKOFF_MAX_SECONDS)
     for member in members:
@@ -104,7 +105,10 @@ async def _measure(broker: Broker, groups: int, group_size: int, busy: int) -> R
 
 
 class _Member:
-    """A member of a group; `back_s` is when its last first heartbeat was answered."""
+    """A group member.
+
+    `back_s` is the time when the first heartbeat on its latest connection was answered.
+    """
 
     def __init__(
         self,
@@ -153,7 +157,7 @@ class _Member:
         self._heartbeat = frame_of(heartbeat, HEARTBEAT_VERSION)
 
     async def live(self) -> None:
-        """Send heartbeats, and reconnect when the connection is lost."""
+        """Send heartbeats, and reconnect if the connection is lost."""
         await asyncio.sleep(random.uniform(0, self._interval_s))
         backoff_s = BACKOFF_SECONDS
         while True:
@@ -170,7 +174,7 @@ class _Member:
                 backoff_s = BACKOFF_SECONDS
 
     async def _beat(self) -> None:
-        """Heartbeat until the connection is lost. Raises OSError or EOFError then."""
+        """Send heartbeats until the connection is lost. Then raises OSError or EOFError."""
         while True:
             answer = await self._ask(self._heartbeat)
             if unpack_from(">h", answer, _HEARTBEAT_ERROR)[0]:
@@ -180,7 +184,7 @@ class _Member:
             if self._interval_s:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._interval_s):
-                        await self._reader.readexactly(1)  # only its end may come
+                        await self._reader.readexactly(1)  # only end of file is expected
 
     async def _connect(self) -> None:
         self._reader, self._writer = await asyncio.open_connection(*self._address)

@@ -1,9 +1,9 @@
-"""CPU of a Produce by the layout of its batch, ours beside a Kafka of the reference in one run.
+"""CPU of a Produce by the layout of its batch, compared with the reference Kafka in one run.
 
     python -m benchmarks.record_batches [ROUNDS]
 
-One raw connection, acks=1, five requests in flight, a round of each broker in turn; the batches are
-the same bytes. ORACLE_JARS=DIR takes Kafka's jars from there.
+Uses one raw connection, acks=1 and five requests in flight. Rounds alternate between the brokers,
+with the same bytes. ORACLE_JARS=DIR names the directory of Kafka's jars.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def batch(
     compression: Compression = Compression.NONE,
     spread_ms: int = 0,
 ) -> bytes:
-    """A batch of records; `size` is that of a value, by index."""
+    """Return a batch of records; `size` returns the size of a value by index."""
     base_ms = int(time.time() * 1000)
     records = [
         Record(
@@ -50,7 +50,7 @@ def batch(
 
 
 def layouts() -> dict[str, tuple[bytes, int]]:
-    """The batches, and how many of each make a round."""
+    """Return the batches, each with the number of batches per round."""
     random.seed(1)
     return {
         "16 records of 1 000 bytes": (batch(16, lambda _: 1000), 400),
@@ -70,7 +70,7 @@ def layouts() -> dict[str, tuple[bytes, int]]:
 
 
 class Target:
-    """One broker, and a connection to it."""
+    """A broker and a connection to it."""
 
     def __init__(self, bootstrap_servers: str, cpu_seconds: Callable[[], float]) -> None:
         self.cpu_seconds = cpu_seconds
@@ -85,7 +85,7 @@ class Target:
         return wire.dec_response(api, version, self._connection.recv_frame(SECONDS))[1]
 
     def produce(self, data: bytes, count: int) -> float:
-        """Produce a batch again and again; the CPU of the broker, in seconds a batch."""
+        """Produce a batch repeatedly and return the broker's CPU in seconds per batch."""
         partition = {"index": 0, "records": data}
         body = {
             "acks": 1,
@@ -132,7 +132,7 @@ def main() -> None:
 
 
 def cpu_of(pid: int) -> float:
-    """CPU seconds of a process, all threads, by its CPU clock."""
+    """Return the CPU seconds of a process with all its threads, from its CPU clock."""
     return time.clock_gettime(~pid << 3 | 2)
 
 

@@ -1,16 +1,16 @@
-"""Hours of ordinary life: does memory grow, does the loop lag, do timers come late?
+"""Hours of normal load: checks memory growth, event loop lag and late timers.
 
     python -m benchmarks.soak                        # an hour, 5 000 members
     python -m benchmarks.soak --minutes 10
 
-Groups of ten members heartbeat every three seconds and commit now and then; in a group a second a
-member leaves and joins anew, so that the group rebalances; a producer makes transactions. Any error
-that this does not explain ends the run. Probes in processes of their own show each minute:
+Groups of ten members send heartbeats every three seconds and commit occasionally. Once per second,
+in one group, a member leaves and a new one joins, so that the group rebalances. A producer writes
+transactions. Any unexpected error ends the run. Probes in separate processes print each minute:
 
-- lag: how long a heartbeat waits at the broker and, for comparison, at a bare server;
-- late: how much later than after its `max_wait_ms` a Fetch without data is answered.
+- lag: the waiting time of a heartbeat at the broker and, for comparison, at a bare server;
+- late: the delay of the response to a Fetch without data, after its `max_wait_ms`.
 
-At the end: the slope of the memory in use over the second half.
+The last line is the slope of the memory use over the second half.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from tests.support import Serve
 GROUP_SIZE = 10
 HEARTBEAT_INTERVAL_SECONDS = 3.0
 COMMIT_SHARE = 0.1
-"""Of the members, at each heartbeat."""
+"""The share of heartbeats that are followed by a commit."""
 
 COMMITTED_PARTITIONS = 10
 REBALANCES_PER_SECOND = 1.0
@@ -51,7 +51,7 @@ PROBE_PAUSE_SECONDS = 0.02
 FETCH_WAIT_MS = 100
 LEAVE_VERSION = 2
 MEMBERS_FORMING = 500
-"""How many join at the same time in the beginning."""
+"""The number of members that join at the same time at the start."""
 
 HEADER = (
     "minute  memory MB  CPU %  heartbeats/s  commits/s  rebalances  transactions  "
@@ -60,43 +60,43 @@ HEADER = (
 
 
 class Sample(NamedTuple):
-    """Memory at a moment."""
+    """The memory use at one moment."""
 
     elapsed_s: float
     resident_mb: float
 
 
 class Counts:
-    """What has been done."""
+    """The operations done so far."""
 
     def __init__(self) -> None:
         self.heartbeats = self.commits = self.rebalances = self.transactions = 0
 
 
 class Connection:
-    """One member's connection: one request after the other."""
+    """One member's connection, for one request at a time."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self._address = address
         self.member = Member("", "", -1)
 
     async def connect(self) -> None:
-        """Open it."""
+        """Open the connection."""
         self._reader, self._writer = await asyncio.open_connection(*self._address)
 
     async def ask_frame(self, frame: bytes) -> Any:
-        """The answer to a frame, in which no error may be."""
+        """Send a frame and return the response. Asserts that it contains no error."""
         self._writer.write(frame)
         size = int.from_bytes(await self._reader.readexactly(4), "big")
         return load.decoded(frame, await self._reader.readexactly(size))
 
     async def ask(self, request: Message, version: int) -> Any:
-        """The answer to a request."""
+        """Send a request and return the response."""
         return await self.ask_frame(frame_of(request, version))
 
 
 class Group:
-    """Ten members, and what they do."""
+    """A group of ten members."""
 
     def __init__(self, address: tuple[str, int], group_id: str, counts: Counts) -> None:
         self._group_id = group_id
@@ -106,12 +106,12 @@ class Group:
         self._heartbeats: list[bytes] = []
 
     async def form(self) -> None:
-        """Connect and join."""
+        """Connect and join all members."""
         await asyncio.gather(*[one.connect() for one in self._members])
         await self._join()
 
     async def live(self, rebalances_share: float) -> None:
-        """Heartbeat and commit, without end; rebalance after this share of the heartbeats."""
+        """Send heartbeats and commits without end; rebalance after this share of the heartbeats."""
         await asyncio.sleep(random.uniform(0, HEARTBEAT_INTERVAL_SECONDS))
         while True:
             started_s = time.monotonic()
@@ -131,7 +131,7 @@ class Group:
             self._counts.commits += 1
 
     async def _rebalance(self) -> None:
-        """One member leaves and joins as a new one; the others join again."""
+        """Replace a member: it leaves, joins as a new one, and the others rejoin."""
         leaving = random.choice(self._members)
         leave = LeaveGroupRequest(group_id=self._group_id, member_id=leaving.member.member_id)
         await leaving.ask(leave, LEAVE_VERSION)
@@ -142,7 +142,7 @@ class Group:
     async def _join(self) -> None:
         self._metadata += 1
         metadata = self._metadata.to_bytes(8, "big")
-        # The members that the group knows come last: their joins end the rebalance.
+        # The members that the group knows join last: their joins end the rebalance.
         joining = sorted(self._members, key=lambda one: bool(one.member.member_id))
         tasks = []
         for one in joining:
@@ -171,7 +171,7 @@ async def _transact(broker: Serve, counts: Counts) -> None:
 
 
 def empty_fetch() -> bytes:
-    """A fetch that waits for data which never comes."""
+    """Return a fetch that waits for data that never arrives."""
     partition = FetchPartition(partition=load.PARTITIONS - 1, partition_max_bytes=1)
     topic = FetchTopic(topic=load.TOPIC, partitions=[partition])
     request = FetchRequest(
@@ -181,7 +181,7 @@ def empty_fetch() -> bytes:
 
 
 class Soak:
-    """One run."""
+    """One run of the benchmark."""
 
     def __init__(self, broker: Serve, members: int, minutes: float) -> None:
         self._broker = broker
@@ -192,7 +192,7 @@ class Soak:
         self.samples: list[Sample] = []
 
     async def run(self) -> None:
-        """Form the groups, live, and print a line each minute."""
+        """Form the groups, run the load, and print a line each minute."""
         some = MEMBERS_FORMING // GROUP_SIZE
         for start in range(0, len(self._groups), some):
             await asyncio.gather(*[one.form() for one in self._groups[start : start + some]])
@@ -239,14 +239,14 @@ def _shown(sorted_ms: list[float]) -> str:
 
 
 def memory_slope(samples: Sequence[Sample]) -> float:
-    """Megabytes an hour over the second half, by least squares."""
+    """Return the memory growth in MB per hour over the second half, by least squares."""
     half = samples[len(samples) // 2 :]
     slope, _ = linear_regression([one.elapsed_s for one in half], [one.resident_mb for one in half])
     return slope * 3600
 
 
 def main() -> int:
-    """Print a line a minute, and the slope."""
+    """Print a line per minute, and the slope."""
     parser = argparse.ArgumentParser(description="Memory, lag and timers over a long time.")
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--members", type=int, default=5000)

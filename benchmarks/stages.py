@@ -1,13 +1,13 @@
-"""Microseconds of CPU per stage of a request, in a broker that runs as it always does.
+"""Microseconds of CPU per stage of a request, in a normally running broker.
 
     python -m benchmarks.stages
 
-The broker's process is started with the functions in BORDERS wrapped: each of them begins a stage,
-and what it calls belongs to it until the next border. What the clocks themselves cost is measured
-at the start and taken off. The last lines have the same requests in a broker without any of this,
-and the floor (`benchmarks.floor`).
+The broker runs with the functions in BORDERS wrapped. Each of them begins a stage, which includes
+the functions that it calls, up to the next border. The cost of the clocks is measured at the start
+and subtracted. The last lines show the same requests in a broker without borders, and the floor
+(`benchmarks.floor`).
 
-A border that is not there any more ends the run with its name; a test sees to that, too.
+A border that no longer exists ends the run with an error; a test checks this as well.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Steps: TypeAlias = Generator[Any, None, Any]
 
 
 class Border(NamedTuple):
-    """A function with which a stage begins; `makes` one that makes such functions."""
+    """A function that begins a stage; with `makes`, a function that returns such functions."""
 
     stage: str
     module: str
@@ -84,15 +84,18 @@ BORDERS = (
     Border("writing the socket", "coordinator_server.net.connection", "Connection.answer"),
 )
 STAGES = tuple(dict.fromkeys([OUTSIDE, *(border.stage for border in BORDERS)]))
-_CALLBACKS = "SystemClock.call_soon"  # what is wrapped is what it gets
+_CALLBACKS = "SystemClock.call_soon"  # its argument is wrapped
 
 
 class MissingBorderError(Exception):
-    """A function in BORDERS is not there."""
+    """A function in BORDERS does not exist."""
 
 
 def owner_of(border: Border) -> tuple[Any, str]:
-    """The module or class that holds a border, and its name there. Raises MissingBorderError."""
+    """Return the module or class that holds a border, and the border's name in it.
+
+    Raises MissingBorderError.
+    """
     owner: Any = import_module(border.module)
     *way, name = border.name.split(".")
     for part in way:
@@ -109,13 +112,13 @@ def owner_of(border: Border) -> tuple[Any, str]:
 
 
 class Stopwatch:
-    """CPU time by stage: what runs belongs to the stage that was entered last."""
+    """CPU time by stage; running code belongs to the stage that was entered last."""
 
     def __init__(self) -> None:
         self.spent_ns: Counter[str] = Counter()
         self.entered: Counter[str] = Counter()
         self.left_to: Counter[str] = Counter()
-        """How often a stage went on after another one that it had called."""
+        """How often a stage continued after another stage that it had called."""
 
         self._stack = [OUTSIDE]
         self._thread = threading.get_ident()
@@ -129,7 +132,7 @@ class Stopwatch:
         self._since_ns = now_ns
 
     def leave(self) -> None:
-        """Go on with the stage before."""
+        """End the stage and continue the one before."""
         now_ns = time.thread_time_ns()
         stage = self._stack.pop()
         self.spent_ns[stage] += now_ns - self._since_ns
@@ -138,7 +141,7 @@ class Stopwatch:
         self._since_ns = now_ns
 
     def wrapped(self, stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function as a border; each part of a generator is one, too."""
+        """Return the function as a border; each step of a generator is a border as well."""
 
         def parts(steps: Steps) -> Steps:
             while True:
@@ -165,7 +168,7 @@ class Stopwatch:
         return border
 
     def install(self, border: Border) -> None:
-        """Wrap what a border names."""
+        """Wrap the function that a border names."""
         owner, name = owner_of(border)
         function = getattr(owner, name)
         if border.makes:
@@ -184,7 +187,7 @@ class Stopwatch:
             setattr(owner, name, self.wrapped(border.stage, function))
 
     def calibrate(self) -> None:
-        """Measure what a border costs: within its own stage, and within the one around it."""
+        """Measure the cost of a border, within its own stage and within the surrounding one."""
         empty = self.wrapped(CALIBRATED, lambda: None)
         self.spent_ns.clear()
         for _ in range(CALIBRATION_CALLS):
@@ -195,7 +198,7 @@ class Stopwatch:
         self.outer_ns = self.spent_ns[OUTSIDE] / CALIBRATION_CALLS
 
     def dump(self, path: Path) -> None:
-        """Write the totals so far in nanoseconds, without what the borders cost."""
+        """Write the totals so far in nanoseconds, without the cost of the borders."""
         totals = {
             stage: self.spent_ns[stage]
             - self.entered[stage] * self.inner_ns
@@ -208,7 +211,7 @@ class Stopwatch:
 
 
 def serve(path: Path) -> None:
-    """Run the broker with borders; SIGUSR1 has it write the totals to `path`."""
+    """Run the broker with borders; at SIGUSR1 it writes the totals to `path`."""
     from coordinator_server.__main__ import run
 
     stopwatch = Stopwatch()
@@ -223,7 +226,7 @@ def serve(path: Path) -> None:
 
 
 def measure(cell: Cell) -> tuple[dict[str, float], float, float]:
-    """Microseconds per stage, then in all without borders, then of the floor."""
+    """Return microseconds per stage, in total without borders, and of the floor."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "stages.json"
         command = (*COMMAND[:-1], "benchmarks.stages", str(path))
@@ -255,7 +258,7 @@ def _run(
 
 
 async def _totals(pid: int, path: Path) -> dict[str, float]:
-    """Have the broker write its totals."""
+    """Let the broker write its totals and return them."""
     path.unlink(missing_ok=True)
     os.kill(pid, signal.SIGUSR1)
     async with asyncio.timeout(10):
@@ -266,7 +269,7 @@ async def _totals(pid: int, path: Path) -> dict[str, float]:
 
 
 def main() -> int:
-    """Print the table; 2 if a border is missing."""
+    """Print the table; return 2 if a border is missing."""
     try:
         for border in BORDERS:
             owner_of(border)

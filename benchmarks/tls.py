@@ -1,12 +1,12 @@
-"""What TLS costs, ours beside Kafka's, and what neighbours feel of a flood of handshakes.
+"""CPU cost of TLS compared with Kafka, and the effect of a flood of handshakes on other clients.
 
     python -m benchmarks.tls [--alone] [ROUNDS]
 
-CPU time of the broker per heartbeat, plain and over TLS 1.3, and per full handshake with an ECDSA
-and with an RSA key, with and without a certificate of the client. Rounds alternate and medians
-count. Then one member sends heartbeats over a plain connection while 200 clients begin handshakes
-at once, again and again: its latencies. `--alone` leaves Kafka out, which needs Java, and Maven for
-its jars.
+The figures are CPU time of the broker per heartbeat, plain and over TLS 1.3, and per full handshake
+with an ECDSA or RSA key, with and without a client certificate. Rounds alternate; the table shows
+medians. Then one member sends heartbeats over a plain connection while 200 clients repeatedly start
+handshakes at once, and its latencies are shown. `--alone` measures without Kafka, which needs Java,
+and Maven for its jars.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FLOOD, FLOOD_SECONDS = 200, 5.0
 
 
 class Side:
-    """One broker under measurement, and where its listeners are."""
+    """A broker under measurement and its listeners."""
 
     def __init__(self, name: str, addresses: Mapping[str, tuple[str, int]], pid: int) -> None:
         self.name, self.addresses, self.pid = name, addresses, pid
@@ -58,13 +58,13 @@ class Side:
                     time.sleep(0.2)
 
     def cpu_seconds(self) -> float:
-        """CPU time that the broker has used."""
+        """Return the CPU time that the broker has used."""
         return cpu_seconds(self.pid)
 
 
 @contextmanager
 def brokers(directory: Path, *, alone: bool) -> Iterator[list[Side]]:
-    """Both brokers with the same certificates."""
+    """Start the brokers, with the same certificates."""
     authority = Authority()
     authority.write(directory / "ca.pem")
     authority.issue("client").write(directory / "client.pem")
@@ -99,7 +99,7 @@ def brokers(directory: Path, *, alone: bool) -> Iterator[list[Side]]:
 
 
 def context(directory: Path, *, certificate: bool = False) -> ssl.SSLContext:
-    """That of a client."""
+    """Return a client's TLS context."""
     made = ssl.create_default_context(cafile=directory / "ca.pem")
     if certificate:
         made.load_cert_chain(directory / "client.pem")
@@ -107,7 +107,7 @@ def context(directory: Path, *, certificate: bool = False) -> ssl.SSLContext:
 
 
 async def heartbeats(side: Side, listener: str, client: ssl.SSLContext | None, s: float) -> float:
-    """Microseconds of CPU of a heartbeat."""
+    """Return the CPU per heartbeat in microseconds."""
     frame = load.heartbeat(side.member)
     expected = load.asked(side, frame)
     loops = [load.ClosedLoop([frame], expected) for _ in range(CONNECTIONS)]
@@ -126,7 +126,7 @@ async def heartbeats(side: Side, listener: str, client: ssl.SSLContext | None, s
 
 
 def handshakes(side: Side, listener: str, client: ssl.SSLContext, count: int) -> float:
-    """Microseconds of CPU of a connection with its handshake."""
+    """Return the CPU per connection with its handshake in microseconds."""
     before = side.cpu_seconds()
     for _ in range(count):
         with (
@@ -139,7 +139,7 @@ def handshakes(side: Side, listener: str, client: ssl.SSLContext, count: int) ->
 
 
 def cells(directory: Path) -> Iterator[tuple[str, str, ssl.SSLContext | None]]:
-    """What is measured: title, listener, context of the client."""
+    """Yield the measured cases: title, listener, client context."""
     yield "heartbeat, plain", "PLAIN", None
     yield "heartbeat, TLS 1.3", "ECDSA", context(directory)
     for listener in ("ECDSA", "RSA"):
@@ -148,7 +148,7 @@ def cells(directory: Path) -> Iterator[tuple[str, str, ssl.SSLContext | None]]:
 
 
 def measured(side: Side, title: str, listener: str, client: ssl.SSLContext | None) -> float:
-    """One figure."""
+    """Return one figure."""
     if title.startswith("heartbeat"):
         return uvloop.run(heartbeats(side, listener, client, WINDOW_SECONDS))
     assert client is not None
@@ -156,7 +156,7 @@ def measured(side: Side, title: str, listener: str, client: ssl.SSLContext | Non
 
 
 def warm_up(side: Side, directory: Path) -> None:
-    """Let a JVM compile what is measured."""
+    """Let a JVM compile the measured code."""
     for _, listener, client in [*cells(directory)][:2]:
         uvloop.run(heartbeats(side, listener, client, WARM_UP_SECONDS))
     for listener in ("ECDSA", "RSA"):
@@ -167,7 +167,7 @@ def warm_up(side: Side, directory: Path) -> None:
 
 
 def flood(directory: Path, host: str, port: int, seconds: float) -> None:
-    """Begin FLOOD handshakes at once, let them end, and again."""
+    """Start FLOOD handshakes at once, wait for them, and repeat."""
     end = time.monotonic() + seconds
     client, count = context(directory), 0
     while time.monotonic() < end:
@@ -189,7 +189,7 @@ def flood(directory: Path, host: str, port: int, seconds: float) -> None:
 
 
 def latencies_ms(side: Side, seconds: float) -> list[float]:
-    """Of heartbeats, one after the other every two milliseconds."""
+    """Return the latencies of heartbeats that are sent every two milliseconds."""
     frame, taken = load.heartbeat(side.member), []
     with load.client_of(side) as client:
         end = time.monotonic() + seconds
@@ -202,7 +202,7 @@ def latencies_ms(side: Side, seconds: float) -> list[float]:
 
 
 def neighbours(side: Side, directory: Path, listener: str) -> str:
-    """A line of the table."""
+    """Return a line of the table."""
     host, port = side.addresses[listener]
     command = [sys.executable, "-m", "benchmarks.tls", "--flood", str(directory), host, str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as flooding:

@@ -1,9 +1,9 @@
-"""CPU per transaction of 10 records, ours beside Kafka's, in one run.
+"""CPU per transaction of 10 records, compared with Kafka in one run.
 
     python -m benchmarks.transactions [ROUNDS]
 
-confluent-kafka (transactions v1) and raw requests would measure the client as well: only the CPU
-time of the brokers counts, after a warm-up, in rounds that alternate. Kafka needs Java and Maven.
+Only the CPU time of the brokers counts, so that the client (confluent-kafka, transactions v1) is
+not measured. Rounds alternate after a warm-up. Kafka needs Java and Maven.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SECONDS = 30
 
 
 class Side:
-    """One broker under measurement."""
+    """A broker under measurement."""
 
     def __init__(self, name: str, bootstrap: str, cpu: Callable[[], float]) -> None:
         self.name = name
@@ -45,7 +45,7 @@ class Side:
         self.producer.init_transactions(SECONDS)
 
     def run(self, transactions: int, partitions: int) -> float:
-        """Milliseconds of the broker's CPU per transaction."""
+        """Return milliseconds of the broker's CPU per transaction."""
         before = self.cpu()
         for _ in range(transactions):
             self.producer.begin_transaction()

@@ -1,8 +1,8 @@
-"""Record batches as objects: reading their records, building new ones (format 2, KIP-98).
+"""Record batches as objects: reads their records and builds new batches (format 2, KIP-98).
 
-`protocol.batch_header` finds the batches of a buffer, `protocol.raw_records` reads their records
-fast. Here are records with all of their fields, and the one builder of batches. It gives an
-`EncodedBatch`, which says what a log needs to know of it: a batch that the broker built itself is
+`protocol.batch_header` finds the batches in a buffer, and `protocol.raw_records` reads records
+fast. This module has records with all their fields, and the only builder of batches. The builder
+returns an `EncodedBatch` with the fields that a log needs, so that a batch built by the broker is
 appended without being parsed.
 """
 
@@ -48,7 +48,7 @@ Data = TypeVar("Data", bytes, memoryview)
 
 
 class Record:
-    """One record. Key, value and the values of headers may be null."""
+    """A record. Key, value and header values may be null."""
 
     __slots__ = ("headers", "key", "offset", "timestamp_ms", "value")
 
@@ -121,7 +121,10 @@ def iterate_records(buffer: BatchBuffer, header: BatchHeader, origin: int = 0) -
 
 
 def _read_headers(data: Data, position: int, end: int) -> tuple[list[tuple[str, Data | None]], int]:
-    """The headers of a record, which begin with their count."""
+    """Return the headers of a record, and the position after them.
+
+    The headers begin with their count.
+    """
     count, position = decode_varint(data, position)
     if not 0 < count <= end - position:
         raise ProtocolError(f"{count} record headers")
@@ -136,12 +139,12 @@ def _read_headers(data: Data, position: int, end: int) -> tuple[list[tuple[str, 
 
 
 def read_record_headers(data: memoryview, position: int) -> list[tuple[str, memoryview | None]]:
-    """Return the headers that begin at `position` with their count. Raises ProtocolError."""
+    """Return the headers at `position`, which begin with their count. Raises ProtocolError."""
     return _read_headers(data, position, len(data))[0] if data[position] else []
 
 
 def _read_nullable_bytes(data: Data, position: int, end: int) -> tuple[Data | None, int]:
-    """Bytes after their zigzag length; a negative one is null."""
+    """Return bytes after their zigzag length (negative: None), and the position after them."""
     length = data[position]
     position += 1
     if length > 127:
@@ -191,10 +194,10 @@ def build_batch(
     control: bool = False,
     delete_horizon_ms: int | None = None,
 ) -> EncodedBatch:
-    """One batch of `records`, which are in the order of their offsets.
+    """Build a batch of `records`, which must be in offset order.
 
-    `base_offset` and `last_offset` are those of the records unless compaction keeps the wider
-    range of an old batch, or keeps a batch without records.
+    `base_offset` and `last_offset` default to those of the records. Compaction sets them to keep
+    the offset range of an old batch, or a batch without records.
     """
     if base_offset is None:
         base_offset = records[0].offset
@@ -225,7 +228,7 @@ def build_batch(
             for record in records
         ]
     )
-    if compression is not Compression.NONE and records:  # an empty batch has no frame either
+    if compression is not Compression.NONE and records:  # an empty batch has no compressed frame
         section = compress(compression, section)
     fields = (
         attributes,
@@ -285,9 +288,9 @@ def end_transaction_batch(end: EndTransaction, timestamp_ms: int) -> EncodedBatc
 
 
 def rebuilt_batch(header: BatchHeader, section: bytes) -> EncodedBatch:
-    """A batch with the fields of `header` but length and CRC, which are those of the records.
+    """Return a batch with the fields of `header`, but with the length and CRC of `section`.
 
-    `section` are the records as they are stored: compressed, if the attributes say so.
+    `section` has the records as stored: compressed, if the attributes say so.
     """
     fields = header[5:13]  # from the attributes to the record count
     return _encoded(header.base_offset, header.leader_epoch, fields, section)
@@ -296,7 +299,7 @@ def rebuilt_batch(header: BatchHeader, section: bytes) -> EncodedBatch:
 def _encoded(
     base_offset: int, leader_epoch: int, fields: tuple[int, ...], section: bytes
 ) -> EncodedBatch:
-    """`fields` are those of `AFTER_CRC`."""
+    """Build a batch from the fields of `AFTER_CRC` and the encoded records."""
     body = AFTER_CRC.pack(*fields) + section
     crc = crc32c(body)
     length = len(body) + _LENGTH_BEFORE_BODY
@@ -311,11 +314,11 @@ def record_bytes(
     value: bytes | None,
     headers: Sequence[tuple[str, bytes | None]] = (),
 ) -> bytes:
-    """One record as it is stored in a batch: its length, then its fields.
+    """Return a record in its stored form: its length, then its fields.
 
-    `delta_ms` and `delta` are its timestamp and offset, less those of the batch.
+    `delta_ms` and `delta` are the timestamp and offset minus those of the batch.
     """
-    # Nearly all of these numbers are small, and a call for each would double the time.
+    # Most of these numbers are small, and a call for each would double the time.
     small = SMALL_VARINTS
     if key is None:
         key, key_size = b"", b"\x01"
@@ -344,7 +347,7 @@ def record_bytes(
 
 
 def _header_bytes(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
-    """The headers of a record, which begin with their count."""
+    """Return the encoded headers of a record, which begin with their count."""
     return b"".join(header_parts(headers))
 
 

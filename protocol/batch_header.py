@@ -3,8 +3,8 @@
 Format 2 (KIP-98) is read and written. Entries of formats 0 and 1 from before Kafka 0.11 (a message
 or a compressed wrapper of messages) are also treated as batches, for old log files and tools.
 
-All readers use `iterate_batches` to walk over a buffer, which may be a part of a file. The walk
-reads only the 61-byte header of each batch, so only headers must be in the buffer. Functions take a
+All readers use `iterate_batches` to iterate over a buffer, which may be a part of a file. It reads
+only the 61-byte header of each batch, so only headers must be in the buffer. Functions take a
 header and its buffer; `origin` is the position of the buffer in the file, 0 if positions are
 relative to the buffer.
 """
@@ -37,8 +37,8 @@ HEADER_BYTES = _HEADER.size
 LOG_OVERHEAD_BYTES = 12
 """The size of base offset and length, which is not included in the length."""
 
-# Where fields lie in a batch. For what reads a single field (a Produce request before it reaches
-# the log) or one field of many batches at once (the pipeline, with numpy).
+# Positions of fields in a batch, for code that reads a single field (of a Produce request before
+# the append) or one field of many batches at once (the pipeline, with numpy).
 MAGIC_POSITION = 16
 CRC_START = 21
 """The CRC covers all bytes from this position (the attributes) on."""
@@ -65,7 +65,7 @@ _LEAST_LENGTH = HEADER_BYTES - LOG_OVERHEAD_BYTES
 _CUT = (0,) * len(_HEADER.unpack(bytes(HEADER_BYTES)))
 _LEGACY = Struct(">qiIbb")
 _LEGACY_TIMESTAMP = Struct(">q")
-# By magic. The header has a timestamp in format 1; after it come at least two lengths.
+# By magic. Format 1 adds a timestamp to the header. At least two lengths follow the header.
 _LEGACY_HEADER_BYTES = (18, 26)
 _LEGACY_LEAST_LENGTH = (14, 22)
 _LEGACY_FLAGS = (COMPRESSION_MASK, COMPRESSION_MASK | LOG_APPEND_TIME)
@@ -188,7 +188,7 @@ def iterate_batches(
 ) -> Iterator[BatchHeader]:
     """Yield the headers of batches of any format from `position` on.
 
-    The walk ends at a batch that exceeds `end` (a file position; None: the end of the buffer) and
+    Iteration ends at a batch that exceeds `end` (a file position; None: the end of the buffer) and
     at an incomplete header, like Kafka's clients at the end of fetched data. Raises ProtocolError
     for bytes that cannot be a batch. CRCs are not verified.
     """

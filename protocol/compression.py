@@ -27,14 +27,14 @@ PIECE_BYTES = 1 << 20
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 # Java's GZIPInputStream reads another member only if at least this many bytes are left.
 _LEAST_GZIP_BYTES = 19
-# zlib copies what a call leaves unread, so that the input of a call is bounded. A member begins
-# with a small input: it may be empty.
+# zlib copies the unread input of each call, so the input of a call is limited. A member begins with
+# a small input because the member may be empty.
 _FIRST_GZIP_INPUT = 4 << 10
 _LARGEST_GZIP_INPUT = 64 << 10
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + Struct(">ii").pack(1, 1)
 _XERIAL_CHUNK_BYTES = 32 * 1024
-# Magic, version 1 with independent blocks, 64 KiB blocks, and the checksum of those two bytes.
+# Magic, version 1 with independent blocks, 64 KiB blocks, and the header checksum.
 _LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
 _LZ4_BLOCK_BYTES = 64 * 1024
 _LZ4_STORED = 0x8000_0000
@@ -55,7 +55,7 @@ class Compression(IntEnum):
 
 
 def compress(compression: Compression, data: bytes | bytearray | memoryview) -> bytes:
-    """Return the data in a frame as Kafka's clients write it."""
+    """Return the data as a compressed frame in the format of Kafka's clients."""
     if compression is Compression.NONE:
         return bytes(data)
     if compression is Compression.GZIP:
@@ -71,7 +71,7 @@ def compress(compression: Compression, data: bytes | bytearray | memoryview) -> 
 def decompress(compression: Compression, data: bytes | bytearray | memoryview) -> bytes:
     """Return the decompressed data.
 
-    Raises ProtocolError for damaged data, and for gzip and snappy data of more than 1 GiB.
+    Raises ProtocolError for malformed data, and for more than 1 GiB of gzip or snappy data.
     """
     if compression is Compression.NONE:
         return bytes(data)
@@ -90,7 +90,7 @@ def decompress(compression: Compression, data: bytes | bytearray | memoryview) -
 def join_pieces(
     pieces: Iterator[bytes], limit: int, steps: StepLimit, steps_each: int = 1
 ) -> bytes:
-    """Return the pieces as one. Raises TooLargeError for more than `limit` bytes, or than steps."""
+    """Join pieces. Raises TooLargeError for more than `limit` bytes, or if `steps` run out."""
     parts, size = [], 0
     for piece in pieces:
         steps.take(steps_each)
@@ -108,7 +108,7 @@ def _cramjam() -> Any:
 
 
 def gzip_pieces(data: bytes, limit: int = MAX_DECOMPRESSED_BYTES) -> Iterator[bytes]:
-    """Yield the members of a gzip stream in pieces, which may be empty; at least one per member.
+    """Yield the members of a gzip stream in pieces, at least one per member; a piece may be empty.
 
     A piece exceeds neither PIECE_BYTES nor `limit` by more than a byte. Bytes after the last member
     are ignored, as in Java. Raises ProtocolError.
@@ -145,7 +145,7 @@ def decompress_zstd(data: bytes) -> bytes:
 
 
 def decompress_zstd_into(data: bytes, memory: mmap) -> int:
-    """Decompress into memory and return how much of it is used.
+    """Decompress into `memory` and return the number of bytes written.
 
     Raises ProtocolError, and TooLargeError if the memory is too small.
     """
@@ -159,7 +159,7 @@ def decompress_zstd_into(data: bytes, memory: mmap) -> int:
 
 
 def _compress_snappy(data: bytes | bytearray | memoryview) -> bytes:
-    """xerial's format: a header, then chunks of raw snappy after an int32 length."""
+    """Return data in xerial's format: a header, then chunks of raw snappy after an int32 length."""
     parts = [_XERIAL_HEADER]
     for start in range(0, len(data), _XERIAL_CHUNK_BYTES):
         chunk = bytes(_cramjam().snappy.compress_raw(data[start : start + _XERIAL_CHUNK_BYTES]))
@@ -168,7 +168,7 @@ def _compress_snappy(data: bytes | bytearray | memoryview) -> bytes:
 
 
 def snappy_pieces(data: bytes, limit: int = MAX_DECOMPRESSED_BYTES) -> Iterator[bytes]:
-    """Yield the data of xerial's chunks, or of raw snappy where xerial's magic is missing.
+    """Yield the data of xerial's chunks, or of raw snappy if xerial's magic is missing.
 
     The header of a stream that follows another is an empty piece. Raises ProtocolError;
     TooLargeError for a chunk that claims more than `limit` bytes.
@@ -178,7 +178,7 @@ def snappy_pieces(data: bytes, limit: int = MAX_DECOMPRESSED_BYTES) -> Iterator[
         yield _decompress_snappy_chunk(data, limit)
         return
     position = 0
-    while len(data) - position >= 4:  # less is no length, and is left out, as in xerial's reader
+    while len(data) - position >= 4:  # as in xerial's reader, a shorter rest is ignored
         if data.startswith(_XERIAL_MAGIC, position):  # streams may follow each other
             if len(data) - position < header_size:
                 raise ProtocolError("snappy header without versions")
@@ -194,7 +194,10 @@ def snappy_pieces(data: bytes, limit: int = MAX_DECOMPRESSED_BYTES) -> Iterator[
 
 
 def _decompress_snappy_chunk(chunk: bytes, limit: int) -> bytes:
-    """Raw snappy; it starts with its size, which no chunk exceeds more than 64-fold honestly."""
+    """Decompress raw snappy.
+
+    The size in the data is checked before allocation: at most 64 times the chunk's size.
+    """
     try:
         size, _ = decode_unsigned_varint(chunk, 0)
     except IndexError as error:
@@ -211,9 +214,9 @@ def _decompress_snappy_chunk(chunk: bytes, limit: int) -> bytes:
 
 
 def _decompress_lz4(data: bytes) -> bytes:
-    """Return the content of a frame: what follows the first one is left out, as in Kafka.
+    """Return the content of the first lz4 frame; as in Kafka, later frames are ignored.
 
-    Logs may also have frames that Kafka does not read, with blocks that depend on each other.
+    Also reads frames with dependent blocks, which Kafka does not read but logs may contain.
     """
     from protocol.lz4_frame import decompress_frame
 
@@ -228,7 +231,7 @@ def _decompress_lz4(data: bytes) -> bytes:
 
 
 def _compress_lz4(data: bytes | bytearray | memoryview) -> bytes:
-    """An lz4 frame of independent blocks, without checksums."""
+    """Return an lz4 frame with independent blocks and without checksums."""
     parts: list[bytes | bytearray | memoryview] = [_LZ4_HEADER]
     for start in range(0, len(data), _LZ4_BLOCK_BYTES):
         plain = data[start : start + _LZ4_BLOCK_BYTES]

@@ -1,10 +1,11 @@
-"""construct's side of the protocol: Kafka's encodings as constructs, and `struct_at`.
+"""The protocol in construct: Kafka's encodings as constructs, and `struct_at`.
 
-A declaration plus a version gives a `MessageStruct`, a construct Struct that parses to and builds
-from Message objects. It is the specification: `protocol.generator` walks it to write the fast
-codec, and the tests hold the two equal. Broken bytes raise construct's own errors.
+A declaration and a version result in a `MessageStruct`, a construct Struct that parses to and
+builds from Message objects. This is the specification: `protocol.generator` writes the fast codec
+from it, and tests compare both. Malformed bytes raise construct's own errors.
 
-Imported only when the first message of any kind is coded: construct costs some 30 ms of CPU.
+The module is imported when the first message of any kind is coded, because importing construct
+takes about 30 ms of CPU.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class Sized(Wire):
             if self.nullable:
                 return None
             raise construct.ConstructError("null where null is not allowed", path=path)
-        # Before anything is allocated; an element of an array takes at least one byte.
+        # Check before allocating: an element of an array takes at least one byte.
         if length > _bytes_left(stream):
             raise construct.StreamError(f"{length} runs past the end", path=path)
         return self._parse_sized(length, stream, context, path)
@@ -144,7 +145,7 @@ class Records(Bytes):
 
 
 class String(Bytes):
-    """UTF-8; what is none becomes U+FFFD, as in Java."""
+    """UTF-8 text; invalid bytes become U+FFFD, as in Java."""
 
     def _parse_sized(self, length: int, stream: io.BytesIO, context: Any, path: str) -> str:
         if length > MAX_STRING_BYTES:
@@ -156,7 +157,7 @@ class String(Bytes):
 
 
 class Array(Sized):
-    """A counted list of `element`."""
+    """A list of `element`, after its count."""
 
     def __init__(self, prefix: str, nullable: bool, element: construct.Construct) -> None:
         super().__init__(prefix, nullable)
@@ -200,10 +201,11 @@ class NullableStruct(Wire):
 
 
 class TaggedFields(Wire):
-    """The tail of a flexible struct (KIP-482): count, then tag, size and value each.
+    """The tagged fields at the end of a flexible struct (KIP-482).
 
-    Parses to a dict of the fields found. Like Kafka it takes tags in any order and more than
-    once, skips unknown ones by their size, and does not check the size of a known one.
+    The encoding is a count, then tag, size and value of each. Parses to a dict of the present
+    fields. As in Kafka, tags may have any order and repeat, unknown tags are skipped, and the size
+    of a known tag is not checked.
     """
 
     def __init__(self, fields: dict[int, tuple[Field, construct.Construct]]) -> None:
@@ -239,7 +241,7 @@ class TaggedFields(Wire):
 
 
 class MessageStruct(construct.Struct):  # type: ignore[misc]  # construct ships no types
-    """The Struct of one message at one version; parses to the Message, builds from it."""
+    """The Struct of one message at one version; parses to the Message and builds from it."""
 
     TAGGED = "tagged_fields"
 
@@ -278,14 +280,14 @@ class MessageStruct(construct.Struct):  # type: ignore[misc]  # construct ships 
 def _element(
     kind: FieldType | type[Message], nullable: bool, version: int, flexible: bool
 ) -> construct.Construct:
-    """The construct of one field type at one version."""
+    """Return the construct of a field type at a version."""
     if isinstance(kind, type):
         struct = MessageStruct(kind, version, flexible)
         return NullableStruct(struct, is_tagged=False) if nullable else struct
     if kind in FIXED:
         return FIXED[kind]
     if isinstance(kind, ArrayType):
-        # No field of Kafka's has elements that may be null.
+        # No field of Kafka has null elements.
         element = _element(kind.element, False, version, flexible)
         return Array(COMPACT if flexible else LONG, nullable, element)
     if kind is STRING:
@@ -300,7 +302,7 @@ def _element(
 
 @cache
 def struct_at(message_type: type[Message], version: int) -> MessageStruct:
-    """The Struct of an outermost message; ProtocolError when the version does not exist."""
+    """Return the Struct of a top-level message. Raises ProtocolError for an unknown version."""
     lowest, highest = message_type.VERSIONS
     if not lowest <= version <= highest:
         raise ProtocolError(f"{message_type.__name__} has no version {version}")

@@ -32,7 +32,7 @@ _HEXDUMP = re.compile(r"^[0-9a-fA-F]{7,8}(?:\s{2}(.*?)(?:\s*\|.*)?)?$")
 
 
 def parse_hex(text: str) -> bytes:
-    """The bytes of a dump; ValueError when it is not hex."""
+    """Return the bytes of a dump. Raises ValueError for text that is not hex."""
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     digits = []
     canonical = any("|" in line for line in lines)
@@ -46,7 +46,7 @@ def parse_hex(text: str) -> bytes:
 def tree(
     name: str, value: Any, kind: FieldType | type[Message] | None, indent: str
 ) -> Iterator[str]:
-    """A value as indented lines; records are opened."""
+    """Yield a value as indented lines; records are decoded."""
     if isinstance(value, Message):
         yield f"{indent}{name}: {type(value).__name__}"
         for field in value.FIELDS:
@@ -63,7 +63,7 @@ def tree(
 
 
 def records_tree(data: bytes | memoryview, indent: str) -> Iterator[str]:
-    """The batches and records in a records field; damage is a line, not an error."""
+    """Yield the batches and records of a records field; malformed data becomes a line of text."""
     try:
         for header in iterate_batches(data):
             valid = "crc valid" if crc_is_valid(data, header) else "CRC WRONG"
@@ -79,13 +79,13 @@ def records_tree(data: bytes | memoryview, indent: str) -> Iterator[str]:
 
 
 def show(title: str, message: Message, version: int) -> None:
-    """Print one message both ways."""
+    """Print a message as a tree and as JSON."""
     print("\n".join(tree(title, message, None, "")))
     print(json.dumps(to_json(message, version), ensure_ascii=False))
 
 
 def frames(data: bytes) -> list[bytes]:
-    """Split at frame lengths; bytes that do not split evenly are one frame without a length."""
+    """Split at frame lengths; data that does not split evenly is one frame without a length."""
     matches = []
     position = 0
     while position < len(data):
@@ -96,7 +96,7 @@ def frames(data: bytes) -> list[bytes]:
 
 
 def show_request(frame: bytes) -> None:
-    """Header and body of one request frame. Raises ProtocolError."""
+    """Print header and body of a request frame. Raises ProtocolError."""
     header, position = decode_request_header(frame)
     spec = SPEC_BY_KEY.get(header.api_key)
     if spec is None:
@@ -110,7 +110,7 @@ def show_request(frame: bytes) -> None:
 
 
 def show_body(spec: ApiSpec, version: int, side: str, data: bytes) -> None:
-    """One bare body."""
+    """Print a body without header."""
     message_type = spec.request_type if side == "request" else spec.response_type
     message, end = decoder(message_type, version)(data, 0)
     show(f"body v{version}", message, version)
@@ -119,7 +119,7 @@ def show_body(spec: ApiSpec, version: int, side: str, data: bytes) -> None:
 
 
 def show_response(spec: ApiSpec, version: int, frame: bytes) -> None:
-    """Header and body of one response frame."""
+    """Print header and body of a response frame."""
     header_version = spec.response_header_version(version)
     header, position = decoder(ResponseHeader, header_version)(frame, 0)
     show("header", header, header_version)
@@ -127,7 +127,7 @@ def show_response(spec: ApiSpec, version: int, frame: bytes) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Decode and print; ProtocolError or ValueError when that is not possible."""
+    """Decode and print the dump. Raises ProtocolError or ValueError for invalid input."""
     text = " ".join(arguments.hex) if arguments.hex else sys.stdin.read()
     data = parse_hex(text)
     if arguments.api is None:
@@ -149,7 +149,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def main(argv: list[str], prog: str = "python -m protocol.dump") -> int:
-    """Run with these arguments; returns the exit code: 1 when the bytes do not parse."""
+    """Run with these arguments and return the exit code: 1 if the bytes are malformed."""
     parser = argparse.ArgumentParser(prog=prog, description=__doc__.split("\n")[0])
     parser.add_argument("hex", metavar="HEX", nargs="*", help="default: standard input")
     parser.add_argument("--api", help="Kafka's name or key; needed for responses and bare bodies")

@@ -1,6 +1,7 @@
-"""The text of every error code, as Kafka sends it (class Errors): facts of the wire.
+"""The text of every error code as Kafka sends it (class Errors).
 
-Apart from `protocol.errors` because few answers carry a text: imported on first use.
+The module is separate from `protocol.errors` and imported on first use, because few responses
+contain a text.
 """
 
 from __future__ import annotations

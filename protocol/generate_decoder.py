@@ -1,8 +1,8 @@
-"""Writes decoders: fixed-width neighbours in one unpack, lengths checked before any slice.
+"""Writes decoders: adjacent fixed-width fields in one unpack, lengths checked before slicing.
 
-The generated function keeps `position` in a local. Between two places where it must be exact, the
-writer counts the bytes passed (`ahead`) instead of adding them at run time. The first byte of a
-varint, or a whole int16/int32 length, is unpacked together with the fixed fields before it.
+The generated function has `position` in a local variable. Between two places where it must be
+exact, the writer counts the bytes (`ahead`) instead of adding them at run time. The first byte of a
+varint, or a whole int16/int32 length, is unpacked together with the preceding fixed fields.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from protocol.varint import (
 )
 
 LEAST_ROWS = 8
-"""An array with fewer elements is decoded one by one."""
+"""Arrays with fewer elements are decoded one by one."""
 
 
 class DecoderWriter(Writer):
@@ -59,7 +59,7 @@ class DecoderWriter(Writer):
         self.ahead = 0  # bytes between `position` and the next byte to read
 
     def write(self) -> tuple[str, dict[str, Any]]:
-        """The source and its globals."""
+        """Return the source and its globals."""
         title = f"{self.struct.message_type.__name__} v{self.struct.version}"
         self.scope.update(
             ProtocolError=ProtocolError,
@@ -94,16 +94,16 @@ class DecoderWriter(Writer):
         return "\n".join(head + self.lines + tail) + "\n", self.scope
 
     def steps_dispose(self) -> list[str]:
-        """In steps, free what has been decoded of a message that ends in an error."""
+        """Return the line that frees a partially decoded message after an error, in step mode."""
         return ["        yield from dispose(message)"] if self.in_steps else []
 
     def here(self, offset: int = 0) -> str:
-        """The position of the next byte, plus `offset`, as an expression."""
+        """Return the position of the next byte plus `offset`, as a source expression."""
         ahead = self.ahead + offset
         return f"position + {ahead}" if ahead else "position"
 
     def flush(self) -> None:
-        """Write the pending fixed-width run."""
+        """Write the code for the pending fixed-width run."""
         if not self.run:
             return
         letters = [letter for letter, _ in self.run]
@@ -118,19 +118,19 @@ class DecoderWriter(Writer):
         self.run.clear()
 
     def settle(self) -> None:
-        """Flush, and make `position` exact: before a loop or a branch."""
+        """Flush and make `position` exact, before a loop or a branch."""
         self.flush()
         if self.ahead:
             self.line(f"position += {self.ahead}")
             self.ahead = 0
 
     def message(self, struct: MessageStruct, target: str) -> None:
-        """A message or nested struct into a new local `target`."""
+        """Write the code that decodes a message or nested struct into a new local `target`."""
         self.line(f"{target} = new({self.refer_type(struct.message_type)})")
         self.fields(struct, target)
 
     def fields(self, struct: MessageStruct, target: str) -> None:
-        """The fields of a message into the local `target`."""
+        """Write the code that decodes the fields of a message into the local `target`."""
         for field in struct.message_type.FIELDS:
             if field.tag is not None or not field.in_version(struct.version):
                 self.default(field, f"{target}.{field.name}")
@@ -141,7 +141,7 @@ class DecoderWriter(Writer):
                 self.value(subcon.subcon, f"{target}.{subcon.name}", subcon.name)
 
     def default(self, field: Field, target: str) -> None:
-        """The default of a field that is not on the wire, or not always."""
+        """Write the code that sets the default of a field that is not or not always present."""
         if not field.fresh_default:
             self.line(f"{target} = {self.literal(field.default)}")
         elif isinstance(field.type, type):
@@ -150,7 +150,7 @@ class DecoderWriter(Writer):
             self.line(f"{target} = []")
 
     def value(self, element: Construct, target: str, label: str) -> None:
-        """One value of any type into `target`; `label` names it in errors."""
+        """Write the code that decodes a value into `target`; `label` names the value in errors."""
         letter = fixed_letter(element)
         if letter is not None:
             self.run.append((letter, target))
@@ -167,7 +167,7 @@ class DecoderWriter(Writer):
             self.line(f"{target} = {inner}")
 
     def length(self, element: Sized) -> str:
-        """Read the length in front of `element` into a local; for compact ones length + 1."""
+        """Write the code that reads the length of `element` into a local, length + 1 if compact."""
         name = self.new_name("length")
         letter = "B" if element.prefix == COMPACT else "h" if element.prefix == SHORT else "i"
         self.run.append((letter, name))
@@ -181,7 +181,7 @@ class DecoderWriter(Writer):
         return name
 
     def sized(self, element: Sized, target: str, label: str) -> None:
-        """A string, bytes or records."""
+        """Write the code that decodes a string, bytes or records."""
         length = self.length(element)
         compact = element.prefix == COMPACT
         start = self.new_name("start")
@@ -211,7 +211,7 @@ class DecoderWriter(Writer):
         self.line(f"    {target} = None")
 
     def array(self, element: Array, target: str, label: str) -> None:
-        """A counted list. The count is bounded by the bytes left before the list is made."""
+        """Write the code that decodes an array, after checking its count against the bytes left."""
         count = self.length(element)
         self.settle()
         if element.prefix == COMPACT:
@@ -234,7 +234,7 @@ class DecoderWriter(Writer):
             self.depth -= 1
 
     def array_of_numbers(self, letter: str, target: str, count: str) -> None:
-        """Elements of one fixed width: one unpack, or one per step."""
+        """Write the code that decodes fixed-width elements: one unpack, or one per step."""
         if not self.in_steps:
             expression = f'unpack_from(f">{{{count}}}{letter}", buffer, position)'
             self.line(f"{target} = list({expression})")
@@ -251,7 +251,7 @@ class DecoderWriter(Writer):
         self.line("    yield")
 
     def array_of_others(self, element: Construct, target: str, label: str, count: str) -> None:
-        """The loop over elements that have no common fixed width."""
+        """Write the loop that decodes elements without a common fixed width."""
         items = self.new_name("items")
         item = self.new_name("item")
         short = short_form(element) if isinstance(element, MessageStruct) else None
@@ -261,7 +261,7 @@ class DecoderWriter(Writer):
         self.depth += 1
         if isinstance(element, MessageStruct):
             self.line(f"{item} = new({self.refer_type(element.message_type)})")
-            self.line(f"{items}.append({item})")  # at once, so that `dispose` finds it
+            self.line(f"{items}.append({item})")  # at once, so that `dispose` can free it
             if short is not None and short.strings:
                 self.short_element(element, short, item)
                 self.depth += 1
@@ -279,7 +279,10 @@ class DecoderWriter(Writer):
             self.depth -= 1
 
     def columns(self, struct: MessageStruct, short: ShortForm, target: str, count: str) -> bool:
-        """An array by columns if all of its elements are short; the `else` is open after it."""
+        """Write the code that decodes an array by columns if all elements are short.
+
+        Returns whether the code was written; its `else` branch is then open.
+        """
         if self.in_steps or not struct.message_type.BY_COLUMNS:
             return False
         name = self.new_name("columns")
@@ -295,9 +298,10 @@ class DecoderWriter(Writer):
         return True
 
     def short_element(self, struct: MessageStruct, short: ShortForm, item: str) -> None:
-        """An element whose strings are empty or null, by one unpack; the `else` is open after it.
+        """Write the code that decodes a short-form element with one unpack.
 
-        Every other element is longer, so that nothing is read that a sound message does not have.
+        The `else` branch is left open. Every other element is longer, so the unpack never reads
+        past a valid message.
         """
         targets: list[str] = []
         conditions: list[str] = []
@@ -329,7 +333,11 @@ class DecoderWriter(Writer):
         self.line("else:")
 
     def nullable_struct(self, element: NullableStruct, target: str) -> None:
-        """An int8, negative for null (tagged: a varint, 0 for null), and the nested message."""
+        """Write the code that decodes a nullable message.
+
+        A null marker precedes the message: an int8, negative for null, or for a tagged field a
+        varint, 0 for null.
+        """
         marker = self.new_name("marker")
         if element.is_tagged:
             self.settle()
@@ -347,7 +355,7 @@ class DecoderWriter(Writer):
         self.depth -= 1
 
     def tagged(self, element: TaggedFields, target: str) -> None:
-        """Tagged fields; nearly always there are none, so that is the short way."""
+        """Write the code for tagged fields, with a fast path for none."""
         count = self.new_name("tags")
         self.run.append(("B", count))
         self.flush()
@@ -381,14 +389,14 @@ class DecoderWriter(Writer):
         self.depth -= 2
 
 
-# What generated code calls where a value is not the usual one.
+# Functions that generated code calls for unusual values.
 
 
 class ColumnsReader:
-    """Decodes arrays whose elements are all in short form, and alike in what their strings are.
+    """Decodes arrays whose elements are all in short form and have equal string lengths.
 
-    An element in short form shows where the next one begins, so one look at all of them as if they
-    were short is enough to know.
+    An element in short form determines where the next one begins. So unpacking all elements as if
+    they were short shows whether they are.
     """
 
     __slots__ = ("_defaults", "_names", "_strings", "_struct", "_tags", "_type")
@@ -416,7 +424,7 @@ class ColumnsReader:
     def read(
         self, buffer: bytes | bytearray, position: int, count: int
     ) -> ReceivedColumns[Message] | None:
-        """The array of `count` elements at `position`; None if it has to be read one by one."""
+        """Decode the array of `count` elements at `position`; return None if not all are short."""
         rows = buffer[position : position + count * self._struct.size]
         if len(rows) < count * self._struct.size:
             return None
@@ -436,12 +444,15 @@ class ColumnsReader:
 
 
 def reject(label: str, length: int, left: int) -> NoReturn:
-    """Raise ProtocolError: a length or count is null where it must not be, or too large."""
+    """Raise ProtocolError for a length or count that is too large or null."""
     raise ProtocolError(f"{label}: length {length} with {left} bytes left")
 
 
 def long_string_varint(buffer: bytes | memoryview, position: int, first: int) -> tuple[int, int]:
-    """The rest of the length + 1 of a string. ProtocolError above 32767 bytes, as in Kafka."""
+    """Return the rest of a string's length + 1.
+
+    Raises ProtocolError above 32767 bytes, as in Kafka.
+    """
     length, position = unsigned_varint_tail(buffer, position, first)
     if length > 0x8000:
         raise ProtocolError(f"a string of {length - 1} bytes")

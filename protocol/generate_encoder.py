@@ -1,7 +1,7 @@
-"""Writes encoders: pieces of bytes collected in order and joined once.
+"""Writes encoders: pieces of bytes are collected in order and joined once.
 
-Fixed-width neighbours, and the length after them, go through one pack. An encoder of parts gives
-the pieces as they are, so that a Fetch answer copies no batch at all.
+Adjacent fixed-width fields, and a length after them, use one pack. An encoder in parts returns the
+pieces unjoined, so that a Fetch response does not copy batches.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from protocol.schema import Columns, Field
 from protocol.varint import ONE_BYTE, encode_unsigned_varint
 
 LARGE_PART_BYTES = 64 * 1024
-"""Records of more bytes are not copied by an encoder of parts."""
+"""An encoder in parts does not copy records with more bytes than this."""
 
 
 class EncoderWriter(Writer):
@@ -45,7 +45,7 @@ class EncoderWriter(Writer):
         self.parts_used = False
 
     def write(self) -> tuple[str, dict[str, Any]]:
-        """The source and its globals."""
+        """Return the source and its globals."""
         self.scope.update(
             pack=pack,
             one_byte=ONE_BYTE,
@@ -55,7 +55,7 @@ class EncoderWriter(Writer):
         self.message(self.struct, "message")
         self.flush_run()
         head = ["def generated(message):", *self.steps_begin()]
-        if self.in_steps:  # it grows in steps: one join would be too long
+        if self.in_steps:  # the bytes grow in steps, because one join would take too long
             head.append(f"    whole = {'[]' if self.in_parts else 'bytearray()'}")
         if self.parts_used:
             head.append("    parts = []")
@@ -76,7 +76,7 @@ class EncoderWriter(Writer):
         return "\n".join(head + self.lines) + "\n", self.scope
 
     def gather_parts(self) -> str:
-        """The line that moves the parts of a step into the whole."""
+        """Return the line that appends the parts of a step to the whole."""
         return "whole += joined_small_parts(parts)" if self.in_parts else 'whole += b"".join(parts)'
 
     def flush_run(self, varint: str = "") -> None:
@@ -100,7 +100,7 @@ class EncoderWriter(Writer):
             self.pieces.append(f"one_byte[{varint}] if {varint} < 128 else {long}")
 
     def flush(self) -> None:
-        """Add everything pending to the parts: before a loop or a branch, and at its end."""
+        """Add everything pending to the parts: before a loop or branch, and at its end."""
         self.flush_run()
         if not self.pieces:
             return
@@ -113,7 +113,7 @@ class EncoderWriter(Writer):
         self.pieces.clear()
 
     def message(self, struct: MessageStruct, source: str) -> None:
-        """All fields of the message in the local `source`."""
+        """Write the code that encodes all fields of the message in the local `source`."""
         for subcon in struct.subcons:
             if isinstance(subcon.subcon, TaggedFields):
                 self.tagged(subcon.subcon, source)
@@ -121,7 +121,7 @@ class EncoderWriter(Writer):
                 self.value(subcon.subcon, f"{source}.{subcon.name}")
 
     def value(self, element: Construct, source: str) -> None:
-        """One value of any type, given as an expression."""
+        """Write the code that encodes a value of any type, given as an expression."""
         letter = fixed_letter(element)
         if letter is not None:
             self.run.append((letter, source))
@@ -138,7 +138,7 @@ class EncoderWriter(Writer):
             self.message(element, inner)
 
     def length(self, element: Sized, length: str) -> None:
-        """A length after the pending run; for compact ones `length` counts from 1."""
+        """Write the code that encodes a length (compact: length + 1) after the pending run."""
         if element.prefix == COMPACT:
             self.flush_run(varint=length)
         else:
@@ -146,7 +146,7 @@ class EncoderWriter(Writer):
             self.flush_run()
 
     def sized(self, element: Sized, source: str) -> None:
-        """A string, bytes or records."""
+        """Write the code that encodes a string, bytes or records."""
         data, length = self.new_name("data"), self.new_name("length")
         plus = " + 1" if element.prefix == COMPACT else ""
         encode = ".encode()" if isinstance(element, String) else ""
@@ -167,7 +167,7 @@ class EncoderWriter(Writer):
         self.pieces.append(data)
 
     def array(self, element: Array, source: str) -> None:
-        """A counted list."""
+        """Write the code that encodes an array with its count."""
         items, count = self.new_name("items"), self.new_name("count")
         plus = " + 1" if element.prefix == COMPACT else ""
         self.line(f"{items} = {source}")
@@ -216,7 +216,7 @@ class EncoderWriter(Writer):
             self.depth -= 1
 
     def columns(self, short: ShortForm, items: str) -> None:
-        """An array that is kept by columns; the `else` is open after it."""
+        """Write the code that encodes an array stored by columns; the `else` is left open."""
         self.scope.update(Columns=Columns, repeat=repeat)
         columns: list[str] = []
         for index, name in enumerate(short.names):
@@ -231,7 +231,7 @@ class EncoderWriter(Writer):
         self.line("else:")
 
     def short_element(self, short: ShortForm, item: str) -> None:
-        """An element whose strings are empty, by one pack; the `else` is open after it."""
+        """Write the code that encodes an element with empty strings; the `else` is left open."""
         values: list[str] = []
         conditions: list[str] = []
         for index, name in enumerate(short.names):
@@ -249,7 +249,11 @@ class EncoderWriter(Writer):
             self.parts_used = True
 
     def nullable_struct(self, element: NullableStruct, source: str) -> None:
-        """An int8, negative for null (tagged: a varint, 0 for null), and the nested message."""
+        """Write the code that encodes a nullable message.
+
+        A null marker precedes the message: an int8, negative for null, or for a tagged field a
+        varint, 0 for null.
+        """
         inner = self.new_name("nested")
         self.flush()
         self.line(f"{inner} = {source}")
@@ -266,7 +270,7 @@ class EncoderWriter(Writer):
             self.parts_used = True
 
     def tagged(self, element: TaggedFields, source: str) -> None:
-        """Tagged fields: those that differ from their default, in the order of their tags."""
+        """Write the code for the tagged fields that differ from their default, in tag order."""
         if not element.fields:
             self.run.append(("x", ""))
             return
@@ -295,7 +299,7 @@ class EncoderWriter(Writer):
         self.line(f"{self.parts} += {tagged}")
 
     def differs(self, field: Field, kind: Construct, value: str) -> str:
-        """A condition: `value` is not the default of the tagged field `one`."""
+        """Return the source of a condition: `value` is not the default of `field`."""
         if isinstance(kind, MessageStruct):
             tests = [
                 self.differs(inner, inner.type, f"{value}.{inner.name}")
@@ -312,7 +316,7 @@ class EncoderWriter(Writer):
 
 
 def joined_small_parts(parts: list[bytes]) -> list[bytes]:
-    """For generated code: `parts` with neighbours joined, but for large ones."""
+    """Join adjacent parts except large ones; called by generated code."""
     joined: list[bytes] = []
     small: list[bytes] = []
     for part in parts:

@@ -1,7 +1,8 @@
-"""Writes the fast codec: straight-line Python from the construct Struct of one message version.
+"""Writes the fast codec: straight-line Python from the construct Struct of a message version.
 
-What both directions share is here: the lines being written, the names the code refers to, and the
-entry points. `protocol.generate_decoder` and `protocol.generate_encoder` walk the Struct.
+This module has the parts that encoders and decoders share: the source lines, the names that the
+source refers to, and the entry points. `protocol.generate_decoder` and `protocol.generate_encoder`
+read the Struct.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import construct
 from protocol.constructs import COMPACT, SHORT, MessageStruct, Sized, String, TaggedFields
 from protocol.schema import Message
 
-# struct letters of the fixed-width constructs. A run of neighbours becomes one pack or unpack.
+# struct letters of the fixed-width constructs. Adjacent letters become one pack or unpack.
 UUID_LETTER = "16s"
 
 
@@ -37,15 +38,16 @@ def letter_size(letter: str) -> int:
 
 ITEMS_PER_STEP = 500
 NUMBERS_PER_STEP = 50_000
-"""Array elements that one step of a codec in steps handles: nested messages, plain numbers."""
+"""Array elements per step of a codec in steps: nested messages, and plain numbers."""
 
 
 class ShortForm(NamedTuple):
-    """Nested messages of numbers and strings, of which all strings are empty: of one width.
+    """The fixed-width form of a nested message whose strings are all empty.
 
-    `letters` are those of the whole element, length prefixes and the count of tagged fields as "B"
-    or wider; `strings` are the indexes in it of the lengths, `names` the fields at each index, ""
-    for the count. Most elements of large arrays are so, and one packing does for them.
+    `letters` are those of the whole element, with length prefixes and the count of tagged fields as
+    "B" or wider. `strings` maps the indexes of the lengths to the strings; `names` has the field at
+    each index, "" for the count. Most elements of large arrays have this form, and one pack or
+    unpack handles each.
     """
 
     letters: list[str]
@@ -54,9 +56,10 @@ class ShortForm(NamedTuple):
 
 
 def short_form(struct: MessageStruct) -> ShortForm | None:
-    """The short form of an element; None if it has none.
+    """Return the short form of an element; None if the element has none.
 
-    Only elements that begin with a number have one: a string in front is a name, never empty.
+    Only elements that begin with a number have one: a string at the start is a name and never
+    empty.
     """
     letters: list[str] = []
     names: list[str] = []
@@ -79,10 +82,10 @@ def short_form(struct: MessageStruct) -> ShortForm | None:
 
 
 class Writer:
-    """Collects source lines, and the values that the source refers to by name.
+    """Collects source lines, and the values to which the source refers by name.
 
-    `in_steps` makes the function a generator that yields now and then in its loops, and returns
-    what the plain function returns: for messages that are too large for one turn of a loop.
+    `in_steps` writes a generator that yields at intervals in its loops and returns the plain
+    function's result. It is for messages that are too large for one iteration of the event loop.
     """
 
     def __init__(self, *, in_steps: bool = False) -> None:
@@ -93,15 +96,15 @@ class Writer:
         self._numbers: dict[str, int] = {}
 
     def line(self, text: str) -> None:
-        """Add a line at the current depth."""
+        """Add a line at the current indentation."""
         self.lines.append("    " * self.depth + text)
 
     def steps_begin(self) -> list[str]:
-        """The lines before the code of a function in steps."""
+        """Return the first lines of a function in steps."""
         return ["    steps = 0", "    if False:", "        yield"] if self.in_steps else []
 
     def count_step(self, *before: str) -> None:
-        """At the end of a loop's body: a step ends after so many elements."""
+        """Write the end of a loop body, where a step ends after ITEMS_PER_STEP elements."""
         if self.in_steps:
             self.line("steps += 1")
             self.line(f"if not steps % {ITEMS_PER_STEP}:")
@@ -116,7 +119,7 @@ class Writer:
         return f"{stem}_{number}"
 
     def refer(self, name: str, value: Any) -> str:
-        """Return a global name of the generated module for `value`."""
+        """Return a global name for `value` in the generated module."""
         known = self.scope.setdefault(name, value)
         if known is value:
             return name
@@ -127,7 +130,7 @@ class Writer:
         return self.refer(message_type.__name__, message_type)
 
     def literal(self, value: Any) -> str:
-        """Return a constant as source."""
+        """Return a constant as source text."""
         if value is None or isinstance(value, bool | int | str):
             return repr(value)
         if value == bytes(16):
@@ -152,7 +155,10 @@ def compile_function(source: str, scope: dict[str, Any], title: str) -> Callable
 
 
 def decoder_source(struct: MessageStruct, *, in_steps: bool = False) -> tuple[str, dict[str, Any]]:
-    """Source of `generated(buffer, position=0) -> (message, position)`, and its globals."""
+    """Return the source of `generated(buffer, position=0) -> (message, position)`.
+
+    The second value is the globals of the source.
+    """
     from protocol.generate_decoder import DecoderWriter
 
     return DecoderWriter(struct, in_steps=in_steps).write()
@@ -161,7 +167,7 @@ def decoder_source(struct: MessageStruct, *, in_steps: bool = False) -> tuple[st
 def encoder_source(
     struct: MessageStruct, *, in_steps: bool = False, in_parts: bool = False
 ) -> tuple[str, dict[str, Any]]:
-    """Source of `generated(message) -> bytes`, or a list of them, and its globals."""
+    """Return the source of `generated(message) -> bytes`, or list of bytes, and its globals."""
     from protocol.generate_encoder import EncoderWriter
 
     return EncoderWriter(struct, in_steps=in_steps, in_parts=in_parts).write()

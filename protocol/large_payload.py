@@ -1,4 +1,4 @@
-"""Decompression of produced batches: small ones at once, large ones in a thread.
+"""Decompression of produced batches: small batches at once, large batches in a thread.
 
 A batch of a few kilobytes may decompress to a gigabyte. A thread decompresses it into mapped
 memory, which is allocated page by page without holding the interpreter lock.
@@ -23,7 +23,7 @@ from protocol.lz4_frame import frame_pieces
 from protocol.step_limit import StepLimit, TooLargeError
 
 _STEPS_OF_GZIP = 4
-"""A gzip member takes as long as four other parts, because zlib allocates memory for each."""
+"""A gzip member counts as four parts, because zlib allocates memory for each member."""
 _BLOCK_BYTES = 128 * 1024
 """The largest decompressed size of a zstd block."""
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -36,8 +36,8 @@ _SIZE_BYTES = (0, 2, 4, 8)
 def decompress_small(compression: Compression, data: bytes, limit: int, steps: StepLimit) -> bytes:
     """Return the decompressed data of a batch, of at most `limit` bytes.
 
-    Takes what Kafka's broker takes: unlike `decompress`, an empty section of zstd, and no lz4 frame
-    with blocks that depend on each other. Raises ProtocolError, TooLargeError.
+    Accepts the same data as Kafka's broker. Unlike `decompress`, accepts an empty zstd section and
+    rejects lz4 frames with dependent blocks. Raises ProtocolError, TooLargeError.
     """
     if compression is not Compression.ZSTD:
         steps_each = _STEPS_OF_GZIP if compression is Compression.GZIP else 1
@@ -52,8 +52,8 @@ def decompress_large(
 ) -> tuple[mmap.mmap, int]:
     """Return mapped memory that begins with the decompressed data, and the size of the data.
 
-    Takes what `decompress_small` takes. Raises ProtocolError, also for more than
-    MAX_DECOMPRESSED_BYTES, and TooLargeError for more than `most` if that is less.
+    Accepts the same data as `decompress_small`. Raises ProtocolError for malformed data or more
+    than MAX_DECOMPRESSED_BYTES, and TooLargeError for more than `most` bytes if `most` is smaller.
     """
     most = min(most, MAX_DECOMPRESSED_BYTES)
     if compression is Compression.ZSTD:
@@ -87,8 +87,8 @@ def _pieces(compression: Compression, data: bytes, limit: int) -> Iterator[bytes
 def zstd_bound(data: bytes, limit: int, steps: StepLimit) -> int:
     """Return an upper bound of the decompressed size of zstd data, from its headers (RFC 8878).
 
-    Stops at the first bound above `limit`, and at bytes that begin no frame. Raises TooLargeError
-    for more frames than `steps`.
+    Stops at the first bound above `limit`, and at bytes that are not the start of a frame. Raises
+    TooLargeError for more frames than `steps`.
     """
     position, bound = 0, 0
     try:
@@ -111,5 +111,5 @@ def zstd_bound(data: bytes, limit: int, steps: StepLimit) -> int:
                 bound += _BLOCK_BYTES
             position += 4 if flags >> 2 & 1 else 0
     except IndexError:
-        pass  # The data is cut off: the decoder raises the error.
+        pass  # the data is truncated; the decoder raises the error
     return bound

@@ -17,7 +17,7 @@ from protocol.schema import ARRAY, BYTES, INT32, INT64, STRING, UUID, Message, f
 
 
 class LegacyOffsetCommitKey(Message, versions=(0, 0)):
-    """Key type 0: a committed offset as very old brokers wrote it; read only."""
+    """Key type 0: a committed offset in the format of very old brokers; read only."""
 
     group: str = field(STRING)
     topic: str = field(STRING)
@@ -25,7 +25,7 @@ class LegacyOffsetCommitKey(Message, versions=(0, 0)):
 
 
 class LegacyOffsetCommitValue(Message, versions=(0, 0)):
-    """Value to a LegacyOffsetCommitKey."""
+    """The value of a LegacyOffsetCommitKey."""
 
     offset: int = field(INT64)
     metadata: str = field(STRING)
@@ -43,7 +43,7 @@ class OffsetCommitKey(Message, versions=(0, 0)):
 class OffsetCommitValue(Message, versions=(0, 4), flexible_since=4):
     """A committed offset; timestamps in ms.
 
-    Version 1 expires at a time of its own, 3 has the leader epoch, 4 the topic id.
+    Version 1 has an expiry time, version 3 a leader epoch, version 4 a topic id.
     """
 
     offset: int = field(INT64)
@@ -55,13 +55,13 @@ class OffsetCommitValue(Message, versions=(0, 4), flexible_since=4):
 
 
 class GroupMetadataKey(Message, versions=(0, 0)):
-    """Key type 2: one classic group."""
+    """Key type 2: a classic group."""
 
     group: str = field(STRING)
 
 
 class RecordedMember(Message):
-    """One member of a classic group."""
+    """A member of a classic group."""
 
     member_id: str = field(STRING)
     group_instance_id: str | None = field(STRING, since=3, nullable_since=3, default=None)
@@ -85,7 +85,7 @@ class GroupMetadataValue(Message, versions=(0, 4), flexible_since=4):
 
 
 class UnknownKey:
-    """A key of a record type that is not known here; `data` is all of it, type included."""
+    """A key of an unknown record type; `data` is the complete key, including the type."""
 
     __slots__ = ("data", "record_type")
 
@@ -103,7 +103,7 @@ class UnknownKey:
         return f"UnknownKey(record_type={self.record_type}, data={self.data!r})"
 
 
-# What Kafka writes. An offset that expires at a time of its own is written as version 1.
+# The versions that Kafka writes. An offset with its own expiry time is written as version 1.
 OFFSET_COMMIT_VALUE_VERSION = 4
 OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY = 1
 GROUP_METADATA_VALUE_VERSION = 3
@@ -122,9 +122,9 @@ _MODULES = {
     **dict.fromkeys(SHARE_GROUP_TYPES, "protocol.share_group_records"),
     **dict.fromkeys(STREAMS_GROUP_TYPES, "protocol.streams_group_records"),
 }
-"""The record types of other kinds of groups, and where they are."""
+"""The record types of other group types, and their modules."""
 _CLASSIC_KEYS = frozenset(types[0] for types in _RECORD_TYPES.values())
-"""The keys that call the id of their group `group`; all others call it `group_id`."""
+"""The keys whose group id field is `group`; all others have `group_id`."""
 _types_of_keys: dict[type[Message], int] = {
     types[0]: record_type for record_type, types in _RECORD_TYPES.items()
 }
@@ -194,7 +194,7 @@ def record_types(record_type: int) -> tuple[type[Message], type[Message]] | None
 
 
 def _load(module: str) -> None:
-    """Make the record types of a module known."""
+    """Add the record types of a module."""
     types: dict[int, tuple[type[Message], type[Message]]] = import_module(module).RECORD_TYPES
     _RECORD_TYPES.update(types)
     _types_of_keys.update({pair[0]: number for number, pair in types.items()})

@@ -39,13 +39,13 @@ def records_section(buffer: BatchBuffer, header: BatchHeader, origin: int = 0) -
 
 
 def batch_records(buffer: BatchBuffer, header: BatchHeader, origin: int = 0) -> Iterator[RawRecord]:
-    """The records of a batch of format 2; places of records are of no use to the caller.
+    """Return the records of a batch of format 2, with unspecified record positions.
 
-    Raises ProtocolError as `raw_records` does.
+    Raises ProtocolError like `raw_records`.
     """
     if header.attributes & COMPRESSION_MASK or type(buffer) is not bytes:
         return raw_records(records_section(buffer, header, origin), header.record_count)
-    # In place, without a copy of the section: much of what a batch of one record costs.
+    # Decode in place: copying the section is a large part of the cost of a batch with one record.
     at = header.position - origin
     end = at + header.length + LOG_OVERHEAD_BYTES
     return raw_records(buffer, header.record_count, at + HEADER_BYTES, end)
@@ -54,10 +54,10 @@ def batch_records(buffer: BatchBuffer, header: BatchHeader, origin: int = 0) -> 
 def raw_records(
     section: bytes, count: int, position: int = 0, size: int | None = None
 ) -> Iterator[RawRecord]:
-    """The `count` records of a section of uncompressed records, from `position` to `size`.
+    """Yield the `count` uncompressed records in `section`, from `position` to `size`.
 
-    Raises ProtocolError when they do not parse. Headers are not looked at: between its value and
-    its end a record may hold anything.
+    Raises ProtocolError for malformed records. Headers are not checked: any bytes may follow the
+    value.
     """
     if size is None:
         size = len(section)

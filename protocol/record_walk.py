@@ -1,10 +1,10 @@
-"""Checks of the records of a produced batch: the walk that a broker makes before it stores them.
+"""Fast check of the records of a produced batch, which a broker does before the append.
 
-`time_range` is the fast path, for records as clients write them. It gives up, with None, on
-anything unusual; `storage.record_check` then reads record by record as Kafka does and finds the
-error, if there is one. Most batches have runs of records with one layout: lengths at the same
-places, with the same values. Slices with a stride compare one place in all records of a run at C
-speed, so that such a record costs some 20 ns instead of 400.
+`time_range` is the fast path for records as clients usually write them. For anything unusual it
+returns None; `storage.record_check` then reads the records one by one as Kafka does, and finds the
+error, if any. Most batches contain runs of records with the same layout, in which all lengths have
+the same positions and values. Slices with a stride compare one position in all records of a run at
+C speed, so that a record costs about 20 ns instead of 400.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from protocol.step_limit import StepLimit
 Section = bytes | mmap
 
 LEAST_RUN = 6
-"""Runs that are shorter than this are read record by record: a run costs as much as six records."""
+"""Shorter runs are read record by record, because a run costs as much as six records."""
 _MOST_SHORT_RUNS = 2
 _LONGEST_KEY = 1 << 16
 """The longest header key that the fast path reads."""
 
 _ONE_BYTE_DELTAS = 64
 _TWO_BYTE_DELTAS = 8192
-"""Offset deltas below these take one and two bytes."""
+"""Offset deltas below this value take one or two bytes."""
 
 # One-byte zigzag numbers in the order of their values: -64 becomes 0, 63 becomes 127.
 _BY_VALUE = bytes([(64 + ((byte >> 1) ^ -(byte & 1))) & 0xFF for byte in range(256)])
-# The last byte of a varint, and the first one of a number from 0 on that takes several bytes.
+# The last byte of a varint, and the first byte of a nonnegative number with several bytes.
 _LAST_BYTES = bytes(range(128))
 _EVEN_FIRST_BYTES = bytes(range(128, 256, 2))
-# The bytes of offset deltas: of one byte; the low and the high ones of two bytes, from 64 on.
+# The bytes of one-byte offset deltas; the low and high bytes of two-byte ones, from 64 on.
 _EVEN_BYTES = bytes(range(0, 128, 2))
 _LOW_BYTES = bytes([(delta << 1) & 0x7F | 0x80 for delta in range(64)])
 _HIGH_BYTES = bytes([delta >> 6 for delta in range(_ONE_BYTE_DELTAS, _TWO_BYTE_DELTAS)])
@@ -39,7 +39,7 @@ _LOW = 0 if sys.byteorder == "little" else 1
 
 
 class _UnusualError(Exception):
-    """The records are not as clients write them."""
+    """The records differ from what clients usually write."""
 
 
 def time_range(
@@ -52,10 +52,10 @@ def time_range(
 ) -> tuple[int, int] | None:
     """Return the smallest and the largest timestamp delta of the `count` records in a section.
 
-    None unless the section has these records and nothing else, with offset deltas from 0 on, each
-    with zero attributes, shortest varints, a whole key (if `needs_keys`) and value, and headers.
-    None, too, for records that reach beyond the end. Raises TooLargeError for more headers than
-    `steps`.
+    Returns None unless the section consists of exactly these records, with consecutive offset
+    deltas from 0. Each record must have zero attributes, varints of minimal length, a complete key
+    (required if `needs_keys`) and value, and headers. Returns None also for records that exceed
+    `end`. Raises TooLargeError for more headers than `steps`.
     """
     least, largest = 1 << 62, -1 << 62
     delta = short_runs = 0
@@ -71,7 +71,7 @@ def time_range(
                     delta += number
                     short_runs = 0 if number >= 2 * LEAST_RUN else short_runs + 1
             if run is None:
-                # A few records, after which there may be a run; or all that are left.
+                # Read a few records, because a run may follow; or all remaining records.
                 last = count if short_runs >= _MOST_SHORT_RUNS else min(count, delta + LEAST_RUN)
                 position, low, high = _walk(section, position, delta, last, needs_keys, steps)
                 delta = last
@@ -84,7 +84,7 @@ def time_range(
 def _walk(
     section: Section, position: int, delta: int, last: int, needs_keys: bool, steps: StepLimit
 ) -> tuple[int, int, int]:
-    """Read records from one offset delta up to another: where they end, and their times.
+    """Read the records of a range of offset deltas; return their end, and least and largest time.
 
     Raises _UnusualError and IndexError.
     """
@@ -152,9 +152,9 @@ def _walk(
 
 
 def _tail(section: Section, position: int, first: int) -> tuple[int, int]:
-    """Return a number, not yet zigzag, whose first byte has been read, and where it ends.
+    """Read the rest of a number whose first byte was read; return it before zigzag, and its end.
 
-    Raises _UnusualError unless it takes as few bytes as it can, and fewer than nine.
+    Raises _UnusualError unless the encoding is minimal and shorter than nine bytes.
     """
     value = first & 127
     for shift in (7, 14, 21, 28, 35, 42, 49):
@@ -169,7 +169,7 @@ def _tail(section: Section, position: int, first: int) -> tuple[int, int]:
 
 
 def _skip_headers(section: Section, position: int, steps: StepLimit) -> int:
-    """Return where the headers of a record end, which begin with their count."""
+    """Return the end of a record's headers, which begin with their count."""
     count = section[position]
     if count > 127 or count & 1:
         raise _UnusualError
@@ -184,7 +184,7 @@ def _skip_headers(section: Section, position: int, steps: StepLimit) -> int:
             if size > 127:
                 size, position = _tail(section, position, size)
             stop = position + (size >> 1)
-            # Kafka replaces what is not UTF-8 in keys. A slice of a long key takes long to copy.
+            # Kafka replaces invalid UTF-8 in header keys. A slice of a long key takes long to copy.
             if size & 1 or (not is_value and size >> 1 > _LONGEST_KEY):
                 raise _UnusualError
             if not is_value and not section[position:stop].isascii():
@@ -202,9 +202,9 @@ def _run(
     needs_keys: bool,
     steps: StepLimit,
 ) -> tuple[int, int, int, int] | None:
-    """Return (number, end, smallest and largest time) of records of the same layout as the first.
+    """Return (number, end, smallest and largest time) of a run of records with the first's layout.
 
-    None when there are fewer than LEAST_RUN of them. Records with headers are no run.
+    Returns None if the run is shorter than LEAST_RUN. Records with headers are never a run.
     """
     if delta >= _TWO_BYTE_DELTAS:
         return None
@@ -215,7 +215,7 @@ def _run(
     most = min(count, limit, delta + (end - position) // stride) - delta
     if most < LEAST_RUN or section[first_end - 1]:
         return None
-    # Where the lengths, the attributes and the count of headers are: the same in all records.
+    # The positions of lengths, attributes and header count, which are the same in all records.
     time_at = position + (2 if section[position] < 128 else 3 if section[position + 1] < 128 else 4)
     time_bytes = 1 if section[time_at] < 128 else 2
     key_at = time_at + time_bytes + delta_bytes
@@ -267,7 +267,7 @@ def _run(
 def _are_deltas(
     section: Section, place: int, stop: int, stride: int, delta: int, count: int
 ) -> bool:
-    """Return whether the offset deltas at `place` and every `stride` count up from `delta`."""
+    """Return whether the offset deltas at `place`, every `stride` bytes, count up from `delta`."""
     low = section[place:stop:stride]
     if delta < _ONE_BYTE_DELTAS:
         return low == _EVEN_BYTES[delta : delta + count]

@@ -18,9 +18,10 @@ SASL_AUTHENTICATE_KEY = 36
 
 
 class ApiSpec:
-    """One served API: Kafka's key and name, the inclusive version range, where flexible begins.
+    """A supported API: Kafka's key and name, the version range, and the flexible versions.
 
-    `stem` is the module name in `protocol.apis`. A `*_flexible_since` of None means never.
+    `stem` is the module name in `protocol.apis`. A `*_flexible_since` of None means that no version
+    is flexible.
     """
 
     __slots__ = (
@@ -68,12 +69,15 @@ class ApiSpec:
         return self.min_version <= version <= self.max_version
 
     def request_header_version(self, version: int) -> int:
-        """2 for flexible requests, else 1 (version 0 went with Kafka 4.0)."""
+        """Return 2 for flexible requests, else 1 (Kafka 4.0 removed version 0)."""
         since = self.request_flexible_since
         return 2 if since is not None and version >= since else 1
 
     def response_header_version(self, version: int) -> int:
-        """1 for flexible responses, else 0; ApiVersions always 0, so that any client reads it."""
+        """Return 1 for flexible responses, else 0.
+
+        ApiVersions responses always use 0, so that any client can read them.
+        """
         since = self.response_flexible_since
         if since is None or version < since or self.key == API_VERSIONS_KEY:
             return 0

@@ -1,9 +1,8 @@
-"""How a message is declared: the field types and the `Message` base class.
+"""Message declarations: the field types and the `Message` base class.
 
-A declaration is the single truth of a message at all of its versions. This module only describes;
-`protocol.constructs` turns a declaration into the construct Struct of one version, and
-`protocol.generator` writes straight-line Python from that Struct. Nothing here imports construct,
-so that importing a declaration stays cheap.
+A declaration defines a message in all its versions. `protocol.constructs` turns a declaration into
+the construct Struct of one version, and `protocol.generator` writes straight-line Python from the
+Struct. This module does not import construct, so that importing a declaration stays fast.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ ZERO_UUID = bytes(16)
 
 
 class FieldType:
-    """One of Kafka's primitive types; `default` is the value of a field that says nothing else."""
+    """A primitive type of Kafka; `default` is the value of fields without their own default."""
 
     __slots__ = ("default", "name")
 
@@ -63,14 +62,14 @@ INT64 = FieldType("INT64", 0)
 FLOAT64 = FieldType("FLOAT64", 0.0)
 UUID = FieldType("UUID", ZERO_UUID)
 STRING = FieldType("STRING", "")
-PLAIN_STRING = FieldType("PLAIN_STRING", "")  # keeps its int16 length in flexible versions too
+PLAIN_STRING = FieldType("PLAIN_STRING", "")  # has an int16 length also in flexible versions
 BYTES = FieldType("BYTES", b"")
 RECORDS = FieldType("RECORDS", None)
 ARRAY = ArrayType
 
 
 class _Unset:
-    """The type of `UNSET`, so that it prints well."""
+    """The type of `UNSET`, with a readable repr."""
 
     __slots__ = ()
 
@@ -113,11 +112,11 @@ class Field:
 
     @property
     def fresh_default(self) -> bool:
-        """Whether each message needs a default of its own: a list or a nested message."""
+        """Whether each message needs its own default object: a list or a nested message."""
         return self.default is UNSET
 
     def default_value(self) -> Any:
-        """The default, a new object where it is mutable."""
+        """Return the default value; mutable defaults are new objects."""
         if not self.fresh_default:
             return self.default
         return self.type() if isinstance(self.type, type) else []
@@ -148,10 +147,10 @@ def field(
     default: object = UNSET,
     tag: int | None = None,
 ) -> Any:
-    """Declare one field. Versions are inclusive; a field with a `tag` is a tagged field (KIP-482).
+    """Declare a field. Versions are inclusive; a field with a `tag` is a tagged field (KIP-482).
 
-    Without `default` the field starts as Kafka's default of its type: 0, False, "", b"", the zero
-    uuid, an empty list, a nested message of defaults, and null for records only.
+    Without `default`, the field has Kafka's default for its type: 0, False, "", b"", the zero uuid,
+    an empty list, a nested message with defaults, and null only for records.
     """
     if default is UNSET and isinstance(type_, FieldType) and not isinstance(type_, ArrayType):
         default = type_.default
@@ -160,7 +159,7 @@ def field(
 
 @dataclass_transform(kw_only_default=True)
 class MessageMeta(type):
-    """Turns the `field(...)` lines of a class body into slots and a table of fields."""
+    """Turns the `field(...)` lines of a class body into slots and a list of fields."""
 
     def __new__(
         mcs,
@@ -171,7 +170,7 @@ class MessageMeta(type):
         versions: tuple[int, int] | None = None,
         flexible_since: int | None = None,
     ) -> MessageMeta:
-        """`versions` and `flexible_since` are on the outermost message only."""
+        """Create a message class. Only top-level messages have `versions` and `flexible_since`."""
         fields = []
         for key, value in list(namespace.items()):
             if isinstance(value, Field):
@@ -188,20 +187,20 @@ class MessageMeta(type):
 
 
 class Message(metaclass=MessageMeta):
-    """Base of every message and nested struct.
+    """The base class of messages and nested structs.
 
-    All constructor arguments are keywords and optional. `__init__` is compiled per class at its
-    first use, so that importing a module of declarations costs next to nothing.
+    Constructor arguments are optional keywords. `__init__` is compiled per class at its first use,
+    so that importing declarations is fast.
     """
 
     FIELDS: ClassVar[tuple[Field, ...]]
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     FLEXIBLE_SINCE: ClassVar[int | None] = None
     BY_COLUMNS: ClassVar[bool] = False
-    """Whether arrays of it may be decoded as `ReceivedColumns`."""
+    """Whether arrays of this message may be decoded as `ReceivedColumns`."""
 
     encodings: ClassVar[dict[int, bytes] | None] = None
-    """Of a frozen message its bytes by version, once they have been needed."""
+    """In a frozen message, the encoded bytes by version, filled on demand."""
 
     if not TYPE_CHECKING:
 
@@ -234,7 +233,7 @@ class Message(metaclass=MessageMeta):
 
     def __eq__(self, other: object) -> bool:
         if not (isinstance(other, type(self)) or isinstance(self, type(other))):
-            return NotImplemented  # a frozen message equals one that is not
+            return NotImplemented  # a frozen message may equal a mutable one
         return all(getattr(self, field.name) == getattr(other, field.name) for field in self.FIELDS)
 
     __hash__ = None  # type: ignore[assignment]  # mutable: a message is no dict key
@@ -250,10 +249,10 @@ _frozen_types: dict[type[Message], type[Message]] = {}
 
 
 def frozen(message: M) -> M:
-    """A copy of `message` that cannot be changed: setting a field of it raises AttributeError.
+    """Return an immutable copy of `message`; setting a field raises AttributeError.
 
-    For a message that many requests share, which is also encoded once. Nested messages and lists
-    stay as they are, and must not be changed either.
+    Used for a message that many requests share; it is encoded once. Nested messages and lists are
+    not frozen, and must not be changed either.
     """
     message_type = type(message)
     frozen_type = _frozen_types.get(message_type)
@@ -275,9 +274,9 @@ def frozen(message: M) -> M:
 
 
 class Columns(Sequence[M]):
-    """An array of messages, kept by columns: they are encoded without being made.
+    """An array of messages stored by columns, so that encoding needs no message objects.
 
-    A column is a list, or an endless iterable of one value. Strings are empty, all of them.
+    A column is a list, or an endless iterable of one value. All strings are empty.
     """
 
     __slots__ = ("_length", "columns", "message_type")
@@ -316,20 +315,20 @@ class Columns(Sequence[M]):
 
 
 class ReceivedColumns(Columns[M]):
-    """As Columns, of an array that was decoded; of each string column all are empty or all null."""
+    """Columns of a decoded array; in each string column all values are empty or all are null."""
 
     __slots__ = ()
 
 
 DISPOSED_PER_STEP = 500
-"""List items that one step of `dispose` frees."""
+"""The number of list items that one step of `dispose` frees."""
 
 
 def dispose(message: Message) -> Iterator[None]:
     """Empty the lists of a large message that is no longer needed, in steps.
 
-    Freed at once, millions of objects would take longer than a turn of the loop may. A message that
-    requests share (`frozen`) is left alone; one that was decoded in part may lack fields.
+    Freeing millions of objects at once would take too long for one iteration of the event loop. A
+    shared message (`frozen`) is not changed. A partially decoded message may lack fields.
     """
     if is_frozen(message):
         return
@@ -352,14 +351,14 @@ def is_frozen(message: Message) -> bool:
 
 
 def declared_type(message: Message) -> type[Message]:
-    """The declared class of `message`, also if it is frozen."""
+    """Return the declared class of `message`, also if it is frozen."""
     message_type = type(message)
     base = message_type.__mro__[1]
     return base if _frozen_types.get(base) is message_type else message_type
 
 
 def _compile_init(cls: type[Message]) -> Any:
-    """Write `__init__` of one message class: a plain assignment per field, no loop."""
+    """Compile `__init__` of a message class, with one assignment per field and no loop."""
     scope: dict[str, Any] = {"UNSET": UNSET}
     arguments, lines = [], []
     for field in cls.FIELDS:

@@ -91,7 +91,7 @@ def encode_share_state_value(value: ShareStateValue) -> bytes:
 
 
 def decode_share_state_key(data: bytes) -> ShareStateKey:
-    """The key message of a record; ProtocolError when the bytes are none."""
+    """Return the key message of a record. Raises ProtocolError if the bytes are malformed."""
     record_type = leading_int16(data)
     if record_type not in RECORD_TYPES:
         raise ProtocolError(f"a share state key of type {record_type}")
@@ -100,9 +100,9 @@ def decode_share_state_key(data: bytes) -> ShareStateKey:
 
 
 def decode_share_state_value(key: ShareStateKey, data: bytes) -> tuple[ShareStateValue, int]:
-    """The value message that belongs to `key`, and its version.
+    """Return the value message that belongs to `key`, and its version.
 
-    ProtocolError when the bytes do not parse.
+    Raises ProtocolError if the bytes are malformed.
     """
     version = leading_int16(data)
     value: ShareStateValue

@@ -32,7 +32,7 @@ _LETTERS = {
 
 
 def find_api(text: str) -> ApiSpec | None:
-    """The API of a name, in any case and with or without underscores, or of a key."""
+    """Return the API with this key or name, ignoring case and underscores; None if unknown."""
     if text.isdigit():
         return SPEC_BY_KEY.get(int(text))
     wanted = text.replace("_", "").replace("-", "").lower()
@@ -40,7 +40,7 @@ def find_api(text: str) -> ApiSpec | None:
 
 
 def declaration(message_type: type[Message]) -> str:
-    """The source of a message class, nested ones first."""
+    """Return the source of a message class, after its nested classes."""
     types: list[type[Message]] = []
 
     def visit(type_: type[Message]) -> None:
@@ -56,7 +56,7 @@ def declaration(message_type: type[Message]) -> str:
 
 
 def struct_lines(element: Construct, name: str, indent: str = "") -> Iterator[str]:
-    """A construct as indented lines, one per field."""
+    """Yield a construct as indented lines, one per field."""
     label = f"{indent}{name}: "
     if isinstance(element, MessageStruct):
         yield label + element.message_type.__name__
@@ -80,7 +80,7 @@ def struct_lines(element: Construct, name: str, indent: str = "") -> Iterator[st
 
 
 def show_message(message_type: type[Message], version: int) -> str:
-    """Declaration, Struct and generated source of one message at one version."""
+    """Return the declaration, Struct and generated source of a message at a version."""
     struct = message_type.at(version)
     title = f"{message_type.__name__} v{version}"
     parts = [
@@ -97,7 +97,7 @@ def show_message(message_type: type[Message], version: int) -> str:
 
 
 def main(argv: list[str], prog: str = "python -m protocol.show") -> int:
-    """Run with these arguments; returns the exit code."""
+    """Run with these arguments and return the exit code."""
     parser = argparse.ArgumentParser(prog=prog, description=__doc__.split("\n")[0])
     parser.add_argument("api", metavar="API", help="Kafka's name or key, as Heartbeat or 12")
     parser.add_argument("version", metavar="VERSION", nargs="?", type=int)
@@ -105,7 +105,7 @@ def main(argv: list[str], prog: str = "python -m protocol.show") -> int:
     arguments = parser.parse_args(argv)
     spec = find_api(arguments.api)
     if spec is None:
-        from difflib import get_close_matches  # only a typo needs it
+        from difflib import get_close_matches  # imported only after a typo
 
         similar = get_close_matches(arguments.api, SPEC_BY_NAME, n=1)
         hint = f"did you mean {similar[0]}?" if similar else f"there are {', '.join(SPEC_BY_NAME)}"

@@ -1,6 +1,6 @@
-"""The client of all our tools: small, blocking, the standard library and `protocol` only.
+"""The Kafka client of the tools: small, blocking, with only the standard library and `protocol`.
 
-It works against any Kafka since 2.8 or so: versions are negotiated per broker.
+The client works with Kafka 2.8 and newer; versions are negotiated per broker.
 
     client = Client("one:9092,other:9092", read_settings(properties), warn=warn)
     answer = client.call("listTopics", lambda: client.metadata(None))       # retried till timeout
@@ -8,16 +8,16 @@ It works against any Kafka since 2.8 or so: versions are negotiated per broker.
     answer = client.ask(DescribeGroupsRequest(groups=["my-group"]), node_id)  # one attempt
     answer = client.ask_controller("createTopics", CreateTopicsRequest(...))
     by_leader = client.leaders([("t", 0), ("t", 1)])      # {node id: [("t", 0), ...]}
-    connection = client.open_connection(node_id)          # one of its own, for long waits
+    connection = client.open_connection(node_id)          # a separate one, for long waits
     connection.ask(JoinGroupRequest(...), max_version=9, timeout_ms=330_000)
     client.close()
 
-Requests and responses are the messages of `protocol.apis`; a response is typed `Any`. Everything
-raises `ClientError` and nothing else, with `.code` (an ErrorCode) and Kafka's text as its message.
-`ask`, `metadata`, `leaders`, `coordinator` are one attempt each: put what must go on while brokers
-start, move or fail into a function for `call`, which repeats it while it raises a retriable error.
-Errors inside a response are left there: `check(code, message)` raises them. Import the message
-classes inside the functions that use them: a script must do its work within 0.3 s.
+Requests and responses are the messages of `protocol.apis`; a response is typed `Any`. All
+functions raise only `ClientError`, with `.code` (an ErrorCode) and Kafka's text as its message.
+`ask`, `metadata`, `leaders` and `coordinator` make one attempt each. To retry while brokers start,
+move or fail, pass a function to `call`, which repeats it after retriable errors. Errors inside a
+response are left there; `check(code, message)` raises them. Import message classes inside the
+functions that use them, because a script must finish within 0.3 s.
 """
 
 from coordinator_server.client.client import Client, Lookup

@@ -1,8 +1,8 @@
-"""A client of a whole cluster: which broker to ask, and asking again when brokers come and move.
+"""A client of a whole cluster: finds the broker for a request and retries while brokers change.
 
-It does what Java's clients do below an Admin call: bootstrap servers in turn, a connection per
-broker, leaders and coordinators by look-up, and a retry with backoff until `default.api.timeout.ms`
-is over (org.apache.kafka.clients.admin.KafkaAdminClient).
+Implements what Java's clients do below an Admin call: bootstrap servers in turn, one connection per
+broker, leader and coordinator lookup, and retries with backoff until `default.api.timeout.ms`
+(org.apache.kafka.clients.admin.KafkaAdminClient).
 """
 
 from __future__ import annotations
@@ -24,18 +24,21 @@ ANY_BROKER = None
 
 
 class _NotInClusterError(ClientError):
-    """A broker that is not in the cluster, but may join it."""
+    """The broker is not in the cluster at the moment, but may join it."""
 
 
 class Lookup(NamedTuple):
-    """How the node id of the broker to ask is found, and the API that this takes, as Java's."""
+    """Finds the node id of the broker to ask; `api` is the API of the lookup, named as in Java."""
 
     api: str
     find: Callable[[], int]
 
 
 class Client:
-    """A client of one cluster; see the package's docstring. `warn` gets each failed connection."""
+    """A client of one cluster; see the package's docstring.
+
+    `warn` receives each failed connection.
+    """
 
     def __init__(
         self,
@@ -45,14 +48,14 @@ class Client:
     ) -> None:
         self.settings = settings or ClientSettings()
         self.nodes: dict[int, Address] = {}
-        """The brokers by node id, as of the last answer to Metadata."""
+        """The brokers by node id, from the latest Metadata response."""
         self.controller_id = -1
         self.cluster_id: str | None = None
         self._bootstrap = parse_addresses(bootstrap_servers)
         self._warn = warn
         self._turn = 0
         self._connections: dict[int, ClientConnection] = {}
-        """By node id; those to a bootstrap server by -1, -2, ..., as in Java's clients."""
+        """By node id; bootstrap servers have the ids -1, -2, ..., as in Java's clients."""
 
     def close(self) -> None:
         """Close all connections."""
@@ -61,17 +64,18 @@ class Client:
         self._connections.clear()
 
     def call(self, name: str, attempt: Callable[[], T], timeout_ms: int | None = None) -> T:
-        """What `attempt` returns; it is run again while it raises a retriable ClientError.
+        """Return the result of `attempt`, called again while it raises a retriable ClientError.
 
-        `name` is that of Java's Admin call. After `timeout_ms` (`default.api.timeout.ms`) it
-        raises ClientError (REQUEST_TIMED_OUT), with the text of Kafka's TimeoutException.
+        `name` is the method name of Java's Admin. After `timeout_ms` (default:
+        `default.api.timeout.ms`), raises ClientError (REQUEST_TIMED_OUT) with the message of
+        Kafka's TimeoutException.
         """
         return self._call(lambda: name, attempt, timeout_ms)
 
     def call_on(self, name: str, lookup: Lookup, api: str, ask: Callable[[int], T]) -> T:
-        """`call` in two steps: find the broker, then ask it (Java's AdminApiDriver).
+        """Like `call`, in two steps: find the broker, then ask the broker (Java's AdminApiDriver).
 
-        `api` names the second step; that of a timeout is in the text of the error.
+        `api` names the second step. A timeout error names the step that was not completed.
         """
         step = lookup.api
 
@@ -107,14 +111,14 @@ class Client:
             pause_ms = min(pause_ms * 2, self.settings.retry_backoff_max_ms)
 
     def ask(self, request: Message, node_id: int | None = ANY_BROKER, **options: Any) -> Any:
-        """One request to a broker, one attempt: the response, or ClientError.
+        """Send one request to a broker and return the response. One attempt; raises ClientError.
 
-        `options` are those of `ClientConnection.ask`. A node id that is not known is looked up.
+        `options` are those of `ClientConnection.ask`. An unknown node id is looked up.
         """
         return self.connection(node_id).ask(request, **options)
 
     def connection(self, node_id: int | None = ANY_BROKER) -> ClientConnection:
-        """The connection to a broker, opened when there is none. Raises ClientError."""
+        """Return the connection to a broker, opening one if needed. Raises ClientError."""
         if node_id is ANY_BROKER:
             return self._any_connection()
         connection = self._connections.get(node_id)
@@ -123,7 +127,10 @@ class Client:
         return connection
 
     def open_connection(self, node_id: int) -> ClientConnection:
-        """A further connection to a broker, for requests that wait long; the caller closes it."""
+        """Open another connection to a broker, for requests that wait long.
+
+        The caller closes it.
+        """
         if node_id not in self.nodes:
             self.metadata([])
         if node_id not in self.nodes:
@@ -133,10 +140,10 @@ class Client:
         return self._open(node_id, self.nodes[node_id])
 
     def metadata(self, topics: Iterable[str | bytes] | None, *, create: bool = False) -> Any:
-        """A MetadataResponse for topics, by name or 16-byte id; None is all. One attempt.
+        """Return a MetadataResponse for topics, by name or 16-byte id; None means all. One attempt.
 
-        With `create` a broker with auto.create.topics.enable creates those that it lacks. Raises
-        ClientError; the error of a topic is left in the response.
+        With `create`, a broker with auto.create.topics.enable creates missing topics. Raises
+        ClientError; errors of topics are left in the response.
         """
         from protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
 
@@ -151,7 +158,7 @@ class Client:
                     else MetadataRequestTopic(name=topic, topic_id=ZERO_UUID)
                 )
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=create)
-        # Version 0 has no way to ask for nothing, version 4 is the first that creates nothing.
+        # Version 0 cannot request an empty list; version 4 is the first that can prevent creation.
         answer = self.ask(request, min_version=12 if by_id else 4)
         check(answer.error_code)
         self.nodes = {node.node_id: Address(node.host, node.port) for node in answer.brokers}
@@ -159,7 +166,10 @@ class Client:
         return answer
 
     def controller(self) -> int:
-        """The node id of the broker that takes changes to topics and settings. One attempt."""
+        """Return the node id of the broker that receives changes to topics and configs.
+
+        One attempt.
+        """
         if self.controller_id not in self.nodes:
             self.metadata([])
         if self.controller_id not in self.nodes:
@@ -167,9 +177,9 @@ class Client:
         return self.controller_id
 
     def ask_controller(self, name: str, request: Message, **options: Any) -> Any:
-        """`request` to the controller, again while it moves. The response's errors are left in it.
+        """Send `request` to the controller and retry while it moves; errors stay in the response.
 
-        An answer of NOT_CONTROLLER, in any topic or resource, is asked again elsewhere.
+        NOT_CONTROLLER in any topic or resource of the response also leads to a retry.
         """
 
         def attempt() -> Any:
@@ -182,9 +192,9 @@ class Client:
         return self.call(name, attempt)
 
     def ask_node(self, name: str, request: Message, node_id: int | None) -> Any:
-        """`request` to one broker, again while it is not there or not in the cluster.
+        """Send `request` to a broker and retry while it is unreachable or not in the cluster.
 
-        The errors of the response are left in it.
+        Errors in the response are left there.
         """
 
         def attempt() -> Any:
@@ -203,10 +213,10 @@ class Client:
             raise
 
     def leaders(self, partitions: Iterable[tuple[str, int]]) -> dict[int, list[tuple[str, int]]]:
-        """The partitions by the node id of their leader. One attempt.
+        """Group partitions by the node id of their leader. One attempt.
 
-        Raises ClientError: a topic's error, UNKNOWN_TOPIC_OR_PARTITION for a partition that is not
-        there, LEADER_NOT_AVAILABLE.
+        Raises ClientError: a topic's error, UNKNOWN_TOPIC_OR_PARTITION for a missing partition, or
+        LEADER_NOT_AVAILABLE.
         """
         leaders, errors = self.find_leaders(partitions)
         for error in errors.values():
@@ -216,7 +226,7 @@ class Client:
     def find_leaders(
         self, partitions: Iterable[tuple[str, int]]
     ) -> tuple[dict[int, list[tuple[str, int]]], dict[tuple[str, int], ClientError]]:
-        """As `leaders`, and the errors of the partitions that have none at the moment."""
+        """Like `leaders`, but also return the errors of partitions without a leader."""
         wanted = list(dict.fromkeys(partitions))
         answer = self.metadata(sorted({topic for topic, _ in wanted}))
         known = {topic.name: topic for topic in answer.topics}
@@ -236,7 +246,7 @@ class Client:
         return leaders, errors
 
     def coordinator(self, key: str, key_type: int = GROUP_COORDINATOR) -> int:
-        """The node id of the coordinator of a group, a transactional id or a share key.
+        """Return the node id of the coordinator of a group, a transactional id or a share key.
 
         One attempt. Raises ClientError: COORDINATOR_NOT_AVAILABLE and the like.
         """
@@ -250,7 +260,7 @@ class Client:
         return int(coordinator.node_id)
 
     def _any_connection(self) -> ClientConnection:
-        """An open connection, else a new one to the next broker that is known."""
+        """Return an open connection, or a new one to the next known broker."""
         for connection in self._connections.values():
             if connection.is_open:
                 return connection
@@ -269,7 +279,7 @@ class Client:
             else:
                 self._connections[node_id] = connection
                 return connection
-        self.nodes = {}  # none of them is there: back to the bootstrap servers
+        self.nodes = {}  # no known broker is reachable: use the bootstrap servers again
         assert failure is not None
         raise failure
 
@@ -277,14 +287,14 @@ class Client:
         try:
             return ClientConnection(address, self.settings)
         except ClientError as error:
-            self.nodes.pop(node_id, None)  # it may have moved: the next attempt asks Metadata
+            self.nodes.pop(node_id, None)  # the broker may have moved
             if self._warn is not None:
                 self._warn(node_id, address, error)
             raise
 
 
 def _error_codes(answer: Any) -> Iterable[int]:
-    """The error codes of an answer and of its topics or resources."""
+    """Yield the error codes of a response and of its topics or resources."""
     yield getattr(answer, "error_code", 0)
     for field in ("topics", "results", "responses"):
         for item in getattr(answer, field, ()):

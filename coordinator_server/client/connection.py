@@ -1,4 +1,4 @@
-"""One blocking connection to one broker: which versions it serves, then a request at a time."""
+"""One blocking connection to a broker: negotiates versions and sends one request at a time."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ SOFTWARE_NAME = "coordinator-server"
 _API_VERSIONS = SPEC_BY_NAME["ApiVersions"]
 _MAX_FRAME_BYTES = 1 << 30
 _SESSION_PART = 0.85
-"""How much of a session passes until it is renewed; Java's clients take 85 to 95 %."""
+"""The part of a SASL session after which it is renewed; Java's clients use 85 to 95 %."""
 _LENGTH = struct.Struct(">i")
 
 
 class ClientConnection:
-    """One connection, secured as the settings say, its versions negotiated.
+    """A connection to a broker, secured by the settings, with negotiated versions.
 
-    `ready` is a socket that is connected and encrypted already: then the caller calls `negotiate`
-    and `authenticate`. Raises ClientError: NETWORK_EXCEPTION when no connection is to be had or it
-    breaks, REQUEST_TIMED_OUT when no answer comes in time, TlsError and SaslError when the broker
-    or the client refuses the other. A connection that failed is closed.
+    `ready` is a socket that is already connected and encrypted: the caller then calls `negotiate`
+    and `authenticate`. Raises ClientError: NETWORK_EXCEPTION if connecting fails or the connection
+    breaks, REQUEST_TIMED_OUT if no response arrives in time, TlsError and SaslError if broker or
+    client rejects the other. A failed connection is closed.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class ClientConnection:
         self.address = address
         self.is_open = True
         self.deadline_s: float | None = None
-        """When every request has to be answered, by time.monotonic()."""
+        """The deadline for all requests, by time.monotonic()."""
         self.api_versions: dict[int, tuple[int, int]] = {}
         self._settings = settings
         self._requests = 0
@@ -86,11 +86,11 @@ class ClientConnection:
         max_version: int = 32_767,
         timeout_ms: int | None = None,
     ) -> Any:
-        """Send one request at the newest version that both sides know; gives its response.
+        """Send a request at the newest version that both sides support and return the response.
 
         `min_version` is for requests with a field that older versions lack, `max_version` for those
-        with a field that newer ones dropped. `timeout_ms` replaces `request.timeout.ms` for
-        requests that the broker may hold longer. Raises ClientError, also UNSUPPORTED_VERSION.
+        with a field that newer versions dropped. `timeout_ms` replaces `request.timeout.ms` for
+        requests that the broker may hold longer. Raises ClientError, including UNSUPPORTED_VERSION.
         """
         self._keep_session()
         spec = spec_of(request)
@@ -98,18 +98,21 @@ class ClientConnection:
         return self._exchange(spec, version, request, timeout_ms)
 
     def exchange(self, request: Message, *, min_version: int = 0) -> Any:
-        """`ask` for what authenticates: it does not look whether the session has to be renewed."""
+        """Like `ask`, for authentication: does not check whether the session must be renewed."""
         spec = spec_of(request)
         return self._exchange(spec, self.version_of(spec, min_version), request)
 
     def send(self, request: Message, *, max_version: int = 32_767) -> None:
-        """Send a request that is not answered: a Produce with acks 0. Raises ClientError."""
+        """Send a request without a response: Produce with acks 0. Raises ClientError."""
         self._keep_session()
         spec = spec_of(request)
         self._send(spec, self.version_of(spec, 0, max_version), request)
 
     def version_of(self, spec: ApiSpec, min_version: int = 0, max_version: int = 32_767) -> int:
-        """The newest common version within the limits; ClientError (UNSUPPORTED_VERSION)."""
+        """Return the newest common version within the limits.
+
+        Raises ClientError (UNSUPPORTED_VERSION) if there is none.
+        """
         name = spec.constant
         if spec.key not in self.api_versions:
             raise ClientError(ErrorCode.UNSUPPORTED_VERSION, f"The node does not support {name}")
@@ -125,9 +128,9 @@ class ClientConnection:
         return min(high, newest)
 
     def authenticate(self) -> None:
-        """Authenticate by SASL if the settings say so. Raises ClientError, with SaslError.
+        """Authenticate with SASL if the settings say so. Raises ClientError, including SaslError.
 
-        A session that ends (KIP-368) is renewed by the first request after most of its time.
+        A session with a lifetime (KIP-368) is renewed by the first request after most of its time.
         """
         security = self._settings.security
         if security is None or security.sasl is None:
@@ -148,9 +151,9 @@ class ClientConnection:
             self.authenticate()
 
     def negotiate(self) -> None:
-        """Ask for the version range of each API. Raises ClientError.
+        """Request the version range of each API. Raises ClientError.
 
-        A broker that is too old for our version answers in version 0.
+        A broker that does not know this client's ApiVersions version responds in version 0.
         """
         from protocol.apis.api_versions import ApiVersionsRequest
 
@@ -203,7 +206,8 @@ class ClientConnection:
                 frame, 0
             )
             if spec is _API_VERSIONS and frame[position : position + 2] == b"\x00\x23":
-                version = 0  # the body of "unsupported version", so that any client can read it
+                # UNSUPPORTED_VERSION has the body of version 0, which any client can read
+                version = 0
             response, _ = decoder(spec.response_type, version)(frame, position)
         except ProtocolError as error:
             raise self._failure(f"{self} does not speak {spec.name} {version}: {error}") from error
@@ -236,9 +240,9 @@ class ClientConnection:
         return deadline_s if self.deadline_s is None else min(deadline_s, self.deadline_s)
 
     def _broken(self, error: OSError) -> ClientError:
-        """The error of a connection that broke.
+        """Return the error of a broken connection.
 
-        In TLS 1.3 a broker refuses a client's certificate after the handshake.
+        In TLS 1.3 a broker rejects a client's certificate only after the handshake.
         """
         security = self._settings.security
         if security is not None and security.tls is not None:
@@ -252,12 +256,12 @@ class ClientConnection:
         return self._failure(f"{self} does not answer: {error}")
 
     def _failure(self, message: str) -> ClientError:
-        """Close what cannot be used any more; gives the error to raise."""
+        """Close the unusable connection and return the error to raise."""
         if hasattr(self, "_socket"):
             self.close()
         return ClientError(ErrorCode.NETWORK_EXCEPTION, message)
 
 
 def spec_of(request: Message) -> ApiSpec:
-    """The API of a request."""
+    """Return the ApiSpec of a request."""
     return SPEC_BY_NAME[type(request).__name__.removesuffix("Request")]

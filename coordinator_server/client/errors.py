@@ -1,4 +1,7 @@
-"""The one exception of the client. It carries Kafka's error code, so that a tool can act on it."""
+"""The exceptions of the client.
+
+They carry Kafka's error code, so that a tool can handle the error.
+"""
 
 from __future__ import annotations
 
@@ -8,31 +11,31 @@ from protocol.errors import ErrorCode
 
 
 class ClientError(Exception):
-    """A broker cannot be asked, or refuses. The message is the broker's, else Kafka's text.
+    """A request cannot be sent or is refused. The message is the broker's, or else Kafka's text.
 
-    Where no broker answered, the code is that of the exception Java's clients would raise:
+    If no broker responded, the code matches the exception that Java's clients would raise:
     NETWORK_EXCEPTION (no connection), REQUEST_TIMED_OUT, UNSUPPORTED_VERSION, INVALID_CONFIG.
     """
 
     def __init__(self, code: int, message: str | None = None) -> None:
         try:
             self.code = ErrorCode(code)
-        except ValueError:  # of a newer broker
+        except ValueError:  # sent by a newer broker
             self.code = ErrorCode.UNKNOWN_SERVER_ERROR
         super().__init__(self.code.message if message is None else message)
 
 
 class UnsupportedSettingError(ClientError):
-    """A setting of Kafka's clients that this client does not have, where ignoring it would harm."""
+    """A client setting of Kafka that is not supported here and must not be ignored silently."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INVALID_CONFIG, message)
 
 
 class TlsError(ClientError):
-    """A handshake that another attempt cannot mend (Java's SslAuthenticationException).
+    """A TLS handshake that a retry cannot fix (Java's SslAuthenticationException).
 
-    Kafka has no error code for it; this one ends a client as well.
+    Kafka has no error code for TLS; SASL_AUTHENTICATION_FAILED also ends a client.
     """
 
     def __init__(self, message: str) -> None:
@@ -40,7 +43,7 @@ class TlsError(ClientError):
 
 
 class SaslError(ClientError):
-    """A broker that refuses a mechanism or a user; `mechanisms` are those that it offers."""
+    """A broker rejected a SASL mechanism or a user; `mechanisms` are the ones that it offers."""
 
     def __init__(self, code: int, message: str | None, mechanisms: Sequence[str] = ()) -> None:
         super().__init__(code, message)
@@ -48,6 +51,6 @@ class SaslError(ClientError):
 
 
 def check(code: int, message: str | None = None) -> None:
-    """Raise ClientError unless `code`, of an answer, is 0."""
+    """Raise ClientError unless `code`, from a response, is 0."""
     if code:
         raise ClientError(code, message)

@@ -1,6 +1,6 @@
-"""Reads the records of partitions from their leaders, transactions included (KIP-98).
+"""Fetches the records of partitions from their leaders, including transactions (KIP-98).
 
-It is Java's Fetcher with one request per leader at a time; the caller has the positions.
+Like Java's Fetcher, with one request per leader at a time; the caller keeps the positions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from protocol.batch_header import BatchHeader, iterate_batches
 from protocol.control_record import end_marker_of
 from protocol.errors import ErrorCode, ProtocolError
 
-_BY_NAME = 12  # Fetch: from version 13 on topics are ids
+_BY_NAME = 12  # Fetch: versions after this one use topic ids
 _RETRY_S, _LONGEST_RETRY_S = 0.1, 1.0
 
 Partition = tuple[str, int]
@@ -33,9 +33,10 @@ class FetchSettings(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """A record, or none where a batch ends, as it may show none; where to read on after it.
+    """A record and its partition, or the end of a batch.
 
-    Only a share group counts deliveries.
+    `record` is None at the end of a batch that shows no more records. `next_offset` is the position
+    after the record. Only share groups count deliveries.
     """
 
     partition: Partition
@@ -46,7 +47,7 @@ class Fetched(NamedTuple):
 
 
 class Fetcher:
-    """Reads partitions in turn."""
+    """Fetches partitions in turn."""
 
     def __init__(self, client: Client, settings: FetchSettings) -> None:
         self._client = client
@@ -59,11 +60,11 @@ class Fetcher:
     def fetch(
         self, positions: Mapping[Partition, int], wait_s: float
     ) -> tuple[list[Iterator[Fetched]], dict[Partition, ClientError]]:
-        """What is at the positions, by partition, waited for; errors that the caller must mend.
+        """Wait for records at the positions; return them by partition, and errors by partition.
 
-        Partitions without a leader at the moment give nothing, and hold up no others. Raises
-        ClientError for errors that no later attempt mends, CORRUPT_MESSAGE for bytes that do not
-        parse.
+        Partitions without a leader return nothing and do not delay others. The caller must handle
+        the returned errors. Raises ClientError for errors that a retry cannot fix, CORRUPT_MESSAGE
+        for malformed bytes.
         """
         deadline_s = time.monotonic() + wait_s
         self._look_up(positions)
@@ -81,7 +82,7 @@ class Fetcher:
         leaders = leaders[self._turn % len(leaders) :] + leaders[: self._turn % len(leaders)]
         for is_waiting in (False, True):
             for leader in leaders:
-                # Of several leaders none may hold up what another has.
+                # A leader with data must not wait for another leader.
                 rest_ms = max(0, int((deadline_s - time.monotonic()) * 1000))
                 share_ms = min(self._settings.fetch_max_wait_ms, rest_ms) // len(leaders)
                 partitions = {
@@ -97,9 +98,9 @@ class Fetcher:
         return pieces, errors
 
     def _look_up(self, positions: Mapping[Partition, int]) -> None:
-        """Find the leaders where some are not known, at growing intervals while that goes on.
+        """Look up unknown leaders, at growing intervals while any is unknown.
 
-        Raises ClientError for the error of a topic that no later attempt mends.
+        Raises ClientError for a topic error that a retry cannot fix.
         """
         if self._leaders.keys() >= positions.keys() or time.monotonic() < self._look_up_at_s:
             return
@@ -157,7 +158,7 @@ class Fetcher:
 
         settings = self._settings
         topics: dict[str, Any] = {}
-        # The broker fills the answer in this order: each partition is the first in turn.
+        # The broker fills the response in this order, so each partition comes first in turn.
         names = sorted(positions)
         start = self._turn % len(names)
         for name, index in names[start:] + names[:start]:
@@ -178,7 +179,7 @@ class Fetcher:
         )
 
     def _records(self, partition: Partition, position: int, data: Any) -> Iterator[Fetched]:
-        """The records from a position on that the isolation level shows."""
+        """Yield the records from a position on, as far as the isolation level allows."""
         aborted = _Aborted(data.aborted_transactions or ())
         buffer = data.records
         try:
@@ -200,7 +201,7 @@ class Fetcher:
 
 
 class _Aborted:
-    """Which batches belong to aborted transactions, asked for in their order."""
+    """Tells which batches belong to aborted transactions; batches must be checked in order."""
 
     def __init__(self, transactions: Any) -> None:
         self._waiting = sorted(
@@ -209,7 +210,7 @@ class _Aborted:
         self._open: set[int] = set()
 
     def has(self, buffer: Any, header: BatchHeader) -> bool:
-        """Whether the batch's records were aborted."""
+        """Return whether the batch's records were aborted."""
         while self._waiting and self._waiting[-1][0] < header.next_offset:
             self._open.add(self._waiting.pop()[1])
         if header.is_control:

@@ -1,7 +1,7 @@
-"""A member of a classic consumer group: joins, heartbeats in a thread of its own, leaves.
+"""A member of a classic consumer group: joins, sends heartbeats in its own thread, leaves.
 
-Java's ConsumerCoordinator with the range assignor. The thread has a client of its own, so that a
-rebalance that waits for other members holds up nothing; the caller asks for what came of it.
+Like Java's ConsumerCoordinator with the range assignor. The thread has its own client, so that a
+rebalance that waits for other members does not block the caller.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class MemberSettings(NamedTuple):
 
 
 class Membership(NamedTuple):
-    """What a member is in one generation."""
+    """A member's generation, member id and assigned partitions."""
 
     generation: int
     member_id: str
@@ -54,10 +54,10 @@ class Membership(NamedTuple):
 
 
 class GroupMember:
-    """One member. `connect` makes the client of its thread.
+    """A group member. `connect` creates the client of its thread.
 
-    `join` begins to join, `membership` is what came of it; it is None again when the group
-    rebalances, and the caller, done with its partitions, calls `join` once more.
+    `join` starts joining and `wait` returns the membership. When the group rebalances,
+    `must_rejoin` returns True; the caller finishes its partitions and calls `join` again.
     """
 
     def __init__(self, connect: Callable[[], Client], settings: MemberSettings) -> None:
@@ -65,7 +65,7 @@ class GroupMember:
         self._settings = settings
         self._changed = threading.Condition()
         self._topics: list[str] | None = None
-        """What to join with; None while nothing is to be joined."""
+        """The topics to join with; None if no join is pending."""
         self._membership: Membership | None = None
         self._is_lost = False
         self._error: ClientError | None = None
@@ -75,7 +75,7 @@ class GroupMember:
         self._thread: threading.Thread | None = None
 
     def join(self, topics: Sequence[str]) -> None:
-        """Join, or join once more, to read some topics. Raises what `connect` does."""
+        """Join or rejoin the group with this subscription. Raises the errors of `connect`."""
         with self._changed:
             self._membership = None
             self._topics = list(topics)
@@ -86,7 +86,10 @@ class GroupMember:
             self._thread.start()
 
     def wait(self, timeout_s: float) -> Membership | None:
-        """The membership, waited for; None when there is none in time. Raises ClientError."""
+        """Wait for the membership and return it; None on timeout.
+
+        Raises ClientError.
+        """
         with self._changed:
             self._changed.wait_for(
                 lambda: self._membership is not None or self._error is not None, timeout_s
@@ -96,14 +99,14 @@ class GroupMember:
             return self._membership
 
     def must_rejoin(self) -> bool:
-        """Whether the group rebalances. Raises ClientError when the membership has ended."""
+        """Return whether the group rebalances. Raises ClientError if the membership has failed."""
         with self._changed:
             if self._error is not None:
                 raise self._error
             return self._is_lost
 
     def close(self, client: Client) -> None:
-        """Leave the group, asked through the caller's client; static members stay (KIP-345)."""
+        """Leave the group, through the caller's client. Static members do not leave (KIP-345)."""
         from protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
 
         with self._changed:
@@ -120,7 +123,7 @@ class GroupMember:
         try:
             client.ask(request, client.coordinator(self._settings.group_id))
         except ClientError:
-            return  # the session ends by itself
+            return  # the session expires by itself
 
     def _run(self, client: Client) -> None:
         try:
@@ -143,7 +146,7 @@ class GroupMember:
             client.close()
 
     def _attempt(self, step: Callable[[], None], client: Client) -> None:
-        """One step; an error that another attempt may mend leads to one after a pause."""
+        """Run one step; after a retriable error, pause before the next step."""
         try:
             step()
         except ClientError as error:
@@ -159,13 +162,16 @@ class GroupMember:
             self._fail(ClientError(ErrorCode.UNKNOWN_SERVER_ERROR, message))
 
     def _fail(self, error: ClientError) -> None:
-        """End the membership with an error, which `wait` and `must_rejoin` raise."""
+        """End the membership with an error, which `wait` and `must_rejoin` then raise."""
         with self._changed:
             self._error, self._topics = error, None
             self._changed.notify_all()
 
     def _coordinator(self, client: Client) -> ClientConnection:
-        """A connection of the member's own, as the coordinator holds JoinGroup for long."""
+        """Return the member's own connection.
+
+        The coordinator delays JoinGroup responses, which would block other requests.
+        """
         if self._connection is None or not self._connection.is_open:
             node_id = client.coordinator(self._settings.group_id)
             self._connection = client.open_connection(node_id)
@@ -256,10 +262,10 @@ class GroupMember:
 
 
 def range_assignments(client: Client, members: Sequence[Any]) -> dict[str, list[Partition]]:
-    """The partitions of each member: Kafka's RangeAssignor, without racks.
+    """Return each member's partitions by Kafka's RangeAssignor, without racks.
 
-    Per topic: runs of partitions for the members in order, static ones first; the first of them
-    get one more where it does not divide evenly.
+    For each topic, members get consecutive partitions in order, static members first. If the
+    partitions do not divide evenly, the first members get one more.
     """
     readers: dict[str, list[Any]] = {}
     for member in members:

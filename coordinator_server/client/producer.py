@@ -1,7 +1,7 @@
-"""Writes records: batches per partition, sent to the leaders, again where that may help.
+"""Writes records in batches per partition, with retries.
 
-It does what Java's KafkaProducer does with a linger and one request at a time: with acks=all the
-producer is idempotent, so that a batch that is sent again is written once.
+Like Java's KafkaProducer with a linger and one request at a time. With acks=all the producer is
+idempotent, so that a retried batch is written once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from protocol.hashing import partition_for_key
 
 _BATCH_OVERHEAD_BYTES = 61
 _RECORD_OVERHEAD_BYTES = 21
-_BY_NAME = 12  # Produce: from version 13 on topics are ids
+_BY_NAME = 12  # Produce: versions after this one use topic ids
 _NEW_PRODUCER_ID = (
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ErrorCode.UNKNOWN_PRODUCER_ID,
@@ -47,7 +47,7 @@ class ProducerSettings(NamedTuple):
 
 
 class _Batch:
-    """The records of one partition that are not sent yet."""
+    """The unsent records of one partition."""
 
     def __init__(self, records: list[Record] | None = None, since_s: float | None = None) -> None:
         self.records = [] if records is None else records
@@ -55,10 +55,10 @@ class _Batch:
         self.since_s = time.monotonic() if since_s is None else since_s
         self.sequence = NO_SEQUENCE
         self.attempts = 0
-        """How often it was sent to a broker."""
+        """The number of times that the batch was sent to a broker."""
 
     def halves(self) -> tuple[_Batch, _Batch]:
-        """Two batches of the same records."""
+        """Return two batches, each with half of the records."""
         middle = len(self.records) // 2
         return (
             _Batch(self.records[:middle], self.since_s),
@@ -69,9 +69,9 @@ class _Batch:
 class Producer:
     """Writes to one topic.
 
-    `failed` gets each record that could not be written and why; `warn` the errors with which the
-    topic is not known yet, by name, as Kafka's clients log them. `written` gets each record that is
-    written and its partition; the record has its offset then, -1 with acks=0.
+    `failed` receives each record that could not be written, and the error. `warn` receives the
+    errors while the topic's metadata is not available. `written` receives each written record and
+    its partition; the record's offset is set, or -1 with acks=0.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Producer:
         self._failed = failed
         self._warn = warn
         self._leaders: dict[int, int] = {}
-        """The leader of each partition, -1 where there is none at the moment."""
+        """The leader of each partition, -1 if there is none at the moment."""
         self._batches: dict[int, _Batch] = {}
         self._sticky: int | None = None
         self._sticky_bytes = 0
@@ -104,7 +104,7 @@ class Producer:
         headers: list[tuple[str, bytes | None]],
         timestamp_ms: int | None = None,
     ) -> None:
-        """Take a record; it is sent when its batch is full or has lingered (`send_due`)."""
+        """Add a record to a batch. A full batch is sent at once, others by `send_due`."""
         now_ms = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
         record = Record(0, now_ms, key, value, headers)
         try:
@@ -123,24 +123,27 @@ class Producer:
             self._send([partition])
 
     def wait_s(self) -> float | None:
-        """In how many seconds the next batch is due; None when there is none."""
+        """Return the seconds until the next batch is due; None without batches."""
         if not self._batches:
             return None
         since_s = min(batch.since_s for batch in self._batches.values())
         return max(0.0, since_s + self._settings.linger_ms / 1000 - time.monotonic())
 
     def send_due(self) -> None:
-        """Send the batches that have lingered."""
+        """Send the batches whose linger time is over."""
         before_s = time.monotonic() - self._settings.linger_ms / 1000
         due = [index for index, batch in self._batches.items() if batch.since_s <= before_s]
         self._send(due)
 
     def flush(self) -> None:
-        """Send all that is not sent yet."""
+        """Send all batches."""
         self._send(list(self._batches))
 
     def _checked_size(self, record: Record) -> int:
-        """The size of a record in a batch at most. Raises ClientError when it is too large."""
+        """Return the maximum size of a record in a batch.
+
+        Raises ClientError if the record is too large.
+        """
         size = _RECORD_OVERHEAD_BYTES + _size(record.key) + _size(record.value) + 1
         for name, value in record.headers:
             size += _size(name.encode()) + _size(value)
@@ -154,7 +157,7 @@ class Producer:
         return size
 
     def _partition(self, key: bytes | None, size: int) -> int:
-        """The partition for a record: by its key, else one for a batch's worth of records."""
+        """Return a record's partition: by its key, or sticky for about one batch of records."""
         if not self._leaders:
             self._await_leaders()
         if key is not None:
@@ -167,7 +170,10 @@ class Producer:
         return self._sticky
 
     def _await_leaders(self) -> None:
-        """Ask for the topic until it is there, for `max.block.ms`. Raises ClientError."""
+        """Request metadata until the topic has leaders, up to `max.block.ms`.
+
+        Raises ClientError.
+        """
         deadline_s = time.monotonic() + self._settings.max_block_ms / 1000
         pause_s = self._settings.retry_backoff_ms / 1000
         while True:
@@ -202,11 +208,11 @@ class Producer:
         }
 
     def _send(self, partitions: list[int]) -> None:
-        """Send batches until each is written or has failed."""
+        """Send the batches of partitions until each is written or has failed."""
         self._send_batches({index: self._batches.pop(index) for index in partitions})
 
     def _send_batches(self, waiting: dict[int, _Batch]) -> None:
-        """As `_send`. While no broker can be reached, no attempt is used up, only time."""
+        """Like `_send`, but unreachable brokers count against the deadline, not the retry limit."""
         delivery_s = self._settings.delivery_timeout_ms / 1000
         pause_s = self._settings.retry_backoff_ms / 1000
         while waiting:
@@ -215,7 +221,7 @@ class Producer:
             for index, error in errors.items():
                 batch = waiting[index]
                 if error.code is ErrorCode.MESSAGE_TOO_LARGE and len(batch.records) > 1:
-                    # Nothing of it is written: the limit of the topic is smaller than our batches.
+                    # The batch was not written: the topic's max.message.bytes is below batch.size.
                     for half in batch.halves():
                         self._send_batches({index: half})
                 elif not error.code.retriable or batch.attempts > self._settings.retries:
@@ -231,10 +237,10 @@ class Producer:
                 try:
                     self._read_leaders()
                 except ClientError:
-                    continue  # the next attempt fails for the old leaders, or finds them back
+                    continue  # the next attempt uses the old leaders and may fail
 
     def _give_up(self, batch: _Batch, error: ClientError) -> None:
-        # It may be written all the same, so its sequence numbers must not be used again.
+        # The batch may have been written, so its sequence numbers must not be reused.
         self._producer_id = NO_PRODUCER_ID
         for record in batch.records:
             self._failed(record, error)
@@ -247,11 +253,11 @@ class Producer:
         )
 
     def _attempt(self, batches: dict[int, _Batch]) -> dict[int, ClientError]:
-        """Send each batch once; the errors by partition."""
+        """Send each batch once and return the errors by partition."""
         by_leader: dict[int, list[int]] = {}
         errors: dict[int, ClientError] = {}
         for index in batches:
-            # A topic that was deleted and created may have fewer partitions.
+            # A recreated topic may have fewer partitions.
             leader = self._leaders.get(index, -1)
             if leader < 0:
                 errors[index] = ClientError(ErrorCode.LEADER_NOT_AVAILABLE)
@@ -270,7 +276,7 @@ class Producer:
         return errors
 
     def _begin(self) -> None:
-        """Get a producer id; sequences start at 0 with it."""
+        """Get a producer id and restart all sequence numbers at 0."""
         from protocol.apis.init_producer_id import InitProducerIdRequest
 
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
@@ -327,12 +333,12 @@ class Producer:
                 self._written(record, index)
 
     def _outcome(self, partition: Any) -> ClientError | None:
-        """The error of a partition's batch, None when it is written."""
+        """Return the error of a partition's batch, or None if the batch was written."""
         code = partition.error_code
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             return None
         if code in _NEW_PRODUCER_ID and self._settings.is_idempotent:
-            # The broker has forgotten the producer: what is sent again gets a new id.
+            # The broker has forgotten the producer: the retry needs a new producer id.
             self._producer_id = NO_PRODUCER_ID
             return ClientError(ErrorCode.NETWORK_EXCEPTION, partition.error_message)
         return ClientError(code, partition.error_message)
@@ -353,6 +359,6 @@ class Producer:
 
 
 def _size(data: bytes | None) -> int:
-    """Bytes behind a varint of their length."""
+    """Return the size of bytes with their length as a varint."""
     length = 0 if data is None else len(data)
     return length + max(1, ((2 * length).bit_length() + 6) // 7)

@@ -1,6 +1,7 @@
-"""SASL of a client: PLAIN, SCRAM (RFC 5802), OAUTHBEARER (RFC 7628).
+"""The client side of SASL: PLAIN, SCRAM (RFC 5802), OAUTHBEARER (RFC 7628).
 
-Source: SaslClientAuthenticator. Needs SaslHandshake 1 and SaslAuthenticate, that is Kafka 1.0.
+Source: SaslClientAuthenticator. Needs SaslHandshake 1 and SaslAuthenticate, which Kafka 1.0
+introduced.
 """
 
 from __future__ import annotations
@@ -29,20 +30,20 @@ _DEFAULT_LIFETIME_S = 3_600
 _MAX_ITERATIONS = 1 << 24
 
 Tokens = Generator[bytes, bytes, None]
-"""What the client sends; it is sent what the server answers."""
+"""Yields the client's messages and is sent the server's messages."""
 
 
 def authenticate(connection: ClientConnection, settings: SaslSettings) -> int:
-    """Authenticate; gives the lifetime of the session in ms, 0 if it has none.
+    """Authenticate and return the session lifetime in ms, or 0 without one.
 
-    Raises SaslError for what another attempt cannot mend, ClientError for the network.
+    Raises SaslError for errors that a retry cannot fix, ClientError for network errors.
     """
     handshake(connection, settings.mechanism)
     return exchange_tokens(connection, settings)
 
 
 def exchange_tokens(connection: ClientConnection, settings: SaslSettings) -> int:
-    """What follows the handshake; gives and raises what `authenticate` does."""
+    """Do the exchange after the handshake; returns and raises like `authenticate`."""
     tokens = _tokens(settings)
     token: bytes | None = next(tokens)
     lifetime_ms = 0
@@ -60,7 +61,7 @@ def exchange_tokens(connection: ClientConnection, settings: SaslSettings) -> int
 
 
 def handshake(connection: ClientConnection, mechanism: str) -> list[str]:
-    """Choose a mechanism; gives all that the broker offers. Raises SaslError with them."""
+    """Select a mechanism and return all that the broker offers. Raises SaslError with them."""
     request = SaslHandshakeRequest(mechanism=mechanism)
     answer: Any = connection.exchange(request, min_version=1)
     offered: list[str] = answer.mechanisms
@@ -91,7 +92,7 @@ def _tokens(settings: SaslSettings) -> Tokens:
 
 
 def plain(username: str, password: str) -> Tokens:
-    """PLAIN (RFC 4616)."""
+    """Exchange the messages of PLAIN (RFC 4616)."""
     yield f"\0{username}\0{password}".encode()
 
 
@@ -103,7 +104,7 @@ def scram(
     is_delegation_token: bool = False,
     nonce: str | None = None,
 ) -> Tokens:
-    """SCRAM; it raises SaslError unless the server proves itself."""
+    """Exchange the messages of SCRAM. Raises SaslError unless the server proves its identity."""
     nonce = nonce or os.urandom(18).hex()
     name = username.replace("=", "=3D").replace(",", "=2C")
     first = f"n={name},r={nonce}" + (",tokenauth=true" if is_delegation_token else "")
@@ -136,7 +137,10 @@ def scram(
 
 
 def oauthbearer(token: str) -> Tokens:
-    """OAUTHBEARER. What a server says of a bad token it says before it fails."""
+    """Exchange the messages of OAUTHBEARER.
+
+    The server sends its error for an invalid token before the authentication fails.
+    """
     answer = yield f"n,,\1auth=Bearer {token}\1\1".encode()
     if answer:
         yield b"\1"
@@ -144,7 +148,10 @@ def oauthbearer(token: str) -> Tokens:
 
 
 def bearer_token(settings: SaslSettings) -> str:
-    """The token, of the settings or of their file, or an unsecured one. Raises ClientError."""
+    """Return the token from the settings or from their file, or create an unsecured one.
+
+    Raises ClientError.
+    """
     if settings.token is not None:
         return settings.token.value
     if settings.token_file is not None:
@@ -166,7 +173,7 @@ def _base64url(value: object) -> str:
 
 
 def _fields(message: str) -> dict[str, str]:
-    """The attributes of a message of SCRAM: one letter each."""
+    """Return the attributes of a SCRAM message, by letter."""
     return dict(re.findall("(?:^|,)([a-z])=([^,]*)", message))
 
 

@@ -1,6 +1,6 @@
-"""Users with SCRAM credentials in a cluster: listed, given a password, removed (KIP-554).
+"""Lists, sets and deletes SCRAM credentials in a cluster (KIP-554).
 
-A password never leaves this process: the broker gets salt and SaltedPassword of RFC 5802.
+A password never leaves this process: the broker gets the salt and the SaltedPassword of RFC 5802.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from coordinator_server.credentials.scram_mechanisms import SCRAM_BY_NAME, SCRAM
 from protocol.errors import ErrorCode
 
 MIN_ITERATIONS = 4_096
-"""Kafka's default, and what both mechanisms need at least."""
+"""Kafka's default, which is also the minimum of both mechanisms."""
 
 
 class Credential(NamedTuple):
-    """A user's password for a mechanism, to be set."""
+    """A user's new password for a mechanism."""
 
     user: str
     mechanism: str
@@ -28,7 +28,7 @@ class Credential(NamedTuple):
 
 
 class ScramUser(NamedTuple):
-    """A user, and the iterations by mechanism; UNKNOWN is one that we do not know."""
+    """A user and the iteration counts by mechanism; UNKNOWN is a mechanism not known here."""
 
     name: str
     iterations: dict[str, int]
@@ -37,7 +37,7 @@ class ScramUser(NamedTuple):
 def alter_scram_users(
     client: Client, credentials: Iterable[Credential], removed: Iterable[tuple[str, str]]
 ) -> None:
-    """Set credentials, and remove those of (user, mechanism). Raises ClientError."""
+    """Set credentials, and delete the removed (user, mechanism) pairs. Raises ClientError."""
     from protocol.apis.alter_user_scram_credentials import (
         AlterUserScramCredentialsRequest,
         ScramCredentialDeletion,
@@ -73,7 +73,7 @@ def _name(type_id: int) -> str:
 
 
 def list_scram_users(client: Client, names: Sequence[str] = ()) -> list[ScramUser]:
-    """These users, or all, by name; without those that have no credentials. Raises ClientError."""
+    """Return these users or all, by name, except users without credentials. Raises ClientError."""
     from protocol.apis.describe_user_scram_credentials import (
         DescribeUserScramCredentialsRequest,
         ScramUserName,

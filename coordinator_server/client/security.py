@@ -1,7 +1,7 @@
-"""How a client is secured: TLS and SASL by Kafka's client properties.
+"""The TLS and SASL settings of a client, from Kafka's client properties.
 
-The names are those of Java's clients; where librdkafka spells one differently its spelling is taken
-too, as one file often serves both. Neither TLS nor SASL is imported for a client in plain text.
+Property names are those of Java's clients. librdkafka's spelling of a name is accepted as well,
+because one file often serves both. Clients in plain text import neither TLS nor SASL.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
 
 
 class Secret:
-    """A password, a key or a token. It shows in no text and no trace."""
+    """A password, key or token whose value does not appear in its text or in tracebacks."""
 
     __slots__ = ("value",)
 
@@ -32,9 +32,9 @@ class Secret:
 
 
 class CertificateStore(NamedTuple):
-    """Where certificates, or a key with its certificates, come from: files, or PEM texts.
+    """The source of certificates, or of a key with its certificates: files or PEM texts.
 
-    `setting` is the property that names it, for errors.
+    `setting` is the property that names the source, for error messages.
     """
 
     setting: str
@@ -47,7 +47,7 @@ class CertificateStore(NamedTuple):
 
 
 class TlsSettings(NamedTuple):
-    """The settings `ssl.*`. Without a trust store that of the system counts."""
+    """The settings `ssl.*`. Without a trust store, the system's trust store is used."""
 
     truststore: CertificateStore | None = None
     keystore: CertificateStore | None = None
@@ -57,7 +57,7 @@ class TlsSettings(NamedTuple):
 
 
 class SaslSettings(NamedTuple):
-    """The settings `sasl.*`: a user with a password, or for OAUTHBEARER a token."""
+    """The settings `sasl.*`: a user with a password, or a token for OAUTHBEARER."""
 
     mechanism: str
     username: str = ""
@@ -69,7 +69,7 @@ class SaslSettings(NamedTuple):
 
 
 class SecuritySettings(NamedTuple):
-    """What `security.protocol` says, with the settings of it."""
+    """The value of `security.protocol` and the settings that it needs."""
 
     protocol: str
     tls: TlsSettings | None
@@ -77,10 +77,10 @@ class SecuritySettings(NamedTuple):
 
 
 def read_security(properties: Mapping[str, str]) -> SecuritySettings | None:
-    """The security that properties ask for; None for PLAINTEXT.
+    """Return the security settings in the properties; None for PLAINTEXT.
 
-    The files of TLS are read, so that a mistake shows at once. Raises ClientError (INVALID_CONFIG),
-    UnsupportedSettingError.
+    The TLS files are read now, so that errors are reported early. Raises ClientError
+    (INVALID_CONFIG), UnsupportedSettingError.
     """
     given = properties.get("security.protocol", "PLAINTEXT").strip()
     protocol = given.upper()
@@ -102,12 +102,12 @@ def read_security(properties: Mapping[str, str]) -> SecuritySettings | None:
 
 
 def invalid(message: str) -> ClientError:
-    """The error of a setting."""
+    """Return the error of an invalid setting."""
     return ClientError(ErrorCode.INVALID_CONFIG, message)
 
 
 def read_tls(properties: Mapping[str, str]) -> TlsSettings:
-    """The settings `ssl.*`. Raises ClientError."""
+    """Read the settings `ssl.*`. Raises ClientError."""
     if properties.get("ssl.cipher.suites", "").strip():
         raise UnsupportedSettingError("ssl.cipher.suites is not supported, the client's are taken")
     algorithm = _first(properties, "ssl.endpoint.identification.algorithm")
@@ -130,7 +130,7 @@ def read_tls(properties: Mapping[str, str]) -> TlsSettings:
 
 
 def read_sasl(properties: Mapping[str, str]) -> SaslSettings:
-    """The settings `sasl.*`. Raises ClientError."""
+    """Read the settings `sasl.*`. Raises ClientError."""
     mechanism = _first(properties, "sasl.mechanism", "sasl.mechanisms") or "GSSAPI"
     if mechanism not in MECHANISMS:
         raise UnsupportedSettingError(
@@ -189,8 +189,10 @@ def _read_token(
 
 
 def jaas_options(text: str) -> dict[str, str]:
-    """The options of the login module in `sasl.jaas.config`. Raises ClientError without the text,
-    which has passwords."""
+    """Return the options of the login module in `sasl.jaas.config`.
+
+    Raises ClientError without the text, which has passwords.
+    """
     if not text.strip():
         return {}
     try:

@@ -1,7 +1,7 @@
-"""The settings of a client: the few of Kafka's client properties that this client has.
+"""The settings of a client: the subset of Kafka's client properties that this client supports.
 
-Names and defaults are those of Kafka's AdminClientConfig. Properties that do not apply here are
-ignored, as a `--command-config` file is often shared with other clients.
+Names and defaults are those of Kafka's AdminClientConfig. Other properties are ignored, because a
+`--command-config` file is often shared with other clients.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ _ADDRESS = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-
 
 
 class Address(NamedTuple):
-    """Where a broker listens."""
+    """Host and port of a broker."""
 
     host: str
     port: int
 
     def lookup_name(self) -> str | bytes:
-        """The host as the functions of `socket` take it.
+        """Return the host in the form that functions of `socket` take.
 
-        Bytes where that is possible: for a str Python first imports the tables of IDNA, 20 ms.
+        An ASCII host is returned as bytes: for a str, Python first imports its IDNA tables (20 ms).
         """
         return self.host.encode() if self.host.isascii() else self.host
 
 
 class ClientSettings(NamedTuple):
-    """The settings of one client, all times in milliseconds; `security` is None in plain text."""
+    """The settings of a client, times in milliseconds; `security` is None in plain text."""
 
     client_id: str = "adminclient-1"
     request_timeout_ms: int = 30_000
@@ -48,10 +48,10 @@ class ClientSettings(NamedTuple):
 def read_settings(
     properties: Mapping[str, str], defaults: ClientSettings | None = None
 ) -> ClientSettings:
-    """The settings that `properties` gives, else those of `defaults`.
+    """Return the settings in `properties`, with defaults from `defaults`.
 
-    Raises ClientError (INVALID_CONFIG) for a value that cannot be read, UnsupportedSettingError
-    for security that this client does not have.
+    Raises ClientError (INVALID_CONFIG) for an invalid value, UnsupportedSettingError for security
+    settings that are not supported.
     """
     settings = defaults or ClientSettings()
     security = settings.security
@@ -79,9 +79,9 @@ def read_settings(
 
 
 def parse_addresses(bootstrap_servers: str) -> list[Address]:
-    """HOST:PORT[,HOST:PORT...], an IPv6 address in brackets, a listener's name before `://`.
+    """Parse HOST:PORT[,HOST:PORT...], with IPv6 addresses in brackets and an optional LISTENER://.
 
-    Raises ClientError (INVALID_CONFIG) with the text of Kafka's ConfigException.
+    Raises ClientError (INVALID_CONFIG) with the message of Kafka's ConfigException.
     """
     addresses = []
     for url in filter(None, (part.strip() for part in bootstrap_servers.split(","))):

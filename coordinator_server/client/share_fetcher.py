@@ -1,6 +1,7 @@
-"""Acquires records for a member of a share group, and acknowledges them (KIP-932).
+"""Acquires and acknowledges records for a member of a share group (KIP-932).
 
-Java's ShareConsumeRequestManager and ShareSessionHandler with one request per leader at a time.
+Like Java's ShareConsumeRequestManager and ShareSessionHandler, with one request per leader at a
+time.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _LOST_SESSION = (
 )
 
 Acknowledged = dict[SharePartition, dict[int, int]]
-"""The acknowledge types by offset, by partition."""
+"""The acknowledge types by partition and offset."""
 
 
 class ShareFetchSettings(NamedTuple):
@@ -60,11 +61,11 @@ class _Session:
         self.acknowledged: Acknowledged = {}
 
     def advance(self) -> None:
-        """Count a request that the leader has answered without an error."""
+        """Advance the epoch after a request that the leader answered without an error."""
         self.epoch = 1 if self.epoch == _LAST_EPOCH else self.epoch + 1
 
     def reset(self) -> None:
-        """Begin again; the leader has released what was acquired."""
+        """Start a new session; the leader has released the acquired records."""
         self.epoch = _OPEN
         self.partitions.clear()
         self.acknowledged.clear()
@@ -89,9 +90,9 @@ class ShareFetcher:
         self._note(acquired.leader, acquired.partition, acquired.fetched.next_offset - 1, kind)
 
     def fetch(self, partitions: Sequence[SharePartition], wait_s: float) -> list[Acquired]:
-        """Send acknowledgements, and return newly acquired records, waited for.
+        """Send acknowledgements, wait for records, and return the newly acquired ones.
 
-        Raises ClientError for errors that no later attempt mends.
+        Raises ClientError for errors that a retry cannot fix.
         """
         self._look_up(partitions)
         wanted: dict[int, set[SharePartition]] = {}
@@ -114,7 +115,7 @@ class ShareFetcher:
         return found
 
     def close(self) -> None:
-        """Acknowledge and close all share sessions: what was not acknowledged is released."""
+        """Send acknowledgements and close all share sessions, which releases the other records."""
         from protocol.apis.share_acknowledge import ShareAcknowledgeRequest
 
         for leader, session in self._sessions.items():
@@ -129,7 +130,7 @@ class ShareFetcher:
             try:
                 self._client.ask(request, leader)
             except ClientError:
-                continue  # the locks end by themselves
+                continue  # acquisition locks time out by themselves
 
     def _note(self, leader: int, partition: SharePartition, offset: int, kind: int) -> None:
         session = self._sessions[leader]
@@ -137,7 +138,7 @@ class ShareFetcher:
             session.acknowledged.setdefault(partition, {})[offset] = kind
 
     def _look_up(self, partitions: Sequence[SharePartition]) -> None:
-        """Find the leaders of partitions, and the names of topics, that are not known."""
+        """Look up unknown leaders of partitions and unknown topic names."""
         if all(partition in self._leaders for partition in partitions):
             return
         try:
@@ -225,7 +226,10 @@ class ShareFetcher:
         return request
 
     def _read(self, leader: int, place: SharePartition, data: Any) -> Iterator[Acquired]:
-        """Return the acquired records of a partition; acknowledge offsets without one as gaps."""
+        """Yield the acquired records of a partition.
+
+        Offsets without a record are acknowledged as gaps.
+        """
         code = ClientError(data.error_code).code if data.error_code else None
         if code is not None:
             self._leaders.pop(place, None)
@@ -259,7 +263,7 @@ class ShareFetcher:
 
 
 def _runs(kinds: Mapping[int, int]) -> Iterable[tuple[int, int, int]]:
-    """Return first offset, last offset and type of each run of offsets with one type."""
+    """Return first offset, last offset and type of each run of equal acknowledge types."""
     runs: list[tuple[int, int, int]] = []
     for offset, kind in sorted(kinds.items()):
         if runs and runs[-1][1] + 1 == offset and runs[-1][2] == kind:

@@ -1,6 +1,6 @@
-"""A member of a share group (KIP-932): joins, heartbeats in a thread of its own, leaves.
+"""A member of a share group (KIP-932): joins, sends heartbeats in its own thread, leaves.
 
-Java's ShareMembershipManager and ShareHeartbeatRequestManager. The thread has a client of its own.
+Like Java's ShareMembershipManager and ShareHeartbeatRequestManager. The thread has its own client.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from protocol.errors import ErrorCode
 _JOIN, _LEAVE = 0, -1
 _PAUSE_S = 0.1
 _LONGEST_WAIT_S = 1.0
-"""How long a member without partitions waits before the next heartbeat."""
+"""The longest wait before the next heartbeat of a member without partitions."""
 _LOST = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
 
 SharePartition = tuple[bytes, int]
@@ -25,7 +25,7 @@ SharePartition = tuple[bytes, int]
 
 
 class ShareMember:
-    """One member, which reads `topics`. `connect` makes the client of its thread."""
+    """A share group member subscribed to `topics`. `connect` creates the client of its thread."""
 
     def __init__(self, connect: Callable[[], Client], group: str, topics: Sequence[str]) -> None:
         self._connect = connect
@@ -41,13 +41,13 @@ class ShareMember:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to join. Raises what `connect` does."""
+        """Start joining. Raises the errors of `connect`."""
         arguments = (self._connect(),)
         self._thread = threading.Thread(target=self._run, args=arguments, daemon=True)
         self._thread.start()
 
     def partitions(self, wait_s: float) -> list[SharePartition]:
-        """Return the assigned partitions, after waiting for some. Raises ClientError."""
+        """Wait for assigned partitions and return them. Raises ClientError."""
         with self._changed:
             self._changed.wait_for(
                 lambda: bool(self._partitions) or self._error is not None, wait_s
@@ -70,7 +70,7 @@ class ShareMember:
         try:
             self._beat(client)
         except ClientError:
-            return  # the session ends by itself
+            return  # the session expires by itself
 
     def _run(self, client: Client) -> None:
         try:
@@ -130,7 +130,7 @@ class ShareMember:
 
 
 def _random_id() -> str:
-    """Return a random id like those of Java's Uuid, which never begin with a hyphen."""
+    """Return a random id in the format of Java's Uuid, never starting with a hyphen."""
     while (text := urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return text

@@ -1,7 +1,7 @@
-"""TLS of a client: the context by the settings, the handshake, and what went wrong with it.
+"""The client side of TLS: the context from the settings, the handshake, and error texts.
 
-Stores of type PEM are read by the standard library, those of type JKS by our own reader; PKCS12
-takes the library `cryptography`.
+PEM stores are read by the standard library, JKS stores by `credentials.jks`, and PKCS12 stores by
+the library `cryptography`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_
 
 @lru_cache(maxsize=4)
 def context_of(settings: TlsSettings) -> ssl.SSLContext:
-    """The context for some settings, made once. Raises ClientError (INVALID_CONFIG)."""
+    """Return the cached context for these settings. Raises ClientError (INVALID_CONFIG)."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     accept_old_algorithms(context)
     versions = [_VERSIONS[name] for name in settings.versions]
@@ -53,16 +53,19 @@ def context_of(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def unchecked_context(settings: TlsSettings) -> ssl.SSLContext:
-    """One that takes any certificate, with the client's own: to look at what was refused."""
+    """Return a context that accepts any certificate, to inspect a rejected server certificate.
+
+    The client's own certificate is still presented.
+    """
     return context_of(settings._replace(verifies_chain=False, truststore=None))
 
 
 def handshake(
     plain: socket.socket, address: Address, context: ssl.SSLContext, timeout_s: float
 ) -> ssl.SSLSocket:
-    """The socket with TLS. Raises OSError: ssl.SSLError, TimeoutError and others.
+    """Do the TLS handshake and return the socket.
 
-    On an error the socket is closed.
+    Raises OSError, such as ssl.SSLError and TimeoutError; the plain socket is then closed.
     """
     plain.settimeout(timeout_s)
     try:
@@ -70,7 +73,7 @@ def handshake(
     except OSError:
         plain.close()
         raise
-    except ValueError as error:  # a name that no certificate can have
+    except ValueError as error:  # a host name that no certificate can contain
         plain.close()
         raise OSError(str(error)) from error
     if context.verify_mode is ssl.CERT_NONE:
@@ -86,9 +89,9 @@ def handshake(
 
 
 def failure(error: OSError, where: str) -> ClientError:
-    """What a client raises for an error while it shakes hands, or reads from a connection.
+    """Return the client's error for a failed handshake or a failed read.
 
-    Java's clients give up on what another attempt cannot mend (SslAuthenticationException).
+    Java's clients do not retry errors that a retry cannot fix (SslAuthenticationException).
     """
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
         return ClientError(ErrorCode.NETWORK_EXCEPTION, f"{where} closed the connection")
@@ -99,7 +102,7 @@ def failure(error: OSError, where: str) -> ClientError:
 
 
 def explain(error: ssl.SSLError) -> str:
-    """An error of TLS in one line."""
+    """Return a TLS error as one line of text."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message.rstrip(".")
     if error.reason:
@@ -123,7 +126,7 @@ def _trust(context: ssl.SSLContext, store: CertificateStore) -> None:
             texts = _jks_trusted if content[:4] == MAGIC else _pkcs12_trusted
             context.load_verify_locations(cadata="".join(texts(store, content)))
     except (OSError, ValueError, TypeError) as error:  # ssl.SSLError is an OSError
-        # Letters that are not ASCII are a TypeError.
+        # Non-ASCII letters raise TypeError.
         raise _unreadable(store, error, "PEM certificates") from None
 
 
@@ -150,7 +153,7 @@ def _identify(context: ssl.SSLContext, store: CertificateStore) -> None:
 
 
 def _load_texts(context: ssl.SSLContext, texts: str, password: Secret | None) -> None:
-    """Load a key: the library takes it only from a file, which is gone again at once."""
+    """Load a key through a temporary file, because the `ssl` module reads keys only from files."""
     from tempfile import mkstemp
 
     descriptor, path = mkstemp(suffix=".pem")
@@ -168,7 +171,7 @@ def _content(store: CertificateStore) -> bytes:
 
 
 def _jks(store: CertificateStore, content: bytes) -> list[JksEntry]:
-    """The entries of a JKS store. Raises ValueError."""
+    """Return the entries of a JKS store. Raises ValueError."""
     try:
         return read_jks(content, None if store.password is None else store.password.value)
     except WrongPasswordError:
@@ -177,7 +180,7 @@ def _jks(store: CertificateStore, content: bytes) -> list[JksEntry]:
 
 
 def _jks_trusted(store: CertificateStore, content: bytes) -> list[str]:
-    """The trusted certificates of a JKS store, in PEM. Raises ValueError."""
+    """Return the trusted certificates of a JKS store as PEM. Raises ValueError."""
     found = [one for one in _jks(store, content) if one.protected_key is None]
     if not found:
         raise ValueError("there is no trusted certificate in it")
@@ -185,7 +188,7 @@ def _jks_trusted(store: CertificateStore, content: bytes) -> list[str]:
 
 
 def _jks_key(store: CertificateStore, content: bytes) -> list[str]:
-    """The key and its certificates in a JKS store, in PEM. Raises ValueError."""
+    """Return the key of a JKS store and its certificates as PEM. Raises ValueError."""
     for one in _jks(store, content):
         if one.protected_key is not None:
             break
@@ -204,12 +207,12 @@ def _jks_key(store: CertificateStore, content: bytes) -> list[str]:
 
 
 def _pkcs12_trusted(store: CertificateStore, content: bytes) -> list[str]:
-    """The certificates of a PKCS12 store, in PEM. Raises ValueError."""
+    """Return the certificates of a PKCS12 store as PEM. Raises ValueError."""
     return _pkcs12(store, content)[1:]
 
 
 def _pkcs12(store: CertificateStore, content: bytes) -> list[str]:
-    """The key, in PEM, and the certificates of a PKCS12 store. Raises ValueError."""
+    """Return the key and the certificates of a PKCS12 store as PEM. Raises ValueError."""
     try:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.serialization import pkcs12

@@ -1,1 +1,1 @@
-"""What the container image runs: its entry point, its health check, Kafka's scripts."""
+"""The programs of the container image: its entry point, its health check, Kafka's scripts."""

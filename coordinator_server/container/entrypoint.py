@@ -1,10 +1,11 @@
-"""The entry point of the container image: turns the variables of Kafka's images into `serve`.
+"""The entry point of the container image: translates the variables of Kafka's images for `serve`.
 
-`docker run IMAGE` serves, `docker run IMAGE --set NAME=VALUE` too; any other command of
-coordinator-server can be named instead, or any other program, as `sh -c ...`. As in Kafka's image,
-settings are KAFKA_* variables, a server.properties may be mounted, and without KAFKA_LISTENERS the
-listeners are those that are advertised. The variables and paths of the images of Bitnami and
-Confluent serve too. Where the data lies is seen from what is mounted. See docs/docker.md.
+`docker run IMAGE` and `docker run IMAGE --set NAME=VALUE` run `serve`. Another command of
+coordinator-server, or another program such as `sh -c ...`, can be named instead. As in Kafka's
+image, settings are KAFKA_* variables, a server.properties may be mounted, and without
+KAFKA_LISTENERS the listeners are derived from the advertised ones. Variables and paths of the
+images of Bitnami and Confluent work as well. The data directory is chosen by the mounted volumes.
+See docs/docker.md.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from coordinator_server.config.config import (
 )
 
 PROPERTIES_FILES = ("/mnt/shared/config/server.properties", "/opt/kafka/config/server.properties")
-"""Where people mount a server.properties; the first that is there counts."""
+"""Mount points of a server.properties; the first existing file is used."""
 
 DATA_DIRECTORY = "/var/lib/kafka/data"
 DATA_MOUNTS = {
@@ -40,17 +41,17 @@ DATA_MOUNTS = {
     "/bitnami/kafka/data": "/bitnami/kafka/data",
     DATA_DIRECTORY: DATA_DIRECTORY,
 }
-"""Where images of Kafka have their volume -> the data directory; the first that is mounted counts.
+"""Volume paths of Kafka's images -> the data directory; the first mounted one is used.
 
-Those of apache/kafka with its defaults, of bitnami/kafka and of confluentinc/cp-kafka. The last one
-is a volume of this image, so it is always mounted.
+The paths are those of apache/kafka with its defaults, of bitnami/kafka and of
+confluentinc/cp-kafka. The last path is a volume of this image, so it is always mounted.
 """
 
 READY_MESSAGE = (
     "[KafkaServer id={node_id}] started: Kafka Server started, "
     "Transitioning from RECOVERY to RUNNING"
 )
-"""What the modules of Testcontainers wait for in the log, in one line."""
+"""The log line that Testcontainers modules wait for."""
 
 _CLUSTER_ID_VARIABLES = ("CLUSTER_ID", "KAFKA_CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID")
 _BITNAMI_PREFIX = "KAFKA_CFG_"
@@ -60,9 +61,9 @@ _BITNAMI_USERS = re.compile(
 
 
 class Prepared(NamedTuple):
-    """The settings of the container, and the file that some of them come from.
+    """The container's settings, and the properties file that some of them come from.
 
-    `origins` has what the user wrote for settings that were derived from other variables.
+    `origins` maps derived settings to the variables that the user wrote.
     """
 
     config: Config
@@ -77,10 +78,11 @@ def prepare(
     is_mount: Callable[[str], bool] = os.path.ismount,
     reads_secrets: bool = True,
 ) -> Prepared:
-    """Complete the environment with what Kafka's images would add. Raises ConfigError.
+    """Add the variables that Kafka's images would derive. Raises ConfigError.
 
-    KAFKA_CFG_NAME of Bitnami's image becomes KAFKA_NAME, unless that is set. Without
-    `reads_secrets` the files of key stores and passwords are left alone: the listeners are right.
+    KAFKA_CFG_NAME of Bitnami's image becomes KAFKA_NAME, unless KAFKA_NAME is set. Without
+    `reads_secrets`, the files of key stores and passwords are not read; the listeners are still
+    correct.
     """
     is_bitnami = _rename_bitnami_variables(environment)
     _advertise_host_name(environment)
@@ -104,7 +106,7 @@ def prepare(
 
 
 def command(arguments: Sequence[str], prepared: Prepared, cluster_id: str | None) -> list[str]:
-    """The arguments of coordinator-server: `serve` unless another command is named."""
+    """Return the arguments of coordinator-server: `serve` unless another command is given."""
     if arguments and arguments[0] != "serve" and _is_command(arguments[0]):
         return list(arguments)
     serve = ["serve"]
@@ -117,7 +119,7 @@ def command(arguments: Sequence[str], prepared: Prepared, cluster_id: str | None
 
 
 def run() -> None:
-    """Run the command that the container was started with, and exit with its code."""
+    """Run the container's command and exit with its exit code."""
     arguments = sys.argv[1:]
     if arguments and arguments[0][:1] != "-" and not _is_command(arguments[0]):
         _run_program(arguments)
@@ -126,7 +128,7 @@ def run() -> None:
     except ConfigError as error:
         print(f"coordinator-server: {error}", file=sys.stderr)
         sys.exit(2)
-    # The images of Kafka format new data with it.
+    # Kafka's images format new data with this cluster id.
     ids = [os.environ.pop(variable, "") for variable in _CLUSTER_ID_VARIABLES]
     sys.argv[1:] = command(arguments, prepared, next(filter(None, ids), None))
     from coordinator_server.__main__ import exit_with, open_standard_streams
@@ -138,9 +140,9 @@ def run() -> None:
 
 
 def _rename_bitnami_variables(environment: MutableMapping[str, str]) -> bool:
-    """Rename KAFKA_CFG_NAME to KAFKA_NAME; return whether any variable is one of Bitnami's image.
+    """Rename KAFKA_CFG_NAME to KAFKA_NAME; return whether any variable is Bitnami's.
 
-    In Bitnami's image `_` is always `.`, except in the names of the protocols SASL_*.
+    In Bitnami's variables, `_` always stands for `.`, except in the protocol names SASL_*.
     """
     variables = [name for name in environment if name.startswith(_BITNAMI_PREFIX)]
     for variable in variables:
@@ -153,7 +155,7 @@ def _rename_bitnami_variables(environment: MutableMapping[str, str]) -> bool:
 
 
 def _advertise_host_name(environment: MutableMapping[str, str]) -> None:
-    """Replace KAFKA_ADVERTISED_HOST_NAME, a setting of Kafka before 3.0."""
+    """Convert KAFKA_ADVERTISED_HOST_NAME, a setting of Kafka before 3.0."""
     if environment.keys() & {"KAFKA_LISTENERS", "KAFKA_ADVERTISED_LISTENERS"}:
         return
     host = environment.get("KAFKA_ADVERTISED_HOST_NAME", "").strip()
@@ -167,13 +169,13 @@ def _advertise_host_name(environment: MutableMapping[str, str]) -> None:
 
 
 def _is_command(name: str) -> bool:
-    from coordinator_server.cli import is_command  # only where the container is given arguments
+    from coordinator_server.cli import is_command  # imported only if the container has arguments
 
     return is_command(name)
 
 
 def _run_program(arguments: list[str]) -> NoReturn:
-    """Become another program, as Kafka's images do."""
+    """Replace this process by another program, as Kafka's images do."""
     try:
         os.execvp(arguments[0], arguments)
     except OSError as error:
@@ -194,7 +196,7 @@ def _properties(file: str | None) -> dict[str, str]:
 
 
 def _everywhere(advertised: str) -> str:
-    """Listeners of the same names and ports on every interface, as Kafka's image derives them."""
+    """Return listeners with the same names and ports on all interfaces, like Kafka's image."""
     listeners = []
     for text in advertised.split(","):
         name, separator, address = text.strip().partition("://")

@@ -1,10 +1,10 @@
-"""Asks the broker of this container for its API versions: exit code 0 if it answers as it should.
+"""Requests the API versions of this container's broker; exit code 0 if the broker is healthy.
 
     python -m coordinator_server.container.healthcheck [HOST:PORT]
 
-It runs every few seconds, so it imports as little as can be: no asyncio, no message classes, of the
-broker only the tables of settings, which say where it listens. It can be run by path with
-`python -I -S`, which leaves out the search for installed packages.
+The check runs every few seconds, so it imports as little as possible: no asyncio, no message
+classes, and of the broker only the tables of settings, which have the listeners. The check can be
+run by path with `python -I -S`, which skips the search for installed packages.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-if __name__ == "__main__":  # run by its path: our packages are above
+if __name__ == "__main__":  # run by path: the packages are in the parent directory
     _package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     _packages = os.path.join(_package, "_packages")
     sys.path[:0] = [*([_packages] if os.path.isdir(_packages) else []), os.path.dirname(_package)]
 
-import _socket  # the module socket takes as long to import as all the rest here
+import _socket  # importing `socket` takes as long as all other imports here
 
 from coordinator_server.config.config import Config, ConfigError, format_address, parse_address
 from coordinator_server.container.entrypoint import prepare
@@ -38,9 +38,10 @@ Connection: TypeAlias = "_socket.socket | ssl.SSLSocket"
 def ask(
     host: str, port: int, timeout_seconds: float = _TIMEOUT_SECONDS, *, uses_tls: bool = False
 ) -> int:
-    """One ApiVersions round trip (version 0); the number of APIs that the broker serves.
+    """Do one ApiVersions round trip (version 0) and return the number of APIs.
 
-    Raises OSError if there is no answer, ValueError if it is not that of a healthy broker.
+    Raises OSError if there is no response, ValueError if the response is not that of a healthy
+    broker.
     """
     connection: Connection = _connect(host, port, timeout_seconds)
     if uses_tls:
@@ -69,7 +70,7 @@ def ask(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Ask the broker at HOST:PORT, or at a listener of this container's settings."""
+    """Check the broker at HOST:PORT, or at a listener from this container's settings."""
     uses_tls = False
     try:
         if arguments:
@@ -87,7 +88,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _address(config: Config) -> tuple[str, int, bool]:
-    """Host and port of the first listener, one without TLS if there is any; whether it has TLS."""
+    """Return host and port of the first listener, and whether it uses TLS.
+
+    Listeners without TLS are preferred.
+    """
     listeners = [
         (config.security_protocol(listener.name).uses_tls, listener)
         for listener in config.listeners()
@@ -97,10 +101,10 @@ def _address(config: Config) -> tuple[str, int, bool]:
 
 
 def _with_tls(connection: _socket.socket) -> Connection:
-    """The connection with TLS. Whose certificate it is does not matter to who asks itself.
+    """Return the connection after a TLS handshake that does not verify the certificate.
 
-    A listener that wants a certificate of its clients closes this one, and is not well for it:
-    such a container needs a check of its own, or a listener without TLS.
+    A listener that requires client certificates closes this connection, so the check fails. Such a
+    container needs its own check or a listener without TLS.
     """
     import socket
     import ssl
@@ -113,7 +117,7 @@ def _with_tls(connection: _socket.socket) -> Connection:
 
 
 def _connect(host: str, port: int, timeout_seconds: float) -> _socket.socket:
-    """A connection to the first address of the host that accepts one."""
+    """Return a connection to the first address of the host that accepts one."""
     failure = OSError(f"{host} has no address")
     addresses = _socket.getaddrinfo(host, port, _socket.AF_UNSPEC, _socket.SOCK_STREAM)
     for family, kind, protocol, _, address in addresses:
@@ -121,7 +125,7 @@ def _connect(host: str, port: int, timeout_seconds: float) -> _socket.socket:
             connection = _socket.socket(family, kind, protocol)
             connection.settimeout(timeout_seconds)
             connection.connect(address)
-        except OSError as error:  # localhost may have an IPv6 address where IPv6 is off
+        except OSError as error:  # localhost may resolve to ::1 where IPv6 is disabled
             failure = error
             continue
         return connection

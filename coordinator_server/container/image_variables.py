@@ -1,10 +1,10 @@
-"""Variables of Kafka's images that are no settings: files with stores and passwords, users.
+"""Variables of Kafka's images that are not settings: key stores, password files and users.
 
 - apache/kafka, confluentinc/cp-kafka: KAFKA_SSL_KEYSTORE_FILENAME, KAFKA_SSL_KEY_CREDENTIALS, ...
 - bitnami/kafka: KAFKA_CLIENT_USERS, KAFKA_INTER_BROKER_USER, KAFKA_TLS_TYPE, ..., or NAME_FILE
 
-They become variables of settings, as the scripts of these images do it. Only a container with a
-listener of SSL or SASL imports this module.
+The variables are converted to variables of settings, like the scripts of these images do. This
+module is imported only if a listener uses SSL or SASL.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from coordinator_server.config.config import Config
 
 SECRETS_DIRECTORY = "/etc/kafka/secrets"
-"""Where the images of Apache and Confluent look for the files of KAFKA_SSL_*."""
+"""The directory of the KAFKA_SSL_* files in the images of Apache and Confluent."""
 
 BITNAMI_DIRECTORIES = ("/opt/bitnami/kafka/config", "/bitnami/kafka/config")
-"""Where Bitnami's image looks for kafka_jaas.conf and certs."""
+"""The directories of kafka_jaas.conf and certs in Bitnami's image."""
 
 _SECRET_FILES = {
     "KAFKA_SSL_KEYSTORE_FILENAME": "ssl.keystore.location",
@@ -36,7 +36,7 @@ _SECRET_FILES = {
     "KAFKA_SSL_TRUSTSTORE_FILENAME": "ssl.truststore.location",
     "KAFKA_SSL_TRUSTSTORE_CREDENTIALS": "ssl.truststore.password",
 }
-"""Variable -> the setting that its file is, or whose value its file has."""
+"""Variable that names a file -> the setting for the file's path or content."""
 
 _STORES = {
     "JKS": {
@@ -49,27 +49,27 @@ _STORES = {
         "kafka.truststore.pem": "ssl.truststore.certificates",
     },
 }
-"""KAFKA_TLS_TYPE of Bitnami's image -> file -> the setting that it is, or that it has."""
+"""KAFKA_TLS_TYPE of Bitnami's image -> file -> the setting for the file's path or content."""
 
 _MECHANISMS = "sasl.enabled.mechanisms"
 _LOCATION = ".location"
 _DEFAULT_USERS = {"KAFKA_INTER_BROKER_USER": "user", "KAFKA_CONTROLLER_USER": "controller_user"}
-"""What Bitnami's image calls the users if only their passwords are set."""
+"""The user names in Bitnami's image if only passwords are set."""
 
 _MECHANISM_OF = {
     "KAFKA_INTER_BROKER": "KAFKA_SASL_MECHANISM_INTER_BROKER_PROTOCOL",
     "KAFKA_CONTROLLER": "KAFKA_SASL_MECHANISM_CONTROLLER_PROTOCOL",
 }
 _BITNAMI_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-"""Bitnami's default of sasl.enabled.mechanisms."""
+"""The default of sasl.enabled.mechanisms in Bitnami's image."""
 _SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 class ImageVariables:
     """Translates the variables of one container.
 
-    `origins` has what the user wrote for each setting that the user did not write. Raises
-    ConfigError, which names variable and file.
+    `origins` maps derived settings to the variables that the user wrote. Raises ConfigError with
+    the variable and the file.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class ImageVariables:
             self._add_users()
 
     def _set(self, setting: str, value: str, origin: str) -> None:
-        """Set a setting unless the user did."""
+        """Set a setting unless the user has set it."""
         if self._environment.setdefault(_variable(setting), value) == value:
             self.origins[setting] = origin
 
@@ -113,7 +113,7 @@ class ImageVariables:
             value = path if setting.endswith(_LOCATION) else _read(path, variable)
             if not os.path.isfile(path):
                 raise ConfigError(f"{variable}: {path}: there is no such file")
-            # Unlike other variables these win over the setting, as in the images.
+            # As in the images, these variables take precedence over the setting.
             self._environment.pop(_variable(setting), None)
             self._set(setting, value, variable)
             del self._environment[variable]
@@ -158,7 +158,7 @@ class ImageVariables:
                     self._set(setting, password, "KAFKA_CERTIFICATE_PASSWORD")
 
     def _has_jaas_file(self) -> bool:
-        """Return whether a kafka_jaas.conf is mounted, which then gives the users."""
+        """Return whether a kafka_jaas.conf is mounted, which then defines the users."""
         path = _bitnami_file("kafka_jaas.conf")
         if not os.path.isfile(path):
             return False
@@ -168,7 +168,7 @@ class ImageVariables:
         return True
 
     def _add_users(self) -> None:
-        """Give the listeners the users of KAFKA_CLIENT_USERS, and those between brokers."""
+        """Add the users of KAFKA_CLIENT_USERS and the inter-broker users to the listeners."""
         clients = self._client_users()
         inter_broker = self._user("KAFKA_INTER_BROKER")
         controller = self._user("KAFKA_CONTROLLER")
@@ -218,33 +218,39 @@ class ImageVariables:
         return list(zip(names, words, strict=True))
 
     def _user(self, prefix: str) -> Sequence[tuple[str, str]]:
-        """Return user and password of PREFIX_USER and PREFIX_PASSWORD; nothing without the last."""
+        """Return user and password from PREFIX_USER and PREFIX_PASSWORD.
+
+        Returns an empty sequence without a password.
+        """
         variable = f"{prefix}_USER"
         user = self._take(variable, _DEFAULT_USERS[variable])
         password = self._take(f"{prefix}_PASSWORD")
         return [(user, password)] if password else []
 
     def _take(self, variable: str, default: str = "") -> str:
-        """Remove a variable, or the file that VARIABLE_FILE names, and return its value."""
+        """Remove a variable, or VARIABLE_FILE that names a file, and return the value."""
         path = self._environment.pop(f"{variable}_FILE", "")
         value = self._environment.pop(variable, "").strip()
         return (_read(path, f"{variable}_FILE") if path else value) or default
 
 
 def _variable(setting: str) -> str:
-    """Return the variable of a setting, by the rule of Kafka's image."""
+    """Return the name of a setting's variable, by the rule of Kafka's image."""
     name = setting.replace("_", "__").replace("-", "___").replace(".", "_")
     return f"KAFKA_{name.upper()}"
 
 
 def _bitnami_file(name: str) -> str:
-    """Return the path of a file in the first directory that has it, else in the first."""
+    """Return the path of a file in the first directory that has it, or in the first directory."""
     paths = [os.path.join(directory, name) for directory in BITNAMI_DIRECTORIES]
     return next(filter(os.path.isfile, paths), paths[0])
 
 
 def _read(path: str, origin: str) -> str:
-    """Return a file without line breaks at its end, as $(cat FILE). Raises ConfigError."""
+    """Return the content of a file without trailing line breaks, like $(cat FILE).
+
+    Raises ConfigError.
+    """
     try:
         with open(path, encoding="utf-8") as stream:
             return stream.read().rstrip("\n")

@@ -1,4 +1,4 @@
-"""What the scripts under /opt/kafka/bin run: a tool of `kafka_tools`, by the name of its script.
+"""The program behind the scripts in /opt/kafka/bin: runs a tool of `kafka_tools` by script name.
 
     python -m coordinator_server.container.scripts kafka-topics.sh --list ...
     python -m coordinator_server.container.scripts --names
@@ -15,7 +15,7 @@ from coordinator_server.__main__ import exit_with, find_packages
 
 
 def main() -> int:
-    """Run the script that the first argument names, as a path or with `.sh` or without."""
+    """Run the script that the first argument names, with or without directory and `.sh`."""
     find_packages()
     from coordinator_server.kafka_tools.script_names import BY_NAME, run_script
 

@@ -1,7 +1,8 @@
-"""What `zookeeper-server-start` is in the image: a port that opens, and a line that says so.
+"""The image's `zookeeper-server-start`: opens a port and prints that no ZooKeeper is needed.
 
-Modules of Testcontainers start a ZooKeeper beside the broker, and some wait until its port accepts
-connections. There is none here, as no Kafka needs one today; who connects is disconnected.
+Testcontainers modules start a ZooKeeper beside the broker, and some wait until its port accepts
+connections. There is no ZooKeeper here, because current Kafka does not need one: connections are
+closed at once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ DEFAULT_PORT = 2181
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Accept connections at the `clientPort` of a properties file, for as long as the process."""
+    """Accept connections at the `clientPort` of a properties file until the process ends."""
     port = DEFAULT_PORT
     try:
         for file in arguments[-1:]:

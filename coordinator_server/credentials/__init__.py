@@ -1,1 +1,1 @@
-"""Texts and files with credentials, as both sides of a connection read them: JAAS, SCRAM, JKS."""
+"""Parsers for credentials that brokers and clients share: JAAS, SCRAM, JKS."""

@@ -1,8 +1,8 @@
-"""Which certificates TLS accepts: those that Java accepts.
+"""The certificates that TLS accepts: the same as in Java.
 
-Python's default security level refuses SHA-1 signatures and RSA keys of 1024 bits, which key stores
-made for Kafka years ago still have. Level 0 accepts them, but also what Java refuses; `weakness`
-finds that. Source: `jdk.certpath.disabledAlgorithms` and the named curves of Java 17.
+Python's default security level rejects SHA-1 signatures and 1024-bit RSA keys, which old key stores
+for Kafka still have. Level 0 accepts them, but also accepts certificates that Java rejects;
+`weakness` detects these. Source: `jdk.certpath.disabledAlgorithms` and the named curves of Java 17.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _REFUSED_SIGNATURES = {
     bytes.fromhex("2a864886f70d010104"): "MD5withRSA",
 }
 _RSA_KEYS = (bytes.fromhex("2a864886f70d010101"), bytes.fromhex("2a864886f70d01010a"))
-"""rsaEncryption and RSASSA-PSS."""
+"""The object identifiers of rsaEncryption and RSASSA-PSS."""
 _EC = bytes.fromhex("2a8648ce3d0201")
 _CURVES = frozenset(
     bytes.fromhex(curve) for curve in ("2a8648ce3d030107", "2b81040022", "2b81040023")
@@ -33,16 +33,16 @@ _CURVES = frozenset(
 
 
 def accept_old_algorithms(context: ssl.SSLContext) -> None:
-    """Accept certificates with SHA-1 signatures or short keys; the cipher suites stay the same."""
+    """Accept certificates with SHA-1 signatures or short keys; cipher suites stay the same."""
     older = [str(one["name"]) for one in context.get_ciphers() if one["protocol"] != "TLSv1.3"]
     context.set_ciphers(":".join(["@SECLEVEL=0", *older]))
 
 
 def chain_weakness(session: ssl.SSLObject | ssl.SSLSocket) -> str | None:
-    """Return why Java refuses the certificates of the peer; None if Java accepts them.
+    """Return why Java rejects the peer's certificates; None if Java accepts them.
 
-    The trust anchor is not checked. A resumed session has the peer's own certificate only.
-    Raises ValueError for malformed DER.
+    The trust anchor is not checked. In a resumed session only the peer's own certificate is
+    checked. Raises ValueError for malformed DER.
     """
     own = session.getpeercert(binary_form=True)
     chain = [] if own is None else [own, *_verified_chain(session)[1:-1]]
@@ -50,7 +50,10 @@ def chain_weakness(session: ssl.SSLObject | ssl.SSLSocket) -> str | None:
 
 
 def weakness(certificate: bytes) -> str | None:
-    """Return why Java refuses a certificate in DER, or None. Raises ValueError if malformed."""
+    """Return why Java rejects a DER certificate; None if accepted.
+
+    Raises ValueError if malformed.
+    """
     parts = [content for _, content, _ in elements(_first(certificate)[1])]
     if len(parts) != 3:
         raise ValueError("no certificate")
@@ -65,7 +68,7 @@ def weakness(certificate: bytes) -> str | None:
     if identifiers and identifiers[0] in _RSA_KEYS:
         bits = int.from_bytes(_first(_first(key[1:])[1])[1]).bit_length()
         return f"the RSA key has {bits} bits" if bits < SHORTEST_RSA_KEY_BITS else None
-    # A key with explicit parameters names no curve.
+    # A key with explicit parameters has no named curve.
     if identifiers[:1] == [_EC] and (
         not identifiers[1:] or not _CURVES.issuperset(identifiers[1:])
     ):
@@ -74,7 +77,10 @@ def weakness(certificate: bytes) -> str | None:
 
 
 def _verified_chain(session: Any) -> Sequence[bytes]:
-    """The certificates from the peer's own to the trust anchor; empty in a resumed session."""
+    """Return the chain from the peer's certificate to the trust anchor.
+
+    The chain is empty in a resumed session.
+    """
     if hasattr(session, "get_verified_chain"):  # Python 3.13 and newer
         return session.get_verified_chain() or ()
     chain = session._sslobj.get_verified_chain() or ()

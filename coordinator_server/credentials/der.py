@@ -1,4 +1,4 @@
-"""Elements in DER, as far as certificates and hidden keys need it (X.690)."""
+"""Reads the DER elements (X.690) that certificates and protected keys consist of."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 
 def header(encoded: bytes, position: int) -> tuple[int, int, int]:
-    """Tag, position of the content and its length of an element. Raises ValueError.
+    """Return an element's tag, content position and content length. Raises ValueError.
 
-    Whether the content is all there is for the caller to see.
+    The caller must check that the content is complete.
     """
     if position + 2 > len(encoded):
         raise ValueError("an element is cut off")
@@ -22,7 +22,7 @@ def header(encoded: bytes, position: int) -> tuple[int, int, int]:
 
 
 def elements(encoded: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """Yield tag, content and whole of each element in DER. Raises ValueError."""
+    """Yield tag, content and full encoding of each DER element. Raises ValueError."""
     position = 0
     while position < len(encoded):
         start = position

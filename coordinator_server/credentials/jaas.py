@@ -1,14 +1,15 @@
 """JAAS text in a setting or in a file: login modules with their options.
 
-As Kafka's JaasConfig reads it by Java's StreamTokenizer: `MODULE FLAG NAME=VALUE ... ;`. Words are
-of letters, digits and . - _ $; anything else stands in quotes of either kind, where a backslash
-escapes. // and /* */ are comments, and so is / to the end of the line. A number is no word there:
-NAME=5 has to be NAME="5".
+The syntax of a setting is that of Kafka's JaasConfig, which uses Java's StreamTokenizer: `MODULE
+FLAG NAME=VALUE ... ;`. A word consists of letters, digits and . - _ $; other text must be in single
+or double quotes, with backslash escapes. // and /* */ start comments, and a single / comments out
+the rest of the line. A number is not a word: NAME=5 must be written NAME="5".
 
-A file has sections: `NAME { MODULE FLAG NAME=VALUE ... ; ... };`. It is read as Java's ConfigFile
-reads it: only double quotes count, * is part of a word, ${NAME} in a value is a system property.
+A file has sections: `NAME { MODULE FLAG NAME=VALUE ... ; ... };`. The syntax is that of Java's
+ConfigFile: only double quotes are quotes, * is part of a word, and ${NAME} in a value is a system
+property.
 
-An error names the position and never the text, which has passwords.
+An error names the position and never the text, which contains passwords.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ _PROPERTY = re.compile(r"\$\{\{(?:.*?\}\}|.*)|\$\{(?P<name>[^}]*)\}", re.DOTALL)
 
 
 class JaasError(ValueError):
-    """Text that is no JAAS configuration."""
+    """The text is not a valid JAAS configuration."""
 
 
 class LoginModule(NamedTuple):
-    """One entry; its options hold passwords."""
+    """A login module with its options, which contain passwords."""
 
     name: str
     options: dict[str, str]
@@ -43,7 +44,7 @@ class LoginModule(NamedTuple):
 
 
 class _Token(NamedTuple):
-    """`kind` is the character itself, or "word", "number", or "" at the end."""
+    """A token; `kind` is the character itself, or "word", "number", or "" at the end."""
 
     kind: str
     text: str | None
@@ -51,7 +52,7 @@ class _Token(NamedTuple):
 
 
 def parse_jaas(text: str) -> list[LoginModule]:
-    """The login modules of a text, at least one. Raises JaasError."""
+    """Parse a setting and return its login modules, at least one. Raises JaasError."""
     tokens = _Tokenizer(text)
     modules = []
     while (token := tokens.next()).kind:
@@ -62,7 +63,7 @@ def parse_jaas(text: str) -> list[LoginModule]:
 
 
 def parse_login_module(text: str) -> LoginModule:
-    """The only login module of a setting (Kafka's JaasContext). Raises JaasError."""
+    """Parse a setting with exactly one login module (Kafka's JaasContext). Raises JaasError."""
     modules = parse_jaas(text)
     if len(modules) != 1:
         raise JaasError(
@@ -72,9 +73,9 @@ def parse_login_module(text: str) -> LoginModule:
 
 
 def parse_jaas_file(text: str, properties: Mapping[str, str]) -> dict[str, list[LoginModule]]:
-    """Return the login modules of a JAAS file by section. Raises JaasError with the line.
+    """Parse a JAAS file; return login modules by section. Raises JaasError with the line.
 
-    `properties` are the system properties that ${NAME} in the value of an option stands for.
+    `properties` are the system properties that replace ${NAME} in option values.
     """
     tokens = _Tokenizer(text, is_file=True)
     sections: dict[str, list[LoginModule]] = {}
@@ -97,7 +98,7 @@ def parse_jaas_file(text: str, properties: Mapping[str, str]) -> dict[str, list[
 
 
 def render_login_module(module: LoginModule) -> str:
-    """Return the module as the text of a setting."""
+    """Return a login module in the syntax of a setting."""
     options = "".join(f" {_quote(name)}={_quote(text)}" for name, text in module.options.items())
     return f"{module.name} required{options};"
 
@@ -115,11 +116,11 @@ def _expect(character: str, place: str, tokens: _Tokenizer) -> None:
 
 
 def _expand(text: str, properties: Mapping[str, str]) -> str:
-    """Replace ${NAME} by the system property, as Java's PropertyExpander does. Raises JaasError."""
+    """Replace ${NAME} by system properties, like Java's PropertyExpander. Raises JaasError."""
 
     def value(match: re.Match[str]) -> str:
         name = match["name"]
-        if name is None:  # ${{ }}, which is left for others
+        if name is None:  # ${{ }} is left unchanged
             return match[0]
         if name == "/":
             return "/"
@@ -148,7 +149,7 @@ def _parse_module(first: _Token, tokens: _Tokenizer) -> LoginModule:
         sign = tokens.next()
         value = tokens.next() if sign.kind == "=" else sign
         if sign.kind != "=" or key.text is None or value.text is None:
-            # The name may be a piece of a password that a quote is missing of.
+            # The name may be part of a password with a missing quote, so do not print it.
             raise JaasError(f"{tokens.at(key)}: Value not specified for a key in JAAS config")
         options[key.text] = value.text
     if key.kind != ";":
@@ -157,7 +158,7 @@ def _parse_module(first: _Token, tokens: _Tokenizer) -> LoginModule:
 
 
 class _Tokenizer:
-    """Java's StreamTokenizer, as JaasConfig sets it up, or ConfigFile for a file."""
+    """Java's StreamTokenizer as configured by JaasConfig, or by ConfigFile for a file."""
 
     def __init__(self, text: str, *, is_file: bool = False) -> None:
         self._text = text
@@ -165,13 +166,13 @@ class _Tokenizer:
         self._is_file = is_file
 
     def at(self, token: _Token) -> str:
-        """Return where a token is: the line of a file, the character of a setting."""
+        """Return the position of a token: the line in a file, the character in a setting."""
         if self._is_file:
             return f"line {len(_LINE_BREAK.findall(self._text, 0, token.position)) + 1}"
         return f"character {token.position + 1}"
 
     def next(self) -> _Token:
-        """The next token."""
+        """Return the next token."""
         text = self._text
         self._skip_blanks()
         start = self._position
@@ -203,14 +204,14 @@ class _Tokenizer:
                 end = text.find("*/", self._position + 2)
                 self._position = len(text) if end < 0 else end + 2
             elif text[self._position] == "/":
-                # A single slash is one too; StreamTokenizer then skips what follows unseen.
+                # As in StreamTokenizer, a single slash also skips to the end of the line.
                 end_of_line = _END_OF_LINE.search(text, self._position + 2)
                 self._position = len(text) if end_of_line is None else end_of_line.start()
             else:
                 return
 
     def _skip_number(self) -> bool:
-        """Go behind a number, if one is here; a lone minus is none."""
+        """Skip a number at the position and return True; a lone minus is not a number."""
         text, start = self._text, self._position
         end = start + 1 if text[start] == "-" else start
         if text[start] == "-" and not (end < len(text) and text[end] in _DIGITS + "."):
@@ -223,7 +224,7 @@ class _Tokenizer:
         return True
 
     def _quoted(self, quote: str) -> str:
-        """What is in quotes; the end of the line ends it as well."""
+        """Return the text in quotes, which also ends at the end of the line."""
         text, out = self._text, []
         while self._position < len(text) and text[self._position] not in (quote, "\n", "\r"):
             character = text[self._position]

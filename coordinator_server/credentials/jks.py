@@ -1,9 +1,9 @@
-"""Java's own key stores, type JKS: entries, and the password that guards them.
+"""Reads Java key stores of type JKS: their entries and the password protection.
 
-A reader of our own: the libraries for it (pyjks, 2020) are not kept any more and bring three others
-with them, and the format is small and has not changed since Java 1.2. Source: sun.security.provider
-JavaKeyStore and KeyProtector. Keys are hidden by a stream of SHA-1 digests, which is no protection
-to speak of; it is what the files have.
+This reader exists because the library pyjks (2020) is unmaintained and needs three other libraries,
+while the format is small and unchanged since Java 1.2. Source: sun.security.provider JavaKeyStore
+and KeyProtector. Keys are encrypted with a stream of SHA-1 digests, which is weak but part of the
+format.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _UINT, _ULONG, _USHORT = Struct(">I"), Struct(">Q"), Struct(">H")
 
 
 class WrongPasswordError(Exception):
-    """The digest of the file or of a key does not fit the password."""
+    """The digest of the file or of a key does not match the password."""
 
 
 class JksEntry(NamedTuple):
-    """One entry: `protected_key` is None for a trusted certificate; `chain` is in DER."""
+    """An entry of a store; `protected_key` is None for a trusted certificate; `chain` is DER."""
 
     alias: str
     protected_key: bytes | None
@@ -35,20 +35,20 @@ class JksEntry(NamedTuple):
 
 
 class _Reader:
-    """Numbers and byte strings one after the other."""
+    """Reads consecutive numbers and byte strings."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self.position = 0
 
     def number(self, kind: Struct) -> int:
-        """The next number."""
+        """Return the next number."""
         (number,) = kind.unpack_from(self._data, self.position)
         self.position += kind.size
         return int(number)
 
     def take(self, length: Struct) -> bytes:
-        """The next byte string, whose length comes first. Raises ValueError."""
+        """Return the next length-prefixed byte string. Raises ValueError."""
         count = self.number(length)
         taken = self._data[self.position : self.position + count]
         if len(taken) < count:
@@ -58,7 +58,7 @@ class _Reader:
 
 
 def read_jks(data: bytes, password: str | None) -> list[JksEntry]:
-    """The entries of a store. Without a password the file is not checked, as in Java.
+    """Return the entries of a store. As in Java, the digest is checked only with a password.
 
     Raises ValueError, WrongPasswordError.
     """
@@ -99,7 +99,7 @@ def _entries(content: bytes) -> list[JksEntry]:
 
 
 def reveal_key(protected_key: bytes, password: str) -> bytes:
-    """The private key, PKCS#8 in DER. Raises ValueError, WrongPasswordError."""
+    """Return the decrypted private key as PKCS#8 DER. Raises ValueError, WrongPasswordError."""
     hidden = _octets(protected_key)
     salt, digest = hidden[:_DIGEST_BYTES], hidden[-_DIGEST_BYTES:]
     covered = hidden[_DIGEST_BYTES:-_DIGEST_BYTES]
@@ -114,9 +114,9 @@ def reveal_key(protected_key: bytes, password: str) -> bytes:
 
 
 def _octets(info: bytes) -> bytes:
-    """The OCTET STRING at the end of an EncryptedPrivateKeyInfo in DER.
+    """Return the OCTET STRING at the end of an EncryptedPrivateKeyInfo in DER.
 
-    SEQUENCE { SEQUENCE { algorithm, NULL }, OCTET STRING }, the algorithm being Sun's own.
+    SEQUENCE { SEQUENCE { algorithm, NULL }, OCTET STRING }, where the algorithm is Sun's own.
     """
     try:
         _, start, _ = header(info, 0)
@@ -130,5 +130,5 @@ def _octets(info: bytes) -> bytes:
 
 
 def _bytes(password: str) -> bytes:
-    """Java's characters, two bytes each."""
+    """Return a password as Java's characters, two bytes each."""
     return password.encode("utf-16-be", "surrogatepass")

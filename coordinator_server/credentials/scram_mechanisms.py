@@ -1,4 +1,4 @@
-"""The mechanisms of SCRAM, and what both sides compute from a password (RFC 5802, RFC 7677)."""
+"""SCRAM mechanisms, and the computations of both brokers and clients (RFC 5802, RFC 7677)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import hmac
 from typing import NamedTuple
 
 MAX_ITERATIONS = 16_384
-"""The most that a broker takes (Kafka's ScramMechanism)."""
+"""The largest iteration count that a broker accepts (Kafka's ScramMechanism)."""
 
 
 class ScramMechanism(NamedTuple):
-    """A mechanism: `type_id` is that of the APIs, `hash_name` that of hashlib."""
+    """A SCRAM mechanism: `type_id` is its number in the APIs, `hash_name` its name in hashlib."""
 
     name: str
     type_id: int
@@ -19,15 +19,15 @@ class ScramMechanism(NamedTuple):
     min_iterations: int
 
     def hmac(self, key: bytes, data: bytes) -> bytes:
-        """The keyed hash."""
+        """Return the HMAC of the data."""
         return hmac.digest(key, data, self.hash_name)
 
     def hash(self, data: bytes) -> bytes:
-        """The hash."""
+        """Return the hash of the data."""
         return hashlib.new(self.hash_name, data).digest()
 
     def salted_password(self, password: str, salt: bytes, iterations: int) -> bytes:
-        """SaltedPassword of RFC 5802; this takes milliseconds."""
+        """Return the SaltedPassword of RFC 5802. The computation takes milliseconds."""
         return hashlib.pbkdf2_hmac(self.hash_name, password.encode(), salt, iterations)
 
 

@@ -1,17 +1,17 @@
-"""Kafka's command-line tools without a JVM: the names, options, output and exit codes of Kafka's.
+"""Kafka's command-line tools without a JVM, with Kafka's names, options, output and exit codes.
 
-One module per tool, with `TOOL`, a `Tool`: its options and the function that does the work. The
+Each tool is a module with `TOOL`, a `ToolSpec`: its options and the function that runs it. The
 reference is Apache Kafka's `org.apache.kafka.tools`, release `protocol.REFERENCE_VERSION`.
 
     OPTIONS = (Option("topic", "the topic", argument="topic"), Option("list", "list topics"))
 
-    def run(options: Options) -> int: ...     # 0, or 1 after it printed what is wrong
+    def run(options: Options) -> int: ...     # 0, or 1 after printing an error
 
-    TOOL = Tool("kafka-topics", OPTIONS, run, "what the tool is for")
+    TOOL = ToolSpec("kafka-topics", OPTIONS, run, "what the tool is for")
 
-`run_tool(TOOL, arguments)` (module `frame`) parses as joptsimple does, prints usage, `--help` and
-`--version`, runs, and turns exceptions into Kafka's lines on standard error: `UsageError` (message
-and usage), `ToolError` (an uncaught Java exception: its message, its class), `ClientError` (of
-`coordinator_server.client`). `frame.connect(options)` makes the client from `--bootstrap-server`
-and `--command-config`. `script_names` has the names under which everything is reached.
+`run_tool(TOOL, arguments)` (module `frame`) parses options like joptsimple, prints usage, `--help`
+and `--version`, runs the tool, and prints exceptions as Kafka's tools do on standard error:
+`UsageError` (message and usage), `ToolError` (message and class of an uncaught Java exception), and
+`ClientError` (of `coordinator_server.client`). `frame.connect(options)` creates the client from
+`--bootstrap-server` and `--command-config`. `script_names` has the names of all tools.
 """

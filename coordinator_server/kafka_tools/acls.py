@@ -1,6 +1,6 @@
 """kafka-acls.sh: add, remove and list ACLs (Kafka's AclCommand).
 
-Resources and ACLs are printed in order; Kafka's order is that of hash tables.
+Resources and ACLs are printed in sorted order. Kafka prints them in hash table order.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ OPTIONS = (
 
 
 class AclResource(NamedTuple):
-    """What an ACL is about, or which resources are meant (ResourcePattern and its filter)."""
+    """The resource of an ACL, or a resource filter (ResourcePattern, ResourcePatternFilter)."""
 
     kind: ResourceType
     name: str
@@ -120,7 +120,7 @@ class AclResource(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """Who may do what from where (AccessControlEntry)."""
+    """Principal, host, operation and permission of an ACL (AccessControlEntry)."""
 
     principal: str
     host: str
@@ -134,7 +134,7 @@ class Entry(NamedTuple):
         )
 
     def of(self, resource: AclResource) -> Acl:
-        """This, said of a resource."""
+        """Return the ACL that applies this entry to a resource."""
         return Acl(*resource, self.principal, self.host, self.operation, self.permission)
 
 
@@ -143,7 +143,7 @@ _CLUSTER = AclResource(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
 
 
 def run(options: Options) -> int:
-    """Check the options, and do the one action that they name."""
+    """Check the options and run the one action that they select."""
     _check(options)
     try:
         client = connect(options)
@@ -161,7 +161,7 @@ def run(options: Options) -> int:
 
 
 def _check(options: Options) -> None:
-    """Raise UsageError for options that do not go together (AclCommandOptions.checkArgs)."""
+    """Raise UsageError for options that cannot be combined (AclCommandOptions.checkArgs)."""
     if not options.has("bootstrap-server"):
         raise UsageError("One of --bootstrap-server or --bootstrap-controller must be specified")
     if sum(map(options.has, _ACTIONS)) != 1:
@@ -255,7 +255,7 @@ def _lines(entries: Iterable[Entry]) -> str:
 
 
 def _entries(options: Options) -> Entries:
-    """The ACLs that the options name, by resource; none where no principal is named."""
+    """Return the ACLs that the options define, by resource; empty if no principal is given."""
     resources = _resources(options)
     if not resources:
         raise UsageError(
@@ -296,7 +296,7 @@ def _entries(options: Options) -> Entries:
 
 
 def _made(options: Options, operations: Sequence[Operation]) -> set[Entry]:
-    """The entries for the principals and hosts of the options."""
+    """Return the entries for the principals and hosts in the options."""
     made = set()
     for word, permission in (("allow", Permission.ALLOW), ("deny", Permission.DENY)):
         principals = {parse_principal(text) for text in options.values(f"{word}-principal")}
@@ -311,7 +311,7 @@ def _made(options: Options, operations: Sequence[Operation]) -> set[Entry]:
 
 
 def _resources(options: Options) -> list[AclResource]:
-    """The resources that the options name; for a filter, those that are meant."""
+    """Return the resources in the options. For a filter these are the resources to match."""
     pattern_type = _pattern_type(options)
     found = {
         AclResource(
@@ -346,13 +346,13 @@ def _confirmed(question: str) -> bool:
 
 
 def _all_of(resource: AclResource | None) -> AclFilter:
-    """The filter that lets all ACLs of a resource pass, or all there are."""
+    """Return a filter for all ACLs of a resource, or for all ACLs."""
     kind, name, pattern_type = resource or (ResourceType.ANY, None, PatternType.ANY)
     return AclFilter(kind, name, pattern_type, None, None, Operation.ANY, Permission.ANY)
 
 
 def _describe(client: Client, resource: AclResource | None) -> Entries:
-    """The ACLs that there are for a resource, or all, by resource."""
+    """Return the existing ACLs of a resource, or of all resources, by resource."""
     from protocol.apis.describe_acls import DescribeAclsRequest
 
     response = _ask(client, "describeAcls", DescribeAclsRequest(**_fields(_all_of(resource))))
@@ -403,7 +403,7 @@ def _delete(client: Client, filters: Sequence[AclFilter]) -> None:
 
 
 def _fields(wanted: AclFilter) -> Mapping[str, Any]:
-    """A filter as requests have it."""
+    """Return a filter as fields of a request."""
     return {
         "resource_type_filter": wanted.resource_type,
         "resource_name_filter": wanted.name,
@@ -421,7 +421,7 @@ def _ask(
     request: Any,
     results: Callable[[Any], Collection[Any]] = lambda response: [response],
 ) -> Any:
-    """Ask a broker; the first error of the results is raised as Java's futures wrap it."""
+    """Send a request to a broker; raise the first error in its results as Java's futures do."""
 
     def attempt() -> Any:
         response = client.ask(request)
@@ -436,7 +436,7 @@ def _ask(
 
 
 def _failed(error: Failure) -> int:
-    """Print what the parser refuses, and the usage."""
+    """Print the parser's error and the usage."""
     return print_with_usage(error, OPTIONS)
 
 

@@ -1,7 +1,7 @@
-"""kafka-broker-api-versions.sh: what each broker serves (Kafka's BrokerApiVersionsCommand).
+"""kafka-broker-api-versions.sh: print the APIs of each broker (Kafka's BrokerApiVersionsCommand).
 
-"usable" is what a client of Kafka's reference release would take. The tool asks once: it is often a
-health check.
+"usable" is the version that a client of Kafka's reference release would use. The tool does not
+retry, because it often serves as a health check.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ APIS = (
     (93, "StreamsGroupTopologyDescriptionUpdate", 0, 0),
     (94, "UnregisterController", 0, 0),
 )
-"""Key, name, and version range of every API that a client of the reference release knows.
+"""Key, name and version range of every API that a client of the reference release knows.
 
 Kafka's ApiKeys.clientApis(); `protocol.registry` has only what this broker serves.
 """
@@ -126,7 +126,7 @@ OTHER_APIS = (
     (73, "AssignReplicasToDirs", 0, 0),
     (82, "UpdateRaftVoter", 0, 0),
 )
-"""Those between brokers and controllers, of which a broker may tell; -1 is none any more."""
+"""APIs between brokers and controllers that a broker may report; version -1 is a removed API."""
 
 
 def run(options: Options) -> int:
@@ -141,7 +141,7 @@ def run(options: Options) -> int:
 
 
 def print_versions(client: Client, racks: dict[int, str | None]) -> None:
-    """Print the APIs of brokers, whose racks are given by node id."""
+    """Print the APIs of the brokers whose racks are given by node id."""
     for node_id, rack in sorted(racks.items()):
         host, port = client.nodes[node_id]
         node = f"{host}:{port} (id: {node_id} rack: {rack or 'null'} isFenced: false)"
@@ -154,7 +154,7 @@ def print_versions(client: Client, racks: dict[int, str | None]) -> None:
 
 
 def _brokers(client: Client, bootstrap_servers: str) -> dict[int, str | None]:
-    """The rack of each broker by its node id. Raises ToolError when none answers."""
+    """Return the rack of each broker by node id. Raises ToolError if no broker responds."""
     try:
         return {broker.node_id: broker.rack for broker in client.metadata([]).brokers}
     except ClientError as error:
@@ -173,7 +173,7 @@ def _brokers(client: Client, bootstrap_servers: str) -> dict[int, str | None]:
 
 
 def _text(served: dict[int, tuple[int, int]]) -> str:
-    """A broker's APIs as Kafka's class NodeApiVersions prints them."""
+    """Return a broker's APIs in the format of Kafka's NodeApiVersions."""
     lines = []
     for key, name, oldest, latest in (*APIS, *(api for api in OTHER_APIS if api[0] in served)):
         if key not in served:

@@ -1,4 +1,4 @@
-"""kafka-client-metrics.sh: subscriptions to metrics of clients (Kafka's ClientMetricsCommand)."""
+"""kafka-client-metrics.sh: manage client metrics subscriptions (Kafka's ClientMetricsCommand)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _UNREADABLE = ("UnrecognizedOptionException", "OptionMissingRequiredArgumentExce
 
 
 def run(options: Options) -> int:
-    """Change or show subscriptions."""
+    """Change or show client metrics subscriptions."""
     _check(options)
     path = options.value("command-config")
     properties = {} if path is None else read_properties(path)
@@ -74,7 +74,7 @@ def run(options: Options) -> int:
 
 
 def _check(options: Options) -> None:
-    """Refuse what does not go together, in the order of Kafka's ClientMetricsCommandOptions."""
+    """Reject invalid option combinations, in the order of Kafka's ClientMetricsCommandOptions."""
     if sum(map(options.has, _ACTIONS)) != 1:
         raise UsageError(
             "Command must include exactly one action: --alter, --delete, --describe or --list."
@@ -131,7 +131,7 @@ def _describe(client: Client, options: Options) -> None:
 
 
 def _change(client: Client, name: str, configs: dict[str, str]) -> None:
-    """Set configs, and delete those that are empty. Raises ClientError."""
+    """Set configs and delete those with an empty value. Raises ClientError."""
     changes = [(key, value or None) for key, value in configs.items()]
     alter_configs(client, CLIENT_METRICS, {name: changes})
 
@@ -140,14 +140,14 @@ def _names(client: Client) -> list[str]:
     from protocol.apis.list_config_resources import ListConfigResourcesRequest
 
     request = ListConfigResourcesRequest(resource_types=[CLIENT_METRICS])
-    # Version 0 lists client metrics, whatever is asked for.
+    # Version 0 always lists client metrics.
     answer = client.call("listConfigResources", lambda: client.ask(request, min_version=0))
     check(answer.error_code)
     return [one.resource_name for one in answer.config_resources]
 
 
 def _joined(values: Iterable[str]) -> str:
-    """Return the items of all values; joptsimple leaves empty items out."""
+    """Return the comma-separated items of all values; joptsimple drops empty items."""
     return ",".join(item for value in values for item in value.split(",") if item)
 
 
@@ -160,7 +160,7 @@ def _print_failure(error: Failure) -> int:
 
 
 def _failed(error: Failure) -> int:
-    """Print what is wrong with the arguments, with the usage where they cannot be read at all."""
+    """Print an error in the arguments, with the usage if the arguments cannot be parsed."""
     if isinstance(error, OptionsError) and error.java_class.endswith(_UNREADABLE):
         return print_with_usage(error, OPTIONS)
     return print_uncaught(error)

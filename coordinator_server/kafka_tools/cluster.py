@@ -1,4 +1,4 @@
-"""kafka-cluster.sh: the id of a cluster, its brokers, and what is to be forgotten of it.
+"""kafka-cluster.sh: show a cluster's id and brokers, and unregister a broker.
 
 Source: Kafka's ClusterTool.
 """
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 _NAME = "kafka-cluster"
 _ADMIN = "org.apache.kafka.clients.admin.KafkaAdminClient"
 _NO_RACK = 10
-"""The width of a column of racks without any."""
+"""The width of the rack column if no broker has a rack."""
 
 
 def parser() -> Parser:
-    """No options but those of the commands."""
+    """Return the top-level parser, which has no options."""
     return Parser(_NAME, "The Kafka cluster tool.")
 
 
 def commands() -> dict[str, Parser]:
-    """The options of each command."""
+    """Return the parser of each command, by name."""
     parsers: dict[str, Parser] = {}
     for name, text in (
         ("cluster-id", "the id of a cluster"),
@@ -61,7 +61,7 @@ def commands() -> dict[str, Parser]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a command; returns the exit code."""
+    """Run a command and return the exit code."""
     if options.bootstrap_controller is not None:
         raise CommandError(f"{_NAME}: --bootstrap-controller: use --bootstrap-server")
     if options.bootstrap_server is None:

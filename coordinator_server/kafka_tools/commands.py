@@ -1,7 +1,8 @@
-"""Tools with commands of their own, such as `kafka-transactions.sh list`.
+"""Support for tools with subcommands, such as `kafka-transactions.sh list`.
 
-Kafka builds these on argparse4j, a port of Python's argparse, so it is argparse that parses here;
-messages, their order and exit codes are argparse4j's. Usage texts are ours, as of the other tools.
+Kafka uses argparse4j, a port of Python's argparse, so argparse parses the arguments here. Messages,
+their order and exit codes are argparse4j's. Usage texts are this project's own, as in the other
+tools.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from protocol import REFERENCE_VERSION
 
 
 class CommandError(Exception):
-    """What ends a command with a line on standard error (Kafka's printErrorAndExit)."""
+    """A command failed: the tool prints one line on standard error (Kafka's printErrorAndExit)."""
 
 
 def failed(what: str, error: Failure) -> CommandError:
-    """The error of a request that a command made."""
+    """Return the error of a failed request of a command."""
     return CommandError(f"{what}: {error}. Enable debug logging for additional detail.")
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser with argparse4j's messages: what is not known is reported before what is missing."""
+    """A parser with argparse4j's messages: unknown arguments are reported before missing ones."""
 
     help_code = 1
     """The exit code of `--help`."""
@@ -44,32 +45,32 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("-h", "--help", action=_Help, nargs=0, help="show this text and exit")
 
     def add_argument(self, *names: str, required: bool = False, **options: Any) -> argparse.Action:
-        """An argument; `check_required` looks for those that are required."""
+        """Add an argument; `check_required` checks the required ones."""
         action = super().add_argument(*names, **options)
         if required:
             self._required.append(action)
         return action
 
     def check_known(self, extras: Sequence[str]) -> None:
-        """Exit when arguments are left over: the first option, else all words."""
+        """Exit if arguments are left over; report the first option, or else all words."""
         if extras:
             option = next((extra for extra in extras if extra.startswith("-")), None)
             self.error(f"unrecognized arguments: '{option or ' '.join(extras)}'")
 
     def check_required(self, options: argparse.Namespace) -> None:
-        """Exit when a required argument is not there."""
+        """Exit if a required argument is missing."""
         for action in sorted(self._required, key=lambda action: action.dest):
             if getattr(options, action.dest) is None:
                 self.error(f"argument {'/'.join(action.option_strings)} is required")
 
     def error(self, message: str) -> NoReturn:
-        """Exit with usage and message."""
+        """Exit with the usage and a message."""
         self.print_usage(sys.stderr)
         self.exit(1, f"{self.prog.split()[0]}: error: {message}\n")
 
 
 class _Help(argparse.Action):
-    """`--help`, which ends most tools of Kafka's with exit code 1."""
+    """The option `--help`; most of Kafka's tools exit with 1 after it."""
 
     def __call__(
         self,
@@ -83,7 +84,7 @@ class _Help(argparse.Action):
 
 
 class Version(argparse.Action):
-    """`--version`."""
+    """The option `--version`."""
 
     def __call__(
         self,
@@ -92,18 +93,18 @@ class Version(argparse.Action):
         values: object,
         option_string: str | None = None,
     ) -> None:
-        """Print the release of Kafka that is the reference."""
+        """Print the version of the Kafka reference release and exit with 0."""
         print(REFERENCE_VERSION)
         parser.exit(0)
 
 
 def java_integer(java_type: str, bits: int) -> Callable[[str], int]:
-    """What reads an argument of one of Java's integer types, with argparse4j's message."""
+    """Return a parser for one of Java's integer types, with argparse4j's error message."""
 
     def read(text: str) -> int:
         limit = 1 << (bits - 1)
         try:
-            # Java reads a short as an int first, and words one that is too large differently.
+            # Java reads a short as an int first, and reports a value beyond int differently.
             value = parse_integer(text, max(bits, 32))
             if not -limit <= value < limit:
                 message = f'Value out of range. Value:"{text}" Radix:10'
@@ -124,19 +125,21 @@ SHORT, INTEGER, LONG = (
 
 
 class CommandTool(NamedTuple):
-    """One tool: its official name without `.sh`, its parsers, and its work, which gives the exit
-    code and raises CommandError."""
+    """A tool with subcommands: its official name without `.sh`, its parsers and its function.
+
+    The function returns the exit code and raises CommandError.
+    """
 
     name: str
     parser: Callable[[], Parser]
-    """The parser of the options that all commands have."""
+    """Returns the parser of the options that all commands share."""
     commands: Callable[[], Mapping[str, Parser]]
-    """The parser of each command."""
+    """Returns the parser of each command, by name."""
     run: Callable[[argparse.Namespace], int]
 
 
 class ParserTool(NamedTuple):
-    """One tool without commands: its official name without `.sh`, its parser, its work."""
+    """A tool without subcommands: its official name without `.sh`, its parser and its function."""
 
     name: str
     parser: Callable[[], Parser]
@@ -144,7 +147,7 @@ class ParserTool(NamedTuple):
 
 
 def run_parser_tool(tool: ParserTool, arguments: Sequence[str]) -> int:
-    """Run a tool, without arguments its help; returns its exit code."""
+    """Run a tool and return its exit code; without arguments, print the help."""
     parser = tool.parser()
 
     def work() -> int:
@@ -160,7 +163,10 @@ def run_parser_tool(tool: ParserTool, arguments: Sequence[str]) -> int:
 
 
 def parse(tool: CommandTool, arguments: Sequence[str]) -> argparse.Namespace:
-    """The options of a command and those of all, and its name as `command`. Exits on a mistake."""
+    """Return the command's options and the shared options; `command` is the command's name.
+
+    Exits if the arguments are invalid.
+    """
     top, commands = tool.parser(), tool.commands()
     names = ", ".join(commands)
     top.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND ...", help=names)
@@ -182,7 +188,7 @@ def parse(tool: CommandTool, arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _command(top: Parser, word: str, names: Sequence[str]) -> str:
-    """The command that a word names or begins like no other."""
+    """Return the command with this name or with this unique prefix. Exits if there is none."""
     if word in names:
         return word
     matching = [name for name in names if name.startswith(word)]
@@ -195,12 +201,12 @@ def _command(top: Parser, word: str, names: Sequence[str]) -> str:
 
 
 def run_command_tool(tool: CommandTool, arguments: Sequence[str]) -> int:
-    """Run a tool; returns its exit code."""
+    """Run a tool and return its exit code."""
     return _ended(tool.name, lambda: tool.run(parse(tool, arguments)))
 
 
 def _ended(name: str, work: Callable[[], int]) -> int:
-    """The exit code of the work of a tool; what it raises is printed."""
+    """Return the exit code of a tool's function; print the error if the function raises one."""
     try:
         return work()
     except SystemExit as end:
@@ -215,7 +221,7 @@ def _ended(name: str, work: Callable[[], int]) -> int:
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table as Kafka's ToolsUtils does: each cell as wide as its column, then a tab."""
+    """Print a table like Kafka's ToolsUtils: each cell padded to its column's width, then a tab."""
     texts = [list(headers), *([str(cell) for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in texts) for column in range(len(headers))]
     for row in texts:

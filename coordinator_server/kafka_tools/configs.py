@@ -1,7 +1,7 @@
 """kafka-configs.sh: show and change settings of topics, brokers and groups (Kafka's ConfigCommand).
 
-Quotas and credentials are in `quotas`. Topics and groups are listed in order, Kafka's order is that
-of a hash table.
+Quotas and credentials are in `quotas`. Topics and groups are listed in sorted order; Kafka lists
+them in hash table order.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ KINDS = {
     "client-metrics": (CLIENT_METRICS, "DYNAMIC_CLIENT_METRICS_CONFIG"),
     "groups": (GROUP, "DYNAMIC_GROUP_CONFIG"),
 }
-"""The resource type of each entity type, and the source of what is set for it."""
+"""The resource type and the config source of each entity type."""
 
 WITH_DEFAULTS = ("users", "clients", "brokers", "ips")
 TYPES = (
@@ -107,7 +107,7 @@ OPTIONS = (
 
 
 def run(options: Options) -> int:
-    """Do what the options say; returns the exit code."""
+    """Run the action that the options select and return the exit code."""
     types, names = _types(options), _names(options)
     _check_arguments(options, types, names)
     if options.has("bootstrap-controller"):
@@ -129,7 +129,7 @@ def run(options: Options) -> int:
 
 
 def _print_failure(error: Failure, arguments: Sequence[str]) -> int:
-    """Print an error: alone what the user did wrong, with its class what Java's client throws."""
+    """Print an error: usage errors as a message, exceptions of Java's client with their class."""
     name = java_class(error)
     if not isinstance(error, ClientError) and (
         isinstance(error, OptionsError) or name.endswith(_TERSE)
@@ -158,7 +158,7 @@ def _types(options: Options) -> list[str]:
 
 
 def _names(options: Options) -> list[str]:
-    """The names of the entities, in order; a default entity's is empty."""
+    """Return the sorted names of the entities; a default entity has an empty name."""
     named = iter(options.values("entity-name"))
     names = []
     for name in options.order:
@@ -171,7 +171,7 @@ def _names(options: Options) -> list[str]:
 
 
 def _check_arguments(options: Options, types: list[str], names: list[str]) -> None:
-    """Refuse what does not go together, in the order of Kafka's ConfigCommandOptions."""
+    """Reject invalid option combinations, in the order of Kafka's ConfigCommandOptions."""
     if options.has("alter") == options.has("describe"):
         raise UsageError("Command must include exactly one action: --describe, --alter")
     options.excludes("describe", "add-config", "delete-config")
@@ -287,7 +287,7 @@ def _check_loggers(client: Client, name: str, loggers: list[str]) -> None:
 
 
 def _added(options: Options) -> dict[str, str]:
-    """The settings of --add-config or --add-config-file. Raises ToolError."""
+    """Return the settings from --add-config or --add-config-file. Raises ToolError."""
     path = options.value("add-config-file")
     added = {} if path is None else read_properties(path)
     text = options.value("add-config")
@@ -327,7 +327,7 @@ def _describe(client: Client, kind: str, names: list[str], *, everything: bool) 
 
 
 def _lines(client: Client, kind: str, name: str, *, everything: bool) -> list[str]:
-    """The settings of one entity, each with where its value comes from."""
+    """Return the settings of one entity as lines, each with the source of the value."""
     resource_type, source = KINDS[kind]
     if kind == "brokers" and not name:
         source = "DYNAMIC_DEFAULT_BROKER_CONFIG"
@@ -352,14 +352,14 @@ def _exists(client: Client, kind: str, name: str) -> bool:
         client.call("describeCluster", lambda: client.metadata([]))
         return not name or int(name) in client.nodes
     if kind == "groups" and _with_settings(client, GROUP) is None:
-        return True  # as Kafka's tool takes it where the broker cannot list the groups
+        return True  # Kafka's tool assumes that the group exists if the broker cannot list groups
     if kind == "topics":
         return any(topic.name == name for topic in known_topics(client, name))
     return name in _all_names(client, kind)
 
 
 def _all_names(client: Client, kind: str) -> list[str]:
-    """The entities of a type that are there, in order; brokers have defaults as well."""
+    """Return the sorted names of the existing entities of a type; brokers include the default."""
     if kind == "topics":
         answer = client.call("listTopics", lambda: client.metadata(None))
         return sorted(topic.name for topic in answer.topics)
@@ -383,11 +383,11 @@ def _all_names(client: Client, kind: str) -> list[str]:
 
 
 def _with_settings(client: Client, resource_type: int) -> list[str] | None:
-    """The resources of a type that have settings; None where the broker cannot list them."""
+    """Return the resources of a type that have settings; None if the broker cannot list them."""
     from protocol.apis.list_config_resources import ListConfigResourcesRequest
 
     request = ListConfigResourcesRequest(resource_types=[resource_type])
-    # Version 0 lists client metrics, whatever is asked for.
+    # Version 0 always lists client metrics.
     least = 0 if resource_type == CLIENT_METRICS else 1
     try:
         answer = client.call("listConfigResources", lambda: client.ask(request, min_version=least))
@@ -400,7 +400,7 @@ def _with_settings(client: Client, resource_type: int) -> list[str] | None:
 
 
 def _check_topic_name(name: str) -> None:
-    """Raise ToolError for a name that no topic can have (Kafka's Topic.validate)."""
+    """Raise ToolError for an invalid topic name (Kafka's Topic.validate)."""
     if not name:
         reason = "the empty string is not allowed"
     elif name in (".", ".."):
@@ -414,7 +414,7 @@ def _check_topic_name(name: str) -> None:
         )
     else:
         return
-    # A subclass of InvalidConfigurationException in Java.
+    # Java raises InvalidTopicException, a subclass of InvalidConfigurationException.
     invalid_config(f"Topic name is invalid: {reason}")
 
 
@@ -427,7 +427,7 @@ def _text(value: str | None) -> str:
 
 
 def _failed(error: Failure) -> int:
-    """Print what the user did wrong."""
+    """Print a usage error and return exit code 1."""
     print(error, file=sys.stderr)
     return 1
 

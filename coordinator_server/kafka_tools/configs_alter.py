@@ -1,4 +1,4 @@
-"""Changes to settings of topics, brokers and groups, by IncrementalAlterConfigs."""
+"""Changes settings of topics, brokers and groups with IncrementalAlterConfigs."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from protocol.apis.incremental_alter_configs import AlterableConfig
 
 Changes = Sequence[tuple[str, str | None]]
-"""Names with their new values; None is back to the default."""
+"""Config names with their new values; None restores the default."""
 
 _SET, _DELETE = 0, 1
 
 
 def alter_configs(client: Client, kind: int, resources: Mapping[str, Changes]) -> None:
-    """Change settings of resources of a kind, by name. Raises ClientError.
+    """Change the settings of resources of one type, by resource name. Raises ClientError.
 
-    A broker is asked for its own settings, any broker for those of all other resources.
+    Changes of a broker's own settings go to that broker, all other changes to any broker.
     """
     shared: dict[str, Changes] = {}
     for name, changes in resources.items():

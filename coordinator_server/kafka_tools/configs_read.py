@@ -1,4 +1,4 @@
-"""Settings of topics, brokers and groups, as DescribeConfigs answers them."""
+"""Reads settings of topics, brokers and groups with DescribeConfigs."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ SOURCES = {
     7: "DYNAMIC_CLIENT_METRICS_CONFIG",
     8: "DYNAMIC_GROUP_CONFIG",
 }
-"""Kafka's ConfigEntry.ConfigSource by the number on the wire."""
+"""Kafka's ConfigEntry.ConfigSource by its number in the protocol."""
 
 
 def read_configs(
     client: Client, kind: int, names: Iterable[str], *, synonyms: bool = False
 ) -> dict[str, list[Any]]:
-    """The settings of resources by name, each a DescribeConfigsResourceResult.
+    """Return a DescribeConfigsResourceResult for each resource, by resource name.
 
-    A broker is asked for its own settings, any broker for the others. Raises ClientError.
+    A broker's own settings are requested from that broker, all others from any broker. Raises
+    ClientError.
     """
     from protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 

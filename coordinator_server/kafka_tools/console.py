@@ -1,4 +1,4 @@
-"""What the console tools share: ends by a signal, warnings, options of formatters, the output."""
+"""Shared parts of the console tools: signals, warnings, formatter options, output."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DESERIALIZERS = (
 
 @contextmanager
 def ended_by_sigterm() -> Iterator[None]:
-    """Within it SIGTERM ends the tool in order, as Ctrl-C does, with the code that a shell has."""
+    """Let SIGTERM end the tool in this block as cleanly as Ctrl-C, with a shell's exit code."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -53,18 +53,18 @@ def ended_by_sigterm() -> Iterator[None]:
 
 
 class Stop:
-    """Whether, and by which signal, a tool was asked to end."""
+    """The signal, if any, that asked a tool to end."""
 
     def __init__(self) -> None:
         self.code = 0
-        """What the tool then ends with, as a shell has it; 0 before."""
+        """The exit code after a signal, as a shell reports it; 0 without a signal."""
 
 
 @contextmanager
 def stopped_by_signals(act: Callable[[], None]) -> Iterator[Stop]:
-    """Within it the first Ctrl-C or SIGTERM calls `act` and goes on; a second one ends the tool.
+    """Call `act` at the first Ctrl-C or SIGTERM in this block and continue; a second one exits.
 
-    `act` runs between any two steps of the tool.
+    `act` runs in the signal handler, between any two steps of the tool.
     """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
@@ -91,7 +91,7 @@ def stopped_by_signals(act: Callable[[], None]) -> Iterator[Stop]:
 
 
 def warn_topic(label: str, topic: str, error: ErrorCode) -> None:
-    """Log that a topic is not to be had at the moment, as Java's clients do."""
+    """Log that a topic is not available at the moment, as Java's clients do."""
     log(
         "WARN",
         f"{label} The metadata response from the cluster reported a recoverable issue with"
@@ -107,7 +107,7 @@ def warn_topic(label: str, topic: str, error: ErrorCode) -> None:
 
 
 def warn_replaced(options: Options, old: str, new: str) -> None:
-    """Print that an option has a new name, if the old one is given."""
+    """Print the new name of an option if its old name is used."""
     if options.has(old):
         print(
             f"Option --{old} is deprecated and will be removed in a future version."
@@ -116,7 +116,7 @@ def warn_replaced(options: Options, old: str, new: str) -> None:
 
 
 def read_formatter(options: Options) -> Formatter:
-    """Return the formatter that the options name. Raises UsageError, ToolError, OptionsError."""
+    """Return the formatter that the options select. Raises UsageError, ToolError, OptionsError."""
     properties = file_properties(options, "formatter-config")
     for side in ("key", "value"):
         if options.value(f"{side}-deserializer"):
@@ -126,18 +126,18 @@ def read_formatter(options: Options) -> Formatter:
 
 
 def log_error(message: str, error: Failure, logger: str) -> None:
-    """Log an error with its exception, as Java's tools do."""
+    """Log an error with its stack trace, as Java's tools do."""
     log("ERROR", message, logger)
     print_stack_trace(error)
 
 
 def write_record(line: bytes) -> bool:
-    """Write a printed record at once; return False when nothing reads the output any more."""
+    """Write and flush a printed record; return False if the output is closed."""
     try:
         sys.stdout.buffer.write(line)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        # What Python still holds would fail once more when it is written at the end.
+        # Discard Python's buffered output, which would fail again when Python flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return False
     return True

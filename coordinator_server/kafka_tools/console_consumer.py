@@ -71,7 +71,7 @@ READER_OPTIONS = (
     Option("command-config", "A file of the consumer's settings.", argument="config file"),
     Option("consumer.config", "Old name of --command-config.", argument="config file"),
 )
-"""The options of all tools that read topics."""
+"""Options that all tools that read topics have."""
 
 OPTIONS = (
     *READER_OPTIONS,
@@ -124,7 +124,7 @@ OPTIONS = (
 
 
 def run(options: Options) -> int:
-    """Print records until there is a reason to end; returns the exit code."""
+    """Print records until an end condition is met and return the exit code."""
     _check_arguments(options)
     properties = _properties(options)
     if properties is None:
@@ -144,7 +144,7 @@ def run(options: Options) -> int:
 
 
 def _check_arguments(options: Options) -> None:
-    """Refuse what does not go together, and warn of old names, as ConsoleConsumerOptions does."""
+    """Reject invalid option combinations and warn of old names (ConsoleConsumerOptions)."""
     if options.has("topic") == options.has("include"):
         message = "Exactly one of the following arguments is required: [topic], [include]"
         raise UsageError(message)
@@ -166,7 +166,10 @@ def _check_arguments(options: Options) -> None:
 
 
 def _properties(options: Options) -> dict[str, str] | None:
-    """The consumer's settings; None after it said what contradicts itself. Raises UsageError."""
+    """Return the consumer's settings; print contradictory ones and return None.
+
+    Raises UsageError.
+    """
     from_file = file_properties(options, "command-config", "consumer.config")
     names = ("command-property", "consumer-property")
     given = key_values([text for name in names for text in options.values(name)])
@@ -197,13 +200,13 @@ def _properties(options: Options) -> dict[str, str] | None:
         properties["group.id"] = groups[0]
     else:
         properties["group.id"] = f"console-consumer-{random.randrange(_RANDOM_GROUPS)}"
-        # The group is not meant to be used again, nor are its offsets.
+        # The generated group is not used again, so offsets need not be committed.
         properties.setdefault("enable.auto.commit", "false")
     return properties
 
 
 def _offset(options: Options) -> int:
-    """Where to begin in a partition: an offset, or a timestamp of ListOffsets."""
+    """Return the start position in a partition: an offset, or a ListOffsets timestamp."""
     if not options.has("offset"):
         return EARLIEST if options.has("from-beginning") else LATEST
     text = options.value("offset") or ""
@@ -218,7 +221,7 @@ def _offset(options: Options) -> int:
 
 
 def consumer_settings(properties: Mapping[str, str]) -> ConsumerSettings:
-    """What the consumer here makes of its settings. Raises ToolError, NotHereError."""
+    """Return the settings of this project's consumer. Raises ToolError, NotHereError."""
     from coordinator_server.client.fetcher import FetchSettings
     from coordinator_server.client.group_member import MemberSettings
     from coordinator_server.kafka_tools.record_consumer import ConsumerSettings
@@ -260,7 +263,10 @@ def consumer_settings(properties: Mapping[str, str]) -> ConsumerSettings:
 
 
 def _reset(text: str) -> int | None:
-    """The timestamp of a value of `auto.offset.reset`, None for none. Raises ToolError."""
+    """Return the ListOffsets timestamp of an `auto.offset.reset` value; None for "none".
+
+    Raises ToolError.
+    """
     from coordinator_server.kafka_tools.reset_plan import parse_duration_ms
 
     resets = {"latest": LATEST, "earliest": EARLIEST, "none": None}
@@ -283,7 +289,7 @@ def _consume(
     timeout_ms: int | None,
     formatter: Formatter,
 ) -> None:
-    """Read and print. Raises ToolError, ClientError, OptionsError."""
+    """Read and print records. Raises ToolError, ClientError, OptionsError."""
     from coordinator_server.kafka_tools.record_consumer import RecordConsumer
 
     settings = consumer_settings(properties)
@@ -314,7 +320,7 @@ def _consume(
         consumer.subscribe([topic])
     timeout_s = None if timeout_ms is None or timeout_ms < 0 else timeout_ms / 1000
     counter = _Counter()
-    sys.stdout.flush()  # records go below the text layer
+    sys.stdout.flush()  # records are written below the text layer
     with ended_by_sigterm():
         try:
             limit = options.integer("max-messages")
@@ -325,7 +331,7 @@ def _consume(
 
 
 class _Counter:
-    """How many records were processed."""
+    """The number of processed records."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -364,7 +370,7 @@ def _print_records(
 
 
 def _failed(error: Failure) -> int:
-    """Print what Java's tool does: unknown options with the usage, the rest as an exception."""
+    """Print an error as Java's tool does: unknown options with the usage, others as exceptions."""
     if isinstance(error, OptionsError) and "ConversionException" not in error.java_class:
         return print_with_usage(error, OPTIONS)
     return print_thrown_by_main(error)

@@ -72,7 +72,7 @@ _PROPERTIES = {
     "metadata.max.age.ms": "metadata-expiry-ms",
     "max.block.ms": "max-block-ms",
 }
-"""The producer's settings that have an option of their own."""
+"""The producer's settings that have their own option."""
 
 _PROPERTY_HELP = (
     "parse.key, parse.headers and ignore.error (true or false), key.separator, headers.delimiter,"
@@ -171,7 +171,7 @@ OPTIONS = (
 
 
 def run(options: Options) -> int:
-    """Write standard input to the topic; returns the exit code."""
+    """Write standard input to the topic and return the exit code."""
     _check_arguments(options)
     try:
         return _produce(options, _reader(options))
@@ -220,7 +220,7 @@ def _reader(options: Options) -> LineReader:
 
 
 def _produce(options: Options, reader: LineReader) -> int:
-    """Write all lines; returns the exit code. Raises ToolError, OptionsError."""
+    """Write all lines and return the exit code. Raises ToolError, OptionsError."""
     from coordinator_server.client.producer import Producer
 
     properties = _properties(options)
@@ -258,13 +258,13 @@ def _produce(options: Options, reader: LineReader) -> int:
                 if is_synchronous:
                     producer.flush()
         finally:
-            # As the shutdown hook of Kafka's tool does, also after a wrong line.
+            # Flush also after an invalid line, like the shutdown hook of Kafka's tool.
             producer.flush()
     return stop.code
 
 
 def _properties(options: Options) -> dict[str, str]:
-    """The producer's settings, from files, properties and options. Raises ToolError."""
+    """Return the producer's settings from files, properties and options. Raises ToolError."""
     properties = file_properties(options, "command-config", "producer.config")
     names = ("command-property", "producer-property")
     properties |= key_values([text for name in names for text in options.values(name)])
@@ -273,7 +273,7 @@ def _properties(options: Options) -> dict[str, str]:
         properties["compression.type"] = options.value("compression-codec") or "gzip"
     for name, option in _PROPERTIES.items():
         if name != "acks":
-            options.integer(option)  # raises for what is no number
+            options.integer(option)  # raises OptionsError if not a number
         merge_option(properties, name, options, option)
     if options.has("max-partition-memory-bytes"):
         properties["batch.size"] = str(options.integer("max-partition-memory-bytes"))
@@ -281,7 +281,7 @@ def _properties(options: Options) -> dict[str, str]:
 
 
 def producer_settings(properties: Mapping[str, str]) -> ProducerSettings:
-    """What the producer here makes of its settings. Raises ToolError."""
+    """Return the settings of this project's producer. Raises ToolError."""
     from coordinator_server.client.producer import ProducerSettings
     from protocol.compression import Compression
 
@@ -304,20 +304,23 @@ def producer_settings(properties: Mapping[str, str]) -> ProducerSettings:
 
 
 class _Typed:
-    """The records of standard input, read by a thread: it waits where a batch must not."""
+    """Reads the records of standard input in a thread.
+
+    Meanwhile the producer can send lingering batches.
+    """
 
     def __init__(self, reader: LineReader) -> None:
         self._reader = reader
-        # What a signal handler may put into, unlike queue.Queue.
+        # A signal handler may put items into a SimpleQueue, but not into a queue.Queue.
         self._queue: queue.SimpleQueue[TypedRecord | ToolError | None] = queue.SimpleQueue()
         self._free = threading.Semaphore(_QUEUED_LINES)
 
     def end(self) -> None:
-        """End after what was read so far."""
+        """Stop after the lines that were read so far."""
         self._queue.put(None)
 
     def lines(self, producer: Producer) -> Iterator[TypedRecord]:
-        """The records; while there are none, `producer` sends what has lingered.
+        """Yield the records; while none is available, let `producer` send lingering batches.
 
         Raises ToolError for a line that the reader refuses.
         """
@@ -349,13 +352,13 @@ class _Typed:
 
 
 def _typed_lines() -> Iterator[str]:
-    """The lines of standard input, with a prompt where a person types."""
+    """Yield the lines of standard input, with a prompt if a terminal is attached."""
     from protocol.utf8 import JAVA_REPLACE
 
     if sys.stdin is None:
         return
     try:
-        # Not sys.stdin: a thread that waits in it would hold it when the interpreter ends.
+        # Do not read sys.stdin: a thread blocked in it would hold its lock at interpreter exit.
         typed: BinaryIO = os.fdopen(sys.stdin.fileno(), "rb", closefd=False)
     except OSError:
         typed = sys.stdin.buffer
@@ -371,7 +374,7 @@ def _typed_lines() -> Iterator[str]:
 
 
 def _failed(error: Failure) -> int:
-    """Print what Java's tool does: wrong options with the usage, the rest as an exception."""
+    """Print an error as Java's tool does: wrong options with the usage, others as an exception."""
     if isinstance(error, OptionsError):
         return print_with_usage(error, OPTIONS)
     print_stack_trace(error)

@@ -1,6 +1,6 @@
 """kafka-console-share-consumer.sh: prints records of a topic (Kafka's ConsoleShareConsumer).
 
-It reads as a member of a share group, and acknowledges each record when it has printed it.
+The tool joins a share group and acknowledges each record after printing the record.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _FAILURE = "Failed to construct Kafka share consumer"
 _STEP_S = 0.5
 _PAUSE_S = 0.1
 _MISSING_AGE_S = 1.0
-"""How often a topic that does not exist is looked up."""
+"""The interval between lookups of a missing topic."""
 _OF_CONSUMER_GROUPS = (
     "auto.offset.reset",
     "enable.auto.commit",
@@ -71,7 +71,7 @@ _OF_CONSUMER_GROUPS = (
     "group.protocol",
     "group.remote.assignor",
 )
-"""The settings that a share consumer refuses (Kafka: ShareConsumerConfig)."""
+"""Settings that a share consumer rejects (Kafka: ShareConsumerConfig)."""
 
 OPTIONS = (
     BOOTSTRAP_SERVER,
@@ -105,7 +105,7 @@ OPTIONS = (
 
 
 def run(options: Options) -> int:
-    """Print records until there is a reason to end; return the exit code."""
+    """Print records until an end condition is met and return the exit code."""
     _check_arguments(options)
     properties = _properties(options)
     formatter = _formatter(options)
@@ -117,7 +117,7 @@ def run(options: Options) -> int:
         log_error("Unknown error when running consumer: ", error, _LOGGER)
         return 1
     code = 0
-    sys.stdout.flush()  # records go below the text layer
+    sys.stdout.flush()  # records are written below the text layer
     with stopped_by_signals(lambda: None) as stop:
         timeout_s = None if timeout_ms is None or timeout_ms < 0 else timeout_ms / 1000
         try:
@@ -153,7 +153,7 @@ def _check_arguments(options: Options) -> None:
 
 
 def _properties(options: Options) -> dict[str, str]:
-    """Return the settings of the consumer. Raises UsageError, ToolError, OptionsError."""
+    """Return the consumer's settings. Raises UsageError, ToolError, OptionsError."""
     from_file = file_properties(options, "command-config", "consumer-config")
     given = key_values(options.values("command-property") + options.values("consumer-property"))
     groups = {source["group.id"] for source in (from_file, given) if "group.id" in source}
@@ -169,7 +169,7 @@ def _properties(options: Options) -> dict[str, str]:
 
 
 def _formatter(options: Options) -> Formatter:
-    """Return the formatter. Raises UsageError for all that is wrong with its options."""
+    """Return the formatter. Raises UsageError for all errors in the formatter's options."""
     if options.has("property") and options.has("formatter-property"):
         message = "Options --property and --formatter-property cannot be specified together."
         raise UsageError(message)
@@ -181,7 +181,7 @@ def _formatter(options: Options) -> Formatter:
 
 
 def _settings(properties: Mapping[str, str]) -> ShareFetchSettings:
-    """Return the settings of the fetcher. Raises ToolError."""
+    """Return the fetcher's settings. Raises ToolError."""
     from coordinator_server.client.share_fetcher import ShareFetchSettings
 
     refused = [name for name in _OF_CONSUMER_GROUPS if name in properties]
@@ -206,7 +206,7 @@ def _settings(properties: Mapping[str, str]) -> ShareFetchSettings:
 
 
 class _Consumer:
-    """Reads one topic as a member of a share group, and counts what was received."""
+    """Reads one topic as a member of a share group."""
 
     def __init__(
         self, options: Options, properties: Mapping[str, str], settings: ShareFetchSettings
@@ -238,7 +238,7 @@ class _Consumer:
         self._look_up_at_s = 0.0
 
     def receive(self, timeout_s: float | None, stop: Stop) -> Acquired | None:
-        """Return the next record, None after a signal. Raises TimeoutError, ClientError."""
+        """Return the next record, or None after a signal. Raises TimeoutError, ClientError."""
         start_s = time.monotonic()
         while not self._ready:
             wait_s = _STEP_S
@@ -263,7 +263,7 @@ class _Consumer:
             self._ready = self._fetcher.fetch(partitions, wait_s)
 
     def _check_topic(self) -> None:
-        """Join when a broker answers, and warn while the topic does not exist.
+        """Join the group once the topic exists, and warn while the topic is missing.
 
         Raises ClientError for a topic that cannot be read.
         """
@@ -290,11 +290,11 @@ class _Consumer:
             raise ClientError(code, f"Not authorized to access topics: [{self._topic}]")
 
     def acknowledge(self, acquired: Acquired, kind: int) -> None:
-        """Acknowledge a record with the next request."""
+        """Add a record's acknowledgement to the next request."""
         self._fetcher.acknowledge(acquired, kind)
 
     def close(self) -> None:
-        """Send the acknowledgements, release what was not acknowledged, leave the group."""
+        """Send the acknowledgements, release unacknowledged records and leave the group."""
         self._fetcher.close()
         self._member.close(self._client)
         self._client.close()
@@ -342,7 +342,7 @@ def _print_records(
 
 
 def _failed(error: Failure) -> int:
-    """Print options that the parser refuses with the usage, the rest as an exception."""
+    """Print errors of the option parser with the usage, others as an exception."""
     if isinstance(error, OptionsError) and "MultipleArguments" not in error.java_class:
         return print_with_usage(error, OPTIONS)
     return print_thrown_by_main(error)

@@ -1,7 +1,7 @@
 """kafka-consumer-groups.sh: list, describe, reset and delete groups (Kafka's ConsumerGroupCommand).
 
-As Kafka's tool it ends with 0 when a broker refuses: only wrong arguments give 1. Groups and
-partitions come in the order of their names; Kafka's order is that of a hash table.
+Like Kafka's tool, this tool exits with 0 even if a broker refuses; only wrong arguments give 1.
+Groups and partitions are sorted by name. Kafka prints them in hash table order.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ OPTIONS = (
 
 
 def run(options: Options) -> int:
-    """Do what the options say; returns the exit code."""
+    """Run the action that the options select and return the exit code."""
     check_available(options, _AVAILABLE)
     _check_arguments(options)
     if sum(map(options.has, ACTIONS)) != 1:
@@ -156,7 +156,7 @@ def _act(client: Client, options: Options) -> None:
 
 
 def _check_arguments(options: Options) -> None:
-    """Refuse what does not go together, in the order of Kafka's ConsumerGroupCommandOptions."""
+    """Reject invalid option combinations, in the order of Kafka's ConsumerGroupCommandOptions."""
     if not options.has("validate-regex"):
         options.required("bootstrap-server")
     has_groups = options.has("group") or options.has("all-groups")
@@ -204,7 +204,7 @@ def _needs_groups(action: str, has_groups: bool) -> None:
 
 
 def _groups(client: Client, options: Options) -> list[str]:
-    """The names of the groups that the options select. Raises ToolError."""
+    """Return the names of the selected groups. Raises ToolError."""
     if options.has("all-groups"):
         return [group.name for group in _listed(client)]
     return options.values("group")
@@ -289,7 +289,7 @@ def _reset(client: Client, options: Options) -> None:
 
 
 def _state(client: Client, name: str) -> str:
-    """The state of a group; one that is not there can be given offsets, as it is then made."""
+    """Return the state of a group. A missing group is Dead: setting offsets creates the group."""
     try:
         return describe_group(client, name).state
     except ClientError as error:
@@ -305,7 +305,7 @@ def _delete_offsets(client: Client, options: Options) -> None:
 
 
 def _validate_regex(pattern: str) -> None:
-    """Say whether RE2 takes a pattern."""
+    """Print whether RE2 accepts a pattern."""
     try:
         check_regex(pattern)
     except InvalidRegexError as error:

@@ -1,4 +1,4 @@
-"""kafka-consumer-perf-test.sh: how fast records are read (Kafka's ConsumerPerformance)."""
+"""kafka-consumer-perf-test.sh: measure how fast records are read (Kafka's ConsumerPerformance)."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ OPTIONS = (
 
 
 class _Test:
-    """Reads, counts, and prints lines of figures. Times are seconds of `time.time`."""
+    """Reads records and prints lines of statistics. Times are seconds of `time.time`."""
 
     def __init__(
         self, consumer: RecordConsumer, format_time: Callable[[float], str], interval_s: float
@@ -102,10 +102,10 @@ class _Test:
         self._start_s = self._reported_s = time.time()
         self._bytes = self._records = 0
         self._reported = (0, 0, 0.0)
-        """Bytes, records, and seconds of rebalances up to the last line."""
+        """Bytes, records and rebalance seconds at the last printed line."""
 
     def read(self, count: int, timeout_s: float, *, is_detailed: bool) -> None:
-        """Read so many records at least, whole polls of them; warn when none come any more."""
+        """Read at least `count` records, in whole polls; warn if no more records arrive."""
         came_s = time.monotonic()
         while self._records < count:
             if time.monotonic() - came_s > timeout_s:
@@ -124,7 +124,7 @@ class _Test:
                 self._report()
 
     def print_sum(self) -> None:
-        """The line of the whole test."""
+        """Print the line for the whole test."""
         end_s = time.time()
         times = f"{self._format_time(self._start_s)}, {self._format_time(end_s)}"
         self._print(times, end_s - self._start_s, (0, 0, 0.0))
@@ -136,7 +136,7 @@ class _Test:
         self._reported = self._bytes, self._records, self._consumer.rebalance_s
 
     def _print(self, start: str, elapsed_s: float, before: tuple[int, int, float]) -> None:
-        """A line; its rates are of what came since `before`."""
+        """Print one line; its rates cover the records since `before`."""
         read_bytes, records = self._bytes - before[0], self._records - before[1]
         rebalance_s = self._consumer.rebalance_s - before[2]
         fetch_s = max(elapsed_s - rebalance_s, 0.001)
@@ -149,7 +149,7 @@ class _Test:
 
 
 def run(options: Options) -> int:
-    """Read a number of records and print how long it took; returns the exit code."""
+    """Read a number of records, print the statistics and return the exit code."""
     _check_arguments(options)
     is_detailed = options.has("show-detailed-stats")
     if not options.has("hide-header"):
@@ -173,7 +173,7 @@ def run(options: Options) -> int:
 
 
 def _check_arguments(options: Options) -> None:
-    """Refuse what does not go together, and warn of old names, in the order of Kafka's tool."""
+    """Reject invalid option combinations and warn of old names, in the order of Kafka's tool."""
     if options.has("topic") == options.has("include"):
         raise UsageError("Exactly one of the following arguments is required: [topic], [include]")
     if options.has("messages") == options.has("num-records"):
@@ -187,7 +187,7 @@ def _check_arguments(options: Options) -> None:
 
 
 def _consumer(options: Options) -> RecordConsumer:
-    """The consumer, which has subscribed. Raises ToolError, NotHereError."""
+    """Return a consumer that has subscribed. Raises ToolError, NotHereError."""
     from coordinator_server.kafka_tools.record_consumer import RecordConsumer
 
     properties = file_properties(options, "consumer.config", "command-config")
@@ -237,10 +237,10 @@ _NUMBERS: dict[str, Callable[[time.struct_time], int]] = {
 
 
 def date_format(pattern: str) -> Callable[[float], str]:
-    """Return what prints a time, in seconds, as a pattern of java.text.SimpleDateFormat says.
+    """Return a function that formats a time in seconds by a java.text.SimpleDateFormat pattern.
 
-    Numbers of date and time are here, S for milliseconds and a for AM or PM. Raises ToolError for
-    what is no letter of such patterns, NotHereError for the others of Java.
+    Supported letters are numeric date and time fields, S (milliseconds) and a (AM/PM). Raises
+    ToolError for an invalid letter, NotHereError for another letter of SimpleDateFormat.
     """
     parts: list[str | tuple[str, int]] = []
     for found in _PART.finditer(pattern):

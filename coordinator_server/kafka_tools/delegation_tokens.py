@@ -1,4 +1,4 @@
-"""kafka-delegation-tokens.sh: make, renew, end and describe delegation tokens.
+"""kafka-delegation-tokens.sh: create, renew, expire and describe delegation tokens.
 
 Source: Kafka's DelegationTokenCommand.
 """
@@ -80,7 +80,7 @@ OPTIONS = (
 
 
 class Token(NamedTuple):
-    """What is printed of a token; times in milliseconds since the epoch."""
+    """The printed fields of a token; times are in milliseconds since the epoch."""
 
     token_id: str
     hmac: bytes
@@ -92,7 +92,7 @@ class Token(NamedTuple):
     max_at_ms: int
 
     def cells(self) -> tuple[str, ...]:
-        """The columns of its row."""
+        """Return the cells of the token's table row."""
         from base64 import b64encode
 
         times = (self.issued_at_ms, self.expires_at_ms, self.max_at_ms)
@@ -107,7 +107,7 @@ class Token(NamedTuple):
 
 
 def run(options: Options) -> int:
-    """Check the options, and do the one action that they name."""
+    """Check the options and run the one action that they select."""
     if sum(map(options.has, _ACTIONS)) != 1:
         raise UsageError(
             "Command must include exactly one action: --create, --renew, --expire or --describe"
@@ -125,7 +125,7 @@ def run(options: Options) -> int:
 
 
 def _check(options: Options, action: str) -> None:
-    """Raise UsageError for options that are missing or do not go together."""
+    """Raise UsageError for options that are missing or cannot be combined."""
     options.required("bootstrap-server", "command-config")
     needed = {
         "create": ("max-life-time-period",),
@@ -202,7 +202,7 @@ def _change(
     period: str,
     request: Callable[[bytes, int], Any],
 ) -> None:
-    """Renew or end a token."""
+    """Renew or expire a token."""
     hmac = options.value("hmac")
     period_ms = _period(options, period)
     label = "expire-time-period" if action == "expire" else period
@@ -264,7 +264,7 @@ def _requester(token: Any) -> str:
 
 
 def _ask(client: Client, name: str, request: Any, min_version: int = 0) -> Any:
-    """The answer; an error of the broker as the future of Java's Admin call ends with it."""
+    """Send a request and return the response; raise errors as futures of Java's Admin do."""
 
     def attempt() -> Any:
         answer = client.ask(request, min_version=min_version)
@@ -301,7 +301,7 @@ def _null_pointer(message: str) -> NoReturn:
 
 
 def _print(tokens: Sequence[Token]) -> None:
-    """The table, each row after an empty line."""
+    """Print the table, with an empty line before each row."""
     for cells in ([name for name, _ in _COLUMNS], *(token.cells() for token in tokens)):
         widths = (width for _, width in _COLUMNS)
         row = " ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True))
@@ -309,7 +309,7 @@ def _print(tokens: Sequence[Token]) -> None:
 
 
 def _date(time_ms: int) -> str:
-    """As Java's SimpleDateFormat has it, in the time of the machine."""
+    """Return a time in local time, as Java's SimpleDateFormat formats it."""
     return time.strftime("%Y-%m-%dT%H:%M", time.localtime(time_ms // 1000))
 
 

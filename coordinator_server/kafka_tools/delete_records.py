@@ -1,7 +1,7 @@
-"""kafka-delete-records.sh: drop the records before given offsets (Kafka's DeleteRecordsCommand).
+"""kafka-delete-records.sh: delete the records before given offsets (Kafka's DeleteRecordsCommand).
 
-Partitions are listed in order; Kafka's order is that of a hash table. A partition that is not there
-is an error at once, where Kafka's client looks for it for a minute.
+Partitions are printed in sorted order; Kafka prints them in hash table order. A missing partition
+is an error at once. Kafka's client looks for the partition for a minute.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Partition = tuple[str, int]
 
 
 def run(options: Options) -> int:
-    """Delete, and print what the first offset of each partition is now."""
+    """Delete the records and print each partition's new low watermark."""
     options.required("bootstrap-server", "offset-json-file")
     client = connect(options)
     try:
@@ -59,7 +59,7 @@ def run(options: Options) -> int:
 
 
 def _delete(client: Client, offsets: dict[Partition, int]) -> dict[Partition, int | ClientError]:
-    """The new first offset of each partition, or its error."""
+    """Return each partition's new low watermark, or its error."""
     results: dict[Partition, int | ClientError] = {}
     for partition, offset in offsets.items():
         try:
@@ -109,7 +109,10 @@ def _delete_one(client: Client, partition: Partition, offset: int) -> int | Clie
 
 
 def _read(path: str) -> dict[Partition, int]:
-    """The offsets in the file. Raises ToolError with the class and words of Kafka's tool."""
+    """Return the offsets in the file.
+
+    Raises ToolError with the class and message of Kafka's tool.
+    """
     text = jackson.read_file(path)
     try:
         document = jackson.parse(text)

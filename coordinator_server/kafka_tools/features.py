@@ -1,4 +1,4 @@
-"""kafka-features.sh: the levels of features (Kafka's FeatureCommand)."""
+"""kafka-features.sh: show and change feature levels (Kafka's FeatureCommand)."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _VERSIONS = (
     *("4.0-IV1", "4.0-IV2", "4.0-IV3", "4.1-IV0", "4.1-IV1", "4.2-IV0", "4.2-IV1", "4.3-IV0"),
     *("4.4-IV0", "4.4-IV1", "4.4-IV2", "4.5-IV0"),
 )
-"""The versions of metadata by level, from _FIRST_LEVEL on (Kafka's MetadataVersion)."""
+"""The metadata versions by level, starting at _FIRST_LEVEL (Kafka's MetadataVersion)."""
 _LATEST = "4.4-IV2"
-"""The latest version that is for production."""
+"""The latest production metadata version."""
 _SINCE: dict[str, tuple[tuple[int, int], ...]] = {
     "kraft.version": ((21, 1),),
     "transaction.version": ((24, 2),),
@@ -39,27 +39,27 @@ _SINCE: dict[str, tuple[tuple[int, int], ...]] = {
     "share.version": ((28, 1), (31, 2)),
     "streams.version": ((29, 1),),
 }
-"""The levels that a feature has by default, each from a level of metadata.version on."""
+"""The default levels of features, each since a metadata.version level."""
 _MOST = {name: steps[-1][1] for name, steps in _SINCE.items()}
 _REQUIRES = {("eligible.leader.replicas.version", 1): 23}
-"""The level of metadata.version that the level of a feature needs."""
+"""The metadata.version level that a feature level requires."""
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 _TIMEOUT_MS = 60_000
 
 
 class _Parser(Parser):
-    """Prints a mistake in one line, and takes `--help` for no mistake."""
+    """Prints an argument error on one line; `--help` exits with 0."""
 
     help_code = 0
 
     def error(self, message: str) -> NoReturn:
-        """Exit with a message."""
+        """Exit with an error message."""
         print(f"Command line error: {message}. Type --help for help.", end="", file=sys.stderr)
         self.exit(1)
 
 
 def parser() -> Parser:
-    """The options of all commands."""
+    """Return the top-level parser, with the options of all commands."""
     top = _Parser(_NAME, "This tool manages feature flags in Kafka.")
     servers = top.add_mutually_exclusive_group()
     servers.add_argument("--bootstrap-server", metavar="host:port", help="the brokers to ask")
@@ -69,7 +69,7 @@ def parser() -> Parser:
 
 
 def commands() -> dict[str, Parser]:
-    """The options of each command."""
+    """Return the parser of each command, by name."""
     parsers: dict[str, Parser] = {}
     for name, text in (
         ("describe", "the levels of all features"),
@@ -97,7 +97,7 @@ def commands() -> dict[str, Parser]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a command; returns the exit code."""
+    """Run a command and return the exit code."""
     try:
         if options.command == "version-mapping":
             _print_mapping(options.release_version)
@@ -129,7 +129,7 @@ def _ask(options: argparse.Namespace) -> None:
 
 
 def _level(version: str) -> int | None:
-    """Return the level of a version such as 3.9, 3.9.1 or 3.9-IV0."""
+    """Return the metadata level of a version such as 3.9, 3.9.1 or 3.9-IV0; None if unknown."""
     if "-" in version:
         return _FIRST_LEVEL + _VERSIONS.index(version) if version in _VERSIONS else None
     release = ".".join(version.split(".")[:2])
@@ -141,7 +141,7 @@ def _level(version: str) -> int | None:
 
 
 def _defaults(level: int) -> dict[str, int]:
-    """Return the level of each feature at a level of metadata.version."""
+    """Return each feature's default level at a metadata.version level."""
     return {
         name: max((own for since, own in steps if since <= level), default=0)
         for name, steps in _SINCE.items()
@@ -198,7 +198,7 @@ def _name_and_level(feature: str) -> tuple[str, int]:
 
 
 def _shown(name: str, level: int) -> str:
-    """Return the text of a level, which is that of the version for metadata.version."""
+    """Return a feature level as text; for metadata.version this is the version's name."""
     if name != _METADATA:
         return str(level)
     index = level - _FIRST_LEVEL
@@ -227,7 +227,7 @@ def _describe(client: Client, node_id: int | None) -> None:
 
 
 def _wanted(options: argparse.Namespace) -> dict[str, int]:
-    """Return the levels that a command asks for. Raises CommandError."""
+    """Return the feature levels that the options request. Raises CommandError."""
     features = options.feature or []
     if options.command == "disable":
         pairs = [(feature, 0) for feature in features]
@@ -294,7 +294,7 @@ def _update(client: Client, options: argparse.Namespace) -> None:
 def _errors(
     client: Client, wanted: Mapping[str, int], kind: int, *, is_dry: bool
 ) -> dict[str, ClientError]:
-    """Change levels, and return the error of each feature whose level cannot be changed."""
+    """Change feature levels and return the error of each feature that was not changed."""
     from protocol.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
     updates = [

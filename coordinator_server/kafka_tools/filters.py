@@ -1,4 +1,4 @@
-"""Topics by name or pattern, as the option `--topic` of Kafka's tools selects them."""
+"""Topic selection by name or pattern, for the option `--topic` of Kafka's tools."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ if TYPE_CHECKING:
 
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
-_UNLISTED_TOPIC = "__group_events"  # of our broker
+_UNLISTED_TOPIC = "__group_events"  # created by this project's broker
 
 
 def topic_filter(expression: str) -> Callable[[str], bool]:
-    """Whether a whole name matches: a comma means "or", blanks and quotes around it do not count.
+    """Return a predicate for topic names (Kafka's IncludeList).
 
-    Kafka's IncludeList. Raises ToolError when it is no regular expression.
+    The whole name must match. A comma means "or"; blanks and surrounding quotes are ignored. Raises
+    ToolError for an invalid regular expression.
     """
     pattern = expression.strip().replace(",", "|").replace(" ", "").strip("\"'")
     try:
@@ -31,7 +32,7 @@ def topic_filter(expression: str) -> Callable[[str], bool]:
 
 
 def known_topics(client: Client, name: str | None) -> list[Any]:
-    """Return the topics that the broker lists, and the topic `name` if our broker hides it."""
+    """Return the listed topics, and also the topic `name` if this project's broker hides it."""
     topics = list(client.call("listTopics", lambda: client.metadata(None)).topics)
     if name == _UNLISTED_TOPIC and all(one.name != name for one in topics):
         answer = client.call("listTopics", lambda: client.metadata([name]))

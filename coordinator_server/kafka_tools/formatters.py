@@ -1,4 +1,4 @@
-"""How the console consumer prints a record: Kafka's message formatters and deserializers."""
+"""The record formats of the console consumer: Kafka's message formatters and deserializers."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _SERIALIZATION = "org.apache.kafka.common.serialization."
 _SERIALIZATION_ERROR = "org.apache.kafka.common.errors.SerializationException"
 
 Formatter = Callable[[Fetched], bytes]
-"""Gives the bytes that are printed for a fetched record. Raises ToolError."""
+"""Returns the output bytes of a fetched record. Raises ToolError."""
 Deserializer = Callable[[bytes], str]
 
 
 def make_formatter(name: str, properties: Mapping[str, str]) -> Formatter:
-    """The formatter of a class. Raises UsageError for none."""
+    """Return the formatter for a class name. Raises UsageError for an unknown class."""
     if name == f"{PACKAGE}NoOpMessageFormatter":
         return lambda _: b""
-    # The logging one prints the same: its log lines are below the level of Kafka's tools.
+    # LoggingMessageFormatter prints the same; its log lines are below the tools' log level.
     if name in (DEFAULT, f"{PACKAGE}LoggingMessageFormatter"):
         return DefaultFormatter(properties).format
     if name.startswith(PACKAGE):
@@ -38,7 +38,7 @@ def make_formatter(name: str, properties: Mapping[str, str]) -> Formatter:
 
 
 class DefaultFormatter:
-    """Columns between separators, as the properties ask for; without any, only the value."""
+    """Prints columns with separators, chosen by the properties; by default only the value."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         def is_on(name: str, default: str = "false") -> bool:
@@ -61,7 +61,7 @@ class DefaultFormatter:
         }
 
     def format(self, fetched: Fetched) -> bytes:
-        """The line of a record. Raises ToolError when a deserializer refuses it."""
+        """Return the output line of a record. Raises ToolError if a deserializer fails."""
         columns = [self._column(name, fetched) for name in self._names]
         return self._separator.join(columns) + self._line_separator if columns else b""
 
@@ -79,7 +79,7 @@ class DefaultFormatter:
             return f"Offset:{record.offset}".encode()
         if name == "delivery" and fetched.delivery_count is not None:
             return f"Delivery:{fetched.delivery_count}".encode()
-        if name in ("delivery", "epoch"):  # Kafka's tool has no epoch by then
+        if name in ("delivery", "epoch"):  # Kafka's tool has no epoch at this point
             return f"{name.capitalize()}:NOT_PRESENT".encode()
         if name == "headers":
             headers = [
@@ -96,7 +96,11 @@ class DefaultFormatter:
 
 
 def _deserializer(name: str | None) -> Deserializer | None:
-    """The deserializer of a class; None for none, with a log line for one that there is not."""
+    """Return the deserializer for a class name, or None without a name.
+
+    For an unknown class, prints a log line and returns None. Raises NotHereError for a deserializer
+    of Kafka that is not implemented here.
+    """
     if name is None:
         return None
     short = name.removeprefix(_SERIALIZATION)
@@ -113,7 +117,7 @@ def _deserializer(name: str | None) -> Deserializer | None:
 
 
 def _number(form: str, kind: str) -> Deserializer:
-    """Reads a big-endian number, as Kafka's deserializers of Java's numbers do."""
+    """Return a deserializer of big-endian numbers, like Kafka's for Java's number types."""
     reader = struct.Struct(form)
 
     def deserialize(data: bytes) -> str:

@@ -1,7 +1,7 @@
-"""What every tool is run by: options, `--help`, the client, and errors as Kafka's tools print them.
+"""Runs tools: options, `--help`, the client, and errors in the format of Kafka's tools.
 
-Stack traces of Java are left out; the lines around them are kept, as scripts look for the names of
-the exceptions in them.
+Java stack frames are left out. The lines around them are kept, because scripts search them for
+exception names.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ COMMAND_CONFIG = Option(
 
 
 class ToolError(Exception):
-    """What ends a tool as an exception of Java does: its class and its message."""
+    """The tool ends like an uncaught Java exception, with this class and message."""
 
     def __init__(self, java_class: str, message: str) -> None:
         super().__init__(message)
@@ -59,7 +59,7 @@ class ToolError(Exception):
 
 
 class NotHereError(Exception):
-    """Something of Kafka's tool that is not here; the message says what to use instead."""
+    """A feature of Kafka's tool that is not implemented here; the message names an alternative."""
 
 
 NETWORK_CLIENT = "org.apache.kafka.clients.NetworkClient"
@@ -70,22 +70,22 @@ ADMIN_METADATA = "org.apache.kafka.clients.admin.internals.AdminMetadataManager"
 
 Failure = OptionsError | ToolError | ClientError
 FAILURES = (OptionsError, ToolError, ClientError)
-"""What ends a tool as an exception of Java does."""
+"""Errors that end a tool like a Java exception."""
 
 
 EXECUTION = "java.util.concurrent.ExecutionException"
-"""What a Future of Java wraps an exception in."""
+"""The exception in which a Java Future wraps another one."""
 
 
 def print_with_usage(error: Exception, options: Sequence[Option]) -> int:
-    """Print what is wrong with the arguments, and the usage; gives the exit code."""
+    """Print an argument error and the usage; return the exit code."""
     print(error, file=sys.stderr)
     sys.stderr.write(usage((*options, HELP, VERSION)))
     return 1
 
 
 def print_uncaught(error: Failure) -> int:
-    """Print an error as a tool does whose `main` prints what it catches; gives the exit code."""
+    """Print an error like a tool whose `main` prints caught exceptions; return the exit code."""
     print(error, file=sys.stderr)
     print_stack_trace(error)
     print(file=sys.stderr)
@@ -93,15 +93,15 @@ def print_uncaught(error: Failure) -> int:
 
 
 def print_thrown_by_main(error: Failure) -> int:
-    """Print an error that Java's `main` does not catch; return the exit code."""
+    """Print an error like an exception that Java's `main` does not catch; return the exit code."""
     print_stack_trace(error, 'Exception in thread "main" ')
     return 1
 
 
 def print_stack_trace(error: Failure, prefix: str = "", stream: TextIO | None = None) -> None:
-    """Print an exception and its causes as Throwable.printStackTrace does, without the frames.
+    """Print an exception and its causes like Throwable.printStackTrace, without stack frames.
 
-    Without a stream, to standard error.
+    The default stream is standard error.
     """
     cause: BaseException | None = error
     while isinstance(cause, FAILURES):
@@ -112,7 +112,7 @@ def print_stack_trace(error: Failure, prefix: str = "", stream: TextIO | None = 
 
 
 def raise_wrapped(error: Failure, *java_classes: str) -> NoReturn:
-    """Raise an exception inside others, the innermost first, as Java's `new X(cause)` words it."""
+    """Raise an error wrapped in Java exceptions, innermost first, like `new X(cause)`."""
     outer = error
     for name in java_classes:
         inner, outer = outer, ToolError(name, f"{java_class(outer)}: {outer}")
@@ -121,12 +121,12 @@ def raise_wrapped(error: Failure, *java_classes: str) -> NoReturn:
 
 
 class ToolSpec(NamedTuple):
-    """One tool: its official name without `.sh`, its options, its work, and a line for `--help`.
+    """A tool: its official name without `.sh`, its options, its function, and a line for `--help`.
 
-    `failed` prints an exception and gives the exit code, where a tool has its own way;
-    `without_arguments` is what is above the usage then, where that is not the purpose;
-    `help_is_output` says that `--help` is no mistake: standard output, exit code 0; `before` is
-    called before the options are read.
+    `failed` prints an exception and returns the exit code, for tools with their own error format.
+    `without_arguments` is the text above the usage if no arguments are given; the default is the
+    purpose. `help_is_output`: `--help` prints to standard output and exits with 0. `before` is
+    called before the options are parsed.
     """
 
     name: str
@@ -140,7 +140,7 @@ class ToolSpec(NamedTuple):
 
 
 def run_tool(tool: ToolSpec, arguments: Sequence[str]) -> int:
-    """Run a tool; returns its exit code."""
+    """Run a tool and return its exit code."""
     declared = (*tool.options, HELP, VERSION)
     if tool.before is not None:
         tool.before()
@@ -170,19 +170,19 @@ def run_tool(tool: ToolSpec, arguments: Sequence[str]) -> int:
 
 
 def java_class(error: Failure) -> str:
-    """The full name of the Java exception for what a tool raises."""
+    """Return the full name of the Java exception that corresponds to a tool's error."""
     if isinstance(error, TlsError):
         return "org.apache.kafka.common.errors.SslAuthenticationException"
     return exception_name(error.code) if isinstance(error, ClientError) else error.java_class
 
 
 def illegal_argument(message: str) -> NoReturn:
-    """Raise what is an IllegalArgumentException in Java."""
+    """Raise the equivalent of Java's IllegalArgumentException."""
     raise ToolError("java.lang.IllegalArgumentException", message)
 
 
 def parse_principal(text: str) -> str:
-    """A principal as people write it: its type, a colon, its name. Raises ToolError."""
+    """Parse a principal of the form TYPE:NAME. Raises ToolError."""
     stripped = text.strip()
     if ":" not in stripped:
         illegal_argument(
@@ -192,12 +192,12 @@ def parse_principal(text: str) -> str:
 
 
 def invalid_config(message: str) -> NoReturn:
-    """Raise what is an InvalidConfigurationException in Java, before a broker is asked."""
+    """Raise the equivalent of Java's InvalidConfigurationException, before any request is sent."""
     raise ToolError("org.apache.kafka.common.errors.InvalidConfigurationException", message)
 
 
 def parse_integer(text: str, bits: int = 32) -> int:
-    """A number as Java's Integer.parseInt reads it. Raises ToolError with its message."""
+    """Parse a number like Java's Integer.parseInt. Raises ToolError with Java's message."""
     limit = 1 << (bits - 1)
     if not re.fullmatch("[+-]?[0-9]+", text) or not -limit <= int(text) < limit:
         message = f'For input string: "{text}"'
@@ -214,12 +214,12 @@ def connect(
     failure: str | None = _NO_ADMIN_CLIENT,
     settings: ClientSettings | None = None,
 ) -> Client:
-    """The client for `--bootstrap-server`, with the settings of `--command-config`.
+    """Return the client for `--bootstrap-server`, with the settings of `--command-config`.
 
-    A broker that is not there costs a warning on standard error at each attempt, as in Kafka, whose
-    tools wait for it until `default.api.timeout.ms` is over; a name that does not resolve ends the
-    tool at once, as there. `failure` is what Kafka's client wraps a wrong setting in, if anything.
-    Raises ToolError, UnsupportedSettingError.
+    Each failed attempt to reach a broker prints a warning on standard error. As in Kafka, the tool
+    retries until `default.api.timeout.ms`, and exits at once if a host name does not resolve.
+    `failure` is the message of the KafkaException in which Kafka's client wraps an invalid setting,
+    or None. Raises ToolError, UnsupportedSettingError.
     """
     path = options.value(config)
     properties = {} if path is None else read_properties(path)
@@ -229,7 +229,7 @@ def connect(
 
 @contextmanager
 def admin_client(bootstrap_servers: str, properties: Mapping[str, str]) -> Iterator[Client]:
-    """Connect as Kafka's admin client does, and close the client at the end.
+    """Connect like Kafka's admin client and close the client after the block.
 
     Raises ToolError, UnsupportedSettingError.
     """
@@ -249,9 +249,9 @@ def connect_to(
     settings: ClientSettings | None = None,
     group: str | None = None,
 ) -> Client:
-    """The client for bootstrap servers, as `connect` makes it; `group` is named in its warnings.
+    """Return a client like `connect`, for these bootstrap servers.
 
-    Raises ToolError, UnsupportedSettingError.
+    Warnings name the `group`. Raises ToolError, UnsupportedSettingError.
     """
     try:
         settings = read_settings(properties, settings)
@@ -297,12 +297,15 @@ def connect_to(
 
 
 def client_label(name: str, client_id: str, group: str | None = None) -> str:
-    """The prefix of the log lines of a client of Java."""
+    """Return the prefix of a Java client's log lines."""
     return f"[{name} clientId={client_id}{f', groupId={group}' if group else ''}]"
 
 
 def _resolve(addresses: Sequence[Address]) -> None:
-    """Warn of each host that has no address; ClientError when no bootstrap server is left."""
+    """Warn of each host that does not resolve.
+
+    Raises ClientError if no bootstrap server is left.
+    """
     count = 0
     for address in addresses:
         host, port = address
@@ -323,7 +326,7 @@ def _resolve(addresses: Sequence[Address]) -> None:
 
 
 def read_properties(path: str) -> dict[str, str]:
-    """A properties file. Raises ToolError with the class and words of Java's exception."""
+    """Read a properties file. Raises ToolError with the class and message of Java's exception."""
     from coordinator_server.config.properties import parse_properties
 
     try:

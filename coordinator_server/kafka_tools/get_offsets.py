@@ -1,4 +1,4 @@
-"""kafka-get-offsets.sh: the offsets of partitions at a time (Kafka's GetOffsetShell)."""
+"""kafka-get-offsets.sh: print partition offsets by timestamp (Kafka's GetOffsetShell)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TIMES = {
     "latest-tiered": -5,
     "earliest-pending-upload": -6,
 }
-# By special timestamp: the first version of ListOffsets that has it (KIP-734, 405, 1005, 1023).
+# The first ListOffsets version for each special timestamp (KIP-734, 405, 1005, 1023).
 _MIN_VERSIONS = {-3: 7, -4: 8, -5: 9, -6: 11}
 _TERSE = "org.apache.kafka.tools.TerseException"
 _UNKNOWN_OFFSET = -1
@@ -69,7 +69,7 @@ OPTIONS = (
 
 
 def run(options: Options) -> int:
-    """Print TOPIC:PARTITION:OFFSET for each partition that has an offset at that time."""
+    """Print TOPIC:PARTITION:OFFSET for each partition that has an offset at the timestamp."""
     options.required("bootstrap-server")
     try:
         parse_addresses(options.value("bootstrap-server") or "")
@@ -105,9 +105,10 @@ def run(options: Options) -> int:
 def list_offsets(
     client: Client, timestamps: dict[Partition, int]
 ) -> dict[Partition, int | ClientError]:
-    """The offset of each partition at its timestamp (-1 latest, -2 earliest, ...), or its error.
+    """Return the offset of each partition at its timestamp (-1 latest, -2 earliest, ...).
 
-    An offset of -1 means that no record is that young. Raises ClientError.
+    A partition's offset is -1 if all its records are older. A partition may have an error instead.
+    Raises ClientError.
     """
     offsets: dict[Partition, int | ClientError] = {}
 
@@ -129,7 +130,7 @@ def list_offsets(
 def ask_offsets(
     client: Client, timestamps: dict[Partition, int]
 ) -> dict[Partition, int | ClientError]:
-    """One attempt of `list_offsets`; the errors that a later attempt may mend are in it, too."""
+    """Make one attempt of `list_offsets`; the result includes errors that a retry may fix."""
     from protocol.apis.list_offsets import (
         ListOffsetsPartition,
         ListOffsetsRequest,
@@ -158,7 +159,8 @@ def ask_offsets(
         try:
             answer = client.ask(request, node_id, min_version=least)
         except ClientError as error:
-            offsets.update(dict.fromkeys(led, error))  # gone, or too old for it
+            # the leader is gone, or too old for the timestamp
+            offsets.update(dict.fromkeys(led, error))
             continue
         for topic in answer.topics:
             for partition in topic.partitions:
@@ -185,7 +187,7 @@ def _timestamp(text: str) -> int:
 
 
 def _filter(options: Options) -> PartitionFilter:
-    """Which partitions the options select. Raises ToolError."""
+    """Return a filter for the partitions that the options select. Raises ToolError."""
     if options.has("topic-partitions"):
         rules = [_rule(text) for text in (options.value("topic-partitions") or "").split(",")]
         return lambda name, index: any(rule(name, index) for rule in rules)
@@ -228,7 +230,7 @@ def _partitions(
 
 
 def _failed(error: Failure) -> int:
-    """Print an error: alone what the user did wrong, with its class what Java's client throws."""
+    """Print an error: usage errors as a message, exceptions of Java's client with their class."""
     message, name = str(error), java_class(error)
     if isinstance(error, ClientError):
         message = f"{name}: {message}"

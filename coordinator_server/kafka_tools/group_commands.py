@@ -1,4 +1,4 @@
-"""What the tools of consumer groups, share groups and streams groups have in common."""
+"""Shared parts of the tools for consumer groups, share groups and streams groups."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ RESET_OPTIONS = (
     ),
     Option("from-file", "To the offsets of a CSV file.", argument="path to CSV file"),
 )
-"""The options of --reset-offsets that say where to; share groups lack two of them."""
+"""The options that define the target of --reset-offsets; share groups lack two of them."""
 
 
 def connect_for_groups(options: Options) -> Client:
-    """Return the client for `--bootstrap-server`, each of whose calls may take `--timeout`.
+    """Return the client for `--bootstrap-server`, with `--timeout` as the limit of each call.
 
     Raises ToolError, OptionsError, UnsupportedSettingError.
     """
@@ -53,18 +53,18 @@ def connect_for_groups(options: Options) -> Client:
     try:
         client = connect(options, settings=ClientSettings(default_api_timeout_ms=timeout_ms))
     except ToolError as error:
-        if error.java_class.startswith("java."):  # the file of settings cannot be read
+        if error.java_class.startswith("java."):  # the properties file cannot be read
             raise_wrapped(error, RUNTIME)
         raise
-    # As in Kafka the option counts, whatever the file of settings has.
+    # As in Kafka, `--timeout` takes precedence over the properties file.
     client.settings = client.settings._replace(default_api_timeout_ms=timeout_ms)
     return client
 
 
 def check_available(options: Options, actions: Mapping[str, Sequence[str]]) -> None:
-    """Refuse options that belong to another action, as joptsimple does while it parses.
+    """Reject options that belong to another action, as joptsimple does while it parses.
 
-    `actions` has the actions that an option is available with. Raises OptionsError.
+    `actions` maps an option to the actions that allow the option. Raises OptionsError.
     """
     for name, allowed in actions.items():
         if options.has(name) and not any(map(options.has, allowed)):
@@ -75,18 +75,18 @@ def check_available(options: Options, actions: Mapping[str, Sequence[str]]) -> N
 
 
 def names(options: Collection[str]) -> str:
-    """Return option names as Kafka's tools list them: sorted, in brackets."""
+    """Return option names in the format of Kafka's tools: sorted, each in brackets."""
     return ", ".join(f"[{name}]" for name in sorted(options))
 
 
 def check_exclusive(options: Options, alternatives: Collection[str]) -> None:
-    """Raise UsageError when two of these options are given."""
+    """Raise UsageError if more than one of these options is given."""
     for name in alternatives:
         options.excludes(name, *(other for other in alternatives if other != name))
 
 
 def parse_list(text: str | None, known: Sequence[str], what: str) -> list[str]:
-    """Return the states or types of a list as Kafka writes them. Raises UsageError."""
+    """Parse a list of states or types, ignoring case. Raises UsageError for unknown ones."""
     by_lower = {name.lower(): name for name in known}
     parts = [part.strip().lower() for part in text.split(",")] if text else []
     if not by_lower.keys() >= set(parts):
@@ -104,7 +104,7 @@ def print_states(groups: Sequence[Listing]) -> None:
 
 
 def export_plans(plans: Mapping[str, Plan], *, has_groups: bool) -> None:
-    """Print the new offsets of groups as CSV, for `--from-file`."""
+    """Print the new offsets of groups as CSV that `--from-file` can read."""
     import csv
 
     writer = csv.writer(sys.stdout, lineterminator="\n")
@@ -116,7 +116,7 @@ def export_plans(plans: Mapping[str, Plan], *, has_groups: bool) -> None:
 
 
 def print_plans(plans: Mapping[str, Plan]) -> None:
-    """Print the new offsets of groups as a table; only an empty line when there are no groups."""
+    """Print the new offsets of groups as a table; without groups print an empty line."""
     group_width = max([LEAST_WIDTH, *map(len, plans)])
     topic_width = max([LEAST_WIDTH, *(len(topic) for plan in plans.values() for topic, _ in plan)])
     rows: list[tuple[str, str, object, object]] = [("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")]
@@ -129,7 +129,7 @@ def print_plans(plans: Mapping[str, Plan]) -> None:
 
 
 def print_deletions(kind: str, listed: str, failed: Mapping[str, str], *, end: str = "") -> None:
-    """Print which groups of a kind were deleted, `listed` in quotes, and why others were not.
+    """Print the deleted groups of a kind (`listed`, in quotes) and the errors of the others.
 
     `end` follows the names after a failure.
     """
@@ -146,9 +146,9 @@ def print_deletions(kind: str, listed: str, failed: Mapping[str, str], *, end: s
 def selected_partitions(
     client: Client, texts: Sequence[str], results: dict[Partition, ClientError | None]
 ) -> list[Partition]:
-    """Return the partitions of arguments like TOPIC or TOPIC:0,1. Raises UsageError.
+    """Parse partitions like TOPIC or TOPIC:0,1. Raises UsageError.
 
-    The error of a topic is put into `results` as that of its partition -1.
+    The error of a topic is put into `results` under its partition -1.
     """
     partitions, topics = parse_partitions(texts)
     for topic in dict.fromkeys(topics):
@@ -165,7 +165,7 @@ def delete_group_offsets(
     partitions: Collection[Partition],
     results: dict[Partition, ClientError | None],
 ) -> None:
-    """Delete committed offsets of a group; print the result of each partition, and `results`."""
+    """Delete committed offsets of a group; print each partition's result and `results`."""
     failure: ClientError | None = None
     try:
         deleted = delete_offsets(client, name, partitions)

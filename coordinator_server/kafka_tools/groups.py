@@ -1,4 +1,4 @@
-"""kafka-groups.sh: list the groups of every kind (Kafka's GroupsCommand), in the order of names."""
+"""kafka-groups.sh: list groups of all types, sorted by name (Kafka's GroupsCommand)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ OPTIONS = (
 
 
 def run(options: Options) -> int:
-    """Check the options, and list."""
+    """Check the options and list the groups."""
     if not options.has("bootstrap-server"):
         raise UsageError(_SERVER_MISSING)
     if not options.has("list"):
@@ -60,7 +60,7 @@ def run(options: Options) -> int:
     options.excludes("streams", "consumer", "group-type", "protocol", "share")
     config = options.value("command-config")
     if config is not None:
-        read_properties(config)  # what is wrong with the file is another kind of error
+        read_properties(config)  # report errors in the file separately
     try:
         client = connect(options)
         try:
@@ -98,7 +98,7 @@ def _print(groups: list[AnyListing]) -> None:
 
 
 def _failed(error: Failure) -> int:
-    """Print what the parser refuses with the usage, the rest as an exception."""
+    """Print errors of the option parser with the usage, others as an exception."""
     if isinstance(error, OptionsError) and not error.java_class.endswith(_REPEATED):
         return print_with_usage(error, OPTIONS)
     return print_uncaught(error)

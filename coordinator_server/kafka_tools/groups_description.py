@@ -1,4 +1,4 @@
-"""What `kafka-consumer-groups.sh --describe` prints: offsets, members or states of groups."""
+"""The output of `kafka-consumer-groups.sh --describe`: offsets, members or states of groups."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Row = tuple[str, ...]
 
 
 def read_groups(client: Client, names: Sequence[str]) -> list[GroupDescription]:
-    """The groups by name. Raises ToolError."""
+    """Describe groups by name. Raises ToolError."""
     groups = []
     for name in sorted(set(names)):
         try:
@@ -56,7 +56,7 @@ def read_groups(client: Client, names: Sequence[str]) -> list[GroupDescription]:
 
 
 def read_committed(client: Client, group: str) -> dict[Partition, Committed]:
-    """What a group has committed, by partition. Raises ToolError."""
+    """Return the committed offsets of a group, by partition. Raises ToolError."""
     try:
         return committed_offsets(client, group)
     except ClientError as error:
@@ -64,7 +64,7 @@ def read_committed(client: Client, group: str) -> dict[Partition, Committed]:
 
 
 def print_offsets(client: Client, groups: Sequence[GroupDescription], *, verbose: bool) -> None:
-    """A row for each partition that a group owns or has committed. Raises ToolError."""
+    """Print a row for each partition that a group owns or has committed. Raises ToolError."""
     described = [(group, _offset_rows(client, group)) for group in groups]
     for group, rows in described:
         if not _is_shown(group, len(rows)):
@@ -116,7 +116,7 @@ def _partition_rows(
 
 
 def print_members(groups: Sequence[GroupDescription], *, verbose: bool) -> None:
-    """A row for each member of each group."""
+    """Print a row for each member of each group."""
     for group in groups:
         _is_shown(group, len(group.members))
         rows = [_MEMBER_COLUMNS, *(_member_row(group.name, member) for member in group.members)]
@@ -126,7 +126,7 @@ def print_members(groups: Sequence[GroupDescription], *, verbose: bool) -> None:
         current, target = (max(20, *(len(tail[number]) for tail in tails)) for number in (1, 3))
         tail_widths = (_LEAST_WIDTH, current, _LEAST_WIDTH, target)
         upgrades = ["UPGRADED", *(str(member.is_upgraded).lower() for member in group.members)]
-        # While a group is being upgraded: which members are.
+        # During an upgrade, show which members use the consumer protocol.
         is_mixed = {True, False} <= {member.is_upgraded for member in group.members}
         print()
         for row, tail, upgraded in zip(rows, tails, upgrades, strict=True):
@@ -151,7 +151,7 @@ def _member_row(group: str, member: MemberDescription) -> Row:
 
 
 def _epoch_row(group: GroupDescription, member: MemberDescription) -> Row:
-    """Where a member is, and where it is to be; only KIP-848 has a target and epochs."""
+    """Return a member's epochs and assignments; only KIP-848 groups have targets and epochs."""
     return (
         _optional(member.epoch),
         _assignment(member.partitions),
@@ -165,7 +165,7 @@ def _optional(number: int | None) -> str:
 
 
 def _assignment(partitions: Sequence[Partition]) -> str:
-    """Partitions as TOPIC:0,1;OTHER:2."""
+    """Return partitions in the form TOPIC:0,1;OTHER:2."""
     topics: dict[str, list[str]] = {}
     for topic, index in partitions:
         topics.setdefault(topic, []).append(str(index))
@@ -173,7 +173,7 @@ def _assignment(partitions: Sequence[Partition]) -> str:
 
 
 def print_states(groups: Sequence[GroupDescription], *, verbose: bool) -> None:
-    """Coordinator, assignor, state and size of each group."""
+    """Print coordinator, assignor, state and size of each group."""
     for group in groups:
         if not _is_shown(group, 1):
             continue
@@ -192,7 +192,7 @@ def print_states(groups: Sequence[GroupDescription], *, verbose: bool) -> None:
 
 
 def _is_shown(group: GroupDescription, rows: int) -> bool:
-    """Say what is to be said of the group's state; whether it has rows to be printed."""
+    """Print a note about the group's state if needed; return whether its rows are to be printed."""
     if group.state == DEAD:
         print(f"\nError: Consumer group '{group.name}' does not exist.")
     elif group.state == "Empty":
@@ -203,7 +203,7 @@ def _is_shown(group: GroupDescription, rows: int) -> bool:
 
 
 def _widths(rows: Sequence[Row], free: Sequence[int], fixed: Mapping[int, int]) -> list[int]:
-    """The width of each column; `free` ones grow with what is in them."""
+    """Return the width of each column; `free` columns grow with their contents."""
     widths = []
     for column in range(len(rows[0])):
         width = fixed.get(column, _LEAST_WIDTH)

@@ -1,7 +1,7 @@
-"""Groups and their offsets as the Admin client of Kafka reads and changes them.
+"""Reads and changes groups and their offsets like Kafka's Admin client.
 
-All functions ask again while coordinators move, until `default.api.timeout.ms` is over, and raise
-ClientError, or ToolError where Java's client wraps the error.
+All functions retry while coordinators move, until `default.api.timeout.ms`, and raise ClientError,
+or ToolError if Java's client wraps the error.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ T = TypeVar("T")
 
 KAFKA_EXCEPTION = "org.apache.kafka.common.KafkaException"
 DEAD = "Dead"
-_BY_NAME = 9  # OffsetCommit and OffsetFetch: from version 10 on topics are ids
+_BY_NAME = 9  # OffsetCommit and OffsetFetch: versions after this one use topic ids
 
 Partition = tuple[str, int]
 
 
 class Listing(NamedTuple):
-    """A group as it is listed; empty texts where the broker is too old for them."""
+    """A listed group; fields that the broker is too old for are empty."""
 
     name: str
     state: str
@@ -36,7 +36,7 @@ class Listing(NamedTuple):
 
 
 class AnyListing(NamedTuple):
-    """A group of any kind as it is listed; no kind where the broker is too old for it."""
+    """A listed group of any type; the type is empty if the broker is too old for it."""
 
     name: str
     kind: str
@@ -44,10 +44,10 @@ class AnyListing(NamedTuple):
 
 
 class MemberDescription(NamedTuple):
-    """A member with the partitions of its assignment, in order.
+    """A member with its assigned partitions, in order.
 
-    What only KIP-848 has is None in a classic group: its epoch, the partitions of its target
-    assignment, and whether it speaks the consumer protocol (None for an older broker, too).
+    Fields that only KIP-848 has are None in a classic group: the member epoch, the target
+    assignment, and whether the member uses the consumer protocol (None also for an older broker).
     """
 
     member_id: str
@@ -61,9 +61,9 @@ class MemberDescription(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """A described group; `node_id` and `address` are those of its coordinator.
+    """A described group; `node_id` and `address` identify its coordinator.
 
-    The epochs of the group and of its target assignment are KIP-848's, None in a classic group.
+    The group epoch and the target assignment epoch exist only in KIP-848; None in a classic group.
     """
 
     name: str
@@ -77,20 +77,20 @@ class GroupDescription(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """A committed offset and the leader epoch of the record before it, -1 when unknown."""
+    """A committed offset and its leader epoch, -1 if unknown."""
 
     offset: int
     leader_epoch: int
 
 
 def on_coordinator(client: Client, name: str, group: str, ask: Callable[[int], T]) -> T:
-    """What `ask` returns for the node id of the group's coordinator, again while that moves."""
+    """Call `ask` with the node id of the group's coordinator; retry while the coordinator moves."""
     api = "FIND_COORDINATOR"
     return client.call_on(name, Lookup(api, partial(client.coordinator, group)), api, ask)
 
 
 def list_kind(client: Client, kind: str, states: Sequence[str] = ()) -> list[Listing]:
-    """Return the groups of one kind (Share, Streams) of all brokers, by name."""
+    """Return the groups of one type (Share, Streams) from all brokers, sorted by name."""
     return sorted(
         Listing(group.group_id, group.group_state, group.group_type)
         for group in _listed(client, states, [kind])
@@ -100,7 +100,7 @@ def list_kind(client: Client, kind: str, states: Sequence[str] = ()) -> list[Lis
 def list_groups(
     client: Client, states: Sequence[str] = (), types: Sequence[str] = ()
 ) -> list[Listing]:
-    """The consumer groups of all brokers, by name."""
+    """Return the consumer groups of all brokers, sorted by name."""
     kinds = ("", "classic", "consumer")
     return sorted(
         Listing(group.group_id, group.group_state, group.group_type)
@@ -110,7 +110,7 @@ def list_groups(
 
 
 def list_all_groups(client: Client) -> list[AnyListing]:
-    """The groups of all kinds and brokers, by name."""
+    """Return the groups of all types and brokers, sorted by name."""
     return sorted(
         AnyListing(group.group_id, group.group_type, group.protocol_type)
         for group in _listed(client)
@@ -142,7 +142,7 @@ def _listed(
 
 
 def describe_group(client: Client, name: str) -> GroupDescription:
-    """One group, of KIP-848 or classic."""
+    """Describe a group, KIP-848 or classic."""
 
     def attempt(node_id: int) -> GroupDescription:
         try:
@@ -160,7 +160,7 @@ def describe_group(client: Client, name: str) -> GroupDescription:
 
 
 def _consumer_group(client: Client, name: str, node_id: int) -> GroupDescription:
-    """A group of KIP-848. Raises ClientError: GROUP_ID_NOT_FOUND for a classic one, too."""
+    """Describe a KIP-848 group. Raises ClientError, GROUP_ID_NOT_FOUND also for a classic group."""
     from protocol.apis.consumer_group_describe import (
         CONSUMER_MEMBER,
         ConsumerGroupDescribeRequest,
@@ -234,7 +234,7 @@ def _classic_member(member: Any) -> MemberDescription:
 def committed_offsets(
     client: Client, group: str, partitions: Iterable[Partition] | None = None
 ) -> dict[Partition, Committed]:
-    """The committed offsets of a group, of some partitions or of all, by partition."""
+    """Return the committed offsets of a group by partition, for these partitions or all."""
     from protocol.apis.offset_fetch import (
         OffsetFetchRequest,
         OffsetFetchRequestGroup,
@@ -328,7 +328,7 @@ def alter_offsets(client: Client, group: str, offsets: Mapping[Partition, int]) 
 
 
 def raise_altering(failed: Mapping[Partition, ClientError], message: str = "") -> None:
-    """Raise the first of the errors of partitions whose offset was not altered, if there are any.
+    """Raise the error of the first failed partition, if any offset was not altered.
 
     Kafka: AlterConsumerGroupOffsetsResult.all.
     """
@@ -341,7 +341,7 @@ def raise_altering(failed: Mapping[Partition, ClientError], message: str = "") -
 
 
 def delete_group(client: Client, group: str, call: str = "deleteConsumerGroups") -> None:
-    """Delete a group; `call` is the name of Java's Admin call."""
+    """Delete a group; `call` is the name of the method of Java's Admin."""
     from protocol.apis.delete_groups import DeleteGroupsRequest
 
     def attempt(node_id: int) -> None:
@@ -354,7 +354,7 @@ def delete_group(client: Client, group: str, call: str = "deleteConsumerGroups")
 def delete_offsets(
     client: Client, group: str, partitions: Iterable[Partition]
 ) -> dict[Partition, ClientError | None]:
-    """Delete committed offsets; the error of each partition. Raises that of the group."""
+    """Delete committed offsets and return each partition's error. Raises the group's error."""
     from protocol.apis.offset_delete import (
         OffsetDeleteRequest,
         OffsetDeleteRequestPartition,
@@ -389,7 +389,7 @@ def delete_offsets(
 
 
 def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
-    """The partition numbers of each topic."""
+    """Group partition numbers by topic."""
     topics: dict[str, list[int]] = {}
     for name, index in partitions:
         topics.setdefault(name, []).append(index)

@@ -1,7 +1,7 @@
-"""How the console consumer prints the internal topics: records as JSON, one after the other.
+"""Console consumer output for internal topics: each record as JSON.
 
-Kafka's CoordinatorRecordMessageFormatter: records of other types are left out, and there is no end
-of line.
+As in Kafka's CoordinatorRecordMessageFormatter, records of other types are left out and there are
+no line ends.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from protocol.errors import ProtocolError
 from protocol.schema import Message
 
 Types = tuple[type[Message], type[Message]]
-"""The messages of the key and of the value of a record type."""
+"""The key and value messages of a record type."""
 
 _RUNTIME = "java.lang.RuntimeException"
 _TRANSACTION_STATES = (
@@ -32,7 +32,7 @@ _TRANSACTION_STATES = (
 
 
 def internal_formatter(name: str) -> Callable[[Fetched], bytes] | None:
-    """The formatter of a class of Kafka's, without its package; None for another one."""
+    """Return the formatter for a Kafka class name without its package; None if unknown."""
     if name not in _FORMATTERS:
         return None
     types_of, allowed = _FORMATTERS[name]
@@ -64,13 +64,16 @@ _FORMATTERS: dict[str, tuple[Callable[[int], Types | None], Collection[int]]] = 
     "ShareGroupMessageFormatter": (_of_groups, (10, 11, 12, 13, 14, 15)),
     "group.share.ShareGroupStateMessageFormatter": (_of_share_state, (0, 1)),
 }
-"""The record types that are known, and those that are printed: Kafka reads the others, too."""
+"""The known record types, and the printed ones: Kafka decodes the others as well."""
 
 
 def _format(
     fetched: Fetched, types_of: Callable[[int], Types | None], allowed: Collection[int]
 ) -> bytes:
-    """The JSON of a record, nothing for one of another type. Raises ToolError for damaged bytes."""
+    """Return the JSON of a record; empty if the record's type is not printed.
+
+    Raises ToolError for malformed bytes.
+    """
     record = fetched.record
     assert record is not None
     if record.key is None:
@@ -101,7 +104,7 @@ def _data(kind: type[Message], data: bytes, side: str, offset: int) -> dict[str,
     from protocol.codec import decoder
     from protocol.json_form import to_json
 
-    # The type of a key is where a value has its version: keys have but one.
+    # A key's record type is stored where a value stores its version; keys have one version only.
     number = _leading_int16(data, side, offset)
     version = 0 if side == "key" else number
     try:
@@ -118,7 +121,7 @@ def _leading_int16(data: bytes, side: str, offset: int) -> int:
 
 
 def _fail(number: int, side: str, offset: int) -> NoReturn:
-    """Raise what Kafka does where a key or value ends before its fields do."""
+    """Raise Kafka's error for a key or value that ends too early."""
     cause = ToolError("java.nio.BufferUnderflowException", "")
     text = f"Could not read record with version {number} from {side}'s buffer due to: null."
     inner = ToolError(_RUNTIME, text)

@@ -1,7 +1,7 @@
-"""JSON files of Kafka's tools: values, errors and their positions as Java's Jackson words them.
+"""JSON files of Kafka's tools: values, errors and positions as in Java's Jackson.
 
-Python's parser reads a document; one that it refuses is scanned again for the error of Jackson's
-ReaderBasedJsonParser. As in Jackson, nothing is read behind the first value.
+Python's parser reads a document. If it rejects the document, a second scan finds the error that
+Jackson's ReaderBasedJsonParser reports. As in Jackson, text after the first value is ignored.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OUTSIDE_LIMITS = re.compile(
 )
 
 MISSING = object()
-"""The value of a text that has none."""
+"""Returned for a text without a value."""
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -47,7 +47,7 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def read_file(path: str) -> str:
-    """Return the text of a file. Raises ToolError as Kafka's Utils.readFileAsString does."""
+    """Return the text of a file. Raises ToolError like Kafka's Utils.readFileAsString."""
     try:
         with open(path, encoding="utf-8", errors="replace", newline="") as stream:
             return stream.read()
@@ -59,9 +59,9 @@ def read_file(path: str) -> str:
 
 
 def parse(text: str) -> Any:
-    """Return the first value of a text, MISSING if there is none.
+    """Return the first value of a text, or MISSING if the text has none.
 
-    Raises ToolError with the class and the words of Jackson's exception.
+    Raises ToolError with the class and message of Jackson's exception.
     """
     if not text:
         location = "[Source: UNKNOWN; byte offset: #UNKNOWN]"
@@ -95,7 +95,7 @@ def _is_too_deep(value: Any) -> bool:
 
 
 class _Scanner:
-    """Looks for the first error of a document. Indexes are those of UTF-16, as in Java."""
+    """Finds the first error of a document. Indexes count UTF-16 units, as in Java."""
 
     def __init__(self, text: str) -> None:
         data = text.encode("utf-16-le", "surrogatepass")
@@ -103,10 +103,10 @@ class _Scanner:
         self._text = "".join(chr(low | high << 8) for low, high in units)
         self._at = 0
         self._open: list[tuple[str, int]] = []
-        """The containers that are open, Array or Object, with the index of their start."""
+        """The open containers (Array or Object), each with the index of its start."""
 
     def scan(self) -> None:
-        """Raise ToolError for the first error in the first value of the text, if any."""
+        """Raise ToolError for the first error in the text's first value, if any."""
         after = "start"
         while after != "end":
             char = self._skip_space()
@@ -138,7 +138,7 @@ class _Scanner:
                 after = "end"
 
     def _skip_space(self) -> str:
-        """Go to the next character and return it, empty at the end of the text."""
+        """Skip white space; return the next character, or an empty string at the end."""
         space = _SPACE.match(self._text, self._at)
         assert space is not None
         self._at = space.end()
@@ -242,7 +242,7 @@ class _Scanner:
         self._unrecognized()
 
     def _refuse_special(self) -> None:
-        """Raise ToolError for a number that JSON does not have, such as NaN."""
+        """Raise ToolError for a number that JSON does not allow, such as NaN."""
         special = _SPECIAL.match(self._text, self._at)
         if special and not _is_part(self._text[special.end() : special.end() + 1]):
             text = "enable `JsonReadFeature.ALLOW_NON_NUMERIC_NUMBERS` to allow"
@@ -326,7 +326,7 @@ class _Scanner:
 
 
 def _shown(char: str) -> str:
-    """Return a character and its code as Jackson shows them."""
+    """Return a character and its code in Jackson's format."""
     code = ord(char)
     if code < 0x20 or 0x7F <= code < 0xA0:
         return f"(CTRL-CHAR, code {code})"
@@ -334,7 +334,7 @@ def _shown(char: str) -> str:
 
 
 def _is_part(char: str) -> bool:
-    """Return whether a character may be in an identifier of Java."""
+    """Return whether a character may be part of a Java identifier."""
     return char.isalnum() or char in ("_", "$") or "\x7f" <= char < "\xa0"
 
 
@@ -342,14 +342,14 @@ def _is_part(char: str) -> bool:
 
 
 def as_object(value: Any) -> dict[str, Any]:
-    """Return an object. Raises ToolError for another value."""
+    """Return the value if it is an object; otherwise raise ToolError."""
     if not isinstance(value, dict):
         _expected("JSON object", value)
     return value
 
 
 def as_array(value: Any) -> list[Any]:
-    """Return an array. Raises ToolError for another value."""
+    """Return the value if it is an array; otherwise raise ToolError."""
     if not isinstance(value, list):
         _expected("JSON array", value)
     return value
@@ -363,7 +363,7 @@ def field(item: dict[str, Any], name: str) -> Any:
 
 
 def integer(value: Any, bits: int = 32) -> int:
-    """Return a number that fits in Java's int or long. Raises ToolError for another value."""
+    """Return the value if it is a number that fits Java's int or long; else raise ToolError."""
     limit = 1 << (bits - 1)
     if type(value) is not int or not -limit <= value < limit:
         _expected(f"`{'Integer' if bits == 32 else 'Long'}` value", value)
@@ -371,19 +371,19 @@ def integer(value: Any, bits: int = 32) -> int:
 
 
 def string(value: Any) -> str:
-    """Return a string. Raises ToolError for another value."""
+    """Return the value if it is a string; otherwise raise ToolError."""
     if not isinstance(value, str):
         _expected("`String` value", value)
     return value
 
 
 def integers(value: Any) -> list[int]:
-    """Return an array of ints. Raises ToolError for another value."""
+    """Return the value if it is an array of ints; otherwise raise ToolError."""
     return [integer(item) for item in _items(value)]
 
 
 def strings(value: Any) -> list[str]:
-    """Return an array of strings. Raises ToolError for another value."""
+    """Return the value if it is an array of strings; otherwise raise ToolError."""
     return [string(item) for item in _items(value)]
 
 
@@ -398,7 +398,7 @@ def _expected(what: str, value: Any) -> NoReturn:
 
 
 def to_text(value: Any) -> str:
-    """Return a value as JSON, as Jackson's JsonNode.toString does."""
+    """Return a value as JSON text, like Jackson's JsonNode.toString."""
     if value is MISSING:
         return ""
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What of Java shows through in the output of Kafka's tools: class names, log lines, ids."""
+"""Java details that are visible in the output of Kafka's tools: class names, log lines, ids."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _OTHER_NAMES = {
 
 
 def exception_name(code: ErrorCode) -> str:
-    """The full name of the Java exception for an error code (Kafka's class Errors)."""
+    """Return the full name of the Java exception for an error code (Kafka's class Errors)."""
     name = _OTHER_NAMES.get(code)
     if name is None:
         name = "".join(word.capitalize() for word in code.name.split("_"))
@@ -54,14 +54,14 @@ def exception_name(code: ErrorCode) -> str:
 
 
 def log(level: str, message: str, logger: str) -> None:
-    """One line on standard error, in the format of Kafka's config/tools-log4j2.yaml."""
+    """Print one line on standard error, in the format of Kafka's config/tools-log4j2.yaml."""
     now = time.time()
     stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
     print(f"[{stamp},{int(now * 1000) % 1000:03}] {level} {message} ({logger})", file=sys.stderr)
 
 
 def uuid_text(uuid: bytes) -> str:
-    """A topic id as Kafka's Uuid prints it: URL-safe base64 without padding."""
+    """Return a topic id in the format of Kafka's Uuid: URL-safe base64 without padding."""
     from binascii import b2a_base64
 
     text = b2a_base64(uuid, newline=False).decode().rstrip("=")
@@ -69,7 +69,10 @@ def uuid_text(uuid: bytes) -> str:
 
 
 def parse_uuid(text: str) -> bytes:
-    """The 16 bytes that Kafka's Uuid.fromString reads. Raises ValueError with its message."""
+    """Parse a topic id into 16 bytes, like Kafka's Uuid.fromString.
+
+    Raises ValueError with Kafka's message.
+    """
     from binascii import Error, a2b_base64
 
     if len(text) > 24:
@@ -98,7 +101,7 @@ _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
 def decode_base64(text: str) -> bytes:
-    """What Java's Base64.getDecoder() reads. Raises ValueError with its message."""
+    """Decode base64 like Java's Base64.getDecoder(). Raises ValueError with Java's message."""
     source = text.encode("latin-1", "replace")
     if len(source) == 1:
         raise ValueError("Input byte[] should at least have 2 bytes for base64 bytes")
@@ -127,9 +130,10 @@ def decode_base64(text: str) -> bytes:
 
 
 def socket_address(address: Address, *, is_looked_up: bool = False) -> str:
-    """An address as java.net.InetSocketAddress prints it: name, slash, number, port.
+    """Return an address in the format of java.net.InetSocketAddress: name, slash, number, port.
 
-    `is_looked_up` says that a name has been looked up for a number, as Kafka does for SASL.
+    With `is_looked_up`, a numeric host is shown with the name from a reverse lookup, as Kafka does
+    for SASL.
     """
     import socket
 
@@ -145,7 +149,7 @@ def socket_address(address: Address, *, is_looked_up: bool = False) -> str:
 
 
 def double_text(value: float) -> str:
-    """A finite number as Java's Double.toString prints it: 7.0, 1.2345678E7, 1.0E-4."""
+    """Return a finite number in the format of Java's Double.toString: 7.0, 1.2345678E7, 1.0E-4."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
     from decimal import Decimal
@@ -156,26 +160,26 @@ def double_text(value: float) -> str:
 
 
 def in_hash_order(places: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Return partitions in the order of a Java HashMap of TopicPartitions."""
+    """Return partitions in the iteration order of a Java HashMap of TopicPartitions."""
     return in_bucket_order(places, lambda place: 31 * (31 + place[1]) + java_hash(place[0]))
 
 
 def names_in_hash_order(names: Iterable[str]) -> list[str]:
-    """Return names in the order of a Java HashMap of Strings."""
+    """Return names in the iteration order of a Java HashMap of Strings."""
     return in_bucket_order(names, java_hash)
 
 
 def numbers_in_hash_order(numbers: Iterable[int]) -> list[int]:
-    """Return numbers in the order of a Java HashSet of Integers."""
+    """Return numbers in the iteration order of a Java HashSet of Integers."""
     return in_bucket_order(set(numbers), lambda number: number)
 
 
 def in_bucket_order(
     keys: Iterable[K], hash_of: Callable[[K], int], *, is_copy: bool = False
 ) -> list[K]:
-    """Return keys in the order of a Java HashMap, by their hash codes.
+    """Return keys in the iteration order of a Java HashMap with these hash codes.
 
-    The copy of a map is as large as its keys need; other maps begin with 16 buckets.
+    `is_copy`: a copied map is sized by its keys; other maps start with 16 buckets.
     """
     keys = list(keys)
     size = 1 << int(len(keys) / 0.75).bit_length() if is_copy else java_table_size(len(keys))

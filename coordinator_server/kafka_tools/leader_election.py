@@ -1,4 +1,4 @@
-"""kafka-leader-election.sh: elect leaders of partitions (Kafka's LeaderElectionCommand)."""
+"""kafka-leader-election.sh: elect partition leaders (Kafka's LeaderElectionCommand)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ Place = tuple[str, int]
 
 
 def run(options: Options) -> int:
-    """Elect, and print what became of each partition."""
+    """Elect leaders and print the result of each partition."""
     kind = _validated(options)
     places = None
     path, topic = options.value("path-to-json-file"), options.value("topic")
@@ -81,7 +81,7 @@ def run(options: Options) -> int:
 
 
 def _validated(options: Options) -> str:
-    """The type of election. Raises ToolError with Kafka's words for what is missing."""
+    """Return the election type. Raises ToolError with Kafka's message for missing options."""
     options.excludes("admin.config", "command-config")
     kind = options.value("election-type")
     required = ("bootstrap-server", "election-type")
@@ -106,7 +106,10 @@ def _validated(options: Options) -> str:
 def _elect(
     client: Client, kind: str, places: list[Place] | None
 ) -> dict[Place, ClientError | None]:
-    """The error of each partition, or None. Raises ToolError as Kafka's tool does."""
+    """Elect leaders and return each partition's error or None.
+
+    Raises ToolError like Kafka's tool.
+    """
     from protocol.apis.elect_leaders import ElectLeadersRequest, TopicPartitions
 
     asked = None
@@ -143,7 +146,7 @@ def _fail(message: str, cause: ClientError | None) -> None:
 
 
 def _print(kind: str, results: dict[Place, ClientError | None]) -> int:
-    """Print results as Kafka's tool does; gives the exit code."""
+    """Print the results like Kafka's tool and return the exit code."""
     succeeded, valid = [], []
     failed: list[tuple[Place, ClientError]] = []
     for place in in_hash_order(results):
@@ -180,7 +183,10 @@ def _joined(places: Iterable[Place]) -> str:
 
 
 def _read(path: str) -> list[Place]:
-    """The partitions in the file. Raises ToolError with the class and words of Kafka's tool."""
+    """Return the partitions in the file.
+
+    Raises ToolError with the class and message of Kafka's tool.
+    """
     try:
         text = jackson.read_file(path)
     except ToolError as error:

@@ -1,4 +1,4 @@
-"""How a line of input becomes a record: Kafka's LineMessageReader and its properties."""
+"""Parses input lines into records: Kafka's LineMessageReader and its properties."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Headers = list[tuple[str, bytes | None]]
 
 
 class TypedRecord(NamedTuple):
-    """A record as it was typed."""
+    """A record parsed from an input line."""
 
     key: bytes | None
     value: bytes | None
@@ -22,9 +22,9 @@ class TypedRecord(NamedTuple):
 
 
 class LineReader:
-    """Parses lines `HEADERS<tab>KEY<tab>VALUE`, with the parts that the properties ask for.
+    """Parses lines of the form `HEADERS<tab>KEY<tab>VALUE`; the properties select the parts.
 
-    Raises ToolError for properties that contradict each other.
+    Raises ToolError for contradictory properties.
     """
 
     def __init__(self, properties: Mapping[str, str]) -> None:
@@ -56,7 +56,10 @@ class LineReader:
             raise ToolError(name, f"{error}: {self._headers_separator}") from None
 
     def read(self, lines: Iterable[str]) -> Iterator[TypedRecord]:
-        """The records of lines, which may end in a newline. Raises ToolError for one it refuses."""
+        """Yield the records of lines; a line may end in a newline.
+
+        Raises ToolError for a malformed line.
+        """
         for number, line in enumerate(lines, 1):
             yield self._line(line.removesuffix("\n"), number)
 
@@ -82,7 +85,7 @@ class LineReader:
         )
 
     def _split(self, rest: str, separator: str, what: str, line: str) -> tuple[str | None, str]:
-        """What is before the first separator, None when there is none, and what is after it."""
+        """Return the part before the first separator (None without a separator), and the rest."""
         first, found, after = rest.partition(separator) if separator else ("", "", rest)
         if separator and not found:
             if self._ignore_error:
@@ -96,7 +99,7 @@ class LineReader:
     def _headers(self, text: str, number: int) -> Headers:
         headers: Headers = []
         pairs = self._headers_pattern.split(text)
-        while len(pairs) > 1 and not pairs[-1]:  # as Java's Pattern.split does
+        while len(pairs) > 1 and not pairs[-1]:  # Java's Pattern.split drops empty parts at the end
             pairs.pop()
         for pair in pairs:
             name, separator, value = pair.partition(self._headers_key_separator)

@@ -1,4 +1,4 @@
-"""kafka-log-dirs.sh: sizes of partitions in the log directories of brokers (LogDirsCommand)."""
+"""kafka-log-dirs.sh: print partition sizes in the brokers' log directories (LogDirsCommand)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OPTIONS = (
 
 
 def run(options: Options) -> int:
-    """Print one JSON document with what the brokers answer."""
+    """Print the brokers' responses as one JSON document."""
     options.required("bootstrap-server", "describe")
     client = connect(options, settings=ClientSettings(client_id="log-dirs-tool"))
     try:
@@ -67,7 +67,7 @@ def _joined(node_ids: Any) -> str:
 
 
 def _described(client: Client, node_id: int, topics: set[str]) -> dict[str, Any]:
-    """One broker as Kafka's tool prints it."""
+    """Return one broker's log directories in the format of Kafka's tool."""
     from protocol.apis.describe_log_dirs import DescribeLogDirsRequest
 
     request = DescribeLogDirsRequest(topics=None)

@@ -1,4 +1,4 @@
-"""Offsets of partitions' logs, and which partitions there are, for the tools that move groups."""
+"""Partitions and log offsets, for the tools that reset group offsets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _UNKNOWN_OFFSET = -1
 
 
 def topic_partitions(client: Client, topics: Sequence[str]) -> dict[Partition, bool]:
-    """Whether each partition of some topics has a leader. Raises ClientError for a topic's."""
+    """Return each partition of these topics, with whether the partition has a leader.
+
+    Raises ClientError if a topic has an error.
+    """
     partitions: dict[Partition, bool] = {}
     answer = client.call("describeTopics", lambda: client.metadata(topics))
     for topic in answer.topics:
@@ -27,7 +30,7 @@ def topic_partitions(client: Client, topics: Sequence[str]) -> dict[Partition, b
 
 
 def parse_partitions(texts: Sequence[str]) -> tuple[list[Partition], list[str]]:
-    """The partitions of arguments like TOPIC:0,1, and those that are topics without partitions."""
+    """Parse arguments like TOPIC:0,1; return the partitions, and topics without partitions."""
     partitions: list[Partition] = []
     topics: list[str] = []
     for text in texts:
@@ -66,7 +69,7 @@ def check_partitions(client: Client, partitions: Collection[Partition]) -> None:
 def log_offsets(
     client: Client, partitions: Collection[Partition], timestamp: int
 ) -> dict[Partition, int]:
-    """Return the offset of each partition at a time, the latest where no record is that young.
+    """Return the offset of each partition at a timestamp; the end offset if all records are older.
 
     Raises ToolError.
     """
@@ -81,7 +84,7 @@ def log_offsets(
 
 
 def end_offsets(client: Client, partitions: Collection[Partition]) -> dict[Partition, int]:
-    """The end of each partition's log; those without a leader are left out."""
+    """Return the end offset of each partition that has a leader."""
     if not partitions:
         return {}
     try:

@@ -1,4 +1,4 @@
-"""kafka-metadata-quorum.sh: describe the quorum of controllers, add and remove one of them.
+"""kafka-metadata-quorum.sh: describe the controller quorum, add and remove controllers.
 
 Source: Kafka's MetadataQuorumCommand.
 """
@@ -42,7 +42,7 @@ _COLUMNS = (
 
 
 def parser() -> Parser:
-    """The options of all commands."""
+    """Return the top-level parser, with the options of all commands."""
     top = Parser(_NAME, "This tool describes kraft metadata quorum status.")
     servers = top.add_mutually_exclusive_group()
     servers.add_argument("--bootstrap-server", metavar="host:port", help="the brokers to ask")
@@ -56,7 +56,7 @@ def parser() -> Parser:
 
 
 def commands() -> dict[str, Parser]:
-    """The options of each command."""
+    """Return the parser of each command, by name."""
     describe = Parser(f"{_NAME} describe", "describe the metadata quorum")
     describe.add_argument("--status", action="store_true", help="a summary")
     describe.add_argument("--replication", action="store_true", help="the replicas")
@@ -72,7 +72,7 @@ def commands() -> dict[str, Parser]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a command; returns the exit code."""
+    """Run a command and return the exit code."""
     if options.bootstrap_controller is not None:
         raise CommandError(f"{_NAME}: --bootstrap-controller: use --bootstrap-server")
     if options.bootstrap_server is None:
@@ -156,7 +156,7 @@ def _print_status(client: Client, answer: Any, partition: Any) -> None:
 
 
 def _replica(state: Any, listeners: Any) -> str:
-    """One replica as Kafka's tool words it, which is nearly JSON."""
+    """Return a replica in the format of Kafka's tool, which is almost JSON."""
     text = f'{{"id": {state.replica_id}'
     if state.replica_directory_id != ZERO_UUID:
         text += f', "directoryId": "{uuid_text(state.replica_directory_id)}"'
@@ -171,7 +171,7 @@ def _endpoint(name: str, host: str, port: int) -> str:
 
 
 def _replicas(partition: Any, *, is_readable: bool) -> Iterator[tuple[object, ...]]:
-    """The rows of the table: the leader, its followers, the observers."""
+    """Yield the table rows: the leader, the followers, the observers."""
     leader = _leader(partition)
     followers = [one for one in partition.current_voters if one is not leader]
     now_ms = int(time.time() * 1000)
@@ -251,7 +251,7 @@ def _directory_id(properties: dict[str, str]) -> str:
 
 
 def _listeners(properties: dict[str, str]) -> list[tuple[str, str, int]]:
-    """Name, host and port of the listeners for controllers."""
+    """Return name, host and port of the controller listeners."""
     found: dict[str, tuple[str, str, int]] = {}
     for setting in ("listeners", "advertised.listeners"):
         for item in filter(None, properties.get(setting, "").split(",")):
@@ -289,7 +289,7 @@ def _remove(client: Client, options: argparse.Namespace, properties: dict[str, s
 
 
 def _parsed(text: str) -> bytes:
-    """The id of a directory. Raises CommandError with the words of Kafka's Uuid."""
+    """Return the id of a directory. Raises CommandError with the message of Kafka's Uuid."""
     from base64 import urlsafe_b64decode
 
     if len(text) > _UUID_CHARACTERS:

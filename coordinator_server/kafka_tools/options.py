@@ -1,8 +1,8 @@
-"""Options as joptsimple parses them, which is what all of Kafka's tools use.
+"""Parses options like joptsimple, which all of Kafka's tools use.
 
-`--name value`, `--name=value`, and `-name value` all give one option; a value may begin with a
-hyphen; an option may be repeated; what is no option is collected and, by most tools, ignored.
-Abbreviations are refused, as Kafka's tools do.
+`--name value`, `--name=value` and `-name value` are equivalent. A value may begin with a hyphen. An
+option may be repeated. Arguments that are not options are collected; most tools ignore them.
+Abbreviations are rejected, as in Kafka's tools.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ _INTEGERS = {"int": ("Integer", 31), "long": ("Long", 63)}
 
 
 class Option(NamedTuple):
-    """One option of a tool.
+    """An option of a tool.
 
-    Without `argument`, the placeholder in the usage, it is a flag. `kind` is str, int or long, as
-    Java's. An option of Kafka's that is not here has `instead`: the line that says what to use.
+    `argument` is the placeholder in the usage; an option without `argument` is a flag. `kind` is
+    str, int or long, as in Java. `instead` marks an option of Kafka's tool that is not implemented
+    here: the line names an alternative.
     """
 
     name: str
@@ -36,7 +37,7 @@ VERSION = Option("version", "Print the release of Kafka whose tool this is.")
 
 
 class OptionsError(Exception):
-    """What joptsimple refuses, with its class (in package joptsimple) and its words."""
+    """An error of joptsimple: its class (in package joptsimple) and its message."""
 
     def __init__(self, java_class: str, message: str) -> None:
         super().__init__(message)
@@ -44,11 +45,11 @@ class OptionsError(Exception):
 
 
 class UsageError(Exception):
-    """Wrong arguments: the message goes to standard error with the usage, exit code 1."""
+    """Wrong arguments: prints the message and the usage on standard error; exit code 1."""
 
 
 class Options:
-    """The parsed options of one call."""
+    """The parsed options of one invocation."""
 
     def __init__(
         self,
@@ -59,30 +60,30 @@ class Options:
         others: list[str],
     ) -> None:
         self.arguments = list(arguments)
-        """The arguments as they were given."""
+        """All arguments, unchanged."""
         self._declared = {option.name: option for option in declared}
         self._given = given
         self.order = order
-        """The names of the options as they were given, repeated ones repeatedly."""
+        """The names of the given options in order, including repetitions."""
         self.others = others
-        """The arguments that are no options, in order."""
+        """The arguments that are not options, in order."""
 
     def has(self, name: str) -> bool:
-        """Whether the option is on the command line."""
+        """Return whether the option is on the command line."""
         assert name in self._declared, name
         return name in self._given
 
     def values(self, name: str) -> list[str]:
-        """All values of an option, in order; its default when it is not given."""
+        """Return all values of an option in order, or its default if the option is not given."""
         option = self._declared[name]
         if name in self._given:
             return self._given[name]
         return [] if option.default is None else [option.default]
 
     def value(self, name: str) -> str | None:
-        """The value of an option, its default, or None.
+        """Return the value of an option, its default, or None.
 
-        Raises OptionsError when it is given more than once, as joptsimple does on access.
+        Raises OptionsError if the option is given more than once, as joptsimple does on access.
         """
         values = self.values(name)
         if len(values) > 1:
@@ -93,7 +94,10 @@ class Options:
         return values[0] if values else None
 
     def integer(self, name: str) -> int | None:
-        """The value of an option of kind int or long. Raises OptionsError when it is none."""
+        """Return the value of an option of kind int or long, or None.
+
+        Raises OptionsError if the value is not a number.
+        """
         text = self.value(name)
         return None if text is None else convert(self._declared[name], text)
 
@@ -108,14 +112,14 @@ class Options:
                 raise UsageError(f'Missing required argument "[{name}]"')
 
     def excludes(self, used: str, *invalid: str) -> None:
-        """Raise UsageError when `used` is given together with one of the others."""
+        """Raise UsageError if `used` is given together with one of the `invalid` options."""
         for name in invalid if self.has(used) else ():
             if self.has(name):
                 raise UsageError(f'Option "[{used}]" can\'t be used with option "[{name}]"')
 
 
 def convert(option: Option, text: str) -> int:
-    """A number as Java's Integer.valueOf or Long.valueOf reads it. Raises OptionsError."""
+    """Parse a number like Java's Integer.valueOf or Long.valueOf. Raises OptionsError."""
     _, bits = _INTEGERS[option.kind]
     if not re.fullmatch(r"[+-]?[0-9]+", text) or not -(1 << bits) <= int(text) < 1 << bits:
         raise OptionsError(
@@ -168,7 +172,10 @@ def _unrecognized(name: str) -> OptionsError:
 
 
 def _is_value(option: Option, token: str, by_name: dict[str, Option]) -> bool:
-    """Whether the next token is the option's argument: a number where that may be missing."""
+    """Return whether the next token is the option's argument.
+
+    An optional argument is one only if it is a number.
+    """
     if _is_option(token, by_name):
         return False
     if option.is_argument_optional and option.kind in _INTEGERS:
@@ -180,12 +187,12 @@ def _is_value(option: Option, token: str, by_name: dict[str, Option]) -> bool:
 
 
 def _is_option(token: str, by_name: dict[str, Option]) -> bool:
-    """Whether a token is a known option rather than a value that begins with a hyphen."""
+    """Return whether a token is a known option, and not a value that begins with a hyphen."""
     return token.startswith("-") and token.lstrip("-").partition("=")[0] in by_name
 
 
 def usage(declared: Sequence[Option]) -> str:
-    """The options in two columns, in the order of their names, as joptsimple prints them."""
+    """Return the usage in joptsimple's format: two columns, options sorted by name."""
     import textwrap
 
     rows = [("Option", "Description"), ("------", "-----------")]

@@ -1,4 +1,4 @@
-"""kafka-producer-perf-test.sh: how fast records are written (Kafka's ProducerPerformance)."""
+"""kafka-producer-perf-test.sh: measure the speed of writing records (ProducerPerformance)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _REPLACED = {
 
 
 def parser() -> Parser:
-    """The options."""
+    """Return the parser of the options."""
     top = Parser("kafka-producer-perf-test", "Writes records and prints how long they took.")
     top.add_argument("--bootstrap-server", help="the brokers to connect to first")
     top.add_argument("--topic", required=True, help="the topic to write to")
@@ -98,7 +98,7 @@ def _distribution(text: str) -> str:
 
 
 class _Sum:
-    """Records, their bytes, and the sum and the maximum of their latencies."""
+    """Count and size of records, and the sum and the maximum of their latencies."""
 
     __slots__ = ("count", "max_ms", "size", "sum_ms")
 
@@ -106,7 +106,7 @@ class _Sum:
         self.count = self.size = self.sum_ms = self.max_ms = 0
 
     def add(self, size: int, latency_ms: int) -> None:
-        """Count a record."""
+        """Count a record and its latency."""
         self.count += 1
         self.size += size
         self.sum_ms += latency_ms
@@ -115,9 +115,9 @@ class _Sum:
 
 
 class _Stats:
-    """Statistics of up to `record_count` written records; times in milliseconds from `start_s`.
+    """Statistics of up to `record_count` written records; times in milliseconds since `start_s`.
 
-    Percentiles are those of every Nth record, as in Kafka's tool, so that memory is bounded.
+    Percentiles use every Nth record, as in Kafka's tool, to bound the memory use.
     """
 
     def __init__(self, record_count: int, interval_s: float = 0.0, what: str = "") -> None:
@@ -129,7 +129,7 @@ class _Stats:
         self._sum, self._window = _Sum(), _Sum()
 
     def add(self, size: int, latency_ms: int) -> None:
-        """Count a record; print a line if it is time."""
+        """Count a record and print a line if one is due."""
         if self._sum.count % self._sampling == 0:
             self._samples_ms.append(latency_ms)
         self._sum.add(size, latency_ms)
@@ -152,7 +152,7 @@ class _Stats:
         self._window = _Sum()
 
     def print_sum(self) -> None:
-        """The last line."""
+        """Print the last line, which covers the whole test."""
         seconds = max(time.time() - self.start_s, 0.001)
         count = self._sum.count
         ordered = sorted(self._samples_ms) or [0]
@@ -169,7 +169,7 @@ class _Stats:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write so many records, print how long they took; returns the exit code."""
+    """Write the records, print the statistics and return the exit code."""
     _check(options, parser())
     payloads = _payloads(options)
     properties = _properties(options)
@@ -238,7 +238,7 @@ def _print_failure(_: Record, error: ClientError) -> None:
 
 
 def _check(options: argparse.Namespace, parser: Parser) -> None:
-    """Exit on what does not go together, in the order of Kafka's tool. Raises NotHereError."""
+    """Exit for invalid option combinations, in the order of Kafka's tool. Raises NotHereError."""
     given = [name for name, place in _PAYLOADS.items() if getattr(options, place) is not None]
     if not given:
         parser.error(f"one of the arguments {' '.join(_PAYLOADS)} is required")
@@ -281,7 +281,7 @@ def _check(options: argparse.Namespace, parser: Parser) -> None:
 
 
 def _properties(options: argparse.Namespace) -> dict[str, str]:
-    """The settings of the producer. Raises ToolError."""
+    """Return the producer's settings. Raises ToolError."""
     path = options.command_config or options.old_config
     properties = {} if path is None else read_properties(path)
     for text in options.command_property or options.producer_props or ():
@@ -295,7 +295,7 @@ def _properties(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _payloads(options: argparse.Namespace) -> Iterator[bytes]:
-    """The payloads, one after the other and without end. Raises ToolError."""
+    """Return an endless iterator of payloads. Raises ToolError."""
     if options.payload_monotonic:
         return _numbers()
     chance = random.Random(options.random_seed)
@@ -307,7 +307,7 @@ def _payloads(options: argparse.Namespace) -> Iterator[bytes]:
         illegal_argument("File does not exist or empty file provided.")
     delimiter = re.sub(r"\\([nrt\\])", lambda one: _ESCAPES[one[1]], options.payload_delimiter)
     listed = path.read_bytes().decode(errors="replace").split(delimiter)
-    if not listed[-1]:  # nothing is behind the last delimiter
+    if not listed[-1]:  # the text ends with a delimiter
         listed.pop()
     print(f"Number of records read: {len(listed)}")
     return _chosen(chance, [one.encode() for one in listed])
@@ -331,7 +331,7 @@ def _chosen(chance: random.Random, listed: Sequence[bytes]) -> Iterator[bytes]:
 
 
 def _keys(options: argparse.Namespace) -> Iterator[bytes | None]:
-    """The keys, one after the other and without end."""
+    """Yield keys without end; a key is None where none is wanted."""
     chance = random.Random(options.random_seed)
     number = 0
     while True:

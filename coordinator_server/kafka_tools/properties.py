@@ -1,4 +1,4 @@
-"""Properties of the console tools: of files, of `name=value` options, of options' defaults."""
+"""Properties of the console tools, from files, `name=value` options and option defaults."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CONFIG_EXCEPTION = "org.apache.kafka.common.config.ConfigException"
 
 
 def key_values(texts: list[str]) -> dict[str, str]:
-    """The properties of texts like name=value; without a value they are empty."""
+    """Parse texts of the form name=value; a text without a value gives an empty value."""
     properties = {}
     for text in texts:
         name, _, value = text.partition("=")
@@ -20,7 +20,10 @@ def key_values(texts: list[str]) -> dict[str, str]:
 
 
 def file_properties(options: Options, *names: str) -> dict[str, str]:
-    """The properties of the file of the first of these options that is given. Raises ToolError."""
+    """Return the properties of the file named by the first of these options that is given.
+
+    Raises ToolError.
+    """
     for name in names:
         if options.has(name):
             return read_properties(options.value(name) or "")
@@ -28,7 +31,7 @@ def file_properties(options: Options, *names: str) -> dict[str, str]:
 
 
 def merge_option(properties: dict[str, str], name: str, options: Options, option: str) -> None:
-    """Take an option's value when it is given, its default when the property is not."""
+    """Set a property to the option's value if given, or to the option's default if unset."""
     if options.has(option) or name not in properties:
         value = options.value(option)
         if value is None:
@@ -38,7 +41,10 @@ def merge_option(properties: dict[str, str], name: str, options: Options, option
 
 
 def number(properties: Mapping[str, str], name: str, default: int, kind: str = "INT") -> int:
-    """A property as a number. Raises ToolError with the words of Kafka's ConfigException."""
+    """Return a property as a number.
+
+    Raises ToolError with the message of Kafka's ConfigException.
+    """
     text = properties.get(name, str(default)).strip()
     try:
         return int(text)
@@ -48,7 +54,10 @@ def number(properties: Mapping[str, str], name: str, default: int, kind: str = "
 
 
 def choice(properties: Mapping[str, str], name: str, default: str, *values: str) -> str:
-    """A property that is one of some values. Raises ToolError as Kafka's ConfigException."""
+    """Return a property that must be one of `values`.
+
+    Raises ToolError with the message of Kafka's ConfigException.
+    """
     text = properties.get(name, default)
     if text not in values:
         message = f"String must be one of: {', '.join(values)}"

@@ -1,7 +1,7 @@
 """`kafka-configs.sh` for users, clients and addresses: quotas, and SCRAM credentials of users.
 
-Brokers that do not serve them say so. Entities are printed in order, Kafka's order is that of a
-hash table.
+A broker that does not support the requests reports an error. Entities are printed in sorted order;
+Kafka prints them in hash table order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from coordinator_server.kafka_tools.frame import illegal_argument, invalid_confi
 from coordinator_server.kafka_tools.java import double_text
 
 ENTITIES = {"users": "user", "clients": "client-id", "ips": "ip"}
-"""The entity types of the tool by their names on the wire."""
+"""The tool's entity types, with their names in the protocol."""
 
 _LABELS = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
 _CLIENT_QUOTAS = (
@@ -35,7 +35,7 @@ _IP_QUOTAS = ("connection_creation_rate",)
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
 
 Changes = tuple[Mapping[str, str], Sequence[str]]
-"""The settings to add, by name, and the names of those to delete."""
+"""The settings to add, by name, and the names of the settings to delete."""
 
 
 def alter(client: Client, types: list[str], names: list[str], changes: Changes) -> None:
@@ -56,7 +56,7 @@ def alter(client: Client, types: list[str], names: list[str], changes: Changes) 
 
 
 def describe(client: Client, types: list[str], names: list[str]) -> None:
-    """Print quotas, and the credentials of users. Raises ClientError, ToolError."""
+    """Print quotas and the credentials of users. Raises ClientError, ToolError."""
     for entity, values in sorted(_read(client, types, names), key=_entity_order):
         label = ", ".join(
             f"the default {_LABELS[key]}" if name is None else f"{_LABELS[key]} '{name}'"
@@ -82,7 +82,7 @@ def _check_ip_settings(names: Sequence[str]) -> None:
 
 
 def _refuse(only: str, kind: str, known: Sequence[str], changes: Changes) -> None:
-    """Refuse names that are not known, with the words of Kafka."""
+    """Reject unknown names with Kafka's message."""
     added, deleted = changes
     end = f"for '{kind}' using --bootstrap-server. Unexpected config names:"
     unknown = sorted(name for name in added if name not in known)
@@ -96,7 +96,10 @@ def _refuse(only: str, kind: str, known: Sequence[str], changes: Changes) -> Non
 def _read(
     client: Client, types: list[str], names: list[str]
 ) -> list[tuple[dict[str, str | None], dict[str, float]]]:
-    """The quotas of the entities that match: an entity is a name (None: default) by type."""
+    """Return the quotas of matching entities.
+
+    An entity maps types to names; None is the default.
+    """
     from protocol.apis.describe_client_quotas import (
         DescribeClientQuotasRequest,
         QuotaFilterComponent,
@@ -175,10 +178,10 @@ def _alter_credentials(client: Client, user: str, changes: Changes) -> None:
 
 
 def _credential(name: str, text: str) -> tuple[int, str]:
-    """Iterations and password out of `[iterations=N,]password=...`. Raises ToolError."""
+    """Parse `[iterations=N,]password=...` into iterations and password. Raises ToolError."""
     match = re.fullmatch(r"(?:iterations=(-?[0-9]*),)?password=(.*)", text, re.DOTALL)
     if match is None:
-        # By the name of the constant in Kafka's enum.
+        # Kafka prints the name of its enum constant, with underscores.
         illegal_argument(f"Invalid credential property {name.replace('-', '_')}={text}")
     given = match[1]
     iterations = int(given) if given not in (None, "", "-1") else MIN_ITERATIONS

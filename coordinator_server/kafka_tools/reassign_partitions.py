@@ -1,4 +1,4 @@
-"""kafka-reassign-partitions.sh: move partitions to other brokers (ReassignPartitionsCommand)."""
+"""kafka-reassign-partitions.sh: move partitions between brokers (ReassignPartitionsCommand)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _REQUIRED = {
     "cancel": ("reassignment-json-file",),
     "list": (),
 }
-"""The actions, with the options that each of them needs."""
+"""The actions, with the options that each action requires."""
 _PERMITTED = {
     "generate": ("bootstrap-server", "disable-rack-aware"),
     "execute": (
@@ -103,7 +103,7 @@ OPTIONS = (
 
 
 def run(options: Options) -> int:
-    """Do what the options say; returns the exit code."""
+    """Run the action that the options select and return the exit code."""
     action = _action(options)
     if options.has("bootstrap-controller"):
         raise NotHereError("--bootstrap-controller: use --bootstrap-server, of any broker")
@@ -127,7 +127,7 @@ def run(options: Options) -> int:
 
 
 def _action(options: Options) -> str:
-    """Return the action. Raises UsageError for options that do not go together."""
+    """Return the selected action. Raises UsageError for invalid option combinations."""
     actions = [action for action in _REQUIRED if options.has(action)]
     if len(actions) != 1:
         names = ", ".join(f"--{action}" for action in _REQUIRED)

@@ -70,7 +70,7 @@ _SOME_RACKS = (
 
 
 def generate(client: Client, options: Options) -> None:
-    """Print the replicas of topics, and new ones. Raises ToolError."""
+    """Print the current replicas of topics and proposed new ones. Raises ToolError."""
     text = read_file(options.value("topics-to-move-json-file") or "")
     topics, brokers = read_topics(text, options.value("broker-list") or "")
     try:
@@ -87,7 +87,7 @@ def generate(client: Client, options: Options) -> None:
 def _proposed(
     current: Mapping[Place, Sequence[int]], racks: Mapping[int, str | None]
 ) -> dict[Place, list[int]]:
-    """Return new replicas, for each topic as many as its first partition has."""
+    """Propose new replicas; the replication factor is that of each topic's first partition."""
     by_topic: dict[str, list[Place]] = {}
     for one in in_hash_order(current):
         by_topic.setdefault(one[0], []).append(one)
@@ -100,7 +100,10 @@ def _proposed(
 
 
 def known_racks(client: Client, brokers: Iterable[int], *, is_aware: bool) -> dict[int, str | None]:
-    """Return the brokers that exist with their racks. Raises ClientError, ToolError."""
+    """Return the existing brokers among `brokers` with their racks.
+
+    Raises ClientError, ToolError.
+    """
     wanted = set(brokers)
     nodes = client.call("listNodes", lambda: client.metadata([])).brokers
     racks = {
@@ -132,7 +135,7 @@ def _raise_unknown(message: str) -> NoReturn:
 def _known_directories(
     client: Client, partitions: Mapping[Place, Sequence[int]]
 ) -> dict[Replica, str]:
-    """Return where the replicas on brokers that run are. Raises ClientError."""
+    """Return the log directories of replicas on running brokers. Raises ClientError."""
     wanted = [
         Replica(broker, topic, index)
         for (topic, index), replicas in partitions.items()
@@ -200,7 +203,7 @@ def _current(client: Client, plan: Plan, wanted: Mapping[Place, object]) -> dict
 
 
 def start_moves(client: Client, directories: Mapping[Replica, str], timeout_ms: int) -> None:
-    """Begin to move replicas to directories; waits for replicas that are not there yet."""
+    """Start moving replicas to log directories; wait for replicas that do not exist yet."""
     pending = dict(directories)
     end_s = time.monotonic() + timeout_ms / 1000
     while True:

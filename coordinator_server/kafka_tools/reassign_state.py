@@ -1,4 +1,4 @@
-"""The actions of kafka-reassign-partitions that look at reassignments and cancel them."""
+"""The actions of kafka-reassign-partitions that verify, list and cancel reassignments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ from protocol.errors import ErrorCode
 
 
 def verify(client: Client, options: Options) -> None:
-    """Print whether a reassignment is done; remove its throttles if it is. Raises ToolError."""
+    """Print whether a reassignment is complete, and remove its throttles if so.
+
+    Raises ToolError.
+    """
     plan = read_plan(read_file(options.value("reassignment-json-file") or ""))
     try:
         running = list_reassignments(client)
@@ -48,7 +51,7 @@ def verify(client: Client, options: Options) -> None:
 
 
 def _states(client: Client, plan: Plan, running: Mapping[Place, Reassignment]) -> list[str]:
-    """Return a line for each partition of a plan. Raises ClientError, ToolError."""
+    """Return a status line for each partition of a plan. Raises ClientError, ToolError."""
     topics = {one[0] for one, _ in plan.partitions if one not in running}
     described = describe_topics(client, topics)
     lines: dict[Place, str] = {}
@@ -69,7 +72,10 @@ def _states(client: Client, plan: Plan, running: Mapping[Place, Reassignment]) -
 
 
 def _replicas_of(described: list[list[int]] | ClientError, index: int) -> list[int]:
-    """Return the replicas of a partition, none if it does not exist. Raises ClientError."""
+    """Return the replicas of a partition; empty if the partition does not exist.
+
+    Raises ClientError.
+    """
     if isinstance(described, ClientError):
         if described.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return []
@@ -77,14 +83,14 @@ def _replicas_of(described: list[list[int]] | ClientError, index: int) -> list[i
     count = len(described)
     if index > count:
         return []
-    if not 0 <= index < count:  # Kafka's tool misses the partition behind the last
+    if not 0 <= index < count:  # Kafka's tool accepts the index one past the last partition
         text = f"Index {index} out of bounds for length {count}"
         raise ToolError("java.lang.IndexOutOfBoundsException", text)
     return described[index]
 
 
 def _move_line(replica: Replica, found: Directories, plan: Plan) -> str:
-    """Return what became of the move of a replica to a log directory."""
+    """Return a status line for the move of a replica to a log directory."""
     wanted = plan.directories[replica]
     name = f"{replica.topic}-{replica.partition}"
     if found.current is None:
@@ -108,7 +114,7 @@ def _move_line(replica: Replica, found: Directories, plan: Plan) -> str:
 
 
 def cancel(client: Client, options: Options) -> None:
-    """Cancel what runs of a reassignment. Raises ToolError, TerseError."""
+    """Cancel the running part of a reassignment. Raises ToolError, TerseError."""
     text = read_file(options.value("reassignment-json-file") or "")
     timeout_ms = options.integer("timeout") or 0
     plan = read_plan(text)

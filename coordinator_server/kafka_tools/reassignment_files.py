@@ -1,4 +1,4 @@
-"""The JSON files of kafka-reassign-partitions, and the JSON that it prints."""
+"""The JSON files and JSON output of kafka-reassign-partitions."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ T = TypeVar("T", bound=Hashable)
 
 
 class Plan(NamedTuple):
-    """Partitions with the replicas that they shall have, and where replicas shall be."""
+    """The target replicas of partitions, and the target log directories of replicas."""
 
     partitions: list[tuple[Place, list[int]]]
-    """In the order of the file, a partition that is named twice twice."""
+    """In file order; a partition that the file names twice appears twice."""
     directories: dict[Replica, str]
 
     @property
     def topics(self) -> list[str]:
-        """The topics, in the order of a Java HashSet."""
+        """The topics, in the iteration order of a Java HashSet."""
         return names_in_hash_order({topic for (topic, _), _ in self.partitions})
 
 
 def read_plan(text: str) -> Plan:
-    """Return the partitions of a file. Raises ToolError with the words of Kafka's tool."""
+    """Parse a reassignment file. Raises ToolError with the message of Kafka's tool."""
     try:
         document = jackson.parse(text)
     except ToolError as error:
@@ -69,7 +69,7 @@ def read_plan(text: str) -> Plan:
 
 
 def read_moves(text: str) -> Plan:
-    """Return the partitions of a file that is to be executed. Raises ToolError."""
+    """Parse a reassignment file and check that it can be executed. Raises ToolError."""
     plan = read_plan(text)
     if not plan.partitions:
         raise ToolError(FAILED, "Partition reassignment list cannot be empty")
@@ -95,8 +95,8 @@ def read_moves(text: str) -> Plan:
 
 
 def read_topics(text: str, broker_list: str) -> tuple[list[str], list[int]]:
-    """Return the topics of a file and the brokers of a list. Raises ToolError."""
-    # Java's String.split leaves empty parts at the end out, unless there is no comma at all.
+    """Parse a topics file and a broker list. Raises ToolError."""
+    # Java's String.split drops empty parts at the end, unless the text has no comma at all.
     parts = broker_list.rstrip(",").split(",") if broker_list.strip(",") or not broker_list else []
     brokers = [parse_integer(part) for part in parts]
     twice = numbers_in_hash_order(_repeated(brokers))
@@ -146,7 +146,7 @@ def _check_version(document: dict[str, Any]) -> None:
 
 
 def _repeated(values: Iterable[T]) -> set[T]:
-    """Return the values that are there more than once."""
+    """Return the values that occur more than once."""
     seen: set[T] = set()
     repeated: set[T] = set()
     for value in values:

@@ -1,4 +1,4 @@
-"""Throttles of reassignments: configs of the topics and of the brokers that take part."""
+"""Throttles of reassignments: configs of the involved topics and brokers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEADERS = "leader.replication.throttled.replicas"
 _FOLLOWERS = "follower.replication.throttled.replicas"
 
 Moves = dict[Place, tuple[set[int], set[int]]]
-"""The brokers that a partition is read from and those that it is written to."""
+"""For each partition, the brokers to read from and the brokers to write to."""
 
 
 def all_moves(
@@ -25,7 +25,7 @@ def all_moves(
     wanted: Mapping[Place, Sequence[int]],
     current: Mapping[Place, Sequence[int]],
 ) -> Moves:
-    """Return the moves of the running reassignments and of those that are wanted."""
+    """Return the moves of running reassignments and of the wanted ones."""
     moves = {
         one: (set(found.replicas) - set(found.adding), set(found.adding))
         for one, found in running.items()
@@ -37,7 +37,7 @@ def all_moves(
 
 
 def throttle_replicas(client: Client, moves: Moves, rate: int) -> None:
-    """Limit the rate of the replicas that move. Raises ClientError."""
+    """Throttle the replicas that move. Raises ClientError."""
     sides: dict[str, tuple[list[str], list[str]]] = {}
     for (topic, index), brokers_of_sides in moves.items():
         listed = sides.setdefault(topic, ([], []))
@@ -54,7 +54,7 @@ def throttle_replicas(client: Client, moves: Moves, rate: int) -> None:
 
 
 def set_rates(client: Client, brokers: Iterable[int], rate: int | None, *names: str) -> None:
-    """Set rates of brokers, None for no limit. Raises ClientError."""
+    """Set throttle rates of brokers; None removes the limit. Raises ClientError."""
     value = None if rate is None else str(rate)
     changes = [(name, value) for name in names]
     alter_configs(

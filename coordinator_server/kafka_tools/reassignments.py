@@ -1,4 +1,4 @@
-"""Requests of kafka-reassign-partitions: replicas of partitions, their moves, their directories."""
+"""Requests of kafka-reassign-partitions for replicas, reassignments and log directories."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from coordinator_server.kafka_tools.frame import EXECUTION, raise_wrapped
 from protocol.errors import ErrorCode
 
 Place = tuple[str, int]
-"""A topic and a partition."""
+"""A topic name and a partition index."""
 
 
 class Replica(NamedTuple):
-    """A replica of a partition on a broker, in the order in which Kafka's tool lists replicas."""
+    """A replica of a partition on a broker; sorts in the order of Kafka's tool."""
 
     broker: int
     topic: str
@@ -25,7 +25,7 @@ class Replica(NamedTuple):
 
 
 class Reassignment(NamedTuple):
-    """A running reassignment; `replicas` has all, those that are added and removed, too."""
+    """A running reassignment; `replicas` includes the added and removed ones."""
 
     replicas: Sequence[int]
     adding: Sequence[int]
@@ -33,18 +33,18 @@ class Reassignment(NamedTuple):
 
 
 class Directories(NamedTuple):
-    """Where a replica is and where it is being moved, if that is known."""
+    """A replica's log directory and the directory that it is moved to, each None if unknown."""
 
     current: str | None = None
     future: str | None = None
 
 
 class TerseError(Exception):
-    """What ends the tool with a line on standard output (Kafka's TerseException)."""
+    """The tool ends with one line on standard output (Kafka's TerseException)."""
 
 
 def raise_execution(error: ClientError) -> NoReturn:
-    """Raise the error of a request as Java's Future.get does."""
+    """Raise the error of a request as Java's Future.get does, wrapped in an ExecutionException."""
     raise_wrapped(error, EXECUTION)
 
 
@@ -78,7 +78,7 @@ def list_reassignments(
 
 
 def by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
-    """Return the partitions of each topic."""
+    """Group partition indexes by topic."""
     topics: dict[str, list[int]] = {}
     for topic, partition in places:
         topics.setdefault(topic, []).append(partition)
@@ -86,7 +86,7 @@ def by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
 
 
 def check_places(places: Iterable[Place]) -> None:
-    """Raise ClientError for a partition that no request can name, as Kafka's client does."""
+    """Raise ClientError for an invalid topic or partition, like Kafka's client."""
     for topic, partition in places:
         if not topic:
             _refuse_name(topic)
@@ -103,9 +103,9 @@ def _refuse_name(topic: str) -> NoReturn:
 def describe_topics(
     client: Client, topics: Collection[str]
 ) -> dict[str, list[list[int]] | ClientError]:
-    """Return the replicas of the partitions of each topic, or the topic's error.
+    """Return the replicas of each topic's partitions, or the topic's error.
 
-    Raises ClientError if no broker answers.
+    Raises ClientError if no broker responds.
     """
     described: dict[str, list[list[int]] | ClientError] = {}
     names = sorted(filter(None, topics))
@@ -130,7 +130,7 @@ def alter_reassignments(
     *,
     may_change_count: bool = True,
 ) -> dict[Place, ClientError]:
-    """Reassign partitions, cancel where there are no replicas; return the errors of partitions."""
+    """Reassign partitions, or cancel if the replicas are None; return errors by partition."""
     from protocol.apis.alter_partition_reassignments import (
         AlterPartitionReassignmentsRequest,
         ReassignablePartition,
@@ -205,7 +205,7 @@ def describe_replicas(client: Client, replicas: Iterable[Replica]) -> dict[Repli
 def move_replicas(
     client: Client, directories: Mapping[Replica, str]
 ) -> dict[Replica, ClientError | None]:
-    """Begin to move replicas to directories; return the error of each replica."""
+    """Start moving replicas to log directories; return each replica's error or None."""
     from protocol.apis.alter_replica_log_dirs import (
         AlterReplicaLogDir,
         AlterReplicaLogDirsRequest,
@@ -253,15 +253,15 @@ def _by_broker(replicas: Iterable[Replica]) -> dict[int, list[Replica]]:
 
 
 def plural(items: Collection[object]) -> str:
-    """Return the ending of a noun for as many items."""
+    """Return the plural ending for this number of items."""
     return "" if len(items) == 1 else "s"
 
 
 def named(places: Iterable[Place]) -> str:
-    """Return the names of partitions in order, with commas between."""
+    """Return the sorted names of partitions, separated by commas."""
     return ",".join(f"{topic}-{index}" for topic, index in sorted(places))
 
 
 def error_lines(errors: Mapping[Place, ClientError]) -> str:
-    """Return a line for each partition with its error, in order."""
+    """Return one line for each partition and its error, sorted by partition."""
     return "\n".join(f"{topic}-{index}: {errors[topic, index]}" for topic, index in sorted(errors))

@@ -1,7 +1,7 @@
-"""The consumer of the console: which partitions it reads, from where, and what it commits.
+"""The console tools' consumer: partition assignment, positions and commits.
 
-Java's KafkaConsumer, as far as kafka-console-consumer.sh needs it: one partition by hand, or topics
-as a member of a group.
+Implements the part of Java's KafkaConsumer that kafka-console-consumer.sh needs: one partition
+assigned by hand, or topics as a member of a group.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _COMMIT_BY_NAME = 9
 
 
 class ConsumerSettings(NamedTuple):
-    """How the consumer reads. `reset` is a timestamp, -1 latest, -2 earliest, None for an error."""
+    """Consumer settings.
+
+    `reset` is a timestamp: -1 is latest, -2 earliest, None raises an error.
+    """
 
     member: MemberSettings
     fetch: FetchSettings
@@ -41,9 +44,9 @@ class ConsumerSettings(NamedTuple):
 
 
 class RecordConsumer:
-    """Reads records one by one. `connect` makes its clients, `warn` gets errors of topics.
+    """Reads records one by one. `connect` creates its clients, `warn` receives errors of topics.
 
-    `assigned` and `revoked` get the partitions that a member of a group begins and ends to read.
+    `assigned` and `revoked` receive the partitions that a group member gains and loses.
     """
 
     def __init__(
@@ -63,35 +66,35 @@ class RecordConsumer:
         self._topics: list[str] = []
         self._pattern: re.Pattern[str] | None = None
         self._counts: dict[str, int] | None = None
-        """The partitions of the topics that it joined with; None before it joined."""
+        """The partition counts of the topics at the last join; None before the first join."""
         self._counts_at_s = 0.0
         self._positions: dict[Partition, int] = {}
         self._find_at_s = 0.0
         self._epochs: dict[Partition, int] = {}
         self._to_reset: set[Partition] = set()
-        """The partitions whose committed offset is not there, or not in the log."""
+        """The partitions without a committed offset, or with an offset outside the log."""
         self._fetcher = Fetcher(self.client, settings.fetch)
         self._ready: list[Iterator[Fetched]] = []
-        """What was fetched and not yet received, by partition."""
+        """Fetched records that were not received yet, by partition."""
         self._committed_at_s = self._joining_since_s = time.monotonic()
         self.rebalance_s = 0.0
-        """How long it was without partitions, until it got them."""
+        """The total time without assigned partitions, up to the last assignment."""
         self._assigned: tuple[Partition, int] | None = None
 
     def assign(self, partition: Partition, offset: int) -> None:
-        """Read one partition, outside of a group, from an offset, -1 latest or -2 earliest on."""
+        """Read one partition without a group, from an offset, -1 (latest) or -2 (earliest)."""
         self._assigned = (partition, offset)
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Read topics as a member of the group."""
+        """Read these topics as a member of the group."""
         self._topics = list(topics)
 
     def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
-        """Read the topics whose whole name matches as a member of the group."""
+        """Read all topics whose whole name matches, as a member of the group."""
         self._pattern = pattern
 
     def receive(self, timeout_s: float | None) -> Fetched:
-        """The next record. Raises TimeoutError, ClientError, ToolError."""
+        """Return the next record. Raises TimeoutError, ClientError, ToolError."""
         start_s = time.monotonic()
         while True:
             fetched = self._next()
@@ -105,7 +108,10 @@ class RecordConsumer:
             self._poll(min(rest_s, _LONGEST_WAIT_S))
 
     def poll(self, timeout_s: float, most: int) -> list[Fetched]:
-        """Up to so many records of one fetch, waited for; none in vain. Raises as `receive`."""
+        """Wait for one fetch and return up to `most` of its records; empty on timeout.
+
+        Raises the errors of `receive`.
+        """
         try:
             polled = [self.receive(timeout_s)]
         except TimeoutError:
@@ -115,7 +121,7 @@ class RecordConsumer:
         return polled
 
     def _next(self) -> Fetched | None:
-        """The next record of what was fetched; None when it is used up."""
+        """Return the next fetched record; None if all were received."""
         while self._ready:
             for fetched in self._ready[0]:
                 self._positions[fetched.partition] = fetched.next_offset
@@ -126,15 +132,15 @@ class RecordConsumer:
         return None
 
     def close(self) -> None:
-        """Commit what was read and leave the group."""
+        """Commit the positions, leave the group and close the client."""
         for piece in self._ready:
-            # Kafka's tool seeks back to what it has not printed, and a seek forgets the epoch.
+            # Kafka's tool seeks back to unprinted records, and a seek resets the leader epoch.
             unread = next((item for item in piece if item.record is not None), None)
             if unread is not None:
                 self._epochs[unread.partition] = -1
         try:
             if self._settings.is_auto_commit:
-                # When the group has moved on, another member reads these records once more.
+                # If the commit fails after a rebalance, another member reads the records again.
                 with suppress(ClientError):
                     self.commit(self._positions)
             if self._membership is not None:
@@ -144,9 +150,9 @@ class RecordConsumer:
             self.client.close()
 
     def _poll(self, wait_s: float) -> None:
-        """Join the group, look up positions or fetch: the next step that is due.
+        """Do the next due step: join the group, find positions, or fetch.
 
-        Waits for `wait_s` seconds at most; a join may take longer.
+        Waits up to `wait_s` seconds; a join may take longer.
         """
         if self._assigned is None and not self._is_member(wait_s):
             return
@@ -162,7 +168,7 @@ class RecordConsumer:
         self._ready = pieces
 
     def _is_member(self, wait_s: float) -> bool:
-        """Join or commit when due; return whether partitions are assigned."""
+        """Join or commit if due; return whether partitions are assigned."""
         self._refresh_topics()
         if self._membership is None:
             if self._counts is None:
@@ -183,15 +189,15 @@ class RecordConsumer:
             return False
         interval_s = self._settings.auto_commit_interval_ms / 1000
         if self._settings.is_auto_commit and time.monotonic() > self._committed_at_s + interval_s:
-            # The next one commits these too. That the group has moved on its heartbeat learns.
+            # The next commit includes these offsets. The heartbeat reports a rebalance.
             with suppress(ClientError):
                 self.commit(self._positions)
         return True
 
     def _rejoin(self) -> None:
-        """Give up the partitions, and join for what is to be read now."""
+        """Revoke all partitions and rejoin with the current subscription."""
         if self._settings.is_auto_commit and self._membership is not None:
-            # After a rebalance that went on without it, these records are read once more.
+            # If a rebalance completed without this member, these records are read again.
             with suppress(ClientError):
                 self.commit(self._positions)
         if self._membership is not None:
@@ -202,7 +208,7 @@ class RecordConsumer:
         self._member.join(list(self._counts or ()) if self._pattern else self._topics)
 
     def _refresh_topics(self) -> None:
-        """Ask for the topics now and then; join when they, or their partitions, have changed."""
+        """Refresh the topics at intervals; rejoin if topics or partition counts have changed."""
         now_s = time.monotonic()
         known = self._counts or {}
         is_missing = self._pattern is None and not known.keys() >= set(self._topics)
@@ -248,7 +254,7 @@ class RecordConsumer:
         return self._pattern.fullmatch(topic.name) is not None
 
     def _find_positions(self) -> None:
-        """Find where to read the partitions that have no position yet, as far as that is known."""
+        """Find the start of partitions without a position, as far as the offsets are known."""
         partitions = self._membership.partitions if self._membership is not None else []
         if self._assigned is not None:
             partitions = [self._assigned[0]]
@@ -269,7 +275,7 @@ class RecordConsumer:
                 raise
 
     def _use_committed(self, partitions: list[Partition]) -> None:
-        """Put partitions to what the group has committed; the others are to be reset."""
+        """Seek to the committed offsets; partitions without one follow auto.offset.reset."""
         if not partitions:
             return
         found = committed_offsets(self.client, self._settings.member.group_id, partitions)
@@ -279,7 +285,7 @@ class RecordConsumer:
         self._to_reset.update(item for item in partitions if item not in found)
 
     def _reset(self, partitions: list[Partition], start: int | None) -> None:
-        """Put partitions to an offset, else to where `auto.offset.reset` has it."""
+        """Seek to an offset, or according to `auto.offset.reset`."""
         if start is not None and start >= 0:
             self._positions |= dict.fromkeys(partitions, start)
             return
@@ -292,7 +298,7 @@ class RecordConsumer:
             )
         if not partitions or timestamp is None:
             return
-        # One attempt, so that a partition without a leader holds up nothing else.
+        # One attempt only, so that a partition without a leader does not delay the others.
         for item, offset in ask_offsets(self.client, dict.fromkeys(partitions, timestamp)).items():
             if not isinstance(offset, ClientError):
                 self._positions[item] = offset
@@ -300,7 +306,7 @@ class RecordConsumer:
                 raise offset
 
     def commit(self, positions: Mapping[Partition, int]) -> None:
-        """Commit where to read on in partitions. Raises ClientError."""
+        """Commit the positions of partitions. Raises ClientError."""
         from protocol.apis.offset_commit import (
             OffsetCommitRequest,
             OffsetCommitRequestPartition,

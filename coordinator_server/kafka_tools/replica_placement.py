@@ -1,4 +1,4 @@
-"""Replicas of new partitions on brokers, spread over racks (Kafka's StripedReplicaPlacer)."""
+"""Placement of new replicas on brokers, spread over racks (Kafka's StripedReplicaPlacer)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from protocol.errors import ErrorCode
 
 
 class _Rack:
-    """The brokers of a rack; each partition begins one broker further."""
+    """The brokers of a rack; each partition starts at the next broker."""
 
     def __init__(self, brokers: list[int], random: Random) -> None:
         self.brokers = sorted(brokers)
@@ -19,7 +19,7 @@ class _Rack:
         self._index = self._partition = 0
 
     def next(self, partition: int) -> int | None:
-        """Return the next broker for a partition, None when each of them has a replica."""
+        """Return the next broker for a partition; None if all brokers of the rack are used."""
         count = len(self.brokers)
         if self._partition != partition:
             self._partition, self._index = partition, 0
@@ -30,14 +30,14 @@ class _Rack:
         return self.brokers[(self._index - 1 + self._offset) % count]
 
     def shuffle(self) -> None:
-        """Change the order of the brokers."""
+        """Shuffle the brokers."""
         self._random.shuffle(self.brokers)
 
 
 def place(
     racks: Mapping[int, str | None], partitions: int, replicas: int, random: Random
 ) -> list[list[int]]:
-    """Return the replicas of each partition, the leader first; `racks` has the brokers.
+    """Return the replicas of each partition, leader first; `racks` maps brokers to racks.
 
     Raises ClientError if there are too few brokers.
     """
@@ -60,7 +60,7 @@ def place(
     placed: list[list[int]] = []
     turn = 0
     for _ in range(partitions):
-        if turn == len(racks) > 1:  # so that assignments are not repeated
+        if turn == len(racks) > 1:  # shuffle, so that assignments are not repeated
             random.shuffle(ordered)
             for one in ordered:
                 one.shuffle()
@@ -72,7 +72,7 @@ def place(
 
 
 def _place_one(racks: list[_Rack], offset: int, turn: int, replicas: int) -> list[int]:
-    """Return the replicas of a partition, one from each rack in turn."""
+    """Return the replicas of a partition, chosen from the racks in turn."""
     count = len(racks)
     first = offset
     while (leader := racks[first].next(turn)) is None:
@@ -81,7 +81,7 @@ def _place_one(racks: list[_Rack], offset: int, turn: int, replicas: int) -> lis
     index, used = offset, first
     while len(brokers) < replicas:
         if index == used:
-            used = -1  # the leader's rack waits once
+            used = -1  # skip the leader's rack once
         else:
             broker = racks[index].next(turn)
             if broker is not None:

@@ -84,7 +84,7 @@ OPTIONS = (
 
 
 def run(options: Options) -> int:
-    """Compare replicas until the tool is ended; returns the exit code for a mistake."""
+    """Compare replicas until interrupted; return the exit code for wrong arguments."""
     options.required("broker-list")
     servers = options.value("broker-list") or ""
     if not servers.strip():
@@ -114,7 +114,7 @@ def run(options: Options) -> int:
 
 
 def _topics(client: Client, options: Options) -> list[Any]:
-    """Return the topics that are wanted, as Metadata describes them. Raises ToolError."""
+    """Return the Metadata of the selected topics. Raises ToolError."""
     try:
         topics = client.call("listTopics", lambda: client.metadata(None)).topics
         for topic in topics:
@@ -134,14 +134,14 @@ def _topics(client: Client, options: Options) -> list[Any]:
 
 
 class _Verification:
-    """Reads all replicas of some topics from the same offsets, and compares their batches."""
+    """Fetches all replicas of some topics from the same offsets and compares their batches."""
 
     def __init__(self, client: Client, topics: list[Any], options: Options) -> None:
         self._client = client
         self._ids = {topic.name: topic.topic_id for topic in topics}
         self._names = {topic_id: name for name, topic_id in self._ids.items()}
         self._places: dict[int, list[Place]] = {}
-        """The partitions by the broker that has a replica."""
+        """The partitions of which each broker has a replica."""
         places = []
         for topic in topics:
             for one in topic.partitions:
@@ -179,7 +179,7 @@ class _Verification:
         return offsets
 
     def run(self) -> NoReturn:
-        """Compare replicas again and again. SystemExit ends it, also for replicas that differ."""
+        """Compare replicas in a loop; ended by SystemExit, also if replicas differ."""
         reported_s = time.monotonic()
         with ThreadPoolExecutor(len(self._places)) as pool:
             while True:
@@ -203,7 +203,7 @@ class _Verification:
                     self._connections.pop(broker, None)
 
     def _fetch(self, broker: int) -> dict[Place, Any] | None:
-        """Return what a broker answers for its partitions, None if it does not answer."""
+        """Return a broker's response for its partitions; None if the broker does not respond."""
         from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 
         connection = self._connections.get(broker)
@@ -243,7 +243,7 @@ class _Verification:
         }
 
     def _compare(self, answers: Mapping[int, dict[Place, Any] | None]) -> str:
-        """Compare what was read of each partition; return where a reader is furthest behind."""
+        """Compare the batches of each partition; return the partition with the largest lag."""
         most = -1
         for place in self._order:
             fetched = {
@@ -263,10 +263,10 @@ class _Verification:
 
 
 def compare_batches(name: str, fetched: Mapping[int, Any]) -> int | None:
-    """Compare what replicas of a partition answered, batch by batch; print what differs.
+    """Compare the fetched batches of a partition's replicas and print differences.
 
-    Return the offset behind the batches that all replicas have, None without any. Different
-    offsets end the tool (SystemExit), as none of the following batches can be compared.
+    Returns the offset after the batches that all replicas have, or None without any. Different
+    offsets end the tool (SystemExit), because later batches cannot be compared.
     """
     batches = {broker: _batches(one) for broker, one in fetched.items()}
     next_offset = None

@@ -1,4 +1,4 @@
-"""Where `--reset-offsets` of the tools of groups puts a group, in each of its ways."""
+"""The new offsets for `--reset-offsets` of the group tools, for each reset option."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ _DATETIME = re.compile(
 
 
 def make_plan(client: Client, options: Options, group: str) -> Plan:
-    """The new offsets of a group, in the order of its partitions. Raises ToolError, UsageError."""
+    """Return the new offsets of a group, in the order of its partitions.
+
+    Raises ToolError, UsageError.
+    """
     partitions = _scope(client, options, group)
     check_partitions(client, partitions)
 
@@ -63,9 +66,9 @@ def plan_for(
     current: Callable[[], Plan],
     ways: Collection[str] = WAYS,
 ) -> Plan:
-    """Return the new offsets of partitions, in the one of `ways` that the options name.
+    """Return the new offsets of partitions, by the option in `ways` that is given.
 
-    `current` reads where the group is. Raises ToolError, UsageError.
+    `current` reads the group's current offsets. Raises ToolError, UsageError.
     """
     way = next(filter(options.has, ways), None)
     if way == "to-offset":
@@ -107,7 +110,10 @@ def topic_scope(client: Client, texts: list[str]) -> list[Partition]:
 
 
 def _scope(client: Client, options: Options, group: str) -> list[Partition]:
-    """The partitions to reset. Raises ToolError, UsageError, ClientError for a topic's error."""
+    """Return the partitions to reset.
+
+    Raises ToolError, UsageError, and ClientError if a topic has an error.
+    """
     if options.has("all-topics"):
         return sorted(read_committed(client, group))
     if options.has("topic"):
@@ -128,7 +134,7 @@ def _shifted(client: Client, partitions: Collection[Partition], current: Plan, s
 
 
 def _in_range(client: Client, wanted: Mapping[Partition, int]) -> Plan:
-    """The offsets, each within what its log has."""
+    """Return the offsets, each limited to the offsets of its log."""
     starts = log_offsets(client, wanted.keys(), EARLIEST)
     ends = log_offsets(client, wanted.keys(), LATEST)
     plan = {}
@@ -154,7 +160,7 @@ def _from_file(client: Client, options: Options, group: str) -> Plan:
 
 
 def _read_plans(path: str, groups: list[str]) -> dict[str, Plan]:
-    """The plans of a CSV file by group: TOPIC,PARTITION,OFFSET or with GROUP in front."""
+    """Read a CSV file of TOPIC,PARTITION,OFFSET, optionally after GROUP; return plans by group."""
     import csv
 
     try:
@@ -173,7 +179,7 @@ def _read_plans(path: str, groups: list[str]) -> dict[str, Plan]:
     for row in rows:
         if is_without_group and len(groups) == 1:
             row = [groups[0], *row]
-        # What is missing at the end of a line is 0, as in Kafka's reader.
+        # Missing columns at the end of a line are 0, as in Kafka's reader.
         name, topic, index, offset, *_ = [*row, *("", "0", "0")[len(row) - 1 :]]
         partition = (topic, _number(index))
         plans.setdefault(name, {})[partition] = _number(offset)
@@ -193,9 +199,9 @@ def _number(text: str) -> int:
 
 
 def parse_datetime_ms(text: str) -> int:
-    """Milliseconds since the epoch of a time like 2026-01-31T12:00:00.000, in UTC without a zone.
+    """Return a time like 2026-01-31T12:00:00.000 in ms since the epoch; UTC if no zone is given.
 
-    Raises ToolError with the words of Kafka's Utils.getDateTime and Java's SimpleDateFormat.
+    Raises ToolError with the message of Kafka's Utils.getDateTime or Java's SimpleDateFormat.
     """
     _, has_time, clock = text.partition("T")
     if not has_time or not clock:
@@ -223,7 +229,7 @@ def _no_date(message: str) -> NoReturn:
 
 
 def parse_duration_ms(text: str) -> int:
-    """The milliseconds of a duration like PT1H30M or P2DT0.5S, as Java's Duration.parse reads it.
+    """Parse a duration like PT1H30M or P2DT0.5S into milliseconds, like Java's Duration.parse.
 
     Raises ToolError.
     """

@@ -1,9 +1,9 @@
-"""Under which names the tools are reached: Kafka's scripts, and commands of `coordinator-server`.
+"""The names of the tools: Kafka's scripts and the commands of `coordinator-server`.
 
     /opt/kafka/bin/kafka-topics.sh --list ...     # in the image: `container.scripts`
     coordinator-server topics --list ...
 
-A script is known with and without `.sh`. Nothing of a tool is imported before it runs.
+A script name works with and without `.sh`. A tool's module is imported when the tool runs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 
 class Script(NamedTuple):
-    """One tool: its command, Kafka's name of it without `.sh`, its module here, a line of help."""
+    """A tool: its command, Kafka's script name without `.sh`, its module, and a help line."""
 
     command: str
     name: str
@@ -109,14 +109,14 @@ _WITH_COMMANDS = (
     "kafka-metadata-quorum",
     "kafka-transactions",
 )
-"""Tools with commands of their own: their TOOL is a CommandTool."""
+"""Tools with subcommands, whose TOOL is a CommandTool."""
 
 BY_NAME = {script.name: script for script in SCRIPTS}
 BY_COMMAND = {script.command: script for script in SCRIPTS}
 
 
 def run_script(script: Script, arguments: Sequence[str]) -> int:
-    """Run a tool; returns its exit code."""
+    """Run a tool and return its exit code."""
     from coordinator_server.kafka_tools.frame import run_tool
 
     module = import_module(f"coordinator_server.kafka_tools.{script.module}")

@@ -1,7 +1,6 @@
 """kafka-share-groups.sh: list, describe, reset and delete share groups (Kafka's ShareGroupCommand).
 
-Groups and partitions are printed in the order of their names; Kafka's order is that of a hash
-table.
+Groups and partitions are printed in sorted order; Kafka prints them in hash table order.
 """
 
 from __future__ import annotations
@@ -100,7 +99,7 @@ class _RefusedError(Exception):
 
 
 def run(options: Options) -> int:
-    """Do what the options say; return the exit code."""
+    """Run the action that the options select and return the exit code."""
     check_available(options, _AVAILABLE)
     try:
         _check_arguments(options)
@@ -252,7 +251,7 @@ def _reset(client: Client, options: Options) -> None:
     except ClientError as error:
         if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             raise _RefusedError(str(error)) from None
-        state = DEAD  # moving it makes the group
+        state = DEAD  # resetting offsets creates the group
     if state not in ("Empty", DEAD):
         raise _RefusedError(f"Share group '{name}' is not empty.")
     plan = _move(client, options, name)
@@ -264,7 +263,7 @@ def _reset(client: Client, options: Options) -> None:
 
 
 def _move(client: Client, options: Options, name: str) -> Plan:
-    """Return the new start offsets, after moving the group there with `--execute`."""
+    """Return the new start offsets; with `--execute`, also apply them."""
     if options.has("topic"):
         partitions = topic_scope(client, options.values("topic"))
     else:

@@ -1,4 +1,4 @@
-"""What `kafka-share-groups.sh --describe` prints: offsets, members or states of share groups."""
+"""The output of `kafka-share-groups.sh --describe`: offsets, members or states of share groups."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def print_members(groups: Sequence[ShareGroup], *, is_verbose: bool) -> None:
 
 
 def _assignment(assignment: DescribedShareAssignment) -> str:
-    """Return partitions as OTHER:2;TOPIC:0,1."""
+    """Return partitions in the form OTHER:2;TOPIC:0,1."""
     return ";".join(
         sorted(
             f"{topic.topic_name}:{','.join(map(str, sorted(topic.partitions)))}"
@@ -101,7 +101,7 @@ def _print_state(group: str, state: str) -> None:
 
 
 def _print(rows: Sequence[Row], widths: Sequence[int], fixed: Sequence[int]) -> None:
-    """Print a table: columns of these widths, but of 15 at least, then columns of fixed widths.
+    """Print a table: columns at least 15 wide, then columns of fixed widths.
 
     The last column has no width.
     """

@@ -1,7 +1,4 @@
-"""Share groups and their offsets as the Admin client of Kafka reads and changes them (KIP-932).
-
-All functions retry until `default.api.timeout.ms` is over, and raise ClientError.
-"""
+"""Reads and changes share groups and their offsets like Kafka's Admin client (KIP-932)."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ShareOffset(NamedTuple):
-    """The start offset of a share partition; None for what the broker does not know."""
+    """The start offset of a share partition; None for values that the broker does not know."""
 
     start: int
     leader_epoch: int | None
@@ -31,7 +28,7 @@ class ShareGroup(NamedTuple):
 
 
 def describe_share_group(client: Client, name: str) -> ShareGroup:
-    """Return one share group."""
+    """Describe a share group."""
     from protocol.apis.share_group_describe import ShareGroupDescribeRequest
 
     def attempt(node_id: int) -> ShareGroup:
@@ -43,7 +40,7 @@ def describe_share_group(client: Client, name: str) -> ShareGroup:
 
 
 def share_offsets(client: Client, group: str) -> dict[Partition, ShareOffset | None]:
-    """Return the start offset of each partition that a share group has, None without one."""
+    """Return the start offset of each partition of a share group, or None if not set."""
     from protocol.apis.describe_share_group_offsets import (
         DescribeShareGroupOffsetsRequest,
         DescribeShareGroupOffsetsRequestGroup,
@@ -77,7 +74,7 @@ def _offset(partition: Any) -> ShareOffset | None:
 
 
 def alter_share_offsets(client: Client, group: str, offsets: Mapping[Partition, int]) -> None:
-    """Move the start offsets of a share group without members."""
+    """Set the start offsets of a share group without members."""
     from protocol.apis.alter_share_group_offsets import (
         AlterShareGroupOffsetsRequest,
         AlterShareGroupOffsetsRequestPartition,
@@ -115,7 +112,7 @@ def alter_share_offsets(client: Client, group: str, offsets: Mapping[Partition, 
 def delete_share_offsets(
     client: Client, group: str, topics: Collection[str]
 ) -> dict[str, ClientError | None]:
-    """Delete the offsets of topics; return the error of each. Raises that of the group."""
+    """Delete the offsets of topics; return each topic's error or None. Raises the group's error."""
     from protocol.apis.delete_share_group_offsets import (
         DeleteShareGroupOffsetsRequest,
         DeleteShareGroupOffsetsRequestTopic,

@@ -1,7 +1,7 @@
-"""kafka-storage.sh: there is nothing to format here, and it says so (Kafka's StorageTool).
+"""kafka-storage.sh: prints that no formatting is needed (Kafka's StorageTool).
 
-Start scripts format the log directories before they start a broker; this broker makes them itself.
-`random-uuid` is real, as scripts make the id of their cluster by it.
+Start scripts format the log directories before they start a broker; this broker creates them
+itself. `random-uuid` works, because scripts use it to create a cluster id.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ OPTIONS = (
 
 
 def run(options: Options) -> int:
-    """Do what the first argument says."""
+    """Run the command that the first argument names."""
     command = options.others[0] if options.others else ""
     if command == "random-uuid":
         print(random_uuid())
@@ -67,7 +67,7 @@ def run(options: Options) -> int:
 
 
 def random_uuid() -> str:
-    """A random id, as Kafka's Uuid.randomUuid: version 4, never with a hyphen in front."""
+    """Return a random id like Kafka's Uuid.randomUuid: version 4, never starting with a hyphen."""
     while True:
         uuid = bytearray(os.urandom(16))
         uuid[6] = uuid[6] & 0x0F | 0x40

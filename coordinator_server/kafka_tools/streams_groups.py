@@ -1,7 +1,6 @@
 """kafka-streams-groups.sh: list, describe, reset, delete groups (Kafka's StreamsGroupCommand).
 
-Groups and partitions are printed in the order of their names; Kafka's order is that of a hash
-table.
+Groups and partitions are printed in sorted order; Kafka prints them in hash table order.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ STATES = ("Assigning", "Dead", "Empty", "NotReady", "Reconciling", "Stable")
 
 
 def run(options: Options) -> int:
-    """Do what the options say; return the exit code."""
+    """Run the action that the options select and return the exit code."""
     check_parsed(options)
     try:
         return _run(options)
@@ -100,7 +99,7 @@ def _listed(client: Client) -> list[Listing]:
 
 
 def _groups(client: Client, options: Options) -> list[str]:
-    """Return the names of the groups that the options select. Raises ToolError."""
+    """Return the names of the selected groups. Raises ToolError."""
     if options.has("all-groups"):
         return [group.name for group in _listed(client)]
     return options.values("group")
@@ -146,7 +145,7 @@ def _describe(client: Client, options: Options) -> int:
 
 
 def _committed(client: Client, name: str, topics: set[str]) -> dict[Partition, Committed]:
-    """Return the committed offsets of some topics. Raises ToolError."""
+    """Return the group's committed offsets of these topics. Raises ToolError."""
     offsets = read_committed(client, name)
     return {item: at for item, at in offsets.items() if item[0] in topics}
 
@@ -159,7 +158,7 @@ def _described(client: Client, name: str) -> StreamsGroup:
 
 
 def _input_partitions(client: Client, name: str) -> list[Partition]:
-    """Return the partitions of input topics that the group has committed. Raises ToolError."""
+    """Return the input topics' partitions that have a committed offset. Raises ToolError."""
     return sorted(_committed(client, name, _described(client, name).source_topics()))
 
 
@@ -195,7 +194,7 @@ def _reset(client: Client, options: Options) -> None:
 
 
 def _move(client: Client, options: Options, name: str) -> Plan:
-    """Return the new offsets of a group, after committing them with `--execute`."""
+    """Return the new offsets of a group; with `--execute`, also commit them."""
     partitions = _scope(client, options, name)
 
     def current() -> Plan:
@@ -254,7 +253,7 @@ def _delete_after_reset(client: Client, options: Options, name: str) -> None:
 def _deletion_error(
     client: Client, topics: Sequence[str], *, names_topics: bool = False
 ) -> ClientError | None:
-    """Delete topics; return the first error. `names_topics` prints which were not deleted."""
+    """Delete topics and return the first error. `names_topics`: print the topics that failed."""
     if not topics:
         return None
     try:
@@ -319,7 +318,7 @@ def _delete(client: Client, options: Options) -> None:
 
 
 def _undeletable(client: Client, groups: Sequence[str]) -> dict[str, str]:
-    """Return why groups cannot be deleted, by group: not there, or not empty."""
+    """Return the reason for each group that cannot be deleted: missing, or not empty."""
     states = {group.name: group.state for group in _listed(client)}
     failed = {}
     for name in dict.fromkeys(groups):
@@ -366,7 +365,7 @@ def _delete_offsets(client: Client, options: Options) -> None:
 
 
 def _failed(error: Failure) -> int:
-    """Print an exception as Kafka's tool does, and return the exit code."""
+    """Print an exception like Kafka's tool and return the exit code."""
     if isinstance(error, OptionsError):  # the parser refuses the arguments
         print(error, file=sys.stderr)
         return 1

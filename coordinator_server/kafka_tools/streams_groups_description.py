@@ -1,4 +1,4 @@
-"""What `kafka-streams-groups.sh --describe` prints: offsets, members, states and topologies."""
+"""The output of `kafka-streams-groups.sh --describe`: offsets, members, states and topologies."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NO_TOPOLOGY = {
 
 
 def print_topology(group: StreamsGroup) -> bool:
-    """Print the processing graph of a group, or why there is none; return whether there is one."""
+    """Print the group's processing graph, or why there is none; return whether there is one."""
     described = group.described
     graph = described.topology_description
     if described.topology_description_status != _AVAILABLE or graph is None:
@@ -99,7 +99,7 @@ def print_members(group: StreamsGroup, *, is_verbose: bool) -> None:
         line = f"{group_name:<{max(LEAST_WIDTH, len(described.group_id))}} "
         if is_verbose:
             target, topology = epochs if number else ("TARGET-ASSIGNMENT-EPOCH", "TOPOLOGY-EPOCH")
-            # As in Kafka no space follows the epoch of the topology.
+            # As in Kafka, no space follows the topology epoch.
             line += f"{target:<25} {topology:<15}{name:<{member_width}} {protocol:<15} {epoch:<15} "
         else:
             line += f"{name:<{member_width}} "
@@ -211,7 +211,7 @@ def _log_offsets(
 
 
 def _is_shown(group: StreamsGroup) -> bool:
-    """Return whether the group has members to describe, after printing that it has none."""
+    """Return whether the group has members to describe; if not, print that it has none."""
     if group.described.group_state == DEAD or not group.described.members:
         return False
     _print_empty(group)
@@ -227,7 +227,7 @@ def _print_empty(group: StreamsGroup) -> None:
 
 
 def _print_row(cells: Sequence[str], widths: Sequence[int], last: str) -> None:
-    """Print cells in columns that are 15 wide at least but for numbers of partitions."""
+    """Print cells in columns at least 15 wide, except columns of partition numbers."""
     padded = [
         f"{cell:<{width if width == 10 else max(LEAST_WIDTH, width)}}"
         for cell, width in zip(cells, widths, strict=True)

@@ -1,4 +1,4 @@
-"""The options of kafka-streams-groups.sh, and which go together (StreamsGroupCommandOptions)."""
+"""The options of kafka-streams-groups.sh and their allowed combinations."""
 
 from __future__ import annotations
 

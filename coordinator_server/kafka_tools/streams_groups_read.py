@@ -1,4 +1,4 @@
-"""Streams groups as the Admin client of Kafka describes them, and their topics (KIP-1071).
+"""Reads streams groups and their topics like Kafka's Admin client (KIP-1071).
 
 All functions retry until `default.api.timeout.ms` is over, and raise ClientError. Offsets of
 streams groups are read and changed like those of consumer groups.
@@ -58,7 +58,7 @@ class StreamsGroup(NamedTuple):
 
 
 def describe_streams_group(client: Client, name: str, *, has_graph: bool = False) -> StreamsGroup:
-    """Return one streams group; `has_graph` asks for the description of its topology, too."""
+    """Describe a streams group; `has_graph` also requests the description of its topology."""
     from protocol.apis.streams_group_describe import StreamsGroupDescribeRequest
 
     request = StreamsGroupDescribeRequest(group_ids=[name], include_topology_description=has_graph)
@@ -79,7 +79,7 @@ def is_internal_topic(topic: str, group: str) -> bool:
 
 
 def delete_topics(client: Client, topics: Sequence[str]) -> dict[str, ClientError]:
-    """Delete topics; return the errors of those that were not deleted."""
+    """Delete topics; return the errors of the topics that were not deleted."""
     from protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
     names = list(dict.fromkeys(topics))

@@ -1,6 +1,6 @@
 """kafka-topics.sh: create, list, describe, change and delete topics (Kafka's TopicCommand).
 
-Topics are described in the order of their names; Kafka's order is that of a hash table.
+Topics are printed in sorted order; Kafka prints them in hash table order.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ OPTIONS = (
 
 
 def run(options: Options) -> int:
-    """Do what the options say; returns the exit code."""
+    """Run the action that the options select and return the exit code."""
     _check_arguments(options)
     client = connect(options)
     try:
@@ -124,7 +124,7 @@ def _print_failure(error: Failure) -> int:
 
 
 def _check_arguments(options: Options) -> None:
-    """Refuse what does not go together, in the order of Kafka's TopicCommandOptions."""
+    """Reject invalid option combinations, in the order of Kafka's TopicCommandOptions."""
     if sum(map(options.has, ACTIONS)) != 1:
         raise UsageError(
             "Command must include exactly one action: --list, --describe, --create, --alter or"
@@ -178,7 +178,7 @@ def _only_with(options: Options, name: str, *actions: str) -> None:
 
 
 def _topics(client: Client, options: Options) -> list[str]:
-    """The names of the topics that the options select, in order."""
+    """Return the sorted names of the selected topics."""
     excluded = options.has("exclude-internal")
     expression = options.value("topic")
     names = sorted(
@@ -190,7 +190,10 @@ def _topics(client: Client, options: Options) -> list[str]:
 
 
 def _existing_topics(client: Client, options: Options) -> list[str]:
-    """The topics that the options select. Raises ToolError when it is none and should be one."""
+    """Return the sorted names of the selected topics.
+
+    Raises ToolError if no topic matches, unless `--if-exists` is given.
+    """
     names = _topics(client, options)
     if not names and options.value("topic") and not options.has("if-exists"):
         illegal_argument(f"Topic '{options.value('topic')}' does not exist as expected")
@@ -234,7 +237,7 @@ def _create(client: Client, options: Options) -> None:
         ],
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
     )
-    # Before version 4 a broker has no defaults for what is not given.
+    # Before CreateTopics 4, brokers have no defaults for partitions and replicas.
     use_defaults = partitions is None or replicas is None
     request = CreateTopicsRequest(topics=[topic], timeout_ms=client.settings.request_timeout_ms)
     answer = client.ask_controller("createTopics", request, min_version=4 if use_defaults else 0)
@@ -243,7 +246,7 @@ def _create(client: Client, options: Options) -> None:
         return
     if result.error_code == ErrorCode.INVALID_CONFIG and "Invalid value " in (
         result.error_message or ""
-    ):  # Kafka's tool finds it itself, by the same rules, before it asks the broker
+    ):  # Kafka's tool detects the collision itself, by the same rules
         name = "org.apache.kafka.common.config.ConfigException"
         raise ToolError(name, result.error_message)
     check(result.error_code, result.error_message)
@@ -254,7 +257,7 @@ def _configs(options: Options) -> dict[str, str]:
     configs = {}
     for text in options.values("config"):
         pair = re.split(r"\s*=\s*", text)
-        while pair and not pair[-1]:  # as Java's String.split does
+        while pair and not pair[-1]:  # Java's String.split drops empty parts at the end
             pair.pop()
         if len(pair) != 2:
             illegal_argument(
@@ -266,7 +269,7 @@ def _configs(options: Options) -> dict[str, str]:
 
 
 def _assignment(options: Options) -> list[list[int]]:
-    """The broker ids of each partition, from `--replica-assignment`. Raises ToolError."""
+    """Parse `--replica-assignment` into the broker ids of each partition. Raises ToolError."""
     text = options.value("replica-assignment")
     assignment: list[list[int]] = []
     for index, partition in enumerate(text.split(",") if text else ()):

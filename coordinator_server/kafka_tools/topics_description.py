@@ -1,4 +1,4 @@
-"""The lines of `kafka-topics.sh --describe`, for a topic and for each of its partitions."""
+"""The output lines of `kafka-topics.sh --describe`, for topics and their partitions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from protocol.schema import ZERO_UUID
 
 _NO_REASSIGNMENTS = (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 PARTITION_LIMIT = 2_000
-"""How many partitions are asked for at once, Kafka's default."""
+"""The maximum number of partitions in one response; Kafka's default."""
 
 
 class DescribedPartition(NamedTuple):
-    """A partition; the eligible leader replicas are None where the broker does not tell them."""
+    """A described partition.
+
+    Eligible leader replicas are None if the broker does not report them.
+    """
 
     number: int
     leader: int | None
@@ -28,11 +31,11 @@ class DescribedPartition(NamedTuple):
     elr: Sequence[int] | None
     last_known_elr: Sequence[int] | None
     move: Reassignment | None = None
-    """Set while a reassignment runs."""
+    """The running reassignment, if any."""
 
     @property
     def replication_factor(self) -> int:
-        """How many replicas there are without those that a running reassignment adds."""
+        """The number of replicas without those that a running reassignment adds."""
         return len(self.replicas) - (len(self.move.adding) if self.move else 0)
 
 
@@ -45,7 +48,7 @@ class DescribedTopic(NamedTuple):
 
 
 def describe(client: Client, options: Options, wanted: Sequence[str] | Sequence[bytes]) -> None:
-    """Print topics, by name or id, as far as the options ask for them. Raises ClientError."""
+    """Print topics, selected by name or id, filtered by the options. Raises ClientError."""
     limit = options.integer("partition-size-limit-per-response") or PARTITION_LIMIT
     topics = _with_moves(sorted(_read(client, wanted, limit)), client)
     configs = read_configs(client, TOPIC, [topic.name for topic in topics])
@@ -112,7 +115,7 @@ def _ids(ids: Sequence[int] | None) -> str:
 def _read(
     client: Client, wanted: Sequence[str] | Sequence[bytes], limit: int
 ) -> Iterable[DescribedTopic]:
-    """The topics by DescribeTopicPartitions, by Metadata where that cannot be asked."""
+    """Describe topics with DescribeTopicPartitions, or with Metadata if not supported."""
     names = [name for name in wanted if isinstance(name, str)]
     if names:
         try:
@@ -149,7 +152,7 @@ def _pages(client: Client, names: Sequence[str], limit: int) -> list[DescribedTo
 
 
 def _with_moves(topics: list[DescribedTopic], client: Client) -> list[DescribedTopic]:
-    """The topics with their running reassignments, as far as the broker tells of them."""
+    """Add the running reassignments to topics, as far as the broker reports them."""
     places = [(topic.name, one.number) for topic in topics for one in topic.partitions]
     try:
         moves = list_reassignments(client, places)
@@ -169,7 +172,7 @@ def _with_moves(topics: list[DescribedTopic], client: Client) -> list[DescribedT
 
 
 def _topic(client: Client, topic: Any) -> DescribedTopic:
-    """A topic of either answer. Raises ClientError for its error."""
+    """Convert a topic of either response. Raises ClientError if the topic has an error."""
     check(topic.error_code)
     partitions = [
         DescribedPartition(

@@ -1,4 +1,4 @@
-"""kafka-transactions.sh: look at transactions, and end those that hang (TransactionsCommand)."""
+"""kafka-transactions.sh: inspect transactions and abort hanging ones (TransactionsCommand)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PARTITIONS_AT_ONCE = 500
 
 
 def parser() -> Parser:
-    """The options of all commands."""
+    """Return the top-level parser, with the options of all commands."""
     top = Parser("kafka-transactions.sh", PURPOSE)
     top.add_argument("-v", "--version", action=Version, nargs=0, help="print the version")
     top.add_argument("--command-config", metavar="FILE", help="settings of the client")
@@ -43,7 +43,7 @@ def parser() -> Parser:
 
 
 def commands() -> dict[str, Parser]:
-    """The options of each command."""
+    """Return the parser of each command, by name."""
 
     def add(name: str, description: str) -> Parser:
         parsers[name] = Parser(f"kafka-transactions.sh {name}", description)
@@ -161,7 +161,7 @@ def _abort(client: Client, options: argparse.Namespace) -> None:
 
 
 def _abort_of(client: Client, options: argparse.Namespace) -> Abort:
-    """What the options name."""
+    """Return the transaction that the options identify. Raises CommandError."""
     partition = options.topic, options.partition
     name = f"{options.topic}-{options.partition}"
     if options.start_offset is None:
@@ -179,8 +179,8 @@ def _abort_of(client: Client, options: argparse.Namespace) -> Abort:
         raise failed(what, error) from error
     for one in producers:
         if one.current_txn_start_offset == options.start_offset:
-            # A producer whose first transaction hangs has seen no marker: its coordinator is not
-            # known.
+            # The coordinator epoch is -1 if the producer's first transaction hangs: no marker was
+            # written.
             epoch = max(one.coordinator_epoch, 0)
             return Abort(partition, one.producer_id, one.producer_epoch, epoch)
     raise CommandError(
@@ -190,7 +190,7 @@ def _abort_of(client: Client, options: argparse.Namespace) -> Abort:
 
 
 def _find_hanging(client: Client, options: argparse.Namespace) -> None:
-    """Open in a partition for longer than any transaction may be, and known to no coordinator."""
+    """Print transactions that are open for too long and that no coordinator knows."""
     if options.topic is None and options.broker_id is None:
         raise CommandError(
             "The `find-hanging` command requires either --topic or --broker-id to limit the scope"
@@ -235,7 +235,7 @@ def _find_hanging(client: Client, options: argparse.Namespace) -> None:
 
 
 def _partitions(client: Client, options: argparse.Namespace) -> list[Partition]:
-    """The partitions to look at: the one named, else those of a topic or of a broker."""
+    """Return the partitions to inspect: the named one, or those of a topic or a broker."""
     if options.partition is not None:
         return [(options.topic, options.partition)]
     topics = None if options.topic is None else [options.topic]
@@ -256,7 +256,7 @@ def _partitions(client: Client, options: argparse.Namespace) -> list[Partition]:
 
 
 def _known(client: Client, producer_ids: set[int]) -> set[tuple[Partition, int]]:
-    """Partition and producer id of what the coordinators know to be open."""
+    """Return partition and producer id of each open transaction that a coordinator knows."""
     try:
         listed = list_transactions(client, producer_ids=producer_ids)
     except ClientError as error:
@@ -268,7 +268,7 @@ def _known(client: Client, producer_ids: set[int]) -> set[tuple[Partition, int]]
             _, state = describe_transaction(client, one.transactional_id)
         except ClientError as error:
             if error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-                continue  # it expired in between, so what it left open hangs
+                continue  # the id expired in between; its open transactions hang
             raise failed(f"Failed to describe {len(listed)} transactions", error) from error
         known |= {
             ((topic.topic, index), one.producer_id)

@@ -1,7 +1,7 @@
-"""Transactions and producers as the Admin client of Kafka reads and ends them.
+"""Reads and ends transactions and producers like Kafka's Admin client.
 
-All functions ask again while leaders and coordinators move, until `default.api.timeout.ms` is over,
-and raise ClientError. What Kafka's Admin client logs as an error goes to standard error.
+All functions retry while leaders and coordinators move, until `default.api.timeout.ms`, and raise
+ClientError. Errors that Kafka's Admin client logs are printed on standard error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOGGERS = "org.apache.kafka.clients.admin.internals."
 
 
 class TransactionOnBroker(NamedTuple):
-    """One transactional id of a broker."""
+    """A transactional id and the broker that lists it."""
 
     transactional_id: str
     coordinator: int
@@ -42,7 +42,7 @@ class TransactionOnBroker(NamedTuple):
 
 
 class Abort(NamedTuple):
-    """The transaction of a producer in one partition, that is to be aborted there."""
+    """A producer's transaction in one partition, to be aborted there."""
 
     partition: Partition
     producer_id: int
@@ -64,7 +64,7 @@ def list_transactions(
     duration_ms: int = -1,
     pattern: str | None = None,
 ) -> list[TransactionOnBroker]:
-    """The transactional ids of all brokers, filtered."""
+    """Return the transactional ids of all brokers that match the filters."""
     from protocol.apis.list_transactions import ListTransactionsRequest
 
     request = ListTransactionsRequest(
@@ -100,7 +100,7 @@ def list_transactions(
 
 
 def describe_transaction(client: Client, transactional_id: str) -> tuple[int, Any]:
-    """The node id of the coordinator of an id, and its DescribedTransaction."""
+    """Return the coordinator's node id and the DescribedTransaction of a transactional id."""
     from protocol.apis.describe_transactions import DescribeTransactionsRequest
 
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
@@ -119,7 +119,7 @@ def describe_transaction(client: Client, transactional_id: str) -> tuple[int, An
 
 
 def describe_producers(client: Client, partition: Partition, node_id: int | None = None) -> Any:
-    """The ActiveProducers of a partition, of its leader or as a broker has them."""
+    """Return the ActiveProducers of a partition, from its leader or from a given broker."""
     from protocol.apis.describe_producers import (
         DescribeProducersRequest,
         DescribeProducersTopicRequest,
@@ -133,7 +133,7 @@ def describe_producers(client: Client, partition: Partition, node_id: int | None
     def ask(asked_id: int) -> Any:
         described = client.ask(request, asked_id).topics[0].partitions[0]
         code = ErrorCode(described.error_code)
-        # That a broker asked by its id is not the leader, another attempt does not change.
+        # Retrying does not help if the broker was chosen by id and is not the leader.
         is_final = code is ErrorCode.NOT_LEADER_OR_FOLLOWER and node_id is not None
         check(0 if is_final or not code.retriable else code)
         return described
@@ -179,7 +179,7 @@ _REFUSED_PRODUCERS = {
         "Failed to describe active producers for partition {partition} due to unexpected error",
     ),
 }
-"""What Kafka's DescribeProducersHandler logs, and what the exception says; last all others."""
+"""Log message of Kafka's DescribeProducersHandler and message of the exception, by error code."""
 
 
 def abort_transaction(client: Client, abort: Abort) -> None:
@@ -234,13 +234,13 @@ _REFUSED_MARKERS = {
         "since the provided coordinator epoch {} has been fenced by the active coordinator",
     ),
 }
-"""What Kafka's AbortTransactionHandler logs, and what the exception says, with the epoch."""
+"""Log message of Kafka's AbortTransactionHandler and message of the exception, by error code."""
 
 
 def fence_producers(client: Client, transactional_id: str) -> None:
-    """Abort the open transaction of an id: a new producer of this id does that.
+    """Abort the open transaction of a transactional id by initializing a new producer.
 
-    As with Kafka's client the id has the timeout of this client's requests afterwards.
+    As with Kafka's client, this sets the id's transaction timeout to this client's request timeout.
     """
     from protocol.apis.init_producer_id import InitProducerIdRequest
 
@@ -262,7 +262,10 @@ def _coordinator(client: Client, transactional_id: str) -> Lookup:
 
 
 def _known_node(client: Client, node_id: int) -> int:
-    """A node id that Metadata has; Kafka's client waits for a broker as it does for a leader."""
+    """Return the node id if Metadata has it.
+
+    Kafka's client waits for an unknown broker as it waits for a leader.
+    """
     if node_id not in client.nodes:
         client.metadata([])
     check(ErrorCode.NONE if node_id in client.nodes else ErrorCode.LEADER_NOT_AVAILABLE)
@@ -272,13 +275,13 @@ def _known_node(client: Client, node_id: int) -> int:
 def _on_leader(
     client: Client, name: str, partition: Partition, api: str, ask: Callable[[int], T]
 ) -> T:
-    """What `ask` returns for the leader of a partition."""
+    """Call `ask` with the node id of the partition's leader and return the result."""
     lookup = Lookup(_METADATA, partial(_leader, client, partition))
     return client.call_on(name, lookup, api, ask)
 
 
 def _leader(client: Client, partition: Partition) -> int:
-    """The node id of the leader of a partition, one attempt (PartitionLeaderStrategy)."""
+    """Look up the node id of a partition's leader in one attempt (PartitionLeaderStrategy)."""
     name, index = partition
     (topic,) = client.metadata([name]).topics
     code = ErrorCode(topic.error_code)
@@ -310,11 +313,11 @@ _REFUSED_TOPICS = {
         "due to topic authorization failure",
     ),
 }
-"""What Kafka's PartitionLeaderStrategy logs, and what the exception says."""
+"""Log message of Kafka's PartitionLeaderStrategy and message of the exception, by error code."""
 
 
 def _log_error(client: Client, message: str, logger: str, error: ClientError | None = None) -> None:
-    """A log line of the Admin client, with an exception below it if any."""
+    """Print a log line like the Admin client's, followed by the exception, if any."""
     label = client_label("AdminClient", client.settings.client_id)
     log("ERROR", f"{label} {message}", f"{_LOGGERS}{logger}")
     if error is not None:
@@ -322,10 +325,10 @@ def _log_error(client: Client, message: str, logger: str, error: ClientError | N
 
 
 def now_ms() -> int:
-    """The time of this machine, in milliseconds since 1970."""
+    """Return the local time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
 def _text(partition: Partition) -> str:
-    """A partition as Java's TopicPartition prints it."""
+    """Return a partition in the format of Java's TopicPartition."""
     return f"{partition[0]}-{partition[1]}"

@@ -1,6 +1,6 @@
-"""kafka-verifiable-consumer.sh: reads as a member of a group and prints what happens to it.
+"""kafka-verifiable-consumer.sh: read as a member of a group and print events.
 
-Each line of output is a JSON object; programs of tests read them (Kafka's VerifiableConsumer).
+Each line of output is a JSON object for test programs (Kafka's VerifiableConsumer).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _POLL_S, _POLL_RECORDS = 0.5, 500
 
 
 def parser() -> Parser:
-    """The options."""
+    """Return the parser of the options."""
     top = Parser(
         "verifiable-consumer",
         "Reads a topic and prints, as JSON, rebalances, what it has read and committed.",
@@ -53,7 +53,7 @@ def parser() -> Parser:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Read until there is enough or a signal comes; returns the exit code."""
+    """Read until the maximum is reached or a signal arrives; return the exit code."""
     consumer = _consumer(options)
     print_event("startup_complete")
     is_stopped = False
@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
 def _received(
     consumer: RecordConsumer, polled: list[Fetched], options: argparse.Namespace, before: int
 ) -> int:
-    """Print what was read, as far as that is wanted, and commit; return how many records it was."""
+    """Print and commit the polled records, up to the maximum; return their count."""
     wanted = polled if options.max_messages < 0 else polled[: options.max_messages - before]
     by_partition: dict[Partition, list[Fetched]] = {}
     for fetched in wanted:
@@ -120,7 +120,7 @@ def _commit(consumer: RecordConsumer, positions: Mapping[Partition, int]) -> Non
 
 
 def _consumer(options: argparse.Namespace) -> RecordConsumer:
-    """The consumer, which has subscribed. Raises ToolError, NotHereError."""
+    """Return a consumer that has subscribed. Raises ToolError, NotHereError."""
     protocol = options.group_protocol.upper()
     if protocol not in _PROTOCOLS:
         name = "org.apache.kafka.clients.consumer.GroupProtocol"

@@ -1,6 +1,6 @@
-"""kafka-verifiable-producer.sh: writes numbers and prints what became of each (VerifiableProducer).
+"""kafka-verifiable-producer.sh: write numbers and print each result (Kafka's VerifiableProducer).
 
-Each line of output is a JSON object; programs of tests read them.
+Each line of output is a JSON object for test programs.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from coordinator_server.client.producer import Producer
     from protocol.batch import Record
 
-_CLIENT_ID = "producer-1"  # of a producer without client.id
+_CLIENT_ID = "producer-1"  # used without client.id
 _ACKS = (0, 1, -1)
 _LONGEST_SLEEP_S = 0.1
 
 
 def parser() -> Parser:
-    """The options."""
+    """Return the parser of the options."""
     top = Parser(
         "verifiable-producer",
         "Writes increasing numbers to a topic and prints, as JSON, which were acknowledged.",
@@ -64,7 +64,7 @@ def _acks(text: str) -> int:
 
 
 def read_config(options: argparse.Namespace, old_name: str, parser: Parser) -> dict[str, str]:
-    """The properties of the file that is given, if one is; exits if it cannot be read."""
+    """Return the properties of the given file, if any. Exits if the file cannot be read."""
     if options.old_config is not None:
         print(
             f"Option {old_name} has been deprecated and will be removed in a future version."
@@ -78,7 +78,7 @@ def read_config(options: argparse.Namespace, old_name: str, parser: Parser) -> d
 
 
 class _Counts:
-    """How many records were sent and acknowledged, and the lines about them."""
+    """Counts sent and acknowledged records, and prints the lines about them."""
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
@@ -103,7 +103,7 @@ class _Counts:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write until there are enough or a signal comes; returns the exit code."""
+    """Write until the maximum is reached or a signal arrives; return the exit code."""
     if options.bootstrap_server is None:
         parser().error("one of the arguments --bootstrap-server is required")
     properties = read_config(options, "--producer.config", parser())
@@ -149,7 +149,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _send(producer: Producer, options: argparse.Namespace, counts: _Counts) -> None:
-    """Send the next number."""
+    """Send a record with the next number."""
     number = counts.sent
     counts.sent += 1
     prefix = "" if options.value_prefix is None else f"{options.value_prefix}."
@@ -166,12 +166,12 @@ def _send(producer: Producer, options: argparse.Namespace, counts: _Counts) -> N
 def _throttle(
     producer: Producer, throughput: int, counts: _Counts, is_stopped: Callable[[], bool]
 ) -> None:
-    """Send what has lingered; wait while more was sent than `throughput` a second allows."""
+    """Send lingering batches; wait while the rate is above `throughput` records per second."""
     due_s = counts.start_s + counts.sent / throughput if throughput > 0 else 0.0
     while True:
         if producer.wait_s() == 0:
             producer.send_due()
-        # With a throughput of 0 nothing is sent after the first, until a signal comes.
+        # With a throughput of 0, only one record is sent before a signal arrives.
         rest_s = _LONGEST_SLEEP_S if throughput == 0 else due_s - time.time()
         if rest_s <= 0 or is_stopped():
             return
@@ -179,7 +179,7 @@ def _throttle(
 
 
 def content(record: Record) -> dict[str, str | None]:
-    """Key and value, as text."""
+    """Return key and value as text."""
     return {
         name: None if data is None else data.decode(errors="replace")
         for name, data in (("key", record.key), ("value", record.value))
@@ -187,7 +187,7 @@ def content(record: Record) -> dict[str, str | None]:
 
 
 def print_event(name: str, **fields: object) -> None:
-    """Print an event at once: its time, its name, its fields."""
+    """Print an event at once: its time, name and fields."""
     event = {"timestamp": int(time.time() * 1000), "name": name, **fields}
     json.dump(event, sys.stdout, separators=(",", ":"), ensure_ascii=False)
     print(flush=True)

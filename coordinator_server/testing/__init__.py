@@ -1,12 +1,12 @@
-"""A real broker for tests: a subprocess, and the helpers by which tests control and query it.
+"""A real broker for tests: runs as a subprocess, with helpers to control and query it.
 
     from coordinator_server.testing import Broker
 
     with Broker() as broker:
         broker.bootstrap_servers   # "127.0.0.1:PORT", for any Kafka client
 
-All of this runs in the user's process: standard library only, and nothing heavy of that. The
-fixtures for pytest are in `plugin`, which pytest finds by itself.
+This package runs in the user's process, so it uses only the light parts of the standard library.
+The pytest fixtures are in `plugin`, which pytest loads by its entry point.
 """
 
 from coordinator_server.testing.broker import Broker

@@ -1,6 +1,6 @@
-"""The helpers for tests that run in an event loop: the same by name, to be awaited.
+"""The helpers as coroutines, with the same names, for tests that run in an event loop.
 
-Each runs in a thread meanwhile, so that a client in the loop can do its part of what is waited for.
+Each helper runs in a thread, so that clients in the event loop keep running meanwhile.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 class AsyncHelpers:
-    """`Helpers`, each a coroutine; see there."""
+    """The methods of `Helpers` as coroutines; see `Helpers`."""
 
     def __init__(self, helpers: Helpers) -> None:
         self._helpers = helpers
 
     @property
     def clock(self) -> AsyncClock:
-        """As `Helpers.clock`."""
+        """Like `Helpers.clock`."""
         from coordinator_server.testing.clock import AsyncClock
 
         return AsyncClock(self._helpers.clock)
 
     async def reset(self) -> None:
-        """As `Helpers.reset`."""
+        """Like `Helpers.reset`."""
         await asyncio.to_thread(self._helpers.reset)
 
     async def create_topic(
@@ -39,11 +39,11 @@ class AsyncHelpers:
         partitions: int | None = None,
         configs: Mapping[str, object] | None = None,
     ) -> None:
-        """As `Helpers.create_topic`."""
+        """Like `Helpers.create_topic`."""
         await asyncio.to_thread(self._helpers.create_topic, topic, partitions, configs)
 
     async def topics(self) -> dict[str, int]:
-        """As `Helpers.topics`."""
+        """Like `Helpers.topics`."""
         return await asyncio.to_thread(self._helpers.topics)
 
     async def produce(
@@ -55,7 +55,7 @@ class AsyncHelpers:
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> list[Record]:
-        """As `Helpers.produce`."""
+        """Like `Helpers.produce`."""
         return await asyncio.to_thread(
             self._helpers.produce,
             topic,
@@ -75,7 +75,7 @@ class AsyncHelpers:
         offset: int = 0,
         timeout: float = 10.0,
     ) -> list[Record]:
-        """As `Helpers.consume`."""
+        """Like `Helpers.consume`."""
         return await asyncio.to_thread(
             self._helpers.consume,
             topic,
@@ -86,15 +86,15 @@ class AsyncHelpers:
         )
 
     async def groups(self) -> dict[str, str]:
-        """As `Helpers.groups`."""
+        """Like `Helpers.groups`."""
         return await asyncio.to_thread(self._helpers.groups)
 
     async def group(self, group: str) -> Group | None:
-        """As `Helpers.group`."""
+        """Like `Helpers.group`."""
         return await asyncio.to_thread(self._helpers.group, group)
 
     async def committed(self, group: str) -> dict[TopicPartition, int]:
-        """As `Helpers.committed`."""
+        """Like `Helpers.committed`."""
         return await asyncio.to_thread(self._helpers.committed, group)
 
     async def wait_for_group(
@@ -105,7 +105,7 @@ class AsyncHelpers:
         members: int | None = None,
         timeout: float = 10.0,
     ) -> Group:
-        """As `Helpers.wait_for_group`."""
+        """Like `Helpers.wait_for_group`."""
         return await asyncio.to_thread(
             self._helpers.wait_for_group, group, state=state, members=members, timeout=timeout
         )

@@ -1,4 +1,4 @@
-"""A broker in a process of its own, for as long as a test, a class or a session wants it."""
+"""A broker in its own process, for the lifetime of a test, a class or a session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from coordinator_server.testing.secured import Secured
 
 SettingValue = str | int | float | bool | Iterable[str]
-"""A setting's value; a list becomes what Kafka writes, `a,b`."""
+"""A setting's value; a list is written as in Kafka: `a,b`."""
 
 Settings = Mapping[str, SettingValue] | Iterable[str]
 """Settings by Kafka's names: {"num.partitions": 3}, or ["num.partitions=3"]."""
@@ -35,22 +35,22 @@ DEFAULTS: dict[str, SettingValue] = {
         )
     },
 }
-"""What is other than in Kafka: no test wants to wait 3 s for more members of a new group."""
+"""Defaults that differ from Kafka's, so that tests need not wait 3 s for the first rebalance."""
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 STARTED: WeakSet[Broker]
-"""Every broker that was started in this process and is still referenced."""
+"""All brokers that were started in this process and are still referenced."""
 
 
 class Broker(Helpers):
-    """A broker in a subprocess, at a free port of the loopback interface if none is given.
+    """A broker in a subprocess, by default on a free port of the loopback interface.
 
-    `settings` carry Kafka's names; as keywords with `_` for `.` (`num_partitions=3`). Without
-    `data_dir` the data goes with the process. `log_level` is one of debug, info, warning, error.
-    `security` is ssl, sasl_plaintext or sasl_ssl: then there are certificates and users (`users`),
-    the authorizer is on, and clients come by `client_config`.
-    Used as a context manager, `async with` too, or with `start` and `stop`.
+    `settings` have Kafka's names. Keyword arguments use `_` for `.` (`num_partitions=3`). Without
+    `data_dir`, the data is deleted with the process. `log_level` is one of debug, info, warning,
+    error. `security` is ssl, sasl_plaintext or sasl_ssl: the broker then creates certificates and
+    users (`users`), enables the authorizer, and clients connect with `client_config`. Use a broker
+    as a context manager, also with `async with`, or call `start` and `stop`.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Broker(Helpers):
         }
         self._data_dir = None if data_dir is None else os.fspath(data_dir)
         self._host = host
-        # Whoever reaches the control server commands the broker: it stays on this machine.
+        # A client of the control server has full control over the broker, so it stays on loopback.
         self._control_host = host if host in _LOOPBACK else "127.0.0.1"
         self._port = port
         self._moves = port == 0
@@ -91,9 +91,9 @@ class Broker(Helpers):
     # --- life -------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the broker and wait until it serves; after `stop` or `kill` at the same port.
+        """Start the broker and wait until it is ready; after `stop` or `kill`, on the same port.
 
-        Nothing happens if it runs. Raises BrokerError, with the broker's own words.
+        Does nothing if the broker runs. Raises BrokerError with the broker's own message.
         """
         if self._control is not None and self.is_running:
             return
@@ -108,13 +108,13 @@ class Broker(Helpers):
         self._control = control
 
     def _is_at(self, listeners: list[list[str]]) -> None:
-        """Note where the brokers of the process listen."""
+        """Record the listener addresses of the process's brokers."""
         self._addresses = tuple(listener[0].partition("://")[2] for listener in listeners)
         if len(self._addresses) == 1:
             self._port = int(self._addresses[0].rpartition(":")[2])
 
     def launch(self) -> None:
-        """Start the process and do not wait for it; `start` does that later."""
+        """Start the process without waiting until the broker is ready; call `start` to wait."""
         if self._process.is_running:
             return
         self._control = None
@@ -132,26 +132,25 @@ class Broker(Helpers):
         STARTED.add(self)
 
     def stop(self) -> None:
-        """Stop the broker in good order and wait for it."""
+        """Stop the broker cleanly and wait for the end of its process."""
         self._control = None
         self._process.stop()
 
     def kill(self) -> None:
-        """End the broker at once, as SIGKILL or a crash does. `start` brings it back."""
+        """Kill the broker, as SIGKILL or a crash does. `start` starts it again."""
         self._control = None
         self._process.kill()
 
     def restart(self) -> None:
-        """`stop` and `start`. What there was is there again if the broker has a `data_dir`."""
+        """Stop and start the broker. Data is kept only with a `data_dir`."""
         self.stop()
         self.start()
 
     def reset(self) -> None:
-        """Make the broker as new: no topic, group, offset or connection is left.
+        """Reset the broker: delete all topics, groups and offsets, and close all connections.
 
-        Clients that are still there are cut off. So that they cannot come back, the broker has
-        another port afterwards, unless it was given one: read `bootstrap_servers` again. Raises
-        BrokerError.
+        So that clients of an earlier test cannot reconnect, the broker moves to another port unless
+        it has a fixed one: read `bootstrap_servers` again. Raises BrokerError.
         """
         query = {"move": "true"} if self._moves else None
         self._is_at(self.control.call("POST", "/reset", query)["listeners"])
@@ -188,7 +187,7 @@ class Broker(Helpers):
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT as clients want it; with broker.count all of them, commas between.
+        """HOST:PORT for Kafka clients; with broker.count, all addresses separated by commas.
 
         Raises BrokerError before the start.
         """
@@ -197,16 +196,17 @@ class Broker(Helpers):
         return ",".join(self._addresses)
 
     def get_bootstrap_server(self) -> str:
-        """The same, by the name that testcontainers' KafkaContainer has for it."""
+        """Return `bootstrap_servers`; named like the method of testcontainers' KafkaContainer."""
         return self.bootstrap_servers
 
     def client_config(
         self, client: str, user: str = "alice", mechanism: str = "SCRAM-SHA-512"
     ) -> dict[str, Any]:
-        """The settings by which a client comes: "kafka-python", "aiokafka", "confluent", "java".
+        """Return the connection settings for "kafka-python", "aiokafka", "confluent" or "java".
 
-        Addresses included; without `security` they are all. `mechanism` is a SASL mechanism. Raises
-        BrokerError before the start, ValueError for a client, user or mechanism that is not known.
+        The settings include the address, and nothing else without `security`. `mechanism` is a SASL
+        mechanism. Raises BrokerError before the start, ValueError for an unknown client, user or
+        mechanism.
         """
         from coordinator_server.testing.secured import client_config
 
@@ -214,17 +214,20 @@ class Broker(Helpers):
 
     @property
     def users(self) -> dict[str, str]:
-        """The users with their passwords; none without `security`. There once it has started."""
+        """The users with their passwords, after the start; empty without `security`."""
         return {} if self._secured is None else self._secured.users()
 
     @property
     def security_directory(self) -> str | None:
-        """The directory of `--dev-security` with certificates; it goes with this object."""
+        """The `--dev-security` directory with certificates; deleted with this object."""
         return None if self._secured is None else self._secured.directory
 
     @property
     def control(self) -> Control:
-        """The way to the broker's control server. Raises BrokerError when it does not run."""
+        """The client of the broker's control server.
+
+        Raises BrokerError if the broker does not run.
+        """
         if self._control is None:
             raise BrokerError("the broker is not started")
         return self._control
@@ -238,34 +241,34 @@ class Broker(Helpers):
 
     @property
     def pid(self) -> int:
-        """The id of the broker's process."""
+        """The process id of the broker."""
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is there."""
+        """Whether the broker's process is running."""
         return self._process.is_running
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code of the last process: 0 after a clean stop, -9 (on Windows 1) after `kill`.
+        """The exit code of the last process: 0 after a clean stop, -9 (1 on Windows) after `kill`.
 
-        None before it has ended.
+        None until the process has ended.
         """
         return self._process.exit_code
 
     @property
     def log(self) -> str:
-        """What the broker wrote to its log since it was first started."""
+        """The broker's log since its first start."""
         return self._process.log()
 
     @property
     def log_size(self) -> int:
-        """How long the log is, in bytes."""
+        """The size of the log in bytes."""
         return self._process.log_size
 
     def log_since(self, start: int) -> str:
-        """The log from byte `start` on."""
+        """Return the log from byte `start` on."""
         return self._process.log(start)
 
 
@@ -281,7 +284,7 @@ def _new_secured(security: str | None) -> Secured | None:
 
 
 def _named(settings: Settings) -> dict[str, SettingValue]:
-    """Settings by name. Raises ValueError for a text that is not NAME=VALUE."""
+    """Return settings by name. Raises ValueError for a text that is not NAME=VALUE."""
     if isinstance(settings, Mapping):
         return dict(settings)
     if isinstance(settings, str):
@@ -296,7 +299,7 @@ def _named(settings: Settings) -> dict[str, SettingValue]:
 
 
 def _rendered(value: SettingValue) -> str:
-    """A value as Kafka writes it."""
+    """Return a value in Kafka's format."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int | float):

@@ -1,4 +1,4 @@
-"""The broker's virtual clock, as tests control it: five minutes pass in one call.
+"""The broker's virtual clock: a test can let five minutes pass in one call.
 
     broker.clock.advance(300)    # sessions of 45 s expire, as they would in five minutes
     broker.clock.freeze()        # the time stops
@@ -21,7 +21,8 @@ _TIMEOUT_SECONDS = 120.0
 class ClockState(NamedTuple):
     """The state of the broker's clock.
 
-    `now_ms` since 1970-01-01 UTC, `offset_ms` ahead of the machine's (negative after a freeze).
+    `now_ms` is in ms since 1970-01-01 UTC. `offset_ms` is the difference to the machine's clock in
+    ms (negative after a freeze).
     """
 
     now_ms: int
@@ -30,32 +31,32 @@ class ClockState(NamedTuple):
 
 
 class Clock:
-    """The clock of all brokers of one process; get it as `broker.clock`."""
+    """The clock of all brokers in one process; available as `broker.clock`."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
 
     def advance(self, seconds: float | timedelta) -> ClockState:
-        """Advance the clock; returns once everything that falls due meanwhile has happened.
+        """Advance the clock and return once every timer that falls due has run.
 
-        What clients had sent before is handled first; what they send meanwhile is handled
-        afterwards. A frozen clock stays frozen. Raises BrokerError for a time that is negative, not
-        a number or more than ten years.
+        Requests that clients sent before are handled first, requests sent meanwhile afterwards. A
+        frozen clock stays frozen. Raises BrokerError for a time that is negative, not a number or
+        more than ten years.
         """
         if isinstance(seconds, timedelta):
             seconds = seconds.total_seconds()
         return self._call("POST", "/clock/advance", {"seconds": seconds})
 
     def freeze(self) -> ClockState:
-        """Stop the time: no timer fires, records and commits get one timestamp."""
+        """Freeze the clock: no timer fires, and all records and commits get the same timestamp."""
         return self._call("POST", "/clock/freeze")
 
     def resume(self) -> ClockState:
-        """Let the time run on from where it stopped, if it is frozen."""
+        """Let a frozen clock continue from the time at which it was frozen."""
         return self._call("POST", "/clock/resume")
 
     def state(self) -> ClockState:
-        """The time, and whether it is frozen."""
+        """Return the time and whether the clock is frozen."""
         return self._call("GET", "/clock")
 
     @property
@@ -65,7 +66,7 @@ class Clock:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the time is frozen."""
+        """Whether the clock is frozen."""
         return self.state().frozen
 
     def _call(self, method: str, path: str, query: dict[str, object] | None = None) -> ClockState:
@@ -74,31 +75,31 @@ class Clock:
 
 
 class AsyncClock:
-    """`Clock` for tests that run in an event loop; get it as `broker.aio.clock`."""
+    """`Clock` for tests that run in an event loop; available as `broker.aio.clock`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     async def advance(self, seconds: float | timedelta) -> ClockState:
-        """As `Clock.advance`."""
-        import asyncio  # a test without a loop should not pay for it
+        """Like `Clock.advance`."""
+        import asyncio  # tests without an event loop do not need it
 
         return await asyncio.to_thread(self._clock.advance, seconds)
 
     async def freeze(self) -> ClockState:
-        """As `Clock.freeze`."""
-        import asyncio  # a test without a loop should not pay for it
+        """Like `Clock.freeze`."""
+        import asyncio  # tests without an event loop do not need it
 
         return await asyncio.to_thread(self._clock.freeze)
 
     async def resume(self) -> ClockState:
-        """As `Clock.resume`."""
-        import asyncio  # a test without a loop should not pay for it
+        """Like `Clock.resume`."""
+        import asyncio  # tests without an event loop do not need it
 
         return await asyncio.to_thread(self._clock.resume)
 
     async def state(self) -> ClockState:
-        """As `Clock.state`."""
-        import asyncio  # a test without a loop should not pay for it
+        """Like `Clock.state`."""
+        import asyncio  # tests without an event loop do not need it
 
         return await asyncio.to_thread(self._clock.state)

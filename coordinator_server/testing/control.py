@@ -1,7 +1,7 @@
-"""The way to the broker's control server: HTTP with JSON, written by hand.
+"""A client of the broker's control server, with its own minimal HTTP and JSON.
 
-`http.client` would bring the mail parser and TLS into every test run. Each request has a connection
-of its own, so that threads share nothing and no connection can have gone stale in between.
+`http.client` would import the mail parser and TLS into every test run. Each request opens its own
+connection, so that threads share no state and no connection can become stale.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _UNRESERVED = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01
 
 
 class BrokerError(Exception):
-    """The broker cannot be reached, or cannot do what it was asked; the text says what and why.
+    """The broker cannot be reached or refuses a request; the message says why.
 
-    `status` is that of HTTP, 0 when there was no answer.
+    `status` is the HTTP status, or 0 without a response.
     """
 
     def __init__(self, message: str, status: int = 0) -> None:
@@ -26,7 +26,7 @@ class BrokerError(Exception):
 
 
 def quoted(text: str) -> str:
-    """A text as one segment of a path, or as a value in a query."""
+    """Return a text in the quoted form for one segment of a path, or for a value in a query."""
     return "".join(
         chr(byte) if byte in _UNRESERVED else f"%{byte:02X}"
         for byte in text.encode("utf-8", "surrogatepass")
@@ -34,7 +34,7 @@ def quoted(text: str) -> str:
 
 
 class Control:
-    """The control server at `address` (host, port). May be used from several threads."""
+    """A client of the control server at `address` (host, port). Thread-safe."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.address = address
@@ -48,10 +48,10 @@ class Control:
         *,
         timeout: float = 30.0,
     ) -> dict[str, Any]:
-        """Send a request and return the answer. Raises BrokerError.
+        """Send a request and return the JSON of the response. Raises BrokerError.
 
-        `path` is quoted already (see `quoted`); the values of `query` are not. `timeout` is in
-        seconds, for each step on the way.
+        `path` must be quoted (see `quoted`); the values of `query` must not. `timeout` is in
+        seconds and applies to each socket operation.
         """
         if query:
             path += "?" + "&".join(f"{name}={quoted(str(value))}" for name, value in query.items())
@@ -77,7 +77,7 @@ class Control:
 
 
 def _read(received: bytes, request: str) -> tuple[int, dict[str, Any]]:
-    """Status and JSON of a whole answer."""
+    """Return status and JSON of a complete response."""
     head, _, content = received.partition(b"\r\n\r\n")
     words = head.split(b" ", 2)
     if len(words) < 2 or not words[1].isdigit() or not content:

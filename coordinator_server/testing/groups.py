@@ -1,4 +1,4 @@
-"""Groups as tests look at them, and in words for the report of a test that failed."""
+"""The state of groups for tests, and its text for the reports of failed tests."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ STATES = (
     "Stable",
     "Dead",
 )
-"""Kafka's states, of groups of all types; a group that does not exist (any more) is Dead."""
+"""Kafka's states of all group types; a group that does not exist is Dead."""
 
 _PARTITIONS_TOLD = 40
 
 
 class GroupMember(NamedTuple):
-    """A member of a group. `host` is its address as Kafka writes it, "/127.0.0.1".
+    """A member of a group. `host` is its address in Kafka's format, "/127.0.0.1".
 
-    `waits_for` is "JoinGroup" or "SyncGroup" while such a request of the member is parked.
-    In all but classic groups members have an `epoch`, and come to their `target` one by one: each
-    has a `state` on the way, may have still to give up what is `revoking`, and `waits_for` says in
-    words for whose partitions it waits. In streams groups these are active tasks, with the
-    subtopology for a topic.
+    `waits_for` is "JoinGroup" or "SyncGroup" while such a request of the member is pending. In all
+    but classic groups, members have an `epoch` and reach their `target` one by one. Meanwhile a
+    member has a `state`, `revoking` holds the partitions that it still must revoke, and `waits_for`
+    describes the members whose partitions it waits for. In streams groups the partitions are active
+    tasks, with the subtopology as the topic.
     """
 
     member_id: str
@@ -47,10 +47,10 @@ class GroupMember(NamedTuple):
 
 
 class GivenUp(NamedTuple):
-    """Records that were delivered too often, and the member that had them last.
+    """Records that reached the delivery limit, and the last member that had them.
 
-    In a group with a dead letter queue also records that were `rejected`. `queue` is the topic of
-    the queue, and `queue_error` says why the records are not in it.
+    In a group with a dead letter queue this includes `rejected` records. `queue` is the topic of
+    the dead letter queue, and `queue_error` says why the records are not in the queue.
     """
 
     first: int
@@ -63,11 +63,11 @@ class GivenUp(NamedTuple):
 
 
 class SharePartition(NamedTuple):
-    """A partition as a share group reads it; all that is below `start_offset` is done.
+    """A share partition; records below `start_offset` are done.
 
-    Numbers of records in flight: by `states` ("Available", "Acquired", "Acknowledged",
-    "Archiving", "Archived"), by the member that has them, and by how often they were delivered.
-    `given_up` are the last records that were given up.
+    The counts of in-flight records are by state (`states`: "Available", "Acquired", "Acknowledged",
+    "Archiving", "Archived"), by member, and by delivery count. `given_up` holds the latest records
+    that reached the delivery limit.
     """
 
     start_offset: int
@@ -79,14 +79,15 @@ class SharePartition(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A group of any type at one moment. `coordinator` is the id of the broker that serves it.
+    """A group of any type at one moment. `coordinator` is the node id of its coordinator.
 
-    `offsets` are its committed offsets, `last_rebalance` the story of its last rebalance, a line
-    each, empty when there was none. `type` is "classic", "consumer", "share" or "streams". All but
-    the first have a group epoch for `generation`, an `assignment_epoch`, and no leader; `under_way`
-    is the story so far while members are on the way to their target. `share_partitions` are those
-    that somebody has read from in a share group; that one `is_settled` when all members have what
-    they shall have, and all partitions are given out, of which its state says nothing.
+    `offsets` are the committed offsets. `last_rebalance` describes the last rebalance in lines of
+    text; empty if there was none. `type` is "classic", "consumer", "share" or "streams". For all
+    types but classic, `generation` is the group epoch, `assignment_epoch` is set, and there is no
+    leader; `under_way` describes the rebalance while members have not reached their target.
+    `share_partitions` are the partitions that a share group has read from. A share group
+    `is_settled` when all members have their target assignment and all partitions are assigned; its
+    state does not tell this.
     """
 
     group: str
@@ -105,7 +106,7 @@ class Group(NamedTuple):
     is_settled: bool = True
 
     def __str__(self) -> str:
-        """The group in words, several lines."""
+        """Return the group as several lines of text."""
         count = len(self.members)
         noun = "generation" if self.type == "classic" else "epoch"
         lines = [
@@ -128,7 +129,7 @@ class Group(NamedTuple):
 
 
 def from_json(answer: Mapping[str, Any]) -> Group:
-    """A group from the answer of the control server."""
+    """Convert a group from the JSON of the control server."""
     return Group(
         group=answer["group"],
         state=answer["state"],

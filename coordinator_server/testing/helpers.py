@@ -1,7 +1,7 @@
-"""What a test asks of a broker without a Kafka client: topics, records, groups, a clean state.
+"""Helpers that control and query a broker without a Kafka client: topics, records, groups, reset.
 
-Everything goes through the control server. Waiting is done here, by looking again and again, so it
-is measured in the time of the test and not in that of the broker, whose clock may be frozen.
+All helpers use the control server. Waiting is done here by polling, so timeouts are measured by the
+test's clock and not by the broker's, which may be frozen.
 """
 
 from __future__ import annotations
@@ -31,21 +31,24 @@ _RECORDS_AT_ONCE = 1000
 
 
 class WaitTimeout(AssertionError):  # noqa: N818  # it is read in a test's report, as what it is
-    """What a test waited for did not come; the text says what there was instead."""
+    """A wait timed out; the message describes the state at the timeout."""
 
 
 class Helpers:
-    """The helpers of a broker; `control` is the way to it. See `Broker`."""
+    """The helpers of a broker; `control` is the client of its control server. See `Broker`."""
 
     @property
     def control(self) -> Control:
-        """The way to the broker's control server. Raises BrokerError when it does not run."""
+        """The client of the broker's control server.
+
+        Raises BrokerError if the broker does not run.
+        """
         raise NotImplementedError
 
     def reset(self) -> None:
-        """Make the broker as new: no topic, group, offset or connection is left.
+        """Reset the broker: delete all topics, groups and offsets, and close all connections.
 
-        Clients that are still there are cut off. Raises BrokerError.
+        Raises BrokerError.
         """
         raise NotImplementedError
 
@@ -64,13 +67,13 @@ class Helpers:
     ) -> None:
         """Create a topic, with num.partitions partitions if no number is given.
 
-        Raises BrokerError when it cannot be created, such as when it is there already.
+        Raises BrokerError if the topic cannot be created, for example because it already exists.
         """
         body = {"partitions": partitions, "configs": dict(configs or {})}
         self.control.call("POST", f"/topics/{quoted(topic)}", body=body)
 
     def topics(self) -> dict[str, int]:
-        """The topics by name with the number of their partitions, the broker's own included."""
+        """Return the partition count of each topic, including internal topics."""
         topics = self.control.call("GET", "/topics")["topics"]
         return {topic["topic"]: len(topic["partitions"]) for topic in topics}
 
@@ -83,11 +86,11 @@ class Helpers:
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> list[Record]:
-        """Write one record for each value, and return them as they are in the log.
+        """Write one record for each value and return the records as they are in the log.
 
-        The topic is created if need be, where auto.create.topics.enable is on. Without a partition
-        the key decides, as in Kafka's clients; without a key too the values go to the partitions in
-        turn, the first one to partition 0. Raises BrokerError.
+        A missing topic is created if auto.create.topics.enable is on. Without `partition`, the key
+        selects the partition, as in Kafka's clients. Without a key, the values go to the partitions
+        in turn, starting at partition 0. Raises BrokerError.
         """
         pairs = tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
         asked = [to_json(value, key, partition, pairs, timestamp_ms) for value in values]
@@ -108,12 +111,12 @@ class Helpers:
         offset: int = 0,
         timeout: float = 10.0,
     ) -> list[Record]:
-        """The first `count` records of a topic; waits up to `timeout` seconds for them.
+        """Return the first `count` records of a topic; wait for them up to `timeout` seconds.
 
-        No group is involved: the same records are returned the next time. `offset` is where to
-        begin in each partition, `partition` leaves out the others. With None for `count` it is all
-        that is there now. Records of one partition are in their order, those that are there at
-        the same time partition by partition. Raises WaitTimeout, BrokerError.
+        No group is involved: the next call returns the same records. `offset` is the start in each
+        partition; `partition` limits the call to one partition. If `count` is None, all current
+        records are returned. Records of one partition are in order, records that exist at the same
+        time are sorted by partition. Raises WaitTimeout, BrokerError.
         """
         __tracebackhide__ = True
         records: list[Record] = []
@@ -131,7 +134,7 @@ class Helpers:
                     )
                     records.extend(from_json(topic, index, record) for record in answer["records"])
                     if answer["next_offset"] <= at:
-                        break  # what is there cannot be read yet
+                        break  # the existing records cannot be read yet
                     at = positions[index] = answer["next_offset"]
             return records if count is None or len(records) >= count else None
 
@@ -148,7 +151,7 @@ class Helpers:
         return _wait(look, tell, timeout)
 
     def _end_offsets(self, topic: str, partition: int | None) -> dict[int, int]:
-        """End offsets by partition, of one or of all; none while there is no such topic."""
+        """Return end offsets by partition; empty if the topic does not exist."""
         try:
             partitions = self.control.call("GET", f"/topics/{quoted(topic)}")["partitions"]
         except BrokerError as error:
@@ -168,12 +171,12 @@ class Helpers:
     # --- groups -----------------------------------------------------------------------------------
 
     def groups(self) -> dict[str, str]:
-        """The groups by name with their states."""
+        """Return the state of each group, by group id."""
         listed = self.control.call("GET", "/groups")["groups"]
         return {entry["group"]: entry["state"] for entry in listed}
 
     def group(self, group: str) -> Group | None:
-        """A group as it is now; None if there is none of this name. Raises BrokerError."""
+        """Return the current state of a group, or None if it does not exist. Raises BrokerError."""
         try:
             return groups.from_json(self.control.call("GET", f"/groups/{quoted(group)}"))
         except BrokerError as error:
@@ -182,7 +185,7 @@ class Helpers:
             raise
 
     def committed(self, group: str) -> dict[TopicPartition, int]:
-        """The committed offsets of a group, by (topic, partition); none if there is no group."""
+        """Return the group's committed offsets by (topic, partition); empty without a group."""
         description = self.group(group)
         return {} if description is None else description.offsets
 
@@ -194,15 +197,14 @@ class Helpers:
         members: int | None = None,
         timeout: float = 10.0,
     ) -> Group:
-        """Wait until a group is in a state, with so many members; None is any.
+        """Wait until a group has this state and this number of members; None accepts any.
 
-        `timeout` is in seconds. Stable is a group whose members all have what they shall have; a
-        share group is so whenever it has members, but here that is waited for as well. A group that
-        does not exist counts as Dead; it is returned as one without members. Raises WaitTimeout,
-        which says what the group looks like and its last rebalance, and ValueError for an unknown
-        state.
+        `timeout` is in seconds. "Stable" means that all members have their target assignment. A
+        share group is Stable whenever it has members, but this method waits for the assignment as
+        well. A missing group counts as Dead and is returned as a group without members. Raises
+        WaitTimeout with the group's state and last rebalance, and ValueError for an unknown state.
         """
-        __tracebackhide__ = True  # the report of a failed test ends where the test called us
+        __tracebackhide__ = True  # show the caller's line in the report of a failed test
         if state is not None and state not in groups.STATES:
             raise ValueError(f"{state!r} is no state of a group, but {', '.join(groups.STATES)}")
         wanted = state or "there"
@@ -237,7 +239,10 @@ class Helpers:
 
 
 def _wait(look: Callable[[], T | None], tell: Callable[[], str], timeout: float) -> T:
-    """What `look` gives as soon as it gives anything. Raises WaitTimeout with what `tell` says."""
+    """Call `look` until it returns a value, and return that value.
+
+    Raises WaitTimeout with the text of `tell`.
+    """
     __tracebackhide__ = True
     deadline = time.monotonic() + timeout
     pause = _FIRST_PAUSE_SECONDS

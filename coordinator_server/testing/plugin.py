@@ -1,8 +1,8 @@
-"""The plugin for pytest, which finds it by its entry point: fixtures, and logs of failed tests.
+"""The pytest plugin, loaded by its entry point: fixtures, and broker logs of failed tests.
 
-Nothing is started and next to nothing imported unless a test asks for one of the fixtures. Where
-some do, the broker is launched once the tests are collected, so that it is there when the first of
-them wants it.
+Without a test that uses one of the fixtures, the plugin starts nothing and imports almost nothing.
+Otherwise the broker is launched after test collection, so that it is ready when the first test
+needs it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MODULE = "coordinator_server.testing.broker"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options of the ini file."""
+    """Add the options of the ini file."""
     parser.addini(
         "kafka_settings",
         "Settings of the broker of `kafka_broker`, NAME=VALUE by Kafka's names, one a line.",
@@ -43,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def kafka_broker(pytestconfig: pytest.Config) -> Iterator[Broker]:
-    """A Kafka broker for the whole session, in a process of its own."""
+    """A Kafka broker for the whole session, in its own process."""
     broker = pytestconfig.stash.get(_SPARE, None) or _new_broker(pytestconfig)
     broker.start()
     yield broker
@@ -52,10 +52,9 @@ def kafka_broker(pytestconfig: pytest.Config) -> Iterator[Broker]:
 
 @pytest.fixture
 def kafka(kafka_broker: Broker) -> Broker:
-    """The broker of the session, as new: no topic, group, offset or connection is there.
+    """The session's broker after a reset: no topics, groups, offsets or connections.
 
-    It has another address than in the test before. A broker that a test has stopped or killed runs
-    again.
+    Its address differs from that in the previous test. A stopped or killed broker is started again.
     """
     if kafka_broker.is_running:
         kafka_broker.reset()
@@ -65,21 +64,21 @@ def kafka(kafka_broker: Broker) -> Broker:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Launch the broker now if it will be wanted; the first test need not wait for it."""
+    """Launch the broker now if any test needs it, so that the first test need not wait."""
     if not session.config.option.collectonly and any(map(_wants_broker, session.items)):
         broker = session.config.stash[_SPARE] = _new_broker(session.config)
         broker.launch()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the broker if no test came to want it."""
+    """Stop the broker if no test has used it."""
     broker = config.stash.get(_SPARE, None)
     if broker is not None:
         broker.stop()
 
 
 def _wants_broker(item: pytest.Item) -> bool:
-    """Whether a test uses `kafka_broker`, and that is ours and not one of the user's."""
+    """Return whether a test uses the plugin's `kafka_broker`, not an overriding fixture."""
     fixtures: Any = getattr(item, "_fixtureinfo", None)  # doctests have none
     if fixtures is None or "kafka_broker" not in fixtures.names_closure:
         return False
@@ -88,7 +87,7 @@ def _wants_broker(item: pytest.Item) -> bool:
 
 
 def _worker_number() -> int:
-    """The number of this pytest-xdist worker, 0 without."""
+    """Return the number of this pytest-xdist worker, or 0 without pytest-xdist."""
     return int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 
 
@@ -115,13 +114,13 @@ def _new_broker(config: pytest.Config) -> Broker:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Note where the logs end before a test."""
+    """Record the current end of each broker's log before a test."""
     item.config.stash[_LOG_STARTS] = {id(broker): broker.log_size for broker in _started()}
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
-    """Add to the report of a failure what brokers wrote to their logs since the test began."""
+    """Add the broker logs written since the start of the test to the report of a failure."""
     outcome = yield
     report: pytest.TestReport = outcome.get_result()
     if not report.failed:
@@ -136,6 +135,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
 
 
 def _started() -> tuple[Broker, ...]:
-    """Every broker that was started in this process; none if the module was never imported."""
+    """Return all brokers started in this process; empty if the module was never imported."""
     module = sys.modules.get(_MODULE)
     return () if module is None else tuple(module.STARTED)

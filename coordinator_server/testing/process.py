@@ -1,8 +1,8 @@
-"""The broker's process: started, watched, stopped.
+"""The broker's process: start, watch, stop.
 
-Its standard input is a pipe that only we hold: when this process ends, however it ends, the pipe
-closes and the broker stops by itself. What it writes goes to temporary files, which
-are read without a thread on any system, and are gone with the last process that has them open.
+Only this process holds the broker's standard input, a pipe. When this process ends, for any reason,
+the pipe closes and the broker stops. The broker's output goes to temporary files, which can be read
+without a thread on any system and disappear with the last process that has them open.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ STOP_SECONDS = 10.0
 POLL_SECONDS = 0.003
 
 HAS_SIGNALS = os.name == "posix"
-"""Windows can only kill a process, so there the end of standard input asks the broker to stop."""
+"""Whether the system has signals. On Windows, closing standard input asks the broker to stop."""
 
-_TEMPORARY = getattr(os, "O_TEMPORARY", 0)  # Windows removes the file when it is closed
+_TEMPORARY = getattr(os, "O_TEMPORARY", 0)  # Windows deletes the file when it is closed
 _NEW_GROUP = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 
 
 class BrokerProcess:
-    """One process at a time; its log goes on where that of the one before it ended.
+    """One broker process at a time; a new process continues the log of the one before.
 
-    `command` starts our command line: by default that of this very environment. `environment` are
-    variables beside those of this process, of which KAFKA_... are left out: they are those of the
-    application under test.
+    `command` starts the command line, by default that of this Python environment. `environment` is
+    added to this process's variables. KAFKA_* variables of this process are left out, because they
+    belong to the application under test.
     """
 
     def __init__(
@@ -55,30 +55,30 @@ class BrokerProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._exit_code: int | None = None
         self.data_directory: str | None = None
-        """What is to be removed should the process have no time for it."""
+        """The directory to delete if the process was killed before it could do so."""
 
     @property
     def pid(self) -> int:
-        """The process id. Raises BrokerError when there is no process."""
+        """The process id. Raises BrokerError if there is no process."""
         if self._process is None:
             raise BrokerError("the broker is not started")
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether there is a process, ready or not."""
+        """Whether the process is running, ready or not."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code of the last process, -N if signal N ended it; None before it has ended.
+        """The exit code of the last process, -N if signal N ended it, None while it runs.
 
-        After `kill` it is 1 on Windows.
+        On Windows, the exit code after `kill` is 1.
         """
         return self._exit_code if self._process is None else self._process.poll()
 
     def launch(self, arguments: Sequence[str]) -> None:
-        """Start `coordinator-server serve ...` and wait for nothing."""
+        """Start `coordinator-server serve ...` without waiting until it is ready."""
         assert not self.is_running, "started twice"
         self._output_start = self._output.size
         self._process = subprocess.Popen(
@@ -88,18 +88,21 @@ class BrokerProcess:
             stdin=subprocess.PIPE,
             stdout=self._output.descriptor,
             stderr=self._log.descriptor,
-            # Ctrl-C is for the tests; the broker ends with them.
+            # Ctrl-C is meant for the tests; the broker ends with them.
             start_new_session=True,
             creationflags=_NEW_GROUP,
         )
 
     def wait_for_line(self, start: str) -> str:
-        """What follows `start` on a line of the process. Raises BrokerError if it ends instead."""
+        """Wait for a line that begins with `start` and return the rest of the line.
+
+        Raises BrokerError if the process ends first.
+        """
         deadline = time.monotonic() + START_SECONDS
         process = self._process
         assert process is not None, "not launched"
         while True:
-            has_ended = process.poll() is not None  # if so, nothing follows what is read now
+            has_ended = process.poll() is not None  # if so, the output read now is complete
             for line in self.output.splitlines(keepends=True):
                 if line.startswith(start) and line.endswith("\n"):
                     return line.removeprefix(start).strip()
@@ -114,14 +117,17 @@ class BrokerProcess:
             time.sleep(POLL_SECONDS)
 
     def wait(self, timeout_seconds: float | None = None) -> int:
-        """Wait until the process has ended; its exit code. Raises subprocess.TimeoutExpired."""
+        """Wait for the end of the process and return its exit code.
+
+        Raises subprocess.TimeoutExpired.
+        """
         assert self._process is not None, "not launched"
         code = self._process.wait(timeout_seconds)
         self._close()
         return code
 
     def stop(self) -> None:
-        """Ask it to stop, and kill it if that is not enough; fine when it does not run."""
+        """Ask the process to stop and kill it after a timeout; do nothing if it does not run."""
         if self._process is None:
             return
         if HAS_SIGNALS:
@@ -134,7 +140,7 @@ class BrokerProcess:
             self.kill()
 
     def kill(self) -> None:
-        """End it at once (SIGKILL): what it had not written is lost; fine when it does not run."""
+        """Kill the process (SIGKILL); unwritten data is lost. Does nothing if it does not run."""
         if self._process is None:
             return
         self._process.kill()
@@ -154,21 +160,21 @@ class BrokerProcess:
 
     @property
     def output(self) -> str:
-        """What the last process wrote to standard output so far."""
+        """The standard output of the last process so far."""
         return self._output.text(self._output_start)
 
     @property
     def log_size(self) -> int:
-        """How long the log is, in bytes."""
+        """The size of the log in bytes."""
         return self._log.size
 
     def log(self, start: int = 0) -> str:
-        """The log from byte `start` on."""
+        """Return the log from byte `start` on."""
         return self._log.text(start)
 
 
 class _Captured:
-    """What processes write to `descriptor`, read by a second one that has a position of its own."""
+    """A temporary file that processes write through `descriptor` and this process reads."""
 
     def __init__(self) -> None:
         created, path = tempfile.mkstemp(prefix="coordinator-server-log-")
@@ -183,11 +189,11 @@ class _Captured:
 
     @property
     def size(self) -> int:
-        """How much was written, in bytes."""
+        """The number of bytes written."""
         return os.fstat(self._reading).st_size
 
     def text(self, start: int) -> str:
-        """What was written from byte `start` on."""
+        """Return the text written from byte `start` on."""
         with self._lock:
             os.lseek(self._reading, start, os.SEEK_SET)
             written = os.read(self._reading, max(self.size - start, 0))

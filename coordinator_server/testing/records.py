@@ -1,4 +1,4 @@
-"""Records as tests write and read them, and their form on the way to the broker."""
+"""Records as tests write and read them, and their JSON form for the control server."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 Content = bytes | str | None
-"""A key, a value, the value of a header; a text is sent as UTF-8, None is Kafka's null."""
+"""A key, a value or a header's value; a str is encoded as UTF-8, None is Kafka's null."""
 
 Headers = Mapping[str, Content] | Iterable[tuple[str, Content]]
 
 
 class TopicPartition(NamedTuple):
-    """A partition; equal to the plain tuple."""
+    """A topic and a partition number; equal to the plain tuple."""
 
     topic: str
     partition: int
@@ -23,7 +23,7 @@ class TopicPartition(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One record as it is in the log."""
+    """A record as stored in the log."""
 
     topic: str
     partition: int
@@ -37,7 +37,10 @@ class Record(NamedTuple):
 def to_json(
     value: Content, key: Content, partition: int | None, headers: Headers, timestamp_ms: int | None
 ) -> dict[str, Any]:
-    """A record to be written. Raises TypeError for what is neither bytes nor text."""
+    """Return the JSON form of a record.
+
+    Raises TypeError for a value that is neither bytes nor str.
+    """
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     return {
         "value": _encoded(value),
@@ -49,7 +52,7 @@ def to_json(
 
 
 def from_json(topic: str, partition: int, answer: Mapping[str, Any]) -> Record:
-    """A record from the answer of the control server."""
+    """Convert a record from the JSON of the control server."""
     return Record(
         topic,
         partition,

@@ -1,4 +1,4 @@
-"""A broker with TLS and users: where its files are, and how clients come to it."""
+"""A broker with TLS and users: its security files and the settings of its clients."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ PROTOCOLS = ("ssl", "sasl_plaintext", "sasl_ssl")
 
 
 class Secured:
-    """The security of one broker; its files go with this object. Raises ValueError.
+    """The security of one broker; its files are deleted with this object. Raises ValueError.
 
-    `protocol` is one of PROTOCOLS, in any case.
+    `protocol` is one of PROTOCOLS, ignoring case.
     """
 
     def __init__(self, protocol: str) -> None:
@@ -28,18 +28,18 @@ class Secured:
         finalize(self, shutil.rmtree, self.directory, ignore_errors=True)
 
     def arguments(self, address: str) -> list[str]:
-        """What `serve` gets for a listener at HOST:PORT."""
+        """Return the arguments of `serve` for a listener at HOST:PORT."""
         listener = f"listeners={self.protocol}://{address}"
         return ["--dev-security", self.directory, "--set", listener]
 
     def users(self) -> dict[str, str]:
-        """The users with their passwords, once the broker has made them; none before."""
+        """Return users and passwords; empty until the broker has created them."""
         path = Path(self.directory, USERS_FILE)
         users: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
         return users
 
     def access(self, user: str, mechanism: str) -> ClientAccess:
-        """How a user comes. Raises ValueError if there is no such user."""
+        """Return the access data of a user. Raises ValueError for an unknown user."""
         users = self.users()
         if user not in users:
             raise ValueError(f"there is no user {user!r}, only {', '.join(users)}")
@@ -49,7 +49,7 @@ class Secured:
 def client_config(
     client: str, bootstrap_servers: str, secured: Secured | None, user: str, mechanism: str
 ) -> dict[str, Any]:
-    """The settings of a client, with the addresses. Raises ValueError."""
+    """Return the settings of a client, with the address. Raises ValueError."""
     access = (
         ClientAccess("PLAINTEXT", mechanism, user, "", "")
         if secured is None
@@ -58,7 +58,7 @@ def client_config(
     name = "bootstrap_servers" if "kafka" in client else "bootstrap.servers"
     config: dict[str, Any] = {name: bootstrap_servers, **client_settings(client, access)}
     if client == "aiokafka" and access.uses_tls:
-        import ssl  # which is not for those who do without
+        import ssl  # only for secured brokers
 
         context = ssl.create_default_context(cafile=access.authority)
         if access.has_certificate:

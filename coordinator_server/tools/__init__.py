@@ -1,7 +1,7 @@
-"""The command-line tools over data: what there is, and where. Nothing is imported until it runs.
+"""The registry of the command-line tools for data. A tool's module is imported when the tool runs.
 
-Each tool is a module with `main(arguments) -> exit code`: 0 when all is well, 1 when the data is
-not, 2 for wrong arguments.
+Each tool is a module with `main(arguments) -> exit code`: 0 for success, 1 for damaged data, 2 for
+wrong arguments.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """A command, the module and function that hold it, and its line in `--help`.
+    """A command: its module and function, and its line in `--help`.
 
-    `needs` is a module of an extra, without which it cannot run.
+    `needs` is a module from an optional extra that the command requires.
     """
 
     name: str
@@ -44,7 +44,7 @@ TOOLS = {tool.name: tool for tool in _LIST}
 
 
 def installed_tools() -> list[Command]:
-    """The tools that can run here."""
+    """Return the tools whose required extras are installed."""
     return [
         tool
         for tool in _LIST
@@ -53,9 +53,9 @@ def installed_tools() -> list[Command]:
 
 
 def run_tool(name: str, arguments: Sequence[str]) -> int:
-    """Run one tool; returns its exit code, 2 as well when its extra is not installed.
+    """Run one tool and return its exit code: 2 also if the tool's extra is not installed.
 
-    Raises ModuleNotFoundError for any other module.
+    Raises ModuleNotFoundError if any other module is missing.
     """
     tool = TOOLS[name]
     try:

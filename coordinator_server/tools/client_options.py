@@ -1,4 +1,4 @@
-"""`--command-config` and `--set`: with which settings a tool's client connects."""
+"""The options `--command-config` and `--set`, which configure a tool's client."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from coordinator_server.client.security import invalid
 
 
 def add_client_options(parser: argparse.ArgumentParser) -> None:
-    """Declare them."""
+    """Add `--command-config` and `--set` to a parser."""
     parser.add_argument(
         "--command-config", metavar="FILE", help="a properties file with the client's settings"
     )
@@ -24,12 +24,15 @@ def add_client_options(parser: argparse.ArgumentParser) -> None:
 
 
 def read_client_settings(options: argparse.Namespace, defaults: ClientSettings) -> ClientSettings:
-    """What they say, over the tool's own defaults. Raises ClientError."""
+    """Return the client settings: the options' values over the tool's defaults.
+
+    Raises ClientError.
+    """
     return read_settings(read_client_properties(options), defaults)
 
 
 def read_client_properties(options: argparse.Namespace) -> dict[str, str]:
-    """What they say, by name. Raises ClientError."""
+    """Return the properties from `--command-config` and `--set`, by name. Raises ClientError."""
     properties: dict[str, str] = {}
     if options.command_config is not None:
         from coordinator_server.config.properties import read_properties
@@ -45,5 +48,5 @@ def read_client_properties(options: argparse.Namespace) -> dict[str, str]:
 def _setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        raise argparse.ArgumentTypeError("a setting is NAME=VALUE")  # without the text: a password
+        raise argparse.ArgumentTypeError("a setting is NAME=VALUE")  # may be a password
     return name.strip().removeprefix("client."), value

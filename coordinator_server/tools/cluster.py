@@ -1,7 +1,8 @@
-"""One Kafka cluster as `promote` and `import` see it, through kafka-python.
+"""One Kafka cluster, accessed by `promote` and `import` through kafka-python.
 
-kafka-python is the extra `[migrate]`. It was taken before confluent-kafka because it gives the
-metadata of committed offsets back as it was, and because timestamps of 0 and below survive it.
+kafka-python comes with the extra `[migrate]`. The tools use kafka-python and not confluent-kafka
+because kafka-python returns the metadata of committed offsets unchanged and keeps timestamps of 0
+and below.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ from protocol.apis.describe_share_group_offsets import (
 )
 from protocol.schema import Message
 
-INCREMENTAL_ALTER_CONFIGS = 44  # its API key
-# Topics that clusters keep for themselves.
+INCREMENTAL_ALTER_CONFIGS = 44  # API key
+# Internal topics, which are not copied.
 LEFT_OUT = INTERNAL_TOPICS | {"__cluster_metadata"}
-# Share groups have start offsets, which are asked for and set in another way.
+# Share groups are excluded: their start offsets are read and written through other APIs.
 GROUP_TYPES = frozenset(("", "classic", "consumer", "streams"))
-# More than any record, so that one batch of another producer fits.
+# Larger than any record, so that a batch written by another producer fits as well.
 REQUEST_BYTES = 100 << 20
 FETCH_BYTES = 8 << 20
 BATCH_BYTES = 512 << 10
@@ -59,16 +60,17 @@ COORDINATOR_ERRORS = (
 )
 POLL_MS = 1000
 TOPIC, GROUP = ConfigResourceType.TOPIC, ConfigResourceType.GROUP
-# The first version of ListConfigResources that lists more than client metrics (KIP-1142).
+# The first version of ListConfigResources that lists other resources than client metrics
+# (KIP-1142).
 LIST_CONFIG_RESOURCES, LISTS_GROUPS = 74, 1
 
 
 class MigrationError(Exception):
-    """Why topics and groups cannot be moved; a message for people."""
+    """Topics and groups cannot be moved. The message is shown to the user."""
 
 
 class ClusterTopic(NamedTuple):
-    """A topic: how many partitions it has, and the settings that were made for it."""
+    """A topic: its partition count and its own settings."""
 
     name: str
     partition_count: int
@@ -76,7 +78,7 @@ class ClusterTopic(NamedTuple):
 
 
 class ClusterRecord(NamedTuple):
-    """A record with all that is to be the same on the other side."""
+    """A record with the fields that must be the same in the target cluster."""
 
     offset: int
     timestamp_ms: int
@@ -85,25 +87,25 @@ class ClusterRecord(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
 
     def same_as(self, other: ClusterRecord) -> bool:
-        """Whether all but the offset agrees."""
+        """Return whether all fields except the offset are equal."""
         return self[1:] == other[1:]
 
 
 class _Null(Serializer):  # type: ignore[misc]  # kafka-python ships no types
-    """Lets a null value through where kafka-python refuses a record without key and value."""
+    """Passes null values through; kafka-python refuses a record without key and value."""
 
     VALUE = object()
 
     def serialize(self, topic: str, headers: Sequence[tuple[str, bytes]], data: object) -> object:
-        """The bytes, or None for the mark."""
+        """Return the bytes, or None for the VALUE marker."""
         return None if data is self.VALUE else data
 
 
 class KafkaCluster:
-    """A cluster; `client_config` are kafka-python's settings (security)."""
+    """A Kafka cluster; `client_config` holds kafka-python's security settings."""
 
     def __init__(self, bootstrap: str, client_config: Mapping[str, Any]) -> None:
-        # Its complaints about connections would appear between the lines of progress.
+        # kafka-python's connection warnings would appear between the progress lines.
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
         self.bootstrap = bootstrap
         self._common = {"bootstrap_servers": bootstrap, **client_config}
@@ -115,7 +117,7 @@ class KafkaCluster:
                 auto_offset_reset="earliest",
                 isolation_level="read_committed",
                 allow_auto_create_topics=False,
-                check_crcs=False,  # contents are compared in the end, byte by byte
+                check_crcs=False,  # contents are compared byte by byte afterwards
                 fetch_max_wait_ms=200,
                 max_poll_records=5000,
                 max_partition_fetch_bytes=FETCH_BYTES,
@@ -133,7 +135,7 @@ class KafkaCluster:
     # --- topics -----------------------------------------------------------------------------------
 
     def topics(self) -> dict[str, ClusterTopic]:
-        """All topics but those of the cluster itself, by name."""
+        """Return all topics except internal ones, by name."""
         topics = {}
         for described in self.admin.describe_topics():
             name = described["name"]
@@ -143,7 +145,7 @@ class KafkaCluster:
         return topics
 
     def configs(self, name: str, kind: ConfigResourceType = TOPIC) -> dict[str, str]:
-        """The settings of a topic's own, or of a group's, without the inherited ones."""
+        """Return the settings of a topic or group that override the inherited ones."""
         described = self._describe(name, kind, "modified")
         own = {f"DYNAMIC_{kind.name}_CONFIG", "UNKNOWN"}
         return {
@@ -153,7 +155,7 @@ class KafkaCluster:
         }
 
     def known_configs(self, name: str, kind: ConfigResourceType = TOPIC) -> set[str]:
-        """The names of all settings that topics, or groups, have here."""
+        """Return the names of all settings that this cluster supports for topics or groups."""
         return set(self._describe(name, kind, "all"))
 
     def _describe(self, name: str, kind: ConfigResourceType, which: str) -> dict[str, Any]:
@@ -164,7 +166,7 @@ class KafkaCluster:
     def create(
         self, topic: ClusterTopic, configs: Mapping[str, str], replication_factor: int
     ) -> None:
-        """Create a topic and wait until it can be used. Raises MigrationError."""
+        """Create a topic and wait until the topic can be used. Raises MigrationError."""
         options = {
             "num_partitions": topic.partition_count,
             "replication_factor": replication_factor,
@@ -182,7 +184,7 @@ class KafkaCluster:
         wanted: Mapping[str, str],
         kind: ConfigResourceType = TOPIC,
     ) -> None:
-        """Change own settings of a topic or group from `now` to `wanted`. Raises MigrationError."""
+        """Change the settings of a topic or group from `now` to `wanted`. Raises MigrationError."""
         changes: dict[str, tuple[AlterConfigOp, str | None]] = {
             name: (AlterConfigOp.SET, value)
             for name, value in wanted.items()
@@ -200,15 +202,16 @@ class KafkaCluster:
     # --- records ----------------------------------------------------------------------------------
 
     def ends(self, partition: TopicPartition) -> tuple[int, int]:
-        """The log start offset, and the offset after the last record that readers may see."""
+        """Return the log start offset and the end offset that consumers can read up to."""
         first = self._consumer.beginning_offsets([partition])[partition]
         end = self._consumer.end_offsets([partition])[partition]
         return int(first), int(end)
 
     def records(self, partition: TopicPartition, start: int, end: int) -> Iterator[ClusterRecord]:
-        """The records of a partition between two offsets, aborted ones left out.
+        """Yield the records of a partition between two offsets, without aborted ones.
 
-        One such walk at a time per cluster. Raises MigrationError when no more records come.
+        Only one such iterator can be used at a time per cluster. Raises MigrationError if the
+        cluster stops returning records.
         """
         consumer = self._consumer
         consumer.assign([partition])
@@ -227,13 +230,13 @@ class KafkaCluster:
                 raise MigrationError(f"{self.bootstrap}: {partition} gives nothing at {position}")
 
     def producer(self) -> KafkaProducer:
-        """Something to append records with."""
+        """Return a new producer for this cluster."""
         return KafkaProducer(self._common)
 
     # --- groups -----------------------------------------------------------------------------------
 
     def group_offsets(self) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
-        """Committed offsets of all groups but share groups."""
+        """Return the committed offsets of all groups except share groups."""
         committed: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
         for name in self._groups(GROUP_TYPES):
             offsets = patiently(partial(self.admin.list_group_offsets, [name]))[name]
@@ -252,7 +255,7 @@ class KafkaCluster:
     def commit(
         self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> dict[TopicPartition, str]:
-        """Commit for a group without members; returns the error of each partition that failed."""
+        """Commit offsets of a group without members; return the errors by partition."""
         end = time.monotonic() + PATIENCE_SECONDS
         while True:
             results = patiently(partial(self.admin.alter_group_offsets, group, dict(offsets)))
@@ -268,7 +271,7 @@ class KafkaCluster:
     # --- share groups -----------------------------------------------------------------------------
 
     def share_offsets(self) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
-        """Start offsets of all share groups, of the partitions that have one."""
+        """Return the start offsets of all share groups, by group and partition."""
         if not is_served(self.admin, "DescribeShareGroupOffsets"):
             return {}
         return {name: self._share_offsets_of(name) for name in self._groups(("share",))}
@@ -291,7 +294,7 @@ class KafkaCluster:
     def alter_share_offsets(
         self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> dict[TopicPartition, str]:
-        """Set start offsets of a share group without members, which is made when it is not there.
+        """Set the start offsets of a share group without members; the group is created if missing.
 
         Returns the error of each partition that failed.
         """
@@ -322,7 +325,7 @@ class KafkaCluster:
         }
 
     def _ask_share(self, group: str, request: Message, failed: Callable[[Any], Any]) -> Any:
-        """The answer of a group's coordinator; `failed` gives the part with the group's error."""
+        """Return the coordinator's response; `failed` selects the part with the group's error."""
 
         def ask() -> Any:
             answer = ask_coordinator(self.admin, group, request)
@@ -336,7 +339,7 @@ class KafkaCluster:
     # --- configs of groups ------------------------------------------------------------------------
 
     def group_configs(self) -> dict[str, dict[str, str]]:
-        """The configs that were made for groups, those of groups that are not there as well.
+        """Return the group configs, including configs of groups that do not exist.
 
         Raises ClusterAuthorizationFailedError.
         """
@@ -348,9 +351,10 @@ class KafkaCluster:
 
 
 def patiently(ask: Callable[[], Any]) -> Any:
-    """The answer; asked again while the cluster makes its offsets topic or moves a coordinator.
+    """Call `ask` until it succeeds and return its result.
 
-    Raises what `ask` raises; COORDINATOR_ERRORS only after PATIENCE_SECONDS.
+    Retries while the cluster creates its offsets topic or moves a coordinator: COORDINATOR_ERRORS
+    are raised only after PATIENCE_SECONDS, other errors at once.
     """
     end = time.monotonic() + PATIENCE_SECONDS
     while True:
@@ -363,9 +367,9 @@ def patiently(ask: Callable[[], Any]) -> Any:
 
 
 class Interrupts:
-    """Ctrl-C, which has to wait while `held`: in the main thread it may come between any two steps.
+    """Defers Ctrl-C while `held`, because SIGINT may arrive between any two steps.
 
-    kafka-python would be left with a batch that has a record in part, and would send it.
+    An interrupted kafka-python would keep a batch with a partial record and would send that batch.
     """
 
     def __init__(self) -> None:
@@ -373,12 +377,12 @@ class Interrupts:
         self._before = signal.signal(signal.SIGINT, self._on_signal)
 
     def close(self) -> None:
-        """Leave SIGINT to what took it before."""
+        """Restore the previous SIGINT handler."""
         signal.signal(signal.SIGINT, self._before)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Raise KeyboardInterrupt not below this, but at its end."""
+        """Defer a KeyboardInterrupt in this block until the end of the block."""
         self._is_held = True
         try:
             yield
@@ -395,7 +399,7 @@ class Interrupts:
 
 
 class KafkaProducer:
-    """Appends records in order, each one once while it lives (idempotent)."""
+    """Appends records in order, each exactly once during the producer's life (idempotent)."""
 
     def __init__(self, common: Mapping[str, Any]) -> None:
         self._interrupts = Interrupts()
@@ -412,7 +416,7 @@ class KafkaProducer:
         )
 
     def send(self, partition: TopicPartition, record: ClusterRecord) -> None:
-        """Hand one record over; `flush` says whether it arrived.
+        """Queue one record; `flush` reports whether the record was written.
 
         Raises MigrationError for a header without a value.
         """
@@ -436,13 +440,16 @@ class KafkaProducer:
         future.add_errback(self._errors.append)
 
     def flush(self) -> None:
-        """Wait until all that was sent is answered; MigrationError when one of it was refused."""
+        """Wait until all records are acknowledged.
+
+        Raises MigrationError if the broker refused any.
+        """
         self._producer.flush()
         if self._errors:
             raise MigrationError(f"records were refused: {self._errors[0]}")
 
     def close(self) -> None:
-        """Close the connections; what is not flushed is dropped."""
-        with suppress(KafkaError):  # it waits for what is not answered, and says so
+        """Close the connections; unflushed records are dropped."""
+        with suppress(KafkaError):  # raised for unacknowledged records
             self._producer.close(timeout=1)
         self._interrupts.close()

@@ -27,7 +27,7 @@ _TIMEOUT_S = 10.0
 
 
 def main(arguments: list[str]) -> int:
-    """Run with these arguments; returns the exit code."""
+    """Run with these arguments and return the exit code."""
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
@@ -86,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _settings(properties: Mapping[str, str], timeout_s: float) -> ClientSettings:
-    """The client's settings. Raises ClientError."""
+    """Return the client's settings, with the timeout applied. Raises ClientError."""
     timeout_ms = int(timeout_s * 1000)
     return read_settings(properties, ClientSettings(client_id="doctor"))._replace(
         request_timeout_ms=timeout_ms, socket_connection_setup_timeout_ms=timeout_ms

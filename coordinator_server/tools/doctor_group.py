@@ -1,4 +1,4 @@
-"""The life of a throw-away member, from JoinGroup to DeleteGroups."""
+"""The doctor step that runs a temporary group member, from JoinGroup to DeleteGroups."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _AGAIN = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 )
-"""What passes when __consumer_offsets has just been made."""
+"""Errors that go away shortly after __consumer_offsets is created."""
 
 
 class _Member:
-    """Asks the coordinator and keeps the time of each request."""
+    """Sends requests to the coordinator and records the time of each."""
 
     def __init__(self, step: Step, coordinator: ClientConnection, group: str) -> None:
         self.member_id = ""
@@ -34,7 +34,7 @@ class _Member:
         self._coordinator = coordinator
 
     def ask(self, name: str, request: Callable[[], Any]) -> Any:
-        """The answer to a request. Raises StepFailedError."""
+        """Return the response to a request. Raises StepFailedError."""
         begin_s = time.monotonic()
         while True:
             try:
@@ -112,7 +112,7 @@ def _live(member: _Member) -> None:
 
 
 def _clean_up(step: Step, coordinator: ClientConnection, member: _Member) -> None:
-    """Leave, and delete the group if the user may; what is left behind is said."""
+    """Leave the group and delete it if the user may; report whatever is left behind."""
     from protocol.apis.delete_groups import DeleteGroupsRequest
     from protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
 

@@ -1,4 +1,4 @@
-"""The first steps of `doctor`: names, connections, and what it is that answers on a port."""
+"""The first steps of `doctor`: name resolution, connections, and the protocol of a port."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TLS_ALERT, _TLS_HANDSHAKE = 0x15, 0x16
 
 
 class Peer(Enum):
-    """What answers on a port."""
+    """The protocol that a server on a port speaks."""
 
     KAFKA = "Kafka in plain text"
     TLS = "TLS"
@@ -33,7 +33,7 @@ class Peer(Enum):
 
 
 class ResolvedAddress(NamedTuple):
-    """An address that a name has."""
+    """One address of a host name."""
 
     family: int
     address: tuple[Any, ...]
@@ -43,11 +43,11 @@ class ResolvedAddress(NamedTuple):
 
 
 def resolve(step: Step, address: Address) -> list[ResolvedAddress]:
-    """All addresses of a name, as the system orders them. Raises StepFailedError."""
+    """Return all addresses of a name, in the system's order. Raises StepFailedError."""
     found: list[ResolvedAddress] = []
     errors: list[OSError] = []
 
-    def look_up() -> None:  # the system's function knows no timeout
+    def look_up() -> None:  # getaddrinfo has no timeout
         try:
             for family, _, _, _, target in socket.getaddrinfo(
                 address.lookup_name(), address.port, type=socket.SOCK_STREAM
@@ -85,9 +85,9 @@ def _change_of_name(host: str) -> str:
 
 
 def connect(step: Step, targets: Sequence[ResolvedAddress], address: Address) -> socket.socket:
-    """A connection to the first address that takes one, all of them tried.
+    """Try all addresses and return a connection to the first that accepts.
 
-    Raises StepFailedError when none does.
+    Raises StepFailedError if none accepts.
     """
     connected: socket.socket | None = None
     failure: OSError | None = None
@@ -143,7 +143,7 @@ def _change_of_port(error: OSError) -> str:
 
 
 def identify(address: Address, deadline_s: float) -> Peer:
-    """What answers on a port: it is asked as a Kafka client, a TLS client and a browser would."""
+    """Return the protocol of a port, probed like a Kafka client, a TLS client and a browser."""
     import ssl
 
     answers = []
@@ -169,7 +169,7 @@ def identify(address: Address, deadline_s: float) -> Peer:
 
 
 def _peer(answer: bytes) -> Peer | None:
-    """What an answer to either request is a sign of."""
+    """Return the protocol that a response to a probe indicates."""
     if answer.startswith(b"HTTP/"):
         return Peer.HTTP
     if len(answer) >= 2 and answer[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and answer[1] == 3:
@@ -180,7 +180,7 @@ def _peer(answer: bytes) -> Peer | None:
 
 
 def _ask(address: Address, request: bytes, timeout_s: float) -> bytes | None:
-    """The begin of the answer; empty when the connection is closed, None without an answer."""
+    """Return the start of the response: empty if the connection closes, None without a response."""
     deadline_s = time.monotonic() + timeout_s
     answer = b""
     try:
@@ -200,7 +200,7 @@ def _ask(address: Address, request: bytes, timeout_s: float) -> bytes | None:
 
 
 def speaks_http(connection: socket.socket, timeout_s: float) -> bool:
-    """Whether a web server answers on a connection, which is closed then."""
+    """Return whether a web server answers on a connection, and close the connection."""
     with connection:
         try:
             connection.settimeout(timeout_s)
@@ -211,7 +211,7 @@ def speaks_http(connection: socket.socket, timeout_s: float) -> bool:
 
 
 def not_a_broker(peer: Peer, protocol: str) -> StepFailedError:
-    """Why what answers is not what `security.protocol` expects; the error to raise."""
+    """Return the error that explains why a peer is not what `security.protocol` expects."""
     if peer is Peer.TLS:
         secured = "SASL_SSL" if protocol.startswith("SASL") else "SSL"
         return StepFailedError(
@@ -262,12 +262,12 @@ def not_a_broker(peer: Peer, protocol: str) -> StepFailedError:
 
 
 def is_clients_own(host: str) -> bool:
-    """Whether each client that is told this host looks for it on its own machine, as a rule."""
+    """Return whether clients usually resolve this host to their own machine."""
     return is_loopback(host) or host.lower() == "localhost.localdomain"
 
 
 def change_of_advertised(bootstrap: Address, advertised: Address) -> list[str]:
-    """What to change when a broker cannot be reached where it says that it is."""
+    """Return what to change when a broker's advertised address cannot be reached."""
     if is_clients_own(advertised.host) and not is_clients_own(bootstrap.host):
         why = (
             f"the broker tells its clients that it is at {advertised.host}, which is each client's"

@@ -1,4 +1,4 @@
-"""SASL as `doctor` explains it: what the broker offers, and why it refuses a client."""
+"""The SASL step of `doctor`: which mechanisms a broker offers, and why it refuses a client."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PLAIN_PROTOCOL = {"SASL_PLAINTEXT": "PLAINTEXT", "SASL_SSL": "SSL"}
 def authenticate(
     step: Step, connection: ClientConnection, settings: SaslSettings, protocol: str
 ) -> None:
-    """Authenticate, described in the step. Raises StepFailedError."""
+    """Authenticate and describe the result in the step. Raises StepFailedError."""
     if not {SASL_HANDSHAKE_KEY, SASL_AUTHENTICATE_KEY} <= connection.api_versions.keys():
         raise _no_sasl(protocol)
     try:
@@ -65,7 +65,7 @@ def offered_mechanisms(
     settings: ClientSettings,
     open_socket: Callable[[], socket.socket],
 ) -> list[str]:
-    """The mechanisms of a listener that wants SASL; none if it does not, or says nothing."""
+    """Return the mechanisms of a listener that requires SASL; empty if not required or unknown."""
     try:
         connection = ClientConnection(address, settings, open_socket())
     except (OSError, StepFailedError):
@@ -84,7 +84,7 @@ def offered_mechanisms(
 
 
 def wants_sasl(mechanisms: list[str], protocol: str) -> StepFailedError:
-    """Why a listener closes the connection of a client without SASL; the error to raise."""
+    """Return the error that explains why a listener closes a connection without SASL."""
     secured = "SASL_SSL" if protocol == "SSL" else "SASL_PLAINTEXT"
     return StepFailedError(
         f"this listener wants SASL ({', '.join(mechanisms)}), and security.protocol is {protocol}",
@@ -124,7 +124,7 @@ def _refused_mechanism(error: SaslError, mechanism: str, protocol: str) -> StepF
 
 
 def _refused_user(error: SaslError, settings: SaslSettings) -> StepFailedError:
-    """The broker's own words, and where a user of the mechanism is kept."""
+    """Return the error with the broker's message and the place where users are configured."""
     mechanism, user = settings.mechanism, settings.username
     if mechanism == "OAUTHBEARER":
         return StepFailedError(
@@ -152,7 +152,7 @@ def _refused_user(error: SaslError, settings: SaslSettings) -> StepFailedError:
 
 
 def _expiry(settings: SaslSettings) -> str:
-    """What the token itself says of its end, if it is a JWT that says so."""
+    """Return a note on when the token expired; empty if valid or without a readable expiry."""
     try:
         claims = bearer_token(settings).split(".")[1]
         padded = claims.translate(str.maketrans("-_", "+/")) + "=" * (-len(claims) % 4)

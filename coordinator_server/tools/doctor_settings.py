@@ -1,4 +1,4 @@
-"""Client settings that no client knows: a misspelt name is silently ignored."""
+"""Finds client settings that no client knows: clients silently ignore a misspelt name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from coordinator_server.config.typos import closest
 from coordinator_server.tools.doctor_step import Step
 
 PREFIXES = ("security.", "ssl.", "sasl.")
-"""Of what decides whether a client gets in; other names are looked at if they resemble one."""
+"""Prefixes of security settings; other names are checked only if they resemble one of these."""
 
 _LIBRDKAFKAS = """
 enable.sasl.oauthbearer.unsecure.jwt
@@ -46,20 +46,20 @@ ssl.providers
 ssl.sigalgs.list
 """
 OF_LIBRDKAFKA = frozenset(_LIBRDKAFKAS.split())
-"""The names of librdkafka that Java's clients do not have."""
+"""Settings of librdkafka that Java's clients do not have."""
 
 OURS = frozenset({"sasl.oauthbearer.token"})
-"""Names that only our own tools know."""
+"""Settings that only this project's tools have."""
 
 _OF_JAVA = frozenset({"sasl.mechanism", "sasl.oauthbearer.header.urlencode", "security.protocol"})
-"""Names of Java's clients that its brokers do not have; the others are settings of both."""
+"""Settings of Java's clients that Java's brokers do not have; all others exist in both."""
 
 _OF_BOTH = frozenset(name for name in (*SETTINGS, *OF_KAFKA) if name.startswith(PREFIXES))
 KNOWN = _OF_BOTH | _OF_JAVA | OF_LIBRDKAFKA | OURS
 
 
 def look_at_names(names: Iterable[str], show: Callable[[Step], None]) -> None:
-    """The step before the first; shown only if there is something to say."""
+    """Show a step about unknown settings before the first step, if any setting is unknown."""
     step = Step("settings", 0)
     step.details += doubted(names)
     if step.details:
@@ -69,8 +69,11 @@ def look_at_names(names: Iterable[str], show: Callable[[Step], None]) -> None:
 
 
 def doubted(names: Iterable[str]) -> Iterator[str]:
-    """A line for each name that is probably about security and that no client has: none of Java's,
-    of librdkafka's or of our tools. It says what was probably meant."""
+    """Yield a line for each name that looks like a security setting and that no client knows.
+
+    The known settings are those of Java's clients, librdkafka and this project's tools. A line
+    suggests the name that was probably meant.
+    """
     for name in names:
         if name in KNOWN:
             continue

@@ -1,4 +1,4 @@
-"""One step of `doctor`: what was found, or why it failed and which setting to change."""
+"""One step of `doctor`: its result, or the reason for its failure and the setting to change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PAUSE_S = 0.1
 
 
 class StepFailedError(Exception):
-    """What ends a step: the reason, and what to change on either side."""
+    """A step failed: the reason, and what to change on the client or the broker."""
 
     def __init__(self, reason: str, changes: Sequence[str] = ()) -> None:
         super().__init__(reason)
@@ -21,11 +21,11 @@ class StepFailedError(Exception):
 
 
 class RefusedClientError(StepFailedError):
-    """A client that TLS refuses; in TLS 1.3 it learns of that after its handshake."""
+    """A TLS server refused the client; with TLS 1.3 the client learns this after its handshake."""
 
 
 class Step:
-    """A step with its result. `deadline_s` is by time.monotonic()."""
+    """A step and its result. `deadline_s` is a value of time.monotonic()."""
 
     def __init__(self, name: str, timeout_s: float) -> None:
         self.name = name
@@ -39,28 +39,28 @@ class Step:
         self.deadline_s = self._begin_s + timeout_s
 
     def left_s(self) -> float:
-        """What is left of its time, never quite nothing: a timeout of 0 means another thing."""
+        """Return the seconds left, at least 0.001: a socket timeout of 0 means non-blocking."""
         return max(self.deadline_s - time.monotonic(), 0.001)
 
     def may_try_again(self) -> bool:
-        """Wait a moment before another try; False, at once, if there is no time for one."""
+        """Wait before another attempt and return True; return False if too little time is left."""
         if self.left_s() < 2 * _PAUSE_S:
             return False
         time.sleep(_PAUSE_S)
         return True
 
     def fail(self, error: StepFailedError) -> None:
-        """Take in why it failed."""
+        """Mark the step as failed, with the error's reason and changes."""
         self.is_ok = False
         self.reason, self.changes = str(error), error.changes
 
     def end(self) -> None:
-        """Take its time, the first time that it ends."""
+        """Set the step's duration at the first call; later calls do nothing."""
         if not self.time_ms:
             self.time_ms = (time.monotonic() - self._begin_s) * 1000
 
     def lines(self) -> list[str]:
-        """The step as text."""
+        """Return the step as lines of text."""
         word = "ok" if self.is_ok else "FAILED"
         found = f"{self.found} " if self.found else ""
         lines = [f"{word:<8}{self.name:<14}{found}({self.time_ms:.1f} ms)"]
@@ -71,7 +71,7 @@ class Step:
         return lines
 
     def fields(self) -> dict[str, Any]:
-        """The step for `--json`."""
+        """Return the step as fields for `--json`."""
         return {
             "step": self.name,
             "ok": self.is_ok,
@@ -84,5 +84,5 @@ class Step:
 
 
 def shown(address: Address) -> str:
-    """HOST:PORT, an IPv6 address in brackets."""
+    """Return HOST:PORT, with an IPv6 address in brackets."""
     return format_address(*address)

@@ -1,4 +1,4 @@
-"""TLS as `doctor` explains it: the handshake, the chain of certificates, names, what is missing."""
+"""The TLS step of `doctor`: the handshake, the certificate chain, host names, missing settings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ _NO_NAME_CHECK = "ssl.endpoint.identification.algorithm"
 def shake_hands(
     step: Step, plain: socket.socket, address: Address, settings: TlsSettings, protocol: str
 ) -> ssl.SSLSocket:
-    """The connection with TLS, described in the step. Raises StepFailedError."""
+    """Return the connection after the TLS handshake, described in the step.
+
+    Raises StepFailedError.
+    """
     target = Address(*plain.getpeername()[:2])
     try:
         secured = handshake(plain, address, context_of(settings), step.left_s())
@@ -53,10 +56,10 @@ def shake_hands(
 
 
 def _await_verdict(secured: ssl.SSLSocket, timeout_s: float, settings: TlsSettings) -> None:
-    """In TLS 1.3 the server answers the end of the handshake with tickets, or with an alert.
+    """Wait for the server's verdict on the client: in TLS 1.3, session tickets or an alert.
 
-    The alert has to be read before anything is sent: what is sent to a server that has closed the
-    connection may discard it. Raises StepFailedError.
+    Read the alert before sending anything: data sent to a server that has closed the connection may
+    discard the alert. Raises StepFailedError.
     """
     if secured.version() != "TLSv1.3" or not select.select([secured], [], [], timeout_s)[0]:
         return
@@ -68,11 +71,11 @@ def _await_verdict(secured: ssl.SSLSocket, timeout_s: float, settings: TlsSettin
     except ssl.SSLError as error:
         raise refused_client(error, settings) from error
     except OSError:
-        return  # the first request will say it
+        return  # the first request reports the error
 
 
 def refused_client(error: ssl.SSLError, settings: TlsSettings) -> RefusedClientError:
-    """Why a broker ended the handshake, or the connection after it; the error to raise."""
+    """Return the error that explains why a broker ended the handshake or the connection."""
     reason = error.reason or ""
     if settings.keystore is None and (
         reason.endswith(_ABOUT_THE_CLIENT) or reason.endswith("HANDSHAKE_FAILURE")
@@ -173,7 +176,10 @@ def _bad_certificate(
 def _look(
     step: Step, target: Address, address: Address, settings: TlsSettings
 ) -> list[x509.Certificate]:
-    """The chain of a broker whose handshake failed: a second connection that checks nothing."""
+    """Return the certificate chain of a broker whose handshake failed.
+
+    Opens a second connection that does not verify certificates.
+    """
     try:
         plain = socket.create_connection(target, step.left_s() / 3)
         with handshake(plain, address, unchecked_context(settings), step.left_s() / 3) as secured:
@@ -183,7 +189,7 @@ def _look(
 
 
 def _chain(secured: ssl.SSLSocket) -> list[x509.Certificate]:
-    """The certificates that the broker sent, its own first."""
+    """Return the certificates that the broker sent, starting with its own."""
     from cryptography import x509
 
     inside: Any = secured
@@ -233,7 +239,7 @@ def _names(certificate: x509.Certificate) -> str:
 
 
 def _at_fault(chain: Sequence[x509.Certificate]) -> str:
-    """The certificate whose time is over or has not come."""
+    """Return a description of the certificate that has expired or is not yet valid."""
     now = datetime.now(UTC)
     for certificate in chain:
         if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:

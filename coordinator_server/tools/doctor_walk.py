@@ -1,4 +1,4 @@
-"""The steps of `doctor`, one after the other, as a client takes them."""
+"""Runs the steps of `doctor` in the order in which a client takes them."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ _RELEASES = (
     (60, 0, "2.8 or 3.0"),
     (1, 12, "2.7"),
 )
-"""API, its newest version, and the release of Kafka that brought it."""
+"""API, its newest version, and the Kafka release that introduced this version."""
 
 
 class _Cluster(NamedTuple):
-    """What Metadata tells."""
+    """The cluster as described by Metadata."""
 
     cluster_id: str | None
     controller_id: int
@@ -62,7 +62,7 @@ class _Cluster(NamedTuple):
 
 
 class Walk:
-    """One walk. `show` gets each step when it has ended."""
+    """One run of all steps. `show` receives each step when the step has ended."""
 
     def __init__(
         self,
@@ -80,18 +80,18 @@ class Walk:
         self._show = show
         self._targets: list[ResolvedAddress] = []
         self._reached: Address | None = None
-        """The address that took the connection."""
+        """The address that accepted the connection."""
         self._connections: list[ClientConnection] = []
         self._handshake: Step | None = None
-        """That of TLS, kept back until the first answer shows that the client is not refused."""
+        """The TLS step, held back until the first response shows that the client is accepted."""
         self._unreached: set[Address] = set()
         self._is_well = True
 
     def run(self) -> bool:
-        """Take all steps; whether none has failed."""
+        """Run all steps and return whether none has failed."""
         spec = SPEC_BY_NAME["ApiVersions"]
         for make, message in ((encoder, spec.request_type), (decoder, spec.response_type)):
-            make(message, spec.max_version)  # now, as the step is to have the time of the broker
+            make(message, spec.max_version)  # not part of the measured step
         try:
             self._walk()
         finally:
@@ -110,7 +110,7 @@ class Walk:
             connected = self._take("tls", lambda step: self._encrypt(step, connected))
             if connected is None:
                 return
-        # Java's clients ask for the versions first as well, and authenticate then.
+        # Like Java's clients, ask for the API versions first and authenticate afterwards.
         connection = self._open(connected, self._address)
         if not self._take("versions", lambda step: self._versions(step, connection)):
             return
@@ -127,7 +127,7 @@ class Walk:
             self._take("group", lambda step: self._join(step, coordinator))
 
     def _take(self, name: str, work: Callable[[Step], Any]) -> Any:
-        """One step: what `work` gives, None when it fails."""
+        """Run one step and return the result of `work`, or None if the step fails."""
         step = Step(name, self._timeout_s)
         result = None
         try:
@@ -164,7 +164,7 @@ class Walk:
         return shake_hands(step, plain, self._address, self._security.tls, self._security.protocol)
 
     def _versions(self, step: Step, connection: ClientConnection) -> bool:
-        connection.deadline_s = step.deadline_s - self._timeout_s / 2  # the rest is to find out why
+        connection.deadline_s = step.deadline_s - self._timeout_s / 2  # the other half: diagnosis
         try:
             connection.negotiate()
         except ClientError as error:
@@ -178,7 +178,7 @@ class Walk:
         return True
 
     def _unanswered(self, step: Step, error: ClientError) -> StepFailedError:
-        """Why the first request has no answer."""
+        """Return the error that explains why the first request got no response."""
         if isinstance(error, TlsError):
             import ssl
 
@@ -248,7 +248,7 @@ class Walk:
             return False
 
     def _second_socket(self, step: Step) -> socket.socket:
-        """A further connection to the address that was reached, encrypted as the first."""
+        """Return another connection to the address that was reached, encrypted like the first."""
         assert self._reached is not None
         plain = socket.create_connection(self._reached, step.left_s() / 2)
         if self._security.tls is None:
@@ -259,7 +259,7 @@ class Walk:
         return handshake(plain, self._address, context, step.left_s() / 2)
 
     def _dial_all(self, step: Step, cluster: _Cluster) -> bool:
-        """Open a connection to each broker where it says that it is, as clients do."""
+        """Connect to each broker at its advertised address, as clients do."""
         changes: list[str] = []
         failed = 0
         for place, (node_id, node) in enumerate(cluster.nodes.items()):
@@ -289,7 +289,7 @@ class Walk:
         return True
 
     def _dial(self, node: Address, timeout_s: float) -> ClientConnection:
-        """A connection to an advertised address. Raises StepFailedError."""
+        """Return a connection to an advertised address. Raises StepFailedError."""
         inner = Step("dial", timeout_s)
         try:
             ready = connect(inner, resolve(inner, node), node)
@@ -349,7 +349,7 @@ class Walk:
 def _encrypted(
     plain: socket.socket, node: Address, settings: TlsSettings, timeout_s: float
 ) -> socket.socket:
-    """A connection with TLS. Raises ClientError."""
+    """Return the connection after the TLS handshake. Raises ClientError."""
     from coordinator_server.client.tls import context_of, failure, handshake
 
     try:
@@ -359,7 +359,7 @@ def _encrypted(
 
 
 def _no_coordinator(code: int, message: str | None, group: str) -> StepFailedError:
-    reason = str(ClientError(code, message or None))  # Kafka's text of a refusal is empty
+    reason = str(ClientError(code, message or None))  # Kafka sends an empty message with a refusal
     if code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
         return StepFailedError(
             f"there is no coordinator: {reason}",

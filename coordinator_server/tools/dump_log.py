@@ -1,4 +1,4 @@
-"""`coordinator-server dump-log FILE...`: what files of a partition hold, readable or as JSON lines.
+"""`coordinator-server dump-log FILE...`: print a partition's files, as text or JSON lines.
 
 Logs (record formats 0, 1 and 2) with their records, offset, time and transaction indexes, producer
 snapshots. What cannot be read is reported with its position and the reason, and the rest is shown
@@ -31,14 +31,14 @@ from storage.producer_state import SNAPSHOT_SUFFIX, ProducerState
 from storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from storage.transaction_index import ENTRY, TRANSACTION_INDEX_SUFFIX, VERSION
 
-# What a file is called while it is being replaced or removed.
+# Suffixes of files that are being replaced or removed.
 _TRANSIENT_SUFFIXES = (".swap", ".cleaned", ".deleted")
 
 Lines = Iterator[dict[str, Any]]
 
 
 def log_lines(file: ReadOnlyFile, contents: Contents, with_records: bool = True) -> Lines:
-    """The batches of a log, each followed by its records; damage where it lies."""
+    """Yield the batches of a log, each followed by its records; damage is yielded in place."""
     for batch in walk_log(file):
         if isinstance(batch, Corruption):
             yield damage(batch.position, batch.reason)
@@ -55,17 +55,17 @@ def log_lines(file: ReadOnlyFile, contents: Contents, with_records: bool = True)
 
 
 def offset_index_lines(file: ReadOnlyFile) -> Lines:
-    """The entries of an offset index, offsets absolute."""
+    """Yield the entries of an offset index, with absolute offsets."""
     base = first_offset_of_index(file)
     for position, (relative, log_position) in _entries(file, OffsetIndex.entry):
         if position and relative == 0:
-            return  # the rest of a file that Kafka preallocates
+            return  # the unused rest of a preallocated file
         yield {"kind": "index", "offset": base + relative, "position": log_position}
     yield from _torn(file, OffsetIndex.entry.size)
 
 
 def time_index_lines(file: ReadOnlyFile) -> Lines:
-    """The entries of a time index, offsets absolute."""
+    """Yield the entries of a time index, with absolute offsets."""
     base = first_offset_of_index(file)
     for position, (timestamp_ms, relative) in _entries(file, TimeIndex.entry):
         if position and timestamp_ms == 0:
@@ -75,7 +75,7 @@ def time_index_lines(file: ReadOnlyFile) -> Lines:
 
 
 def transaction_index_lines(file: ReadOnlyFile) -> Lines:
-    """The aborted transactions of a segment."""
+    """Yield the aborted transactions from a segment's transaction index."""
     for position, entry in _entries(file, ENTRY):
         version, producer_id, first, last, stable = entry
         if version != VERSION:
@@ -92,7 +92,7 @@ def transaction_index_lines(file: ReadOnlyFile) -> Lines:
 
 
 def snapshot_lines(file: ReadOnlyFile) -> Lines:
-    """The producers of a snapshot."""
+    """Yield the producers from a producer snapshot."""
     state = ProducerState.decode(file.pread(file.size_bytes, 0))
     if state is None:
         yield damage(0, "not a whole producer snapshot of version 1")
@@ -112,18 +112,18 @@ def snapshot_lines(file: ReadOnlyFile) -> Lines:
 
 
 def first_offset_of_index(file: ReadOnlyFile) -> int:
-    """The base offset in the name of an index, 0 when it was renamed."""
+    """Return the base offset in the name of an index file; 0 if the file was renamed."""
     digits = file.path.name[:20]
     return int(digits) if len(digits) == 20 and digits.isdigit() else 0
 
 
 def damage(position: int, reason: str) -> dict[str, Any]:
-    """A line about bytes that cannot be read."""
+    """Return a line that reports unreadable bytes."""
     return {"kind": "damage", "position": position, "reason": reason}
 
 
 def _entries(file: ReadOnlyFile, entry: struct.Struct) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """The whole entries of a file of fixed-size entries, with their positions."""
+    """Yield the complete entries of a file with fixed-size entries, with their positions."""
     window_bytes = entry.size * 4096
     for start in range(0, file.size_bytes, window_bytes):
         data = file.pread(window_bytes, start)
@@ -148,9 +148,10 @@ _READERS: dict[str, Callable[[ReadOnlyFile], Lines]] = {
 def file_lines(
     file: ReadOnlyFile, contents: Contents | None = None, with_records: bool = True
 ) -> Lines:
-    """What a file holds; ValueError when its name says nothing that is known.
+    """Return the contents of a file. Raises ValueError if the file name is of no known kind.
 
-    Without `contents` the name of its directory, TOPIC-N, decides what keys and values are.
+    Without `contents`, the name of the file's directory, TOPIC-N, decides how keys and values are
+    decoded.
     """
     name = file.path.name
     for suffix in _TRANSIENT_SUFFIXES:
@@ -168,7 +169,7 @@ def file_lines(
 
 
 def time_text(timestamp_ms: int) -> str:
-    """A timestamp in UTC; -1 is "no time"."""
+    """Return a timestamp as UTC text; -1 is "no time"."""
     try:
         moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC)
     except (ValueError, OverflowError, OSError):
@@ -179,7 +180,7 @@ def time_text(timestamp_ms: int) -> str:
 
 
 def readable(line: dict[str, Any]) -> str:
-    """One line for people."""
+    """Return a line in the text format."""
     kind = line["kind"]
     if kind == "batch":
         return _readable_batch(line)
@@ -245,7 +246,7 @@ def _short(value: Any) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Run with these arguments; returns the exit code."""
+    """Run with these arguments and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="coordinator-server dump-log", description=(__doc__ or "").split("\n\n")[1]
     )
@@ -274,7 +275,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _printed(path: Path, options: argparse.Namespace) -> Iterator[tuple[str, bool]]:
-    """The lines printed of one file, and whether they name a damage.
+    """Yield the output lines of one file, each with whether the line reports damage.
 
     Raises ValueError for a file that cannot be read.
     """

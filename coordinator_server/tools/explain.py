@@ -1,4 +1,4 @@
-"""`coordinator-server explain GROUP`: why a group rebalanced and how it went, as a story.
+"""`coordinator-server explain GROUP`: tell why a group rebalanced, and the result.
 
 It reads `__group_events` of a running broker. Times are UTC. Exit code 1 when nothing is on record
 for the group, 2 when the broker cannot be asked or does not write the topic.
@@ -28,11 +28,11 @@ from protocol.errors import ErrorCode
 HTTP_SECONDS = 10
 
 FOLLOW_WAIT_MS = 500
-"""How long one Fetch waits for news, and how often a topic that is not there is looked for."""
+"""Max wait of a Fetch, and the interval between checks for a missing topic."""
 
 
 def main(arguments: list[str]) -> int:
-    """Run with these arguments; returns the exit code."""
+    """Run with these arguments and return the exit code."""
     options = _options(arguments)
     host, port = options.bootstrap
     reader = None
@@ -55,8 +55,9 @@ def main(arguments: list[str]) -> int:
 
 
 def _now(address: tuple[str, int], group: str, token: str | None) -> list[str]:
-    """How the group is now, by the control server; nothing if it has none, or of a classic one.
+    """Return the group's current state from the control server, as lines of text.
 
+    Returns an empty list if the control server does not know the group, or for a classic group.
     Raises ClientError.
     """
     connection = HTTPConnection(address[0] or "127.0.0.1", address[1], timeout=HTTP_SECONDS)
@@ -147,7 +148,10 @@ def _explain(reader: EventsReader, options: argparse.Namespace, address: str) ->
 
 
 def _open(reader: EventsReader, address: str, *, wait: bool) -> bool:
-    """Find the topic, or wait until it is there. False if it is not; ClientError if never."""
+    """Open the topic, waiting for its creation if `wait`.
+
+    Returns False if the topic does not exist. Raises ClientError if the topic cannot be read.
+    """
     while True:
         try:
             reader.open()
@@ -175,7 +179,7 @@ def _nothing(group: str, address: str) -> int:
 
 
 def _print(records: Iterable[dict[str, Any]], *, as_json: bool) -> None:
-    """One story after the other; without delay, as a user may be watching."""
+    """Print one story after the other, each flushed at once because a user may be watching."""
     for record in records:
         if as_json:
             print(json.dumps(record), flush=True)

@@ -1,7 +1,7 @@
-"""Files of a data directory as the tools see them: opened for reading only, walked to the end.
+"""Read-only files of a data directory, and a scan that continues after damage.
 
-The broker's own recovery stops at the first bad batch. The tools go on after it where the next one
-can still be found, so that one flipped bit does not hide the rest of a file.
+The broker's own recovery stops at the first bad batch. The tools continue after a bad batch if they
+can find the next one, so that one flipped bit does not hide the rest of a file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from storage.errors import CorruptBatchError
 
 
 class ReadOnlyFile:
-    """A file that is read at any position; `size_bytes` is that of the moment of opening."""
+    """A file that can be read at any position; `size_bytes` is its size when opened."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb", buffering=0)
@@ -40,7 +40,7 @@ class ReadOnlyFile:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def close(self) -> None:
-        """Release the descriptor."""
+        """Close the file."""
         self._file.close()
 
     def __enter__(self) -> Self:
@@ -58,10 +58,10 @@ class ReadOnlyFile:
 def walk_log(
     file: ReadOnlyFile, base_offset: int | None = None
 ) -> Iterator[BatchHeader | Corruption]:
-    """Yield the batches of a log file in order, and a Corruption for each place that holds none.
+    """Yield the batches of a log file in order, and a Corruption for each place without a batch.
 
-    After a batch with a wrong CRC or offset the walk goes on; after one whose size makes no sense
-    it ends. `base_offset` is the least that the first batch may have.
+    The scan continues after a batch with a wrong CRC or offset, and ends after a batch with an
+    impossible size. `base_offset` is the smallest valid offset of the first batch.
     """
     end = file.size_bytes
     position = 0
@@ -81,7 +81,7 @@ def walk_log(
 
 
 def first_offset(file: ReadOnlyFile) -> int:
-    """Return the base offset in a file's name, else that of its first batch, else 0."""
+    """Return the base offset from a file's name, else from its first batch, else 0."""
     digits = file.path.name[:20]
     if len(digits) == 20 and digits.isdigit():
         return int(digits)
@@ -90,7 +90,7 @@ def first_offset(file: ReadOnlyFile) -> int:
 
 
 def _plausible_batch(file: ReadOnlyFile, position: int) -> BatchHeader | None:
-    """Return the header at `position` if it can be one, whatever the CRC says."""
+    """Return the batch header at `position` if it is plausible, regardless of the CRC."""
     try:
         return next(scan_headers(file, position, file.size_bytes), None)
     except CorruptBatchError:

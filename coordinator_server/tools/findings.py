@@ -1,4 +1,4 @@
-"""What the checks of `verify-log` found: errors, notes and how much was looked at."""
+"""The findings of `verify-log`: errors, notes and counts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from pathlib import Path
 
 
 class Findings:
-    """What a check found, and how much it looked at. Errors are damage; notes cost only time."""
+    """Errors, notes and counts of a check.
+
+    An error is damage; a note only makes the next start slower.
+    """
 
     def __init__(self) -> None:
         self.errors: list[str] = []
@@ -19,9 +22,9 @@ class Findings:
         self.index_entries = 0
 
     def error(self, path: Path, reason: str) -> None:
-        """Take in something that is wrong."""
+        """Add an error."""
         self.errors.append(f"{path}: {reason}")
 
     def note(self, path: Path, reason: str) -> None:
-        """Take in something that the next start mends by itself."""
+        """Add a note on a problem that the next start repairs."""
         self.notes.append(f"{path}: {reason}")

@@ -1,7 +1,7 @@
-"""What groups have, from cluster to cluster: offsets, those of share groups too, and configs.
+"""Copies group offsets, share group start offsets and group configs from cluster to cluster.
 
-Each offset goes to the place of the record it pointed at. An offset that is further on in the
-target already is left alone: the group reads there.
+Each offset is mapped to the position of the same record in the target. An offset that is already
+further in the target stays: a member of the group has read there.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from coordinator_server.tools.cluster import GROUP, KafkaCluster, MigrationError
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 Places = dict[tuple[TopicPartition, int], int]
-"""Where a record of the source lies in the target, by its partition and offset."""
+"""The target offset of a source record, by the record's partition and offset."""
 
 
 class CopiedKind(NamedTuple):
-    """How the offsets of one kind of groups are read and set, and those of the source."""
+    """One kind of group: functions to read and write its offsets, and the offsets in the source."""
 
     noun: str
     offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]]
@@ -29,7 +29,7 @@ class CopiedKind(NamedTuple):
 
 
 class GroupCopy:
-    """The groups of the source as they are when it is made."""
+    """The groups of the source, as of the creation of this object."""
 
     def __init__(
         self, source: KafkaCluster, target: KafkaCluster, say: Callable[[str], None]
@@ -48,7 +48,7 @@ class GroupCopy:
         )
 
     def places(self) -> dict[TopicPartition, set[int]]:
-        """The offsets that have to be mapped."""
+        """Return the source offsets that must be mapped, by partition."""
         wanted: dict[TopicPartition, set[int]] = {}
         for kind in self._kinds:
             for offsets in kind.offsets.values():
@@ -57,9 +57,10 @@ class GroupCopy:
         return wanted
 
     def commit(self, places: Places, topics: set[str]) -> tuple[int, int]:
-        """Set the mapped offsets; returns how many were, and how many were further on.
+        """Commit the mapped offsets; return how many were set and how many were already further.
 
-        Raises MigrationError when any is refused.
+        An offset is already further if the target's committed offset is larger. Raises
+        MigrationError if the target refuses any offset.
         """
         committed = kept = 0
         failures: list[str] = []
@@ -98,9 +99,9 @@ class GroupCopy:
         return mapped
 
     def configure(self) -> int:
-        """Set the configs of groups that are known there; returns of how many groups.
+        """Copy the group configs that the target knows; return the number of groups.
 
-        Groups that have configs in the target only keep them. Raises MigrationError.
+        Groups that have configs only in the target keep them. Raises MigrationError.
         """
         try:
             groups = self._source.group_configs()
@@ -120,7 +121,7 @@ class GroupCopy:
 
 
 def _verify(kind: CopiedKind, places: Places) -> None:
-    """Read the offsets back. Raises MigrationError."""
+    """Read the committed offsets back and compare them. Raises MigrationError on a difference."""
     existing = kind.read() if kind.offsets else {}
     for group, offsets in kind.offsets.items():
         for place, offset in offsets.items():

@@ -1,10 +1,10 @@
-"""`coordinator-server import` and `promote`: topics, and what groups have, to another cluster.
+"""`coordinator-server import` and `promote`: copy topics and group state to another cluster.
 
-A partition of the target gets the records of the source in order and nothing else, so the n-th
-record has offset n there. That makes the copy its own protocol of how far it came: when it was
-interrupted, what is there is compared with the source, record by record, and the rest follows.
-While records are copied the topic's settings remove and stamp nothing; its own come when all is
-verified. Then what groups have follows (`group_copy`).
+A partition of the target receives exactly the records of the source in order, so the n-th record
+has offset n in the target. This makes a copy resumable: after an interruption the existing records
+are compared with the source, one by one, and the missing records follow. While records are copied,
+the topic's settings disable retention, compaction and broker timestamps; the topic gets its own
+settings after verification. Then group state is copied (`group_copy`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from coordinator_server.tools.cluster import (
 from coordinator_server.tools.group_copy import GroupCopy, Places
 
 TIMESTAMP_TYPE = "message.timestamp.type"
-# A topic while its records are copied: nothing expires, nothing is compacted, times stay.
+# Settings during the copy: no retention, no compaction, and timestamps stay as they are.
 HELD = {
     "cleanup.policy": "delete",
     "retention.ms": "-1",
@@ -36,7 +36,7 @@ HELD = {
     TIMESTAMP_TYPE: "CreateTime",
     "max.message.bytes": str(REQUEST_BYTES - (1 << 20)),
 }
-# What depends on how many brokers there are.
+# Settings that depend on the number of brokers.
 _REPLICATION = frozenset(
     (
         "min.insync.replicas",
@@ -50,7 +50,7 @@ DEFAULT_BOOTSTRAP = "localhost:9092"
 
 
 class Totals(NamedTuple):
-    """What a run did."""
+    """The counts of a run, for its summary."""
 
     topics: int
     records: int
@@ -61,7 +61,7 @@ class Totals(NamedTuple):
 
 
 class Progress:
-    """Lines on standard error about how far it is."""
+    """Prints progress lines on standard error."""
 
     def __init__(self) -> None:
         self._next = 0.0
@@ -69,7 +69,7 @@ class Progress:
         self.records = 0
 
     def step(self, what: str, done: int, total: int) -> None:
-        """Say something now and then."""
+        """Print the progress at most once per PROGRESS_SECONDS."""
         now = time.monotonic()
         if now >= self._next:
             self._next = now + PROGRESS_SECONDS
@@ -77,12 +77,12 @@ class Progress:
             self.say(f"{what}: {done} of about {total} records, {rate:.0f} a second")
 
     def say(self, line: str) -> None:
-        """One line."""
+        """Print one line."""
         print(line, file=sys.stderr, flush=True)
 
 
 class Migration:
-    """One run from `source` to `target`, over the topics named, or over all."""
+    """One run from `source` to `target`, for the named topics or for all."""
 
     def __init__(
         self,
@@ -98,11 +98,11 @@ class Migration:
         self.progress = Progress()
         self.copied = 0
         self.already_there = 0
-        # Where a committed offset of the source lies in the target.
+        # The target offset of each committed offset of the source.
         self._places: Places = {}
 
     def run(self) -> Totals:
-        """Copy, verify, commit; MigrationError when something is in the way."""
+        """Copy, verify and commit. Raises MigrationError if a topic or group cannot be moved."""
         topics = self.source.topics()
         missing = self.only - set(topics)
         if missing:
@@ -139,7 +139,7 @@ class Migration:
             configs = dict(HELD) if target.can_alter else self._settings_for_good(topic)
             target.create(topic, configs, self.replication_factor)
             existing = ClusterTopic(topic.name, topic.partition_count, configs)
-        # After a finished run the target compacts and expires records by itself.
+        # After a finished run the target's own compaction and retention apply.
         is_held = target.can_alter and HELD.items() <= existing.configs.items()
         places = [TopicPartition(topic.name, index) for index in range(topic.partition_count)]
         bounds = {place: self.source.ends(place) for place in places}
@@ -151,14 +151,14 @@ class Migration:
             self._finish(topic)
 
     def _settings_for_good(self, topic: ClusterTopic) -> dict[str, str]:
-        """The settings for a cluster that cannot change them when the records are there."""
+        """Return the topic's settings for a cluster that cannot change them after the copy."""
         configs = without_replication(topic.configs)
         if configs.pop(TIMESTAMP_TYPE, "CreateTime") != "CreateTime":
             self.progress.say(f"{topic.name}: {TIMESTAMP_TYPE} is left out, to keep the times")
         return configs
 
     def _finish(self, topic: ClusterTopic) -> None:
-        """Give the topic its own settings, those that are known there."""
+        """Apply the topic's own settings, except those that the target does not know."""
         known = self.target.known_configs(topic.name)
         configs = without_replication(topic.configs)
         unknown = set(configs) - known
@@ -170,7 +170,7 @@ class Migration:
     def _copy(
         self, place: TopicPartition, start: int, end: int, *, topic: ClusterTopic, is_held: bool
     ) -> None:
-        """Compare what is there, append what is not."""
+        """Compare the records that the target has and append the missing ones."""
         first, target_end = self.target.ends(place)
         existing = self.target.records(place, first, target_end) if target_end else iter(())
         comparison = Comparison(place, existing, is_held)
@@ -205,7 +205,7 @@ class Migration:
                 producer.close()
 
     def _hold(self, topic: ClusterTopic, is_held: bool) -> None:
-        """Let nothing expire or be stamped while records come to a topic that was finished."""
+        """Disable retention and broker timestamps while copying to a finished topic."""
         if not is_held and self.target.can_alter:
             now = self.target.configs(topic.name)
             self.target.set_configs(topic.name, now, {**now, **HELD})
@@ -213,7 +213,7 @@ class Migration:
     def _verify(
         self, place: TopicPartition, start: int, end: int, is_held: bool, wanted: list[int]
     ) -> None:
-        """Compare both sides whole, and note where the committed offsets are now."""
+        """Compare the whole partition on both sides and record the new committed offsets."""
         first, target_end = self.target.ends(place)
         comparison = Comparison(place, self.target.records(place, first, target_end), is_held)
         number = 0
@@ -238,10 +238,10 @@ class Migration:
 
 
 class Comparison:
-    """The target's records of a partition, walked beside the source's.
+    """The target's records of a partition, compared with the source's in step.
 
-    `is_held`: nothing can be missing. Else the target's own compaction and retention may have
-    removed some.
+    `is_held`: no record can be missing. Otherwise the target's own compaction and retention may
+    have removed records.
     """
 
     def __init__(
@@ -253,9 +253,9 @@ class Comparison:
         self._next = next(self._records, None)
 
     def check(self, number: int, record: ClusterRecord) -> None:
-        """The `number`-th record of the source is the one with that offset in the target.
+        """Check that the target's record at offset `number` equals this source record.
 
-        Raises MigrationError when it is not.
+        Raises MigrationError if the records differ.
         """
         next_record = self._next
         if next_record is not None and next_record.offset == number:
@@ -272,12 +272,12 @@ class Comparison:
 
 
 def without_replication(configs: Mapping[str, str]) -> dict[str, str]:
-    """The settings that mean the same on any number of brokers."""
+    """Return the settings without those that depend on the number of brokers."""
     return {name: value for name, value in configs.items() if name not in _REPLICATION}
 
 
 def import_main(arguments: Sequence[str]) -> int:
-    """`import`: into this broker. Returns the exit code."""
+    """Run `import`, which copies into this broker. Returns the exit code."""
     parser = _parser("import", "topics and groups' offsets from another cluster into this one")
     parser.add_argument("--from", dest="source", metavar="HOST:PORT", required=True)
     parser.add_argument("--to", dest="target", metavar="HOST:PORT", default=DEFAULT_BOOTSTRAP)
@@ -286,7 +286,7 @@ def import_main(arguments: Sequence[str]) -> int:
 
 
 def promote_main(arguments: Sequence[str]) -> int:
-    """`promote`: out of this broker. Returns the exit code."""
+    """Run `promote`, which copies out of this broker. Returns the exit code."""
     parser = _parser("promote", "topics and groups' offsets from this broker into a cluster")
     parser.add_argument("--to", dest="target", metavar="HOST:PORT", required=True)
     parser.add_argument("--from", dest="source", metavar="HOST:PORT", default=DEFAULT_BOOTSTRAP)
@@ -313,7 +313,7 @@ def _parser(name: str, description: str) -> argparse.ArgumentParser:
 
 
 def client_settings(path: str | None) -> dict[str, str]:
-    """The settings in a properties file, dots as underscores."""
+    """Return the settings of a properties file, with dots in names replaced by underscores."""
     if path is None:
         return {}
     from coordinator_server.config.properties import parse_properties

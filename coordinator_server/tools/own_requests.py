@@ -1,7 +1,7 @@
-"""Requests that kafka-python lacks (share groups, KIP-932), sent over its connections.
+"""Sends requests that kafka-python lacks (share groups, KIP-932) over kafka-python's connections.
 
-They are declared in `protocol`. kafka-python gets an object with what it asks of a request of its
-own, so that its security settings hold for these as well.
+The messages are declared in `protocol` and wrapped in objects with the interface of kafka-python's
+own requests, so that kafka-python's security settings apply.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ _LENGTH = struct.Struct(">i")
 
 
 def served_versions(admin: kafka.KafkaAdminClient) -> dict[int, tuple[int, int]]:
-    """Return lowest and highest version of each API of the brokers, by its key.
+    """Return the lowest and highest version of each API that the brokers serve, by API key.
 
-    `admin.api_versions()` raises ValueError for a key that kafka-python does not know.
+    `admin.api_versions()` raises ValueError for an API key that kafka-python does not know.
     """
     return dict(admin._manager.broker_version_data.api_versions)
 
 
 def is_served(admin: kafka.KafkaAdminClient, name: str) -> bool:
-    """Whether the brokers have an API."""
+    """Return whether the brokers serve an API."""
     return SPEC_BY_NAME[name].key in served_versions(admin)
 
 
 def ask_coordinator(admin: kafka.KafkaAdminClient, group: str, request: Message) -> Any:
-    """The response of the group's coordinator to one request. Raises KafkaError."""
+    """Send a request to the group's coordinator and return the response. Raises KafkaError."""
     manager = admin._manager
 
     async def ask() -> Any:
@@ -44,37 +44,37 @@ def ask_coordinator(admin: kafka.KafkaAdminClient, group: str, request: Message)
 
 
 class _Response:
-    """The class of a response, as kafka-python asks it to read one."""
+    """A response class with the interface that kafka-python expects for decoding."""
 
     def __init__(self, spec: ApiSpec, version: int) -> None:
         self._header = decoder(ResponseHeader, spec.response_header_version(version))
         self._body = decoder(spec.response_type, version)
 
     def parse_header(self, stream: IO[bytes]) -> Any:
-        """The header, after which the stream stands before the body."""
+        """Decode the header and leave the stream at the start of the body."""
         start = stream.tell()
         header, position = self._header(stream.read(), 0)
         stream.seek(start + position)
         return header
 
     def decode(self, stream: IO[bytes]) -> Any:
-        """The body."""
+        """Decode the body."""
         return self._body(stream.read(), 0)[0]
 
 
 class _Header(NamedTuple):
-    """What kafka-python keeps of a request until it is answered."""
+    """The part of a request that kafka-python keeps until the response arrives."""
 
     correlation_id: int
     response: _Response
 
     def get_response_class(self) -> _Response:
-        """What reads the response."""
+        """Return the decoder of the response."""
         return self.response
 
 
 class _Request:
-    """A request, as kafka-python asks it for its version and its bytes."""
+    """A request with the interface that kafka-python expects for version and encoding."""
 
     _min_version = _max_version = None
 
@@ -89,17 +89,17 @@ class _Request:
         self.header: _Header
 
     def expect_response(self) -> bool:
-        """Always."""
+        """Return True: every request here has a response."""
         return True
 
     def with_header(self, correlation_id: int, client_id: str) -> None:
-        """Take what the connection knows."""
+        """Set the header from the connection's correlation id and client id."""
         assert self.API_VERSION is not None
         self.header = _Header(correlation_id, _Response(self._spec, self.API_VERSION))
         self._client_id = client_id
 
     def encode(self, **_: bool) -> bytes:
-        """The frame, header included."""
+        """Encode the request, header included."""
         version = self.API_VERSION
         assert version is not None
         header = RequestHeader(

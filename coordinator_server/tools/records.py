@@ -1,7 +1,7 @@
 """Batches and records of a log as plain data, for the tools that print or compare them.
 
-Keys and values of the internal topics are opened; of other topics they are text where they are
-UTF-8, else base64. Names of fields inside keys and values are Kafka's.
+Keys and values of internal topics are decoded. Keys and values of other topics are text if they are
+valid UTF-8, otherwise base64. Names of fields inside keys and values are Kafka's.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from protocol.share_state_log import decode_share_state_key, decode_share_state_
 from protocol.transaction_log import decode_transaction_key, decode_transaction_value
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
-_NEWEST = 3  # version of ConsumerProtocol whose fields are shown, whatever the bytes' own is
+_NEWEST = 3  # the ConsumerProtocol version whose fields are shown, regardless of the encoded one
 
 
 class Contents(Enum):
-    """What keys and values of a topic are."""
+    """The encoding of a topic's keys and values."""
 
     PLAIN = "plain"
     OFFSETS = "offsets"
@@ -47,7 +47,7 @@ CONTENTS_OF_TOPICS = {
 
 
 def batch_data(batch: BatchHeader) -> dict[str, Any]:
-    """A batch's header; -1 stands for "none" as in the format itself."""
+    """Return a batch header as plain data; -1 means "none", as in the record format."""
     horizon_ms = batch.delete_horizon_ms
     return {
         "position": batch.position,
@@ -72,7 +72,7 @@ def batch_data(batch: BatchHeader) -> dict[str, Any]:
 
 
 def _codec_name(batch: BatchHeader) -> str:
-    """Kafka's name of the codec, the number of one that does not exist."""
+    """Return Kafka's name of the codec, or the number of an unknown codec."""
     try:
         return batch.compression.name.lower()
     except ProtocolError:
@@ -80,7 +80,7 @@ def _codec_name(batch: BatchHeader) -> str:
 
 
 def record_data(record: Record, batch: BatchHeader, contents: Contents) -> dict[str, Any]:
-    """A record, opened as far as its topic allows."""
+    """Return a record as plain data, decoded as far as its topic allows."""
     sequence = add_to_sequence(batch.base_sequence, record.offset - batch.base_offset)
     data = {
         "offset": record.offset,
@@ -97,7 +97,7 @@ def record_data(record: Record, batch: BatchHeader, contents: Contents) -> dict[
 
 
 def plain(data: bytes | None) -> Any:
-    """Bytes as JSON can hold them: text, {"base64": ...} where they are none, null."""
+    """Return bytes as a JSON value: text, {"base64": ...} if not valid UTF-8, or null."""
     if data is None:
         return None
     data = bytes(data)
@@ -109,7 +109,7 @@ def plain(data: bytes | None) -> Any:
 
 
 def _open(record: Record, contents: Contents) -> tuple[Any, Any]:
-    """Key and value; what does not parse is shown as plain bytes, with the reason."""
+    """Decode key and value; return undecodable ones as plain bytes with the reason."""
     try:
         if contents is Contents.OFFSETS and record.key is not None:
             return _offsets_record(record.key, record.value)
@@ -143,7 +143,7 @@ def _offsets_record(key_bytes: bytes, value_bytes: bytes | None) -> tuple[Any, A
 
 
 def _open_member(shown: dict[str, Any], member: RecordedMember) -> None:
-    """Subscription and assignment of a consumer; what does not parse stays base64."""
+    """Decode a consumer's subscription and assignment; undecodable ones stay base64."""
     for name, data, decode in (
         ("subscription", member.subscription, decode_subscription),
         ("assignment", member.assignment, decode_assignment),
@@ -175,7 +175,7 @@ def _share_state_record(key_bytes: bytes, value_bytes: bytes | None) -> tuple[An
 
 
 def _marker(record: Record) -> dict[str, Any]:
-    """What a control record says: how a transaction ended, and who ended it; else its type."""
+    """Return a control record as plain data: COMMIT or ABORT, or the type of another record."""
     marker = end_marker(record.key, record.value)
     if marker is None:
         kind = int.from_bytes(record.key[2:4], "big") if record.key else -1

@@ -31,7 +31,10 @@ UNFINISHED = b"a restore is not finished; empty this directory and run it again\
 
 
 def restore(snapshot: Path, target: Path) -> LogVerification:
-    """Copy and verify; SnapshotError when anything is missing, damaged or in the way."""
+    """Copy and verify a snapshot.
+
+    Raises SnapshotError if a file is missing or damaged, or if the target is not empty.
+    """
     disk = LocalDisk()
     try:
         manifest = json.loads((snapshot / MANIFEST_FILE).read_bytes())
@@ -56,7 +59,7 @@ def restore(snapshot: Path, target: Path) -> LogVerification:
         if (snapshot / CATALOGUE_FILE).exists():
             catalogue = (snapshot / CATALOGUE_FILE).read_bytes()
             write_atomically(disk, str(target / CATALOGUE_FILE), catalogue)
-        else:  # of a broker that never had a topic
+        else:  # the snapshot of a broker that never had a topic
             disk.unlink(str(target / CATALOGUE_FILE))
         return _verify(target, manifest["partitions"])
     finally:
@@ -64,7 +67,7 @@ def restore(snapshot: Path, target: Path) -> LogVerification:
 
 
 def _verify(directory: Path, partitions: object) -> LogVerification:
-    """Every byte is good and every log ends where the snapshot says."""
+    """Verify every log and compare its end offset with the snapshot's manifest."""
     verification = LogVerification(directory)
     findings = verification.run()
     if findings.errors:
@@ -75,7 +78,7 @@ def _verify(directory: Path, partitions: object) -> LogVerification:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run with these arguments; returns the exit code."""
+    """Run with these arguments and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="coordinator-server restore", description=(__doc__ or "").split("\n\n")[1]
     )

@@ -46,23 +46,23 @@ from storage.topic_catalogue import CATALOGUE_FILE, TopicCatalogue
 MANIFEST_FILE = "snapshot.json"
 MANIFEST_VERSION = 1
 COPY_BYTES = 1 << 20
-# Compaction, retention and deletion change a directory now and then; so often we look again.
+# Attempts: compaction, retention or deletion may change a directory during each.
 ATTEMPTS = 200
 PAUSE_SECONDS = 0.01
-# A log, and one that compaction has committed and not yet renamed.
+# A log, and a compacted log that is not yet renamed.
 _LOG_SUFFIXES = (LOG_SUFFIX, LOG_SUFFIX + ".swap")
 
 
 class SnapshotError(Exception):
-    """Why there is no snapshot, or no restored directory."""
+    """The snapshot or the restored directory cannot be made."""
 
 
 class WrongDirectoryError(SnapshotError):
-    """A directory that was named cannot be the source or the target; nothing was written."""
+    """The named directory cannot be the source or the target; nothing was written."""
 
 
 class DirectorySnapshot:
-    """A copy of the data directory `source` in the making, in the empty directory `target`."""
+    """A copy in progress of the data directory `source`, in the empty directory `target`."""
 
     def __init__(self, source: Path, target: Path) -> None:
         self.source = source
@@ -71,7 +71,7 @@ class DirectorySnapshot:
         self.bytes_cut = 0
 
     def take(self) -> LogVerification:
-        """Copy, settle and verify; SnapshotError when the copy is not whole."""
+        """Copy, recover and verify. Raises SnapshotError if the copy is incomplete."""
         if not (self.source / META_PROPERTIES_FILE).exists():
             raise WrongDirectoryError(
                 f"{self.source} is no data directory: no {META_PROPERTIES_FILE}"
@@ -112,10 +112,10 @@ class DirectorySnapshot:
         raise SnapshotError(f"{directory} changes all the time")
 
     def _open_logs(self, directory: Path, stack: ExitStack) -> list[ReadOnlyFile] | None:
-        """All logs of a partition, opened; None when the directory changed meanwhile.
+        """Open all logs of a partition; return None if the directory changed meanwhile.
 
-        What is open stays readable when it is replaced or removed, and no other file can get its
-        inode number; so two looks that see the same files have seen all there was in between.
+        An open file stays readable after a rename or removal, and no other file can get its inode
+        number. So two listings with the same files prove that no file was replaced in between.
         """
         try:
             names = _log_names(directory)
@@ -143,7 +143,7 @@ class DirectorySnapshot:
             os.fsync(copy.fileno())
 
     def _copy_partition_files(self, directory: Path, target: Path) -> None:
-        """Topic id, leader epochs, producers; each was written as a whole, or is left out."""
+        """Copy the topic id, leader epochs and producers, each completely or not at all."""
         try:
             names = sorted(path.name for path in directory.iterdir())
         except FileNotFoundError:
@@ -166,7 +166,7 @@ class DirectorySnapshot:
         log_starts: dict[TopicPartition, int],
         directories: dict[Path, TopicPartition],
     ) -> None:
-        """The catalogue as it is after the last log: settings of all topics that were copied."""
+        """Copy the catalogue last, so that it has the settings of all copied topics."""
         for name in (META_PROPERTIES_FILE, CATALOGUE_FILE):
             if (self.source / name).exists():
                 (self.target / name).write_bytes((self.source / name).read_bytes())
@@ -178,7 +178,7 @@ class DirectorySnapshot:
                 continue
             topic_id = read_partition_metadata(self.disk, str(copy))
             if record is None or topic_id not in (None, record.topic_id):
-                # Deleted, perhaps recreated, while we copied.
+                # The topic was deleted and perhaps recreated during the copy.
                 for path in copy.iterdir():
                     path.unlink()
                 copy.rmdir()
@@ -190,8 +190,8 @@ class DirectorySnapshot:
     def _copy_security(self) -> None:
         """Copy the files of users, ACLs, tokens and quotas.
 
-        Read both files again until `security.json` is the same before and after: only then do the
-        changes in the other file belong to that version.
+        Read both files until `security.json` is the same before and after: only then do the changes
+        in the other file belong to that version.
         """
         whole = self.source / SECURITY_FILE
         files: dict[str, bytes] = {}
@@ -208,7 +208,7 @@ class DirectorySnapshot:
         SecurityState(self.disk, str(self.target))
 
     def _settle(self) -> None:
-        """Let storage recover the copy and close it: indexes, producers and checkpoints."""
+        """Recover and close the copy with storage, which writes indexes and checkpoints."""
         properties = read_properties((self.target / META_PROPERTIES_FILE).read_bytes())
         node_id = int(properties.get("node.id", properties.get("broker.id", "1")))
         try:
@@ -235,7 +235,7 @@ class DirectorySnapshot:
 
 
 def manifest_partitions(verification: LogVerification) -> list[dict[str, Any]]:
-    """What `snapshot.json` says of each log."""
+    """Return the partitions for `snapshot.json`, with the start and end offset of each log."""
     return [
         {"topic": topic, "partition": partition, "start_offset": start, "end_offset": end}
         for (topic, partition), (start, end) in sorted(verification.ends.items())
@@ -243,7 +243,7 @@ def manifest_partitions(verification: LogVerification) -> list[dict[str, Any]]:
 
 
 def require_empty(directory: Path) -> None:
-    """Make a directory; SnapshotError when there is something in it already."""
+    """Create a directory. Raises SnapshotError if the directory exists and is not empty."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
@@ -253,7 +253,7 @@ def require_empty(directory: Path) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """What another file of the same name has not; None if there is none."""
+    """Return inode number and modification time of a file; None if the file does not exist."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -274,7 +274,7 @@ def _log_names(directory: Path) -> list[str]:
 
 
 def _whole_batches(file: ReadOnlyFile) -> int:
-    """Where the last whole batch of a log ends that may be in the middle of being written."""
+    """Return where the last complete batch ends in a log that may be being written."""
     base_offset = int(file.path.name[:20])
     for batch in verify_batches(file, 0, file.size_bytes, base_offset):
         if isinstance(batch, Corruption):
@@ -285,7 +285,7 @@ def _whole_batches(file: ReadOnlyFile) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run with these arguments; returns the exit code."""
+    """Run with these arguments and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="coordinator-server snapshot", description=(__doc__ or "").split("\n\n")[1]
     )

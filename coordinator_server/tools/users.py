@@ -29,7 +29,7 @@ _TIMEOUT_MS = 10_000
 
 
 def main(arguments: list[str]) -> int:
-    """Run with these arguments; returns the exit code."""
+    """Run with these arguments and return the exit code."""
     parser = _parser()
     options = parser.parse_args(arguments)
     defaults = ClientSettings(client_id="users", default_api_timeout_ms=_TIMEOUT_MS)
@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(client: Client, options: argparse.Namespace, password: str) -> int:
-    """Do the action. Raises ClientError.
+    """Run the chosen action. Raises ClientError.
 
     Each mechanism has its own request: brokers refuse to alter a user twice in one.
     """
@@ -80,7 +80,10 @@ def _run(client: Client, options: argparse.Namespace, password: str) -> int:
 
 
 def _password(options: argparse.Namespace) -> str:
-    """The password to set. Raises ValueError, OSError."""
+    """Return the password to set.
+
+    Raises ValueError if none is given, OSError for an unreadable file.
+    """
     if options.password_file is not None:
         with open(options.password_file, encoding="utf-8") as stream:
             password = stream.readline()

@@ -1,4 +1,4 @@
-"""`coordinator-server verify-log DIR`: is what lies there whole, and does all of it agree?
+"""`coordinator-server verify-log DIR`: check that log files are intact and consistent.
 
 Of a partition: every CRC, the order of offsets within and between segments, the count of records in
 each batch, leader epochs, index entries, aborted transactions, producer snapshots. Of a data
@@ -38,7 +38,7 @@ from storage.log_loader import is_log_name
 from storage.producer_state import SNAPSHOT_SUFFIX, ProducerState, snapshot_offsets
 from storage.topic_catalogue import CATALOGUE_FILE, TopicCatalogue
 
-# Directories beside the partitions: deleted topics, and files of another topic's id.
+# Suffixes of deleted topics and of directories with another topic's id.
 _SET_ASIDE = ("-delete", "-stray")
 # A checkpoint without entries, as CheckpointFile writes it.
 _EMPTY_CHECKPOINT = b"0\n0\n"
@@ -46,7 +46,7 @@ _CHECKPOINTS = (RECOVERY_POINT_FILE, LOG_START_FILE, HIGH_WATERMARK_FILE, CLEANE
 
 
 class LogVerification:
-    """A check of one data directory or partition; `ends` has (log start, log end) of each log."""
+    """The check of a data directory or partition; `ends` has (log start, log end) by log."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -55,7 +55,7 @@ class LogVerification:
         self.ends: dict[TopicPartition, tuple[int, int]] = {}
 
     def run(self) -> Findings:
-        """Check everything below the path."""
+        """Check everything below the path and return the findings."""
         if any(is_log_name(entry.name) for entry in self.path.iterdir()):
             self._partition(self.path)
             return self.findings
@@ -157,14 +157,14 @@ class LogVerification:
         if not offsets and path.read_bytes() != _EMPTY_CHECKPOINT:
             self.findings.error(path, "is damaged")
         for (topic, partition), offset in offsets.items():
-            # The logs were read before the checkpoints, which a running broker moves on.
+            # A running broker may have advanced the checkpoints since the logs were read.
             end = self.ends.get((topic, partition), (0, offset))[1]
             if offset > end:
                 self.findings.note(path, f"{topic}-{partition}: {offset}, the log ends at {end}")
 
 
 def partition_directories(path: Path) -> dict[Path, TopicPartition]:
-    """The partition directories of a data directory."""
+    """Return the partition directories of a data directory, with the partition of each."""
     directories: dict[Path, TopicPartition] = {}
     for entry in path.iterdir():
         topic, _, number = entry.name.rpartition("-")
@@ -174,14 +174,14 @@ def partition_directories(path: Path) -> dict[Path, TopicPartition]:
 
 
 def is_data_directory(path: Path) -> bool:
-    """Whether there is anything to check: a partition, partitions, or a broker's small files."""
+    """Return whether a directory has a partition, partitions, or the files of a broker."""
     if (path / META_PROPERTIES_FILE).exists() or partition_directories(path):
         return True
     return any(is_log_name(entry.name) for entry in path.iterdir())
 
 
 def summary(findings: Findings) -> str:
-    """One line about all that was read."""
+    """Return one line with the counts of everything that was checked."""
     return (
         f"{findings.partitions} partitions, {findings.segments} segments, {findings.batches} "
         f"batches, {findings.records} records, {findings.size_bytes} bytes, "
@@ -191,14 +191,14 @@ def summary(findings: Findings) -> str:
 
 
 def report(findings: Findings) -> Iterable[str]:
-    """What was found, the errors last, then the summary."""
+    """Yield the notes, then the errors, then the summary."""
     yield from (f"note: {line}" for line in findings.notes)
     yield from (f"ERROR: {line}" for line in findings.errors)
     yield summary(findings)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run with these arguments; returns the exit code."""
+    """Run with these arguments and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="coordinator-server verify-log", description=(__doc__ or "").split("\n\n")[1]
     )

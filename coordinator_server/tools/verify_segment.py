@@ -1,6 +1,6 @@
-"""Checking one segment: its log from the first byte to the last, and its indexes against it.
+"""Verifies one segment: every batch of its log, and its indexes against the log.
 
-Log and indexes are walked side by side, so a segment of any size needs no memory.
+The log and its indexes are read in step, so memory use does not depend on the segment's size.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ from storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 
 
 class SegmentCheck:
-    """The check of one segment; `epochs` are (leader epoch, first offset) of its partition, and
-    `transactions` has seen the segments before it."""
+    """The check of one segment.
+
+    `epochs` are the pairs (leader epoch, first offset) of its partition. `transactions` has seen
+    all segments before this one.
+    """
 
     def __init__(
         self,
@@ -43,7 +46,7 @@ class SegmentCheck:
         self.log_path = directory / f"{base_offset:020d}{LOG_SUFFIX}"
 
     def run(self) -> int:
-        """Read everything; returns the offset after the last batch."""
+        """Check the whole segment and return the offset after the last batch."""
         findings = self.findings
         findings.segments += 1
         with ReadOnlyFile(self.log_path) as file:
@@ -70,11 +73,13 @@ class SegmentCheck:
         return next_offset
 
     def _check_records(self, data: bytes, batch: BatchHeader) -> None:
-        """Report an unreadable payload, another count of records than the header has, offsets that
-        do not rise inside the batch, and a largest timestamp that is not that of the records.
+        """Report differences between a batch's header and its records.
 
-        Brokers do not look at the offsets in an uncompressed batch. Such offsets are a note.
-        Kafka's DumpLogSegments calls the batch valid, and the offsets non-consecutive.
+        These are: an unreadable payload, another record count than in the header, offsets that do
+        not increase, and a maximum timestamp that differs from the records'.
+
+        Brokers ignore the offsets in an uncompressed batch, so bad offsets there are only a note.
+        Kafka's DumpLogSegments calls such a batch valid, and its offsets non-consecutive.
         """
         expected = batch.base_offset if batch.magic == 2 else -1
         largest_ms = NO_TIMESTAMP
@@ -103,12 +108,12 @@ class SegmentCheck:
                 f"position {batch.position}: largest timestamp {claimed_ms} in the header, "
                 f"{largest_ms} in the records"
             )
-            # Compaction may have removed the record with the largest one.
+            # Compaction may have removed the record with the maximum timestamp.
             report = self.findings.error if claimed_ms < largest_ms else self.findings.note
             report(self.log_path, reason)
 
     def _check_epoch(self, batch: BatchHeader) -> None:
-        """A batch bears the epoch that the checkpoint has for its offset."""
+        """Check that the batch has the leader epoch that the checkpoint records for its offset."""
         epoch = None
         for number, start in self.epochs:
             if start <= batch.base_offset:
@@ -119,8 +124,10 @@ class SegmentCheck:
 
 
 class IndexCheck:
-    """An offset index walked beside its log: an entry is the last offset of a batch, and where that
-    batch begins."""
+    """An offset index, read in step with its log.
+
+    Each entry holds the last offset of a batch and the position where the batch begins.
+    """
 
     def __init__(self, findings: Findings, path: Path) -> None:
         self.findings = findings
@@ -129,7 +136,7 @@ class IndexCheck:
         self._entry = next(self._lines, None)
 
     def lines_of(self, file: ReadOnlyFile) -> Lines:
-        """The entries of the file."""
+        """Return the entries of an index file."""
         return offset_index_lines(file)
 
     def _read(self) -> Iterator[tuple[int, int]]:
@@ -150,7 +157,7 @@ class IndexCheck:
                 yield last
 
     def take(self, batch: BatchHeader) -> None:
-        """Compare the entries that speak of this batch."""
+        """Compare the index entries for this batch with the batch."""
         while self._entry is not None and self._entry[1] <= batch.position:
             offset, position = self._entry
             if position != batch.position or offset != batch.last_offset:
@@ -159,26 +166,28 @@ class IndexCheck:
             self._entry = next(self._lines, None)
 
     def finish(self) -> None:
-        """What is left speaks of nothing that is in the log."""
+        """Report the remaining index entries, which point behind the end of the log."""
         while self._entry is not None:
             self.findings.error(self.path, f"entry {self._entry} lies behind the end of the log")
             self._entry = next(self._lines, None)
 
 
 class TimeIndexCheck(IndexCheck):
-    """A time index walked beside its log: an entry is the largest timestamp so far, and an offset
-    in the batch that has it."""
+    """A time index, read in step with its log.
+
+    Each entry holds the largest timestamp up to a batch, and an offset in this batch.
+    """
 
     def __init__(self, findings: Findings, path: Path) -> None:
         super().__init__(findings, path)
         self._largest = -1
 
     def lines_of(self, file: ReadOnlyFile) -> Lines:
-        """The entries of the file."""
+        """Return the entries of an index file."""
         return time_index_lines(file)
 
     def take(self, batch: BatchHeader) -> None:
-        """Compare the entries whose offset lies in this batch."""
+        """Compare the index entries whose offset lies in this batch with the batch."""
         earlier, self._largest = self._largest, max(self._largest, batch.max_timestamp_ms)
         while self._entry is not None and self._entry[1] <= batch.last_offset:
             timestamp_ms, offset = self._entry

@@ -1,8 +1,8 @@
-"""Checking transaction indexes against the logs: every abort is listed, and nothing else is.
+"""Verifies transaction indexes: their entries are exactly the aborted transactions of the log.
 
-A transaction may span segments, so one check walks along with all of a partition's. Compaction and
-retention take records and leave the entry as it was: it may begin before what is left, and its
-records may all be gone; its marker is there as long as the entry is.
+A transaction may span segments, so one check follows all segments of a partition. Compaction and
+retention remove records but leave the index entry: the entry may begin before the remaining
+records, or all its records may be gone. The abort marker exists as long as the entry does.
 """
 
 from __future__ import annotations
@@ -21,24 +21,26 @@ from storage.transaction_index import TRANSACTION_INDEX_SUFFIX
 
 
 class _Abort(NamedTuple):
-    """An abort marker in a log; `first_offset` is that of the transaction's first record that is
-    left, -1 when there is none."""
+    """An abort marker in a log.
+
+    `first_offset` is the offset of the transaction's first remaining record, or -1 if none remains.
+    """
 
     producer_id: int
     first_offset: int
 
 
 class TransactionCheck:
-    """The transactions of one partition, as its segments are walked in order."""
+    """Tracks the transactions of one partition while its segments are read in order."""
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
         self._open: dict[int, int] = {}
-        # The abort markers of the segment that is being walked, by offset.
+        # The abort markers of the current segment, by offset.
         self._aborts: dict[int, _Abort] = {}
 
     def take(self, batch: BatchHeader, data: bytes) -> None:
-        """Take in the next batch; one whose records do not parse is reported elsewhere."""
+        """Record the next batch. Unreadable control records are reported elsewhere."""
         if batch.producer_id < 0:
             return
         if not batch.is_control:
@@ -56,14 +58,14 @@ class TransactionCheck:
             self._aborts[batch.last_offset] = _Abort(batch.producer_id, first_offset)
 
     def finish_segment(self, log_path: Path) -> None:
-        """Compare the index of the segment that was walked with what was in it."""
+        """Compare the finished segment's transaction index with its abort markers."""
         aborts, self._aborts = self._aborts, {}
         path = log_path.with_suffix(TRANSACTION_INDEX_SUFFIX)
         if path.exists():
             self._compare(path, aborts)
         for offset, abort in aborts.items():
             if abort.first_offset < 0:
-                continue  # nothing is left of it that anybody could read
+                continue  # no record of the transaction remains
             reason = (
                 f"the transaction of producer {abort.producer_id} from {abort.first_offset} on, "
                 f"aborted at {offset}, is not listed"
@@ -74,7 +76,7 @@ class TransactionCheck:
                 self._findings.note(path, f"{reason}; all indexes are rebuilt at the next start")
 
     def _compare(self, path: Path, aborts: dict[int, _Abort]) -> None:
-        """Check every entry; those that are right are taken out of `aborts`."""
+        """Check every index entry; matching abort markers are removed from `aborts`."""
         last = -1
         with ReadOnlyFile(path) as file:
             for line in transaction_index_lines(file):

@@ -1,9 +1,10 @@
-"""Shipping: asks for each order which warehouse has the article, and writes a shipment.
+"""Shipping: finds a warehouse for the article of each order, and writes a shipment.
 
     python shipping.py 127.0.0.1:9092
 
-Partitions are worked on side by side, the records of one in their order. A partition whose lookup
-fails is tried again from the record that failed; the others go on. Committed is what was shipped.
+Partitions are processed concurrently, the records of each partition in order. If a lookup fails,
+its partition is retried from the failed record; other partitions continue. Shipped orders are
+committed.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ ORDERS, SHIPMENTS = "orders", "shipments"
 GROUP = "shipping"
 
 FindWarehouse = Callable[[str], Awaitable[str]]
-"""Gives the warehouse that has an article; LookupError if it cannot be asked just now."""
+"""Returns a warehouse that has an article. Raises LookupError if the lookup fails temporarily."""
 
 
 class ShippingService:
-    """Used by `async with`; `run_once` does one batch."""
+    """The service; use it with `async with`. `run_once` processes one batch."""
 
     def __init__(
         self, bootstrap_servers: str, find_warehouse: FindWarehouse, **consumer_options: Any
@@ -63,12 +64,12 @@ class ShippingService:
             await self.run_once()
 
     async def run_once(self, timeout_ms: int = 200) -> None:
-        """Ship what comes within `timeout_ms`."""
+        """Ship the orders that arrive within `timeout_ms`."""
         polled = await self._consumer.getmany(timeout_ms=timeout_ms)
         await asyncio.gather(*(self._ship(*item) for item in polled.items()))
 
     async def _ship(self, partition: Any, records: list[Any]) -> None:
-        """Ship the records of one partition, and commit as far as it went."""
+        """Ship the records of one partition and commit the shipped ones."""
         shipped = 0
         for record in records:
             order = json.loads(record.value)
@@ -88,12 +89,12 @@ class ShippingService:
             if shipped:
                 await self._consumer.commit({partition: records[shipped - 1].offset + 1})
         except (CommitFailedError, IllegalStateError):
-            # The group has given the partition to someone else, who begins at the last commit.
+            # The partition was reassigned; its new owner starts at the last commit.
             return
 
 
 async def _nearest(article: str) -> str:
-    """The warehouse that always has everything."""
+    """Return a warehouse that always has every article."""
     return "main"
 
 

@@ -3,8 +3,8 @@
     python payments.py 127.0.0.1:9092
 
 Payments are JSON, `{"card": "4711", "cents": 1250}`, keyed by card, so all payments with one card
-are in one partition. Their time is the record's timestamp. The offset of a payment is stored for
-the next commit once the alerts that it led to are delivered.
+are in one partition. The time of a payment is the record's timestamp. Its offset is stored for the
+next commit once the alerts that it caused are delivered.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ PAYMENTS_IN_WINDOW = 3
 
 
 class Windows:
-    """The times of the last payments of each card, in milliseconds."""
+    """The times of each card's latest payments, in milliseconds."""
 
     def __init__(self) -> None:
         self._times_ms: defaultdict[str, deque[int]] = defaultdict(deque)
 
     def add(self, card: str, time_ms: int) -> bool:
-        """Take note of a payment; whether that is one too many."""
+        """Record a payment and return whether it is one too many."""
         times_ms = self._times_ms[card]
         times_ms.append(time_ms)
         while times_ms[0] <= time_ms - WINDOW_MS:
@@ -38,7 +38,7 @@ class Windows:
 
 
 class PaymentAlerts:
-    """Consumer and producer; `run_once` does one batch."""
+    """A consumer and a producer; `run_once` processes one batch."""
 
     def __init__(self, bootstrap_servers: str, **consumer_options: Any) -> None:
         self._consumer = confluent_kafka.Consumer(
@@ -59,9 +59,9 @@ class PaymentAlerts:
         self._consumer.subscribe([PAYMENTS])
 
     def run_once(self, timeout_seconds: float = 0.5, most: int = 100) -> int:
-        """Process up to `most` payments that come within `timeout_seconds`; how many came.
+        """Process up to `most` payments that arrive within `timeout_seconds`; return their number.
 
-        Raises RuntimeError if an alert cannot be delivered: the payments are read again then.
+        Raises RuntimeError if an alert cannot be delivered; the payments are then read again.
         """
         payments = []
         for message in self._consumer.consume(most, timeout_seconds):
@@ -75,12 +75,12 @@ class PaymentAlerts:
             try:
                 self._consumer.store_offsets(message)
             except confluent_kafka.KafkaException:
-                # The partition was revoked meanwhile: its new owner reads the payment again.
+                # The partition was revoked meanwhile; its new owner reads the payment again.
                 continue
         return len(payments)
 
     def close(self) -> None:
-        """Leave the group; what is stored is committed by that."""
+        """Leave the group, which commits the stored offsets."""
         self._consumer.close()
 
     def _look_at(self, message: Any) -> None:

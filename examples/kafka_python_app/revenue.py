@@ -2,10 +2,9 @@
 
     python revenue.py 127.0.0.1:9092
 
-Orders are JSON, `{"order": "o-1", "customer": "ada", "cents": 1250}`. For every batch that is
-polled one record per customer goes to `revenue`. The order of things is what makes it safe: results
-are acknowledged first, offsets are committed then. A crash in between repeats a batch, none is
-lost.
+Orders are JSON, `{"order": "o-1", "customer": "ada", "cents": 1250}`. For every polled batch, one
+record per customer is written to `revenue`. The order of the steps prevents data loss: first
+results are acknowledged, then offsets are committed. A crash in between repeats a batch.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ GROUP = "revenue"
 
 
 class Order(NamedTuple):
-    """One order; `cents` is what it costs."""
+    """An order; `cents` is its price."""
 
     order: str
     customer: str
@@ -30,7 +29,7 @@ class Order(NamedTuple):
 
 
 def parse_order(value: bytes) -> Order:
-    """An order from its JSON. Raises ValueError for anything else."""
+    """Parse an order from JSON. Raises ValueError for anything else."""
     try:
         fields = json.loads(value)
         order = Order(fields["order"], fields["customer"], fields["cents"])
@@ -42,7 +41,7 @@ def parse_order(value: bytes) -> Order:
 
 
 def revenue_of(orders: list[Order]) -> dict[str, dict[str, int]]:
-    """Cents and number of orders by customer."""
+    """Return cents and number of orders by customer."""
     cents: Counter[str] = Counter()
     numbers: defaultdict[str, int] = defaultdict(int)
     for order in orders:
@@ -52,7 +51,7 @@ def revenue_of(orders: list[Order]) -> dict[str, dict[str, int]]:
 
 
 class RevenueService:
-    """Consumer and producer; `run_once` does one batch."""
+    """A consumer and a producer; `run_once` processes one batch."""
 
     def __init__(self, bootstrap_servers: str, **consumer_options: Any) -> None:
         self._consumer = kafka.KafkaConsumer(
@@ -63,13 +62,13 @@ class RevenueService:
             auto_offset_reset="earliest",
             **consumer_options,
         )
-        # kafka-python 3.0.12 joins without waiting for metadata: a first member would assign
-        # nothing, rejoin, and lose what it gets if its poll ends meanwhile. So ask before.
+        # kafka-python 3.0.12 joins without metadata: a first member would assign nothing, rejoin,
+        # and lose its partitions if its poll ends meanwhile. So request metadata first.
         self._consumer.partitions_for_topic(ORDERS)
         self._producer = kafka.KafkaProducer(bootstrap_servers=bootstrap_servers, acks="all")
 
     def run_once(self, timeout_ms: int = 500) -> int:
-        """Process what can be polled within `timeout_ms`; how many records that was."""
+        """Process the records of one poll of up to `timeout_ms` and return their number."""
         polled = self._consumer.poll(timeout_ms=timeout_ms)
         records = [record for batch in polled.values() for record in batch]
         if not records:
@@ -88,7 +87,7 @@ class RevenueService:
         return len(records)
 
     def close(self) -> None:
-        """Leave the group; nothing is committed that is not processed."""
+        """Leave the group without committing unprocessed records."""
         self._consumer.close()
         self._producer.close()
 

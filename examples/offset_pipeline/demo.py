@@ -1,8 +1,8 @@
-"""From nothing to a report: a broker with a small workload, the pipeline on its log, the page.
+"""A complete run: a broker with a small workload, the pipeline on its log, and the report.
 
-    python demo.py DIR          # `make pipeline` does it with DIR = .pipeline
+    python demo.py DIR          # `make pipeline` runs this with DIR = .pipeline
 
-The broker's data go to DIR/log, what the pipeline makes to DIR/out; both are emptied first.
+The broker writes to DIR/log, the pipeline to DIR/out. Both directories are emptied first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PIPELINE = (sys.executable, "-m", "coordinator_server", "pipeline")
 
 
 def run(*command: str | Path) -> str:
-    """Run a command and return what it prints; exits with its code if it fails."""
+    """Run a command and return its output. If the command fails, exit with its code."""
     done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True)
     if done.returncode:
         sys.exit(done.returncode)
@@ -25,7 +25,7 @@ def run(*command: str | Path) -> str:
 
 
 def main() -> None:
-    """Workload, tables, report."""
+    """Create the workload, the tables and the report."""
     directory = Path(sys.argv[1]).resolve()
     log, out = directory / "log", directory / "out"
     for folder in (log, out):

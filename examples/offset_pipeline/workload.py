@@ -1,10 +1,10 @@
-"""A small workload for the pipeline: three groups in half an hour, which pass in as many seconds.
+"""A small workload for the pipeline: three groups in half an hour of the broker's time.
 
-    python workload.py DIR      # the broker's data in DIR; prints the time at which it ended
+    python workload.py DIR      # writes the broker's data to DIR; prints the end time
 
-`old-export` read everything two days ago and left: it is abandoned. `billing` keeps up while its
-members come and go. `reports` reads less than comes in: it lags. The broker's clock is
-advanced by 20 seconds with every step; see docs/testing.md.
+`old-export` read everything two days ago and left, so it is abandoned. `billing` keeps up while
+members join and leave. `reports` reads less than is written, so it lags. The broker's clock is
+advanced by 20 seconds per step; see docs/testing.md.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ STEPS = 100
 STEP_SECONDS = 20
 RECORDS_A_STEP = 30
 DAYS_SILENT = 2
-# Longer than the workload: the clients know nothing of the broker's clock and heartbeat by theirs.
+# Longer than the workload: clients send heartbeats by their own clock, not by the broker's.
 SESSION_MS = 30 * 60 * 1000
 SETTINGS = {"num.partitions": "6", "offsets.topic.num.partitions": "8"}
 
 
 class Member:
-    """A consumer that is led by the hand: each step it reads once and commits what it read."""
+    """A consumer that reads and commits once per step."""
 
     def __init__(
         self, broker: Broker, group: str, name: str, records_a_step: int, fetch_bytes: int = 1 << 20
@@ -43,19 +43,23 @@ class Member:
             max_partition_fetch_bytes=fetch_bytes,
             session_timeout_ms=SESSION_MS,
             max_poll_interval_ms=SESSION_MS,
-            heartbeat_interval_ms=100,  # this is how a member learns of a rebalance
+            heartbeat_interval_ms=100,  # a member learns of a rebalance from a heartbeat
             request_timeout_ms=SESSION_MS + 1000,
             connections_max_idle_ms=2 * SESSION_MS,
         )
-        self._consumer.partitions_for_topic("orders")  # known before the join: no second one
+        # metadata before the join avoids a second join
+        self._consumer.partitions_for_topic("orders")
 
     def step(self) -> None:
-        """Read what is there, and commit; wait for it, and for a rebalance, two seconds at most."""
+        """Read the available records and commit.
+
+        Waits for records or a rebalance up to two seconds.
+        """
         if self._consumer.poll(timeout_ms=2000):
             self._consumer.commit()
 
     def read_all(self) -> None:
-        """Read to the end: a fetch that was under way has only the first of the new records."""
+        """Read to the end of the log; a fetch in flight has only the first of the new records."""
         ends = self._consumer.end_offsets(self._consumer.assignment())
         while any(self._consumer.position(one) < end for one, end in ends.items()):
             self.step()
@@ -66,7 +70,7 @@ class Member:
 
 
 def run(broker: Broker) -> int:
-    """The whole workload; returns the broker's time at its end, in milliseconds."""
+    """Run the workload and return the broker's time at its end, in milliseconds."""
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
     _produce(broker, producer, 0)
     export = Member(broker, "old-export", "export", 1000)
@@ -75,7 +79,7 @@ def run(broker: Broker) -> int:
     export.close()
     broker.clock.advance(DAYS_SILENT * 24 * 3600)
     billing = [Member(broker, "billing", "billing-1", 500)]
-    # Little at once of each partition: it falls behind on all of them alike.
+    # A small fetch size makes the group fall behind equally on all partitions.
     reports = Member(broker, "reports", "reports-1", RECORDS_A_STEP // 2, fetch_bytes=500)
     with ThreadPoolExecutor(max_workers=4) as pool:
         for step in range(STEPS):
@@ -89,12 +93,12 @@ def run(broker: Broker) -> int:
     for member in billing:
         member.read_all()
     ended_ms = broker.clock.now_ms
-    broker.stop()  # with its members: a reader of the log still finds them
+    broker.stop()  # stopped with its members, so that the log still contains them
     return ended_ms
 
 
 def _produce(broker: Broker, producer: KafkaProducer, step: int) -> None:
-    """The records of one step, at the broker's time."""
+    """Write the records of one step, with the broker's time."""
     now_ms = broker.clock.now_ms
     for number in range(RECORDS_A_STEP):
         key = f"customer {(step * 7 + number) % 97}".encode()
@@ -103,7 +107,7 @@ def _produce(broker: Broker, producer: KafkaProducer, step: int) -> None:
 
 
 def main() -> None:
-    """Run it on the directory of the command line."""
+    """Run the workload on the directory from the command line."""
     directory = Path(sys.argv[1])
     with Broker(SETTINGS, data_dir=directory, log_level="warning") as broker:
         print(run(broker))

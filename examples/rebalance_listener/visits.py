@@ -1,16 +1,17 @@
-"""Visits per page, counted in memory and kept in SQLite: what to do when partitions come and go.
+"""Visits per page, counted in memory and stored in SQLite: how to handle a rebalance.
 
     python visits.py 127.0.0.1:9092 visits.db
 
-Counts and offsets are written in one transaction, so the counts always match the offset beside
-them. Writing for every record would be slow; it is done every `flush_every`
-records, and at the three moments that a rebalance listener is called at:
+Counts and offsets are written in one transaction, so the counts always match the stored offset.
+Writing every record would be slow. The counter writes after `flush_every` records and uses the
+three callbacks of a rebalance listener:
 
-- revoked: the partitions are still ours. Write, so that the next owner begins where we stopped.
-- lost: the session has expired, someone else may have them by now. Write nothing, forget.
-- assigned: read counts and offset of what is ours now, and seek there.
+- revoked: write the counts while the counter still owns the partitions, so that the next owner
+  continues from there.
+- lost: the session has expired and other members may own the partitions. Drop their counts.
+- assigned: read counts and offsets of the new partitions, and seek to the offsets.
 
-kafka-python calls the listener from a thread of its own, hence the lock.
+kafka-python calls the listener in another thread, so a lock is needed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ GROUP = "visits"
 
 
 class Store:
-    """Counts by partition and page, and the next offset of each partition; in one file."""
+    """Counts by partition and page, and the next offset of each partition, in one file."""
 
     def __init__(self, path: str) -> None:
         self._database = sqlite3.connect(
@@ -45,7 +46,7 @@ class Store:
             )
 
     def read(self, partition: int) -> tuple[Counter[str], int]:
-        """Counts by page, and where to go on reading."""
+        """Return the counts by page, and the offset at which to continue."""
         rows = self._database.execute(
             "SELECT page, visits FROM counts WHERE partition = ?", (partition,)
         )
@@ -56,7 +57,7 @@ class Store:
         return counts, row[0] if row else 0
 
     def write(self, partition: int, counts: Counter[str], next_offset: int) -> None:
-        """Keep both, or neither."""
+        """Store counts and offset in one transaction."""
         self._database.execute("BEGIN IMMEDIATE")
         with self._database:
             self._database.executemany(
@@ -68,7 +69,7 @@ class Store:
             )
 
     def total(self) -> Counter[str]:
-        """Visits by page over all partitions, as far as they are kept."""
+        """Return the stored visits by page over all partitions."""
         rows = self._database.execute("SELECT page, SUM(visits) FROM counts GROUP BY page")
         return Counter(dict(rows.fetchall()))
 
@@ -78,7 +79,7 @@ class Store:
 
 
 class VisitCounter:
-    """One consumer of the group, and what it has counted since it last wrote."""
+    """One consumer of the group, and the visits that it has not stored yet."""
 
     def __init__(
         self, bootstrap_servers: str, store: Store, flush_every: int = 1000, **options: Any
@@ -94,21 +95,22 @@ class VisitCounter:
         self._consumer = kafka.KafkaConsumer(
             bootstrap_servers=bootstrap_servers,
             group_id=GROUP,
-            enable_auto_commit=False,  # the offsets that count are those in the store
+            enable_auto_commit=False,  # the store has the offsets
             **options,
         )
         self._consumer.subscribe([VISITS], listener=_Listener(self))
-        # kafka-python 3.0.12 joins without waiting for metadata: a first member would assign
-        # nothing, rejoin, and lose what it gets if its poll ends meanwhile. So ask before.
+        # kafka-python 3.0.12 joins without metadata: a first member would assign nothing, rejoin,
+        # and lose its partitions if its poll ends meanwhile. So request metadata first.
         self._consumer.partitions_for_topic(VISITS)
 
     def run_once(self, timeout_ms: int = 200) -> int:
-        """Count what comes within `timeout_ms`; how many visits that was."""
+        """Count the visits that arrive within `timeout_ms` and return their number."""
         before = self._rebalances
         polled = self._consumer.poll(timeout_ms=timeout_ms)
         with self._lock:
             if self._rebalances != before:
-                # It is unknown whether these records were fetched before or after it: once more.
+                # The records may have been fetched before or after the rebalance, so read them
+                # again.
                 for partition in self._consumer.assignment():
                     if partition.partition in self._positions:
                         self._consumer.seek(partition, self._positions[partition.partition])
@@ -123,15 +125,15 @@ class VisitCounter:
         return sum(map(len, polled.values()))
 
     def flush(self, partitions: Iterable[int]) -> None:
-        """Write what was counted in these partitions."""
+        """Store the visits counted in these partitions."""
         with self._lock:
-            # One that closes amid a rebalance may be called twice for what it has let go already.
+            # Closing during a rebalance may revoke partitions that were already given up.
             for partition in self._counts.keys() & set(partitions):
                 self._store.write(partition, self._counts[partition], self._positions[partition])
             self._unwritten = 0
 
     def take(self, partition: Any) -> None:
-        """Begin with a partition where its last owner stopped."""
+        """Start reading a partition where its last owner stopped."""
         with self._lock:
             counts, position = self._store.read(partition.partition)
             self._counts[partition.partition] = counts
@@ -140,7 +142,7 @@ class VisitCounter:
             self._consumer.seek(partition, position)
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Drop what was counted in partitions that are not ours any more."""
+        """Drop the counts of partitions that this consumer no longer owns."""
         with self._lock:
             self._rebalances += 1
             for partition in partitions:
@@ -148,28 +150,28 @@ class VisitCounter:
                 self._positions.pop(partition, None)
 
     def close(self) -> None:
-        """Leave the group; the listener sees everything revoked."""
+        """Leave the group; the listener is called for all revoked partitions."""
         self._consumer.close(autocommit=False)
 
 
 class _Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
-    """Passes on what the consumer reports of its partitions."""
+    """Forwards assignment changes of the consumer."""
 
     def __init__(self, counter: VisitCounter) -> None:
         self._counter = counter
 
     def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
-        """The partitions are still ours for this moment: write."""
+        """Store the counts, while this consumer still owns the partitions."""
         numbers = self._note("revoked", revoked)
         self._counter.flush(numbers)
         self._counter.forget(numbers)
 
     def on_partitions_lost(self, lost: Iterable[Any]) -> None:
-        """They are not ours any more: what we counted, the new owner counts again."""
+        """Drop the counts; the new owner counts these visits again."""
         self._counter.forget(self._note("lost", lost))
 
     def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
-        """Go on where the last owner stopped."""
+        """Continue where the last owner stopped."""
         partitions = list(assigned)
         self._note("assigned", partitions)
         for partition in partitions:

@@ -1,4 +1,4 @@
-"""Sends a record and reads it, as the user whose settings are in the file SETTINGS."""
+"""Writes a record and reads it as the user whose settings are in the file SETTINGS."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafka import KafkaConsumer, KafkaProducer
 
 
 def main() -> None:
-    """Produce, consume, say so."""
+    """Produce and consume a record and print the result."""
     config = json.loads(Path(os.environ["SETTINGS"]).read_text())
     config["bootstrap_servers"] = os.environ["BOOTSTRAP"]
     with KafkaProducer(**config) as producer:

@@ -1,1 +1,1 @@
-"""One module per API key: its versions, what each version changed, and its two messages."""
+"""One module per API key: its versions, the changes of each version, and its two messages."""

@@ -1,9 +1,9 @@
-"""AddOffsetsToTxn (key 25): a group's partition of `__consumer_offsets` joins a transaction.
+"""AddOffsetsToTxn (key 25): adds a group's offsets partition to a transaction.
 
 Versions 0-4.
 
-Version 2 knows PRODUCER_FENCED, 3 is flexible, 4 knows TRANSACTION_ABORTABLE (KIP-890). Producers
-of transactions v2 do not send it: TxnOffsetCommit 5 adds the partition itself.
+Version 2 adds PRODUCER_FENCED, 3 is flexible, 4 adds TRANSACTION_ABORTABLE (KIP-890). Producers
+with transactions v2 do not send this request: TxnOffsetCommit 5 adds the partition itself.
 """
 
 from __future__ import annotations

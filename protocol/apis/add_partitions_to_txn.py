@@ -1,9 +1,9 @@
-"""AddPartitionsToTxn (key 24): partitions join a transaction. Versions 0-5.
+"""AddPartitionsToTxn (key 24): adds partitions to a transaction. Versions 0-5.
 
-Versions 0-3 come from producers and name one transaction; 2 knows PRODUCER_FENCED, 3 is flexible.
-Versions 4 and 5 come from brokers: many transactions at once, each to add partitions or only to
-verify that they are part of it (KIP-890). 5 knows TRANSACTION_ABORTABLE. Producers of transactions
-v2 send none of them: Produce 12 adds its partitions itself.
+Versions 0-3 come from producers and contain one transaction; 2 adds PRODUCER_FENCED, 3 is flexible.
+Versions 4 and 5 come from brokers: they contain several transactions, each to add partitions or
+only to verify that the partitions are in the transaction (KIP-890). 5 adds TRANSACTION_ABORTABLE.
+Producers with transactions v2 do not send this request: Produce 12 adds its partitions itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class AddPartitionsToTxnTopic(Message):
 
 
 class AddPartitionsToTxnTransaction(Message):
-    """One transaction of a batched request; `verify_only` asks and changes nothing."""
+    """One transaction of a batched request; `verify_only` changes nothing."""
 
     transactional_id: str = field(STRING, since=4)
     producer_id: int = field(INT64, since=4)
@@ -29,7 +29,7 @@ class AddPartitionsToTxnTransaction(Message):
 
 
 class AddPartitionsToTxnRequest(Message, versions=(0, 5), flexible_since=3):
-    """Transactions from version 4 on, before it the fields of a single one."""
+    """Transactions since version 4; before, the fields of a single transaction."""
 
     transactions: list[AddPartitionsToTxnTransaction] = field(
         ARRAY(AddPartitionsToTxnTransaction), since=4
@@ -68,7 +68,7 @@ class AddPartitionsToTxnResult(Message):
 
 
 class AddPartitionsToTxnResponse(Message, versions=(0, 5), flexible_since=3):
-    """An error code per partition; `error_code` refuses a whole batched request."""
+    """An error code per partition; `error_code` applies to the whole batched request."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16, since=4)

@@ -1,6 +1,6 @@
-"""AddRaftVoter (key 80): a further voter for the quorum (KIP-853). Versions 0-1, flexible.
+"""AddRaftVoter (key 80): adds a voter to the quorum (KIP-853). Versions 0-1, flexible.
 
-Version 1 may ask for an answer before the new set of voters is committed.
+Version 1 may request a response before the new set of voters is committed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from protocol.schema import ARRAY, BOOL, INT16, INT32, STRING, UINT16, UUID, Mes
 
 
 class VoterListener(Message):
-    """Where the voter listens."""
+    """A listener of the voter."""
 
     name: str = field(STRING)
     host: str = field(STRING)
@@ -17,7 +17,7 @@ class VoterListener(Message):
 
 
 class AddRaftVoterRequest(Message, versions=(0, 1), flexible_since=0):
-    """The voter; a cluster id of null is not checked."""
+    """The voter to add; a null cluster id is not checked."""
 
     cluster_id: str | None = field(STRING, nullable_since=0)
     timeout_ms: int = field(INT32)

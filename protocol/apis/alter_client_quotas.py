@@ -1,4 +1,4 @@
-"""AlterClientQuotas (key 49): set and remove quotas (KIP-546). Versions 0-1.
+"""AlterClientQuotas (key 49): sets and removes quotas (KIP-546). Versions 0-1.
 
 Version 1 is flexible.
 """
@@ -31,7 +31,7 @@ class AlterQuotaEntry(Message):
 
 
 class AlterClientQuotasRequest(Message, versions=(0, 1), flexible_since=1):
-    """The entities to change, or only to check."""
+    """The entities to change, or only to validate."""
 
     entries: list[AlterQuotaEntry] = field(ARRAY(AlterQuotaEntry))
     validate_only: bool = field(BOOL)

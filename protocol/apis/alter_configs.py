@@ -1,6 +1,6 @@
-"""AlterConfigs (key 33): replace all settings of topics. Versions 0-2.
+"""AlterConfigs (key 33): replaces all configs of resources. Versions 0-2.
 
-Version 1 may be throttled, 2 is flexible. IncrementalAlterConfigs came in its place (KIP-339).
+Version 1 may be throttled, 2 is flexible. IncrementalAlterConfigs replaces this API (KIP-339).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class AlterableConfig(Message):
 
 
 class AlterConfigsResource(Message):
-    """One resource (2 topic, 4 broker) and all settings that it shall have of its own."""
+    """One resource (2 topic, 4 broker) and all its own settings; other settings are removed."""
 
     resource_type: int = field(INT8)
     resource_name: str = field(STRING)
@@ -24,7 +24,7 @@ class AlterConfigsResource(Message):
 
 
 class AlterConfigsRequest(Message, versions=(0, 2), flexible_since=2):
-    """The resources to change, or only to check."""
+    """The resources to change, or only to validate."""
 
     resources: list[AlterConfigsResource] = field(ARRAY(AlterConfigsResource))
     validate_only: bool = field(BOOL)

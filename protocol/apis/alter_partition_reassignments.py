@@ -1,6 +1,6 @@
-"""AlterPartitionReassignments (key 45): place partitions on other brokers (KIP-455). Versions 0-1.
+"""AlterPartitionReassignments (key 45): moves partitions to other brokers (KIP-455). Versions 0-1.
 
-Both are flexible. Version 1 may forbid another number of replicas.
+Both are flexible. Version 1 can forbid a change of the replication factor.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs (key 34): move replicas between log directories (KIP-113). Versions 1-2.
+"""AlterReplicaLogDirs (key 34): moves replicas between log directories (KIP-113). Versions 1-2.
 
 Version 2 is flexible.
 """
@@ -16,12 +16,12 @@ class AlterReplicaLogDirTopic(Message):
 
     @property
     def topic_name(self) -> str:
-        """The name, as the response calls it."""
+        """The topic name, under the field name of the response."""
         return self.name
 
 
 class AlterReplicaLogDir(Message):
-    """One log directory, and what shall lie in it."""
+    """One log directory and the partitions to move into it."""
 
     path: str = field(STRING)
     topics: list[AlterReplicaLogDirTopic] = field(ARRAY(AlterReplicaLogDirTopic))
@@ -34,7 +34,7 @@ class AlterReplicaLogDirsRequest(Message, versions=(1, 2), flexible_since=2):
 
     @property
     def topics(self) -> list[AlterReplicaLogDirTopic]:
-        """The topics of all directories: an error is answered for each of them."""
+        """The topics of all directories; an error response has an entry for each."""
         return [topic for directory in self.dirs for topic in directory.topics]
 
 

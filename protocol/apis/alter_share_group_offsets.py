@@ -1,4 +1,7 @@
-"""AlterShareGroupOffsets (key 91): move the start of an empty share group (KIP-932). Version 0."""
+"""AlterShareGroupOffsets (key 91): sets start offsets of a share group (KIP-932). Version 0.
+
+The group must be empty.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ class AlterShareGroupOffsetsRequest(Message, versions=(0, 0), flexible_since=0):
 
 
 class AlterShareGroupOffsetsResponsePartition(Message):
-    """How it went."""
+    """One partition's result."""
 
     partition_index: int = field(INT32)
     error_code: int = field(INT16)
@@ -39,7 +42,7 @@ class AlterShareGroupOffsetsResponsePartition(Message):
 
 
 class AlterShareGroupOffsetsResponseTopic(Message):
-    """One topic's answers."""
+    """One topic's results."""
 
     topic_name: str = field(STRING)
     topic_id: bytes = field(UUID)
@@ -49,7 +52,7 @@ class AlterShareGroupOffsetsResponseTopic(Message):
 
 
 class AlterShareGroupOffsetsResponse(Message, versions=(0, 0), flexible_since=0):
-    """One answer per partition, or the error of the group."""
+    """One result per partition, or the error of the group."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16)

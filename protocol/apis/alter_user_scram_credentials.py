@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials (key 51): set and remove credentials (KIP-554). Version 0, flexible.
+"""AlterUserScramCredentials (key 51): sets and deletes credentials (KIP-554). Version 0, flexible.
 
 The password itself is never sent: the client salts and hashes it.
 """
@@ -9,7 +9,7 @@ from protocol.schema import ARRAY, BYTES, INT8, INT16, INT32, STRING, Message, f
 
 
 class ScramCredentialDeletion(Message):
-    """A credential to remove: mechanism 1 SCRAM-SHA-256, 2 SCRAM-SHA-512."""
+    """A credential to delete: mechanism 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
 
     name: str = field(STRING)
     mechanism: int = field(INT8)
@@ -26,7 +26,7 @@ class ScramCredentialUpsertion(Message):
 
 
 class AlterUserScramCredentialsRequest(Message, versions=(0, 0), flexible_since=0):
-    """The credentials to remove and to set."""
+    """The credentials to delete and to set."""
 
     deletions: list[ScramCredentialDeletion] = field(ARRAY(ScramCredentialDeletion))
     upsertions: list[ScramCredentialUpsertion] = field(ARRAY(ScramCredentialUpsertion))

@@ -1,9 +1,9 @@
-"""ApiVersions (key 18): what does this broker serve? Versions 0-5.
+"""ApiVersions (key 18): the APIs that a broker supports. Versions 0-5.
 
-Version 1 answers the throttle time, 3 is flexible and takes the client's software name
-and version (KIP-511), 4 may answer features whose lowest version is 0. 5 names the cluster and the
-node that the client means to reach (KIP-1242). The response header stays at version 0 and an
-unknown version is answered by a v0 body with error 35, so that any client can read it.
+Version 1 adds the throttle time, 3 is flexible and adds the client's software name and version
+(KIP-511), 4 can return features with minimum version 0. 5 adds the cluster and node that the client
+expects (KIP-1242). The response header is always version 0, and the response to an unknown version
+has a v0 body with error 35, so that any client can read the response.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from protocol.schema import ARRAY, BOOL, INT16, INT32, INT64, STRING, Message, f
 
 
 class ApiVersionsRequest(Message, versions=(0, 5), flexible_since=3):
-    """Who the client is, from version 3 on, and which broker it means to reach, from version 5."""
+    """The client's software since version 3, and the broker that it expects since version 5."""
 
     client_software_name: str = field(STRING, since=3)
     client_software_version: str = field(STRING, since=3)
@@ -21,7 +21,7 @@ class ApiVersionsRequest(Message, versions=(0, 5), flexible_since=3):
 
 
 class ApiVersion(Message):
-    """One API with the versions served, inclusive."""
+    """An API and its supported versions, inclusive."""
 
     api_key: int = field(INT16)
     min_version: int = field(INT16)
@@ -29,7 +29,7 @@ class ApiVersion(Message):
 
 
 class SupportedFeatureKey(Message):
-    """A feature with the levels this broker can run."""
+    """A feature and the levels that this broker supports."""
 
     name: str = field(STRING, since=3)
     min_version: int = field(INT16, since=3)
@@ -37,7 +37,7 @@ class SupportedFeatureKey(Message):
 
 
 class FinalizedFeatureKey(Message):
-    """A feature with the level the cluster runs."""
+    """A feature and the level of the cluster."""
 
     name: str = field(STRING, since=3)
     max_version_level: int = field(INT16, since=3)

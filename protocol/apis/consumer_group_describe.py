@@ -1,6 +1,6 @@
-"""ConsumerGroupDescribe (key 69): groups of the consumer protocol (KIP-848). Versions 0-1.
+"""ConsumerGroupDescribe (key 69): describes consumer groups (KIP-848). Versions 0-1.
 
-Version 1 says of each member whether it speaks the classic or the consumer protocol.
+Version 1 adds each member's protocol, classic or consumer.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from protocol.schema import ARRAY, BOOL, INT8, INT16, INT32, STRING, UUID, Message, field
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
-"""The member types; -1 where a broker is too old to know."""
+"""The member types; -1 if the broker is too old to report the type."""
 
 
 class ConsumerGroupDescribeRequest(Message, versions=(0, 1), flexible_since=0):
@@ -33,7 +33,7 @@ class MemberAssignment(Message):
 
 
 class DescribedConsumerMember(Message):
-    """One member: what it subscribes to, what it owns, and what it shall own."""
+    """One member: its subscription, its assignment, and its target assignment."""
 
     member_id: str = field(STRING)
     instance_id: str | None = field(STRING, nullable_since=0, default=None)
@@ -63,7 +63,7 @@ class DescribedConsumerGroup(Message):
 
 
 class ConsumerGroupDescribeResponse(Message, versions=(0, 1), flexible_since=0):
-    """One description per group asked for."""
+    """One description per requested group."""
 
     throttle_time_ms: int = field(INT32)
     groups: list[DescribedConsumerGroup] = field(ARRAY(DescribedConsumerGroup))

@@ -1,6 +1,6 @@
-"""ConsumerGroupHeartbeat (key 68): a member of a consumer group (KIP-848). Versions 0-1.
+"""ConsumerGroupHeartbeat (key 68): heartbeat of a consumer group member (KIP-848). Versions 0-1.
 
-Since version 1 the client makes its member id, and may subscribe by a regular expression.
+Since version 1, the client generates its member id and can subscribe with a regular expression.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class OwnedTopicPartitions(Message):
 
 
 class ConsumerGroupHeartbeatRequest(Message, versions=(0, 1), flexible_since=0):
-    """What has changed since the last heartbeat: null, and -1 for the timeout, is unchanged.
+    """Changes since the last heartbeat; null, or -1 for the timeout, means unchanged.
 
     The member epoch is 0 to join, -1 to leave, -2 for a static member to leave for a while.
     """
@@ -36,20 +36,20 @@ class ConsumerGroupHeartbeatRequest(Message, versions=(0, 1), flexible_since=0):
 
 
 class AssignedPartitions(Message):
-    """Partitions of one topic that the member shall own from now on."""
+    """Partitions of one topic that are assigned to the member."""
 
     topic_id: bytes = field(UUID)
     partitions: list[int] = field(ARRAY(INT32))
 
 
 class Assignment(Message):
-    """All partitions of the member."""
+    """All partitions that are assigned to the member."""
 
     topic_partitions: list[AssignedPartitions] = field(ARRAY(AssignedPartitions))
 
 
 class ConsumerGroupHeartbeatResponse(Message, versions=(0, 1), flexible_since=0):
-    """The member's epoch, and its assignment if that is news."""
+    """The member's epoch, and its assignment if it has changed."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16)

@@ -1,6 +1,6 @@
-"""CreateAcls (key 30): add ACLs. Versions 1-3.
+"""CreateAcls (key 30): creates ACLs. Versions 1-3.
 
-Version 2 is flexible, version 3 knows resources of type USER (KIP-373).
+Version 2 is flexible, version 3 adds resources of type USER (KIP-373).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class AclCreation(Message):
 
 
 class CreateAclsRequest(Message, versions=(1, 3), flexible_since=2):
-    """The ACLs to add."""
+    """The ACLs to create."""
 
     creations: list[AclCreation] = field(ARRAY(AclCreation))
 
 
 class AclCreationResult(Message):
-    """What came of one ACL."""
+    """The result of one ACL."""
 
     error_code: int = field(INT16)
     error_message: str | None = field(STRING, nullable_since=0)

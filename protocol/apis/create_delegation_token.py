@@ -1,6 +1,6 @@
-"""CreateDelegationToken (key 38): a token to log in with (KIP-48). Versions 1-3.
+"""CreateDelegationToken (key 38): creates a token for authentication (KIP-48). Versions 1-3.
 
-Version 2 is flexible, version 3 has owners other than the requester (KIP-373).
+Version 2 is flexible, version 3 allows owners other than the requester (KIP-373).
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from protocol.schema import ARRAY, BYTES, INT16, INT32, INT64, STRING, Message, 
 
 
 class CreatableRenewers(Message):
-    """Somebody who may renew the token."""
+    """A principal that may renew the token."""
 
     principal_type: str = field(STRING)
     principal_name: str = field(STRING)
 
 
 class CreateDelegationTokenRequest(Message, versions=(1, 3), flexible_since=2):
-    """Whose token, who may renew it, and how long it may live: -1 for what the broker says."""
+    """The owner, the renewers and the maximum lifetime in ms; -1 is the broker's maximum."""
 
     owner_principal_type: str | None = field(STRING, since=3, nullable_since=3)
     owner_principal_name: str | None = field(STRING, since=3, nullable_since=3)
@@ -25,7 +25,7 @@ class CreateDelegationTokenRequest(Message, versions=(1, 3), flexible_since=2):
 
 
 class CreateDelegationTokenResponse(Message, versions=(1, 3), flexible_since=2):
-    """The token. Timestamps are milliseconds since the epoch."""
+    """The new token. Timestamps are milliseconds since the epoch."""
 
     error_code: int = field(INT16)
     principal_type: str = field(STRING)

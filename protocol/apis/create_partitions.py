@@ -1,4 +1,4 @@
-"""CreatePartitions (key 37): more partitions for topics. Versions 0-3.
+"""CreatePartitions (key 37): adds partitions to topics. Versions 0-3.
 
 Version 2 is flexible, 3 may be throttled (KIP-599).
 """
@@ -9,13 +9,13 @@ from protocol.schema import ARRAY, BOOL, INT16, INT32, STRING, Message, field
 
 
 class CreatePartitionsAssignment(Message):
-    """Replicas of one new partition, chosen by hand."""
+    """Manually assigned replicas of one new partition."""
 
     broker_ids: list[int] = field(ARRAY(INT32))
 
 
 class CreatePartitionsTopic(Message):
-    """One topic and the number of partitions it shall have."""
+    """One topic and its new partition count."""
 
     name: str = field(STRING)
     count: int = field(INT32)
@@ -25,7 +25,7 @@ class CreatePartitionsTopic(Message):
 
 
 class CreatePartitionsRequest(Message, versions=(0, 3), flexible_since=2):
-    """The topics to widen."""
+    """The topics to which partitions are added."""
 
     topics: list[CreatePartitionsTopic] = field(ARRAY(CreatePartitionsTopic))
     timeout_ms: int = field(INT32)

@@ -1,8 +1,7 @@
-"""CreateTopics (key 19): new topics. Versions 2-7.
+"""CreateTopics (key 19): creates topics. Versions 2-7.
 
-From version 4 on -1 is the broker's default of partitions and replicas (KIP-464). 5 is flexible
-and answers the topic's configuration (KIP-525). 6 may be throttled (KIP-599). 7 answers
-the topic id.
+From version 4 on, -1 is the broker's default for partitions and replicas (KIP-464). 5 is flexible
+and returns the topic's configs (KIP-525). 6 may be throttled (KIP-599). 7 returns the topic id.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from protocol.schema import ARRAY, BOOL, INT8, INT16, INT32, STRING, UUID, Messa
 
 
 class CreatableReplicaAssignment(Message):
-    """Replicas of one partition, chosen by hand."""
+    """Manually assigned replicas of one partition."""
 
     partition_index: int = field(INT32)
     broker_ids: list[int] = field(ARRAY(INT32))
@@ -35,7 +34,7 @@ class CreatableTopic(Message):
 
 
 class CreateTopicsRequest(Message, versions=(2, 7), flexible_since=5):
-    """The topics to create, or only to check when `validate_only`."""
+    """The topics to create, or only to validate if `validate_only`."""
 
     topics: list[CreatableTopic] = field(ARRAY(CreatableTopic))
     timeout_ms: int = field(INT32, default=60000)
@@ -43,7 +42,7 @@ class CreateTopicsRequest(Message, versions=(2, 7), flexible_since=5):
 
 
 class CreatableTopicConfigs(Message):
-    """One effective setting of the new topic."""
+    """One effective config of the new topic."""
 
     name: str = field(STRING, since=5)
     value: str | None = field(STRING, since=5, nullable_since=5)
@@ -53,7 +52,7 @@ class CreatableTopicConfigs(Message):
 
 
 class CreatableTopicResult(Message):
-    """One topic's result; counts are -1 when they are not known."""
+    """One topic's result; unknown counts are -1."""
 
     name: str = field(STRING)
     topic_id: bytes = field(UUID, since=7)

@@ -1,6 +1,6 @@
-"""DeleteAcls (key 31): remove ACLs. Versions 1-3.
+"""DeleteAcls (key 31): deletes ACLs. Versions 1-3.
 
-Version 2 is flexible, version 3 knows resources of type USER (KIP-373).
+Version 2 is flexible, version 3 adds resources of type USER (KIP-373).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from protocol.schema import ARRAY, INT8, INT16, INT32, STRING, Message, field
 
 
 class DeleteAclsFilter(Message):
-    """Which ACLs to remove; null lets every name, principal or host pass."""
+    """A filter for the ACLs to delete; null matches every name, principal or host."""
 
     resource_type_filter: int = field(INT8)
     resource_name_filter: str | None = field(STRING, nullable_since=0)
@@ -21,13 +21,13 @@ class DeleteAclsFilter(Message):
 
 
 class DeleteAclsRequest(Message, versions=(1, 3), flexible_since=2):
-    """Filters, each of which removes what it lets pass."""
+    """Filters; all matching ACLs are deleted."""
 
     filters: list[DeleteAclsFilter] = field(ARRAY(DeleteAclsFilter))
 
 
 class DeleteAclsMatchingAcl(Message):
-    """An ACL that was removed."""
+    """A deleted ACL."""
 
     error_code: int = field(INT16)
     error_message: str | None = field(STRING, nullable_since=0)
@@ -41,7 +41,7 @@ class DeleteAclsMatchingAcl(Message):
 
 
 class DeleteAclsFilterResult(Message):
-    """What one filter has removed."""
+    """The ACLs that one filter has deleted."""
 
     error_code: int = field(INT16)
     error_message: str | None = field(STRING, nullable_since=0)

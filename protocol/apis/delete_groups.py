@@ -1,6 +1,6 @@
-"""DeleteGroups (key 42): remove empty groups with their offsets. Versions 0-3.
+"""DeleteGroups (key 42): deletes empty groups and their offsets. Versions 0-3.
 
-Version 1 is as 0, 2 is flexible, 3 answers a message beside each error.
+Version 1 is the same as 0, 2 is flexible, 3 adds an error message.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DeleteRecords (key 21): hide and remove the oldest records of partitions. Versions 0-2.
+"""DeleteRecords (key 21): deletes the oldest records of partitions. Versions 0-2.
 
 Version 1 may be throttled, 2 is flexible.
 """
@@ -9,7 +9,7 @@ from protocol.schema import ARRAY, INT16, INT32, INT64, STRING, Message, field
 
 
 class DeleteRecordsPartition(Message):
-    """One partition, and the offset that becomes its first; -1 is the high watermark."""
+    """One partition and its new log start offset; -1 is the high watermark."""
 
     partition_index: int = field(INT32)
     offset: int = field(INT64)
@@ -23,14 +23,14 @@ class DeleteRecordsTopic(Message):
 
 
 class DeleteRecordsRequest(Message, versions=(0, 2), flexible_since=2):
-    """What to delete."""
+    """The partitions and offsets."""
 
     topics: list[DeleteRecordsTopic] = field(ARRAY(DeleteRecordsTopic))
     timeout_ms: int = field(INT32)
 
 
 class DeleteRecordsPartitionResult(Message):
-    """One partition's first offset from now on."""
+    """One partition's new low watermark."""
 
     partition_index: int = field(INT32)
     low_watermark: int = field(INT64)

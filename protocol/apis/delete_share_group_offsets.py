@@ -1,4 +1,7 @@
-"""DeleteShareGroupOffsets (key 92): forget topics of an empty share group (KIP-932). Version 0."""
+"""DeleteShareGroupOffsets (key 92): deletes offsets of a share group (KIP-932). Version 0.
+
+The group must be empty.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from protocol.schema import ARRAY, INT16, INT32, STRING, UUID, Message, field
 
 
 class DeleteShareGroupOffsetsRequestTopic(Message):
-    """One topic, with all of its partitions."""
+    """One topic, with all its partitions."""
 
     topic_name: str = field(STRING)
 
@@ -21,7 +24,7 @@ class DeleteShareGroupOffsetsRequest(Message, versions=(0, 0), flexible_since=0)
 
 
 class DeleteShareGroupOffsetsResponseTopic(Message):
-    """How it went."""
+    """One topic's result."""
 
     topic_name: str = field(STRING)
     topic_id: bytes = field(UUID)
@@ -30,7 +33,7 @@ class DeleteShareGroupOffsetsResponseTopic(Message):
 
 
 class DeleteShareGroupOffsetsResponse(Message, versions=(0, 0), flexible_since=0):
-    """One answer per topic, or the error of the group."""
+    """One result per topic, or the error of the group."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16)

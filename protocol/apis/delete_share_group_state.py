@@ -1,6 +1,6 @@
-"""DeleteShareGroupState (key 86): end the state of share partitions (KIP-932). Version 0.
+"""DeleteShareGroupState (key 86): deletes share-partition state (KIP-932). Version 0.
 
-From the group coordinator to the share coordinator.
+Sent by the group coordinator to the share coordinator.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class DeleteShareGroupStateRequest(Message, versions=(0, 0), flexible_since=0):
 
 
 class DeletedPartition(Message):
-    """How it went."""
+    """One partition's result."""
 
     partition: int = field(INT32)
     error_code: int = field(INT16)
@@ -37,13 +37,13 @@ class DeletedPartition(Message):
 
 
 class DeleteStateResult(Message):
-    """One topic's answers."""
+    """One topic's results."""
 
     topic_id: bytes = field(UUID)
     partitions: list[DeletedPartition] = field(ARRAY(DeletedPartition))
 
 
 class DeleteShareGroupStateResponse(Message, versions=(0, 0), flexible_since=0):
-    """One answer per share partition."""
+    """One result per share partition."""
 
     results: list[DeleteStateResult] = field(ARRAY(DeleteStateResult))

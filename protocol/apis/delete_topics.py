@@ -1,7 +1,7 @@
-"""DeleteTopics (key 20): remove topics. Versions 1-6.
+"""DeleteTopics (key 20): deletes topics. Versions 1-6.
 
-Version 3 may answer TOPIC_DELETION_DISABLED, 4 is flexible, 5 answers a text (KIP-599),
-6 takes names or ids (KIP-516).
+Version 3 adds TOPIC_DELETION_DISABLED, 4 is flexible, 5 adds an error message (KIP-599), 6 accepts
+names or ids (KIP-516).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""DescribeAcls (key 29): which ACLs there are. Versions 1-3.
+"""DescribeAcls (key 29): lists ACLs. Versions 1-3.
 
-Version 2 is flexible, version 3 knows resources of type USER (KIP-373).
+Version 2 is flexible, version 3 adds resources of type USER (KIP-373).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from protocol.schema import ARRAY, INT8, INT16, INT32, STRING, Message, field
 
 
 class DescribeAclsRequest(Message, versions=(1, 3), flexible_since=2):
-    """A filter; null lets every name, principal or host pass."""
+    """A filter; null matches every name, principal or host."""
 
     resource_type_filter: int = field(INT8)
     resource_name_filter: str | None = field(STRING, nullable_since=0)
@@ -30,7 +30,7 @@ class AclDescription(Message):
 
 
 class DescribeAclsResource(Message):
-    """Resources by name or prefix, and their ACLs."""
+    """A resource name or prefix, and its ACLs."""
 
     resource_type: int = field(INT8)
     resource_name: str = field(STRING)
@@ -39,7 +39,7 @@ class DescribeAclsResource(Message):
 
 
 class DescribeAclsResponse(Message, versions=(1, 3), flexible_since=2):
-    """The ACLs that passed, by resource."""
+    """The matching ACLs, by resource."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16)

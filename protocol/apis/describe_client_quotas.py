@@ -9,7 +9,7 @@ from protocol.schema import ARRAY, BOOL, FLOAT64, INT8, INT16, INT32, STRING, Me
 
 
 class QuotaFilterComponent(Message):
-    """Entities of a type (user, client-id, ip): 0 of this name, 1 the default, 2 all of them."""
+    """A filter for entities of a type (user, client-id, ip): 0 exact name, 1 default, 2 any."""
 
     entity_type: str = field(STRING)
     match_type: int = field(INT8)
@@ -17,7 +17,7 @@ class QuotaFilterComponent(Message):
 
 
 class DescribeClientQuotasRequest(Message, versions=(0, 1), flexible_since=1):
-    """Which entities; `strict` leaves those out that have further types."""
+    """Filters for entities; `strict` excludes entities with further types."""
 
     components: list[QuotaFilterComponent] = field(ARRAY(QuotaFilterComponent))
     strict: bool = field(BOOL)
@@ -45,7 +45,7 @@ class QuotaEntry(Message):
 
 
 class DescribeClientQuotasResponse(Message, versions=(0, 1), flexible_since=1):
-    """The entities that have quotas; null entries with an error."""
+    """The matching entities with quotas; null in case of an error."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16)

@@ -1,6 +1,6 @@
 """DescribeCluster (key 60): brokers, controller and id of the cluster. Versions 0-2, all flexible.
 
-Version 1 asks for brokers (1) or controllers (2) (KIP-919), 2 may show fenced brokers (KIP-1073).
+Version 1 selects brokers (1) or controllers (2) (KIP-919), 2 can include fenced brokers (KIP-1073).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from protocol.schema import ARRAY, BOOL, INT8, INT16, INT32, STRING, Message, fi
 
 
 class DescribeClusterRequest(Message, versions=(0, 2), flexible_since=0):
-    """What to show."""
+    """The selection of nodes and fields."""
 
     include_cluster_authorized_operations: bool = field(BOOL)
     endpoint_type: int = field(INT8, since=1, default=1)
@@ -27,7 +27,7 @@ class DescribeClusterBroker(Message):
 
 
 class DescribeClusterResponse(Message, versions=(0, 2), flexible_since=0):
-    """The cluster."""
+    """The brokers, controller and id of the cluster."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16)

@@ -1,6 +1,6 @@
 """DescribeConfigs (key 32): settings of topics and brokers. Versions 1-4.
 
-Version 1 answers source and synonyms, 3 type and documentation, 4 is flexible.
+Version 1 adds source and synonyms, 3 adds type and documentation, 4 is flexible.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class DescribeConfigsRequest(Message, versions=(1, 4), flexible_since=4):
 
 
 class DescribeConfigsSynonym(Message):
-    """Another place that gives this setting a value, by precedence."""
+    """Another source of this setting's value, in order of precedence."""
 
     name: str = field(STRING)
     value: str | None = field(STRING, nullable_since=0)
@@ -33,7 +33,7 @@ class DescribeConfigsSynonym(Message):
 
 
 class DescribeConfigsResourceResult(Message):
-    """One setting, with where its value comes from."""
+    """One setting and the source of its value."""
 
     name: str = field(STRING)
     value: str | None = field(STRING, nullable_since=0)

@@ -1,6 +1,6 @@
-"""DescribeDelegationToken (key 41): the tokens that there are (KIP-48). Versions 1-3.
+"""DescribeDelegationToken (key 41): lists tokens (KIP-48). Versions 1-3.
 
-Version 2 is flexible, version 3 tells who asked for a token (KIP-373).
+Version 2 is flexible, version 3 adds the requester of a token (KIP-373).
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from protocol.schema import ARRAY, BYTES, INT16, INT32, INT64, STRING, Message, 
 
 
 class DescribeDelegationTokenOwner(Message):
-    """Somebody whose tokens are asked for."""
+    """An owner whose tokens are requested."""
 
     principal_type: str = field(STRING)
     principal_name: str = field(STRING)
 
 
 class DescribeDelegationTokenRequest(Message, versions=(1, 3), flexible_since=2):
-    """Whose tokens; null means all."""
+    """The owners of the requested tokens; null means all."""
 
     owners: list[DescribeDelegationTokenOwner] | None = field(
         ARRAY(DescribeDelegationTokenOwner), nullable_since=0
@@ -24,7 +24,7 @@ class DescribeDelegationTokenRequest(Message, versions=(1, 3), flexible_since=2)
 
 
 class DescribedDelegationTokenRenewer(Message):
-    """Somebody who may renew a token."""
+    """A principal that may renew a token."""
 
     principal_type: str = field(STRING)
     principal_name: str = field(STRING)
@@ -46,7 +46,7 @@ class DescribedDelegationToken(Message):
 
 
 class DescribeDelegationTokenResponse(Message, versions=(1, 3), flexible_since=2):
-    """The tokens that the client may see."""
+    """The tokens that the client is allowed to describe."""
 
     error_code: int = field(INT16)
     tokens: list[DescribedDelegationToken] = field(ARRAY(DescribedDelegationToken))

@@ -1,8 +1,7 @@
-"""DescribeGroups (key 15): groups with their members. Versions 0-6.
+"""DescribeGroups (key 15): describes groups and their members. Versions 0-6.
 
-Version 1 answers the throttle time, 3 authorized operations, 4 the group instance id, 5 is
-flexible, 6 answers GROUP_ID_NOT_FOUND with a text where older versions show a Dead group
-(KIP-1043).
+Version 1 adds the throttle time, 3 authorized operations, 4 the group instance id, 5 is flexible, 6
+returns GROUP_ID_NOT_FOUND with a message; older versions return a Dead group (KIP-1043).
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class DescribedGroup(Message):
 
 
 class DescribeGroupsResponse(Message, versions=(0, 6), flexible_since=5):
-    """One description per group asked for."""
+    """One description per requested group."""
 
     throttle_time_ms: int = field(INT32, since=1)
     groups: list[DescribedGroup] = field(ARRAY(DescribedGroup))

@@ -1,7 +1,7 @@
-"""DescribeLogDirs (key 35): how large partitions are on the disk (KIP-113). Versions 1-5.
+"""DescribeLogDirs (key 35): sizes of partitions in log directories (KIP-113). Versions 1-5.
 
-Version 2 is flexible, 3 has an error of its own, 4 the size of the volume (KIP-827), 5 whether the
-directory is cordoned: takes no new partitions (KIP-1066).
+Version 2 is flexible, 3 adds a top-level error, 4 the size of the volume (KIP-827), 5 whether the
+directory is cordoned, so that it gets no new partitions (KIP-1066).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class DescribableLogDirTopic(Message):
 
 
 class DescribeLogDirsRequest(Message, versions=(1, 5), flexible_since=2):
-    """The partitions to describe; null for all."""
+    """The partitions to describe; null means all."""
 
     topics: list[DescribableLogDirTopic] | None = field(
         ARRAY(DescribableLogDirTopic), nullable_since=0

@@ -19,7 +19,7 @@ class DescribeProducersRequest(Message, versions=(0, 0), flexible_since=0):
 
 
 class ActiveProducer(Message):
-    """What a partition knows of a producer; -1 for what it does not know."""
+    """The state of a producer in a partition; -1 for unknown values."""
 
     producer_id: int = field(INT64)
     producer_epoch: int = field(INT32)
@@ -30,7 +30,7 @@ class ActiveProducer(Message):
 
 
 class DescribedProducersPartition(Message):
-    """The producers of one partition, or an error."""
+    """The producers of one partition, or its error."""
 
     partition_index: int = field(INT32)
     error_code: int = field(INT16)
@@ -46,7 +46,7 @@ class DescribedProducersTopic(Message):
 
 
 class DescribeProducersResponse(Message, versions=(0, 0), flexible_since=0):
-    """Everything that was asked for, by topic."""
+    """The requested partitions, by topic."""
 
     throttle_time_ms: int = field(INT32)
     topics: list[DescribedProducersTopic] = field(ARRAY(DescribedProducersTopic))

@@ -1,6 +1,6 @@
 """DescribeQuorum (key 55): the quorum of controllers (KIP-595). Versions 0-2, all flexible.
 
-Version 1 has times of fetches (KIP-836), 2 directory ids, nodes and messages (KIP-853).
+Version 1 adds fetch times (KIP-836), 2 adds directory ids, nodes and messages (KIP-853).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class QuorumTopic(Message):
 
 
 class DescribeQuorumRequest(Message, versions=(0, 2), flexible_since=0):
-    """What to describe: partition 0 of `__cluster_metadata`."""
+    """The partitions to describe: partition 0 of `__cluster_metadata`."""
 
     topics: list[QuorumTopic] = field(ARRAY(QuorumTopic))
 
@@ -38,7 +38,7 @@ class ReplicaState(Message):
 
 
 class DescribedQuorumPartition(Message):
-    """One partition: its leader, and its replicas by what they are."""
+    """One partition: its leader, its voters and its observers."""
 
     partition_index: int = field(INT32)
     error_code: int = field(INT16)
@@ -58,7 +58,7 @@ class DescribedQuorumTopic(Message):
 
 
 class QuorumListener(Message):
-    """Where a node listens for the quorum."""
+    """A listener of a quorum node."""
 
     name: str = field(STRING)
     host: str = field(STRING)

@@ -1,6 +1,6 @@
 """DescribeShareGroupOffsets (key 90): the start offsets of share groups (KIP-932). Versions 0-1.
 
-Version 1 has the lag (KIP-1226).
+Version 1 adds the lag (KIP-1226).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class DescribeShareGroupOffsetsRequestTopic(Message):
 
 
 class DescribeShareGroupOffsetsRequestGroup(Message):
-    """One group; null topics are all that it has."""
+    """One group; null topics means all its topics."""
 
     group_id: str = field(STRING)
     topics: list[DescribeShareGroupOffsetsRequestTopic] | None = field(
@@ -33,7 +33,7 @@ class DescribeShareGroupOffsetsRequest(Message, versions=(0, 1), flexible_since=
 
 
 class DescribeShareGroupOffsetsResponsePartition(Message):
-    """Start offset of one partition, -1 if there is none; a lag of -1 is not known."""
+    """The start offset of one partition, -1 if there is none; an unknown lag is -1."""
 
     partition_index: int = field(INT32)
     start_offset: int = field(INT64)
@@ -44,7 +44,7 @@ class DescribeShareGroupOffsetsResponsePartition(Message):
 
 
 class DescribeShareGroupOffsetsResponseTopic(Message):
-    """One topic's answers."""
+    """One topic's results."""
 
     topic_name: str = field(STRING)
     topic_id: bytes = field(UUID)
@@ -54,7 +54,7 @@ class DescribeShareGroupOffsetsResponseTopic(Message):
 
 
 class DescribeShareGroupOffsetsResponseGroup(Message):
-    """One group's answers, or its error."""
+    """One group's results, or its error."""
 
     group_id: str = field(STRING)
     topics: list[DescribeShareGroupOffsetsResponseTopic] = field(
@@ -65,7 +65,7 @@ class DescribeShareGroupOffsetsResponseGroup(Message):
 
 
 class DescribeShareGroupOffsetsResponse(Message, versions=(0, 1), flexible_since=0):
-    """One description per group asked for."""
+    """One description per requested group."""
 
     throttle_time_ms: int = field(INT32)
     groups: list[DescribeShareGroupOffsetsResponseGroup] = field(

@@ -1,7 +1,7 @@
-"""DescribeTopicPartitions (key 75): topics page by page (KIP-966). Version 0, flexible.
+"""DescribeTopicPartitions (key 75): describes topics in pages (KIP-966). Version 0, flexible.
 
-Unlike Metadata it returns the eligible leader replicas, and a long answer ends in a cursor from
-which the next request continues.
+Unlike Metadata, the response has the eligible leader replicas, and a long response ends with a
+cursor for the next request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Cursor(Message):
 
 
 class DescribeTopicPartitionsRequest(Message, versions=(0, 0), flexible_since=0):
-    """The topics to describe, all when there are none, from the cursor on."""
+    """The topics to describe, or all if the list is empty, starting at the cursor."""
 
     topics: list[TopicRequest] = field(ARRAY(TopicRequest))
     response_partition_limit: int = field(INT32, default=2000)
@@ -58,7 +58,7 @@ class DescribeTopicPartitionsResponseTopic(Message):
 
 
 class DescribeTopicPartitionsResponse(Message, versions=(0, 0), flexible_since=0):
-    """One page of topics; a null cursor ends them."""
+    """One page of topics; the cursor is null on the last page."""
 
     throttle_time_ms: int = field(INT32)
     topics: list[DescribeTopicPartitionsResponseTopic] = field(

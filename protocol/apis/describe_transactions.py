@@ -6,20 +6,20 @@ from protocol.schema import ARRAY, INT16, INT32, INT64, STRING, Message, field
 
 
 class DescribeTransactionsRequest(Message, versions=(0, 0), flexible_since=0):
-    """The transactional ids; none answers nothing."""
+    """The transactional ids; an empty list returns nothing."""
 
     transactional_ids: list[str] = field(ARRAY(STRING))
 
 
 class DescribedTransactionTopic(Message):
-    """Partitions of one topic in a transaction; of an ending one those that miss their marker."""
+    """Partitions of one topic in a transaction; if it is ending, those without their marker yet."""
 
     topic: str = field(STRING)
     partitions: list[int] = field(ARRAY(INT32))
 
 
 class DescribedTransaction(Message):
-    """One transactional id. Times are in ms; no start time is -1."""
+    """One transactional id. Times are in ms; the start time is -1 without a transaction."""
 
     error_code: int = field(INT16)
     transactional_id: str = field(STRING)

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials (key 50): who has credentials (KIP-554). Version 0, flexible."""
+"""DescribeUserScramCredentials (key 50): lists credentials (KIP-554). Version 0, flexible."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class ScramUserName(Message):
 
 
 class DescribeUserScramCredentialsRequest(Message, versions=(0, 0), flexible_since=0):
-    """Which users; null or none means all."""
+    """The users to describe; null or an empty list means all."""
 
     users: list[ScramUserName] | None = field(ARRAY(ScramUserName), nullable_since=0)
 
@@ -25,7 +25,7 @@ class CredentialInfo(Message):
 
 
 class DescribeUserScramCredentialsResult(Message):
-    """One user's credentials, or the error."""
+    """One user's credentials, or an error."""
 
     user: str = field(STRING)
     error_code: int = field(INT16)

@@ -1,6 +1,6 @@
-"""ElectLeaders (key 43): have replicas lead (KIP-183, KIP-460). Versions 0-2.
+"""ElectLeaders (key 43): elects partition leaders (KIP-183, KIP-460). Versions 0-2.
 
-Version 1 has the type of election and an error of its own, 2 is flexible.
+Version 1 adds the election type and a top-level error, 2 is flexible.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class TopicPartitions(Message):
 
 
 class ElectLeadersRequest(Message, versions=(0, 2), flexible_since=2):
-    """The partitions, null for all; type 0 elects the preferred replica, 1 any that runs."""
+    """The partitions, null for all; type 0 elects the preferred replica, 1 any running replica."""
 
     election_type: int = field(INT8, since=1)
     topic_partitions: list[TopicPartitions] | None = field(ARRAY(TopicPartitions), nullable_since=0)

@@ -1,8 +1,8 @@
-"""EndTxn (key 26): commit or abort a transaction. Versions 0-5.
+"""EndTxn (key 26): commits or aborts a transaction. Versions 0-5.
 
-Version 2 knows PRODUCER_FENCED, 3 is flexible, 4 knows TRANSACTION_ABORTABLE (KIP-890). Version 5
-is that of transactions v2: every end raises the producer's epoch, and the answer carries the
-producer id and epoch of the next transaction.
+Version 2 adds PRODUCER_FENCED, 3 is flexible, 4 adds TRANSACTION_ABORTABLE (KIP-890). Version 5 is
+for transactions v2: each end increases the producer epoch, and the response has the producer id and
+epoch of the next transaction.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from protocol.schema import BOOL, INT16, INT32, INT64, STRING, Message, field
 
 
 class EndTxnRequest(Message, versions=(0, 5), flexible_since=3):
-    """Which transaction, and whether to commit or to abort it."""
+    """The transaction, and whether to commit or abort it."""
 
     transactional_id: str = field(STRING)
     producer_id: int = field(INT64)
@@ -20,7 +20,7 @@ class EndTxnRequest(Message, versions=(0, 5), flexible_since=3):
 
 
 class EndTxnResponse(Message, versions=(0, 5), flexible_since=3):
-    """The outcome is decided; the markers may still be on their way."""
+    """The result is decided; markers may not be written yet."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16)

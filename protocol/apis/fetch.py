@@ -1,10 +1,10 @@
 """Fetch (key 1): records from partitions, long polling. Versions 4-18.
 
-Version 5 adds the log start offset, 7 incremental fetch sessions (KIP-227), 9 the leader epoch
-for fencing (KIP-320), 11 the rack (KIP-392). 12 is flexible and adds the last fetched epoch and
-tagged hints. 13 names topics by id (KIP-516). 15 moves the replica id into a tagged struct
-(KIP-903). 16 answers the leaders' addresses. 17 and 18 concern replicas of the
-metadata quorum only.
+Version 5 adds the log start offset, 7 incremental fetch sessions (KIP-227), 9 the leader epoch for
+fencing (KIP-320), 11 the rack (KIP-392). 12 is flexible and adds the last fetched epoch and tagged
+fields. 13 identifies topics by id (KIP-516). 15 moves the replica id into a tagged struct
+(KIP-903). 16 returns the leaders' addresses. 17 and 18 only concern replicas of the metadata
+quorum.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from protocol.schema import ARRAY, INT8, INT16, INT32, INT64, RECORDS, STRING, U
 
 
 class ReplicaState(Message):
-    """Who fetches; -1 for a consumer (from version 15)."""
+    """The fetching replica; -1 for a consumer (from version 15)."""
 
     replica_id: int = field(INT32, since=15, default=-1)
     replica_epoch: int = field(INT64, since=15, default=-1)
@@ -33,7 +33,7 @@ class FetchPartition(Message):
 
 
 class FetchTopic(Message):
-    """One topic to read; the name up to version 12, the id from 13."""
+    """One topic to read: its name up to version 12, its id from 13."""
 
     topic: str = field(STRING, until=12)
     topic_id: bytes = field(UUID, since=13)
@@ -41,7 +41,7 @@ class FetchTopic(Message):
 
 
 class ForgottenTopic(Message):
-    """Partitions that leave the fetch session."""
+    """Partitions to remove from the fetch session."""
 
     topic: str = field(STRING, since=7, until=12)
     topic_id: bytes = field(UUID, since=13)
@@ -49,7 +49,7 @@ class ForgottenTopic(Message):
 
 
 class FetchRequest(Message, versions=(4, 18), flexible_since=12):
-    """What to read, and how long and for how many bytes to wait."""
+    """The partitions to read, and the limits of time and bytes to wait for."""
 
     cluster_id: str | None = field(STRING, since=12, nullable_since=12, default=None, tag=0)
     replica_id: int = field(INT32, until=14, default=-1)
@@ -66,35 +66,35 @@ class FetchRequest(Message, versions=(4, 18), flexible_since=12):
 
 
 class EpochEndOffset(Message):
-    """Where the reader's log parts from ours: the epoch and its end offset."""
+    """The end of the common log: the largest common epoch and its end offset."""
 
     epoch: int = field(INT32, since=12, default=-1)
     end_offset: int = field(INT64, since=12, default=-1)
 
 
 class LeaderIdAndEpoch(Message):
-    """Where the leader has gone (KIP-951); -1 when there is nothing to say."""
+    """The current leader (KIP-951); -1 if not applicable."""
 
     leader_id: int = field(INT32, since=12, default=-1)
     leader_epoch: int = field(INT32, since=12, default=-1)
 
 
 class SnapshotId(Message):
-    """The snapshot to fetch instead, for replicas of the metadata log."""
+    """The snapshot to fetch instead; only for replicas of the metadata log."""
 
     end_offset: int = field(INT64, default=-1)
     epoch: int = field(INT32, default=-1)
 
 
 class AbortedTransaction(Message):
-    """A producer whose records from `first_offset` on were aborted."""
+    """An aborted transaction: its producer and its first offset."""
 
     producer_id: int = field(INT64)
     first_offset: int = field(INT64)
 
 
 class PartitionData(Message):
-    """One partition's batches and offsets; `records` is null or bytes as they lie in the log."""
+    """One partition's batches and offsets; `records` is null or bytes as stored in the log."""
 
     partition_index: int = field(INT32)
     error_code: int = field(INT16)
@@ -112,7 +112,7 @@ class PartitionData(Message):
 
 
 class FetchableTopicResponse(Message):
-    """One topic's answers."""
+    """One topic's results."""
 
     topic: str = field(STRING, until=12)
     topic_id: bytes = field(UUID, since=13)
@@ -120,7 +120,7 @@ class FetchableTopicResponse(Message):
 
 
 class NodeEndpoint(Message):
-    """Address of a leader named in the same answer."""
+    """The address of a leader that the response names."""
 
     node_id: int = field(INT32, since=16)
     host: str = field(STRING, since=16)
@@ -129,7 +129,7 @@ class NodeEndpoint(Message):
 
 
 class FetchResponse(Message, versions=(4, 18), flexible_since=12):
-    """Batches by partition; partitions without news are left out in a session."""
+    """Batches by partition; in a fetch session, unchanged partitions are left out."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16, since=7)

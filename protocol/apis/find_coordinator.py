@@ -1,8 +1,7 @@
-"""FindCoordinator (key 10): which broker coordinates a group or a transaction? Versions 0-6.
+"""FindCoordinator (key 10): finds the coordinator of a group or a transaction. Versions 0-6.
 
-Version 1 adds the key type (0 group, 1 transaction) and an error text; 3 is flexible;
-4 asks for many keys at once (KIP-699); 5 adds an error code only; 6 knows key type 2,
-share groups (KIP-932).
+Version 1 adds the key type (0 group, 1 transaction) and an error message; 3 is flexible; 4 allows
+several keys (KIP-699); 5 only adds an error code; 6 adds key type 2, share groups (KIP-932).
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from protocol.schema import ARRAY, INT8, INT16, INT32, STRING, Message, field
 
 
 class FindCoordinatorRequest(Message, versions=(0, 6), flexible_since=3):
-    """The keys to look up; one key up to version 3."""
+    """The keys to look up; a single key up to version 3."""
 
     key: str = field(STRING, until=3)
     key_type: int = field(INT8, since=1)
@@ -19,7 +18,7 @@ class FindCoordinatorRequest(Message, versions=(0, 6), flexible_since=3):
 
 
 class Coordinator(Message):
-    """The coordinator of one key, or the error."""
+    """The coordinator of one key, or an error."""
 
     key: str = field(STRING, since=4)
     node_id: int = field(INT32, since=4)
@@ -30,7 +29,7 @@ class Coordinator(Message):
 
 
 class FindCoordinatorResponse(Message, versions=(0, 6), flexible_since=3):
-    """The coordinators; up to version 3 one, in the fields of the response itself."""
+    """The coordinators; up to version 3 a single one, in the fields of the response itself."""
 
     throttle_time_ms: int = field(INT32, since=1)
     error_code: int = field(INT16, until=3)

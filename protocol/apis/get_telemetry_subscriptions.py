@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions (key 71): the metrics that a client is to push (KIP-714). Version 0."""
+"""GetTelemetrySubscriptions (key 71): the metrics to push (KIP-714). Version 0."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from protocol.schema import ARRAY, BOOL, INT8, INT16, INT32, STRING, UUID, Messa
 
 
 class GetTelemetrySubscriptionsRequest(Message, versions=(0, 0), flexible_since=0):
-    """The client instance; the zero id asks for a new one."""
+    """The client instance id; a zero id requests a new id."""
 
     client_instance_id: bytes = field(UUID)
 
 
 class GetTelemetrySubscriptionsResponse(Message, versions=(0, 0), flexible_since=0):
-    """The subscription; one empty name subscribes to all metrics, no name to none."""
+    """The subscription; one empty name means all metrics, an empty list means none."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16)

@@ -1,6 +1,6 @@
-"""Heartbeat (key 12): a member is alive, and learns of rebalances. Versions 0-4.
+"""Heartbeat (key 12): keeps a member alive and reports rebalances. Versions 0-4.
 
-Version 1 answers the throttle time, 3 adds the group instance id (KIP-345), 4 is flexible.
+Version 1 adds the throttle time, 3 adds the group instance id (KIP-345), 4 is flexible.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from protocol.schema import INT16, INT32, STRING, Message, field
 
 
 class HeartbeatRequest(Message, versions=(0, 4), flexible_since=4):
-    """A sign of life of one member in one generation."""
+    """The heartbeat of a member in a generation."""
 
     group_id: str = field(STRING)
     generation_id: int = field(INT32)
@@ -18,7 +18,7 @@ class HeartbeatRequest(Message, versions=(0, 4), flexible_since=4):
 
 
 class HeartbeatResponse(Message, versions=(0, 4), flexible_since=4):
-    """NONE, or why the member has to rejoin."""
+    """NONE, or the reason why the member must rejoin."""
 
     throttle_time_ms: int = field(INT32, since=1)
     error_code: int = field(INT16)

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (key 44): change single settings (KIP-339). Versions 0-1.
+"""IncrementalAlterConfigs (key 44): changes single configs (KIP-339). Versions 0-1.
 
 Version 1 is flexible.
 """
@@ -25,7 +25,7 @@ class AlterConfigsResource(Message):
 
 
 class IncrementalAlterConfigsRequest(Message, versions=(0, 1), flexible_since=1):
-    """The resources to change, or only to check."""
+    """The resources to change, or only to validate."""
 
     resources: list[AlterConfigsResource] = field(ARRAY(AlterConfigsResource))
     validate_only: bool = field(BOOL)

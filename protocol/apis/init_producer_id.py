@@ -2,8 +2,9 @@
 
 Versions 0-5.
 
-Version 2 is flexible, 3 lets a producer bring its id and epoch to go on after an error (KIP-360),
-4 knows PRODUCER_FENCED, 5 TRANSACTION_ABORTABLE (KIP-890). 6 (KIP-939) is unstable: not served.
+Version 2 is flexible, 3 lets a producer send its id and epoch to continue after an error (KIP-360),
+4 adds PRODUCER_FENCED, 5 adds TRANSACTION_ABORTABLE (KIP-890). 6 (KIP-939) is unstable and not
+supported.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from protocol.schema import INT16, INT32, INT64, STRING, Message, field
 
 
 class InitProducerIdRequest(Message, versions=(0, 5), flexible_since=2):
-    """Null transactional id for a producer that is only idempotent."""
+    """The transactional id, or null for a producer that is only idempotent."""
 
     transactional_id: str | None = field(STRING, nullable_since=0)
     transaction_timeout_ms: int = field(INT32)
@@ -21,7 +22,7 @@ class InitProducerIdRequest(Message, versions=(0, 5), flexible_since=2):
 
 
 class InitProducerIdResponse(Message, versions=(0, 5), flexible_since=2):
-    """The id and epoch to write with."""
+    """The producer id and epoch."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16)

@@ -1,6 +1,6 @@
-"""InitializeShareGroupState (key 83): begin the state of share partitions (KIP-932). Version 0.
+"""InitializeShareGroupState (key 83): initializes share-partition state (KIP-932). Version 0.
 
-From the group coordinator to the share coordinator.
+Sent by the group coordinator to the share coordinator.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from protocol.schema import ARRAY, INT16, INT32, INT64, STRING, UUID, Message, f
 
 
 class InitializePartition(Message):
-    """One share partition; the start offset is -1 while nobody has read from it."""
+    """One share partition; the start offset is -1 until a member has read from the partition."""
 
     partition: int = field(INT32)
     state_epoch: int = field(INT32)
@@ -31,7 +31,7 @@ class InitializeShareGroupStateRequest(Message, versions=(0, 0), flexible_since=
 
 
 class InitializedPartition(Message):
-    """How it went."""
+    """One partition's result."""
 
     partition: int = field(INT32)
     error_code: int = field(INT16)
@@ -39,13 +39,13 @@ class InitializedPartition(Message):
 
 
 class InitializeStateResult(Message):
-    """One topic's answers."""
+    """One topic's results."""
 
     topic_id: bytes = field(UUID)
     partitions: list[InitializedPartition] = field(ARRAY(InitializedPartition))
 
 
 class InitializeShareGroupStateResponse(Message, versions=(0, 0), flexible_since=0):
-    """One answer per share partition."""
+    """One result per share partition."""
 
     results: list[InitializeStateResult] = field(ARRAY(InitializeStateResult))

@@ -1,9 +1,9 @@
-"""JoinGroup (key 11): become a member of a group, or take part in its next rebalance. Versions 0-9.
+"""JoinGroup (key 11): joins a group or its next rebalance. Versions 0-9.
 
-Version 1 adds the rebalance timeout (before, the session timeout serves as both). 4 makes a
-member without id ask twice (KIP-394). 5 adds the group instance id (KIP-345). 6 is flexible.
-7 answers the protocol type and allows a null protocol name (KIP-559). 8 takes a reason (KIP-800).
-9 lets the leader skip the assignment (KIP-814).
+Version 1 adds the rebalance timeout (before, the session timeout is used for both). 4 requires a
+second request of members without id (KIP-394). 5 adds the group instance id (KIP-345). 6 is
+flexible. 7 returns the protocol type and allows a null protocol name (KIP-559). 8 adds a reason
+(KIP-800). 9 lets the leader skip the assignment (KIP-814).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from protocol.schema import ARRAY, BOOL, BYTES, INT16, INT32, STRING, Message, f
 
 
 class JoinGroupRequestProtocol(Message):
-    """One protocol the member offers, in order of preference."""
+    """One protocol that the member supports, in order of preference."""
 
     name: str = field(STRING)
     metadata: bytes = field(BYTES)
 
 
 class JoinGroupRequest(Message, versions=(0, 9), flexible_since=6):
-    """A member's wish to be in the next generation, with the protocols it speaks."""
+    """A request to join the next generation, with the protocols that the member supports."""
 
     group_id: str = field(STRING)
     session_timeout_ms: int = field(INT32)
@@ -40,7 +40,7 @@ class JoinGroupResponseMember(Message):
 
 
 class JoinGroupResponse(Message, versions=(0, 9), flexible_since=6):
-    """The generation joined; the leader also gets all members."""
+    """The joined generation; the leader also gets all members."""
 
     throttle_time_ms: int = field(INT32, since=2)
     error_code: int = field(INT16)

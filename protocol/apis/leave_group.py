@@ -1,7 +1,7 @@
 """LeaveGroup (key 13): members leave. Versions 0-5.
 
-Up to 2 one member by its id; from 3 on many, by id or instance id (KIP-345), each with an error
-of its own. 4 is flexible. 5 takes a reason (KIP-800).
+Up to version 2, a request names one member by its id. From 3 on, it names several members by id or
+instance id (KIP-345), each with its own error. 4 is flexible. 5 adds a reason (KIP-800).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from protocol.schema import ARRAY, INT16, INT32, STRING, Message, field
 
 
 class MemberIdentity(Message):
-    """One member who leaves, by member id or instance id."""
+    """A leaving member, by member id or instance id."""
 
     member_id: str = field(STRING, since=3)
     group_instance_id: str | None = field(STRING, since=3, nullable_since=3, default=None)
@@ -18,7 +18,7 @@ class MemberIdentity(Message):
 
 
 class LeaveGroupRequest(Message, versions=(0, 5), flexible_since=4):
-    """Who leaves."""
+    """The leaving members."""
 
     group_id: str = field(STRING)
     member_id: str = field(STRING, until=2)
@@ -34,7 +34,7 @@ class MemberResponse(Message):
 
 
 class LeaveGroupResponse(Message, versions=(0, 5), flexible_since=4):
-    """The error of the whole request, and from version 3 one per member."""
+    """The error of the whole request, and from version 3 on one error per member."""
 
     throttle_time_ms: int = field(INT32, since=1)
     error_code: int = field(INT16)

@@ -1,6 +1,6 @@
-"""ListConfigResources (key 74): what has settings of its own. Versions 0-1, all flexible.
+"""ListConfigResources (key 74): lists resources with their own configs. Versions 0-1, all flexible.
 
-Version 0 lists client metrics only (KIP-1000), 1 resources of the types asked for (KIP-1142).
+Version 0 lists only client metrics (KIP-1000), 1 lists resources of the requested types (KIP-1142).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from protocol.schema import ARRAY, INT8, INT16, INT32, STRING, Message, field
 
 
 class ListConfigResourcesRequest(Message, versions=(0, 1), flexible_since=0):
-    """The types to list; none means all."""
+    """The types to list; an empty list means all."""
 
     resource_types: list[int] = field(ARRAY(INT8), since=1)
 

@@ -1,7 +1,7 @@
-"""ListGroups (key 16): all groups this broker coordinates. Versions 0-5.
+"""ListGroups (key 16): the groups that a broker coordinates. Versions 0-5.
 
-Version 1 answers the throttle time, 3 is flexible, 4 filters by and shows the state (KIP-518),
-5 the same for the type (KIP-848). An empty filter lets everything through.
+Version 1 adds the throttle time, 3 is flexible, 4 adds the state and a filter for it (KIP-518), 5
+the same for the type (KIP-848). An empty filter matches everything.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from protocol.schema import ARRAY, INT16, INT32, STRING, Message, field
 
 
 class ListGroupsRequest(Message, versions=(0, 5), flexible_since=3):
-    """Filters; empty means all."""
+    """Filters; an empty filter matches all groups."""
 
     states_filter: list[str] = field(ARRAY(STRING), since=4)
     types_filter: list[str] = field(ARRAY(STRING), since=5)
@@ -26,7 +26,7 @@ class ListedGroup(Message):
 
 
 class ListGroupsResponse(Message, versions=(0, 5), flexible_since=3):
-    """The groups found."""
+    """The matching groups."""
 
     throttle_time_ms: int = field(INT32, since=1)
     error_code: int = field(INT16)

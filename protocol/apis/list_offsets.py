@@ -1,9 +1,9 @@
-"""ListOffsets (key 2): an offset by time. Versions 1-11.
+"""ListOffsets (key 2): finds offsets by time. Versions 1-11.
 
-Timestamps below zero ask for a place: -1 latest, -2 earliest, -3 the record with the highest
+Negative timestamps are special positions: -1 latest, -2 earliest, -3 the record with the highest
 timestamp (7, KIP-734), -4 earliest local (8, KIP-405), -5 last tiered (9, KIP-1005), -6 earliest
-that waits to be tiered (11, KIP-1023).
-Version 2 adds the isolation level, 4 the leader epoch, 6 is flexible, 10 has a timeout (KIP-1075).
+that is not tiered yet (11, KIP-1023). Version 2 adds the isolation level, 4 the leader epoch, 6 is
+flexible, 10 adds a timeout (KIP-1075).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from protocol.schema import ARRAY, INT8, INT16, INT32, INT64, STRING, Message, f
 
 
 class ListOffsetsPartition(Message):
-    """One partition and the timestamp in ms, or a negative place."""
+    """One partition and a timestamp in ms, or a negative special position."""
 
     partition_index: int = field(INT32)
     current_leader_epoch: int = field(INT32, since=4, default=-1)
@@ -36,7 +36,7 @@ class ListOffsetsRequest(Message, versions=(1, 11), flexible_since=6):
 
 
 class ListOffsetsPartitionResponse(Message):
-    """One partition's offset and its timestamp in ms; -1 where there is none."""
+    """One partition's offset and its timestamp in ms; -1 if there is none."""
 
     partition_index: int = field(INT32)
     error_code: int = field(INT16)
@@ -46,14 +46,14 @@ class ListOffsetsPartitionResponse(Message):
 
 
 class ListOffsetsTopicResponse(Message):
-    """One topic's answers."""
+    """One topic's results."""
 
     name: str = field(STRING)
     partitions: list[ListOffsetsPartitionResponse] = field(ARRAY(ListOffsetsPartitionResponse))
 
 
 class ListOffsetsResponse(Message, versions=(1, 11), flexible_since=6):
-    """The offsets found."""
+    """The resulting offsets."""
 
     throttle_time_ms: int = field(INT32, since=2)
     topics: list[ListOffsetsTopicResponse] = field(ARRAY(ListOffsetsTopicResponse))

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (key 46): partitions that move (KIP-455). Version 0, flexible."""
+"""ListPartitionReassignments (key 46): running reassignments (KIP-455). Version 0, flexible."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from protocol.schema import ARRAY, INT16, INT32, STRING, Message, field
 
 
 class ReassignmentsTopic(Message):
-    """Partitions of a topic to look at."""
+    """Partitions of one topic to list."""
 
     name: str = field(STRING)
     partition_indexes: list[int] = field(ARRAY(INT32))
 
 
 class ListPartitionReassignmentsRequest(Message, versions=(0, 0), flexible_since=0):
-    """Which partitions; null means all."""
+    """The partitions to list; null means all."""
 
     timeout_ms: int = field(INT32, default=60000)
     topics: list[ReassignmentsTopic] | None = field(
@@ -22,7 +22,7 @@ class ListPartitionReassignmentsRequest(Message, versions=(0, 0), flexible_since
 
 
 class OngoingPartitionReassignment(Message):
-    """One partition that moves, by node ids: all replicas, and those that come and go."""
+    """One running reassignment, by node ids: all replicas, the added and the removed ones."""
 
     partition_index: int = field(INT32)
     replicas: list[int] = field(ARRAY(INT32))
@@ -31,14 +31,14 @@ class OngoingPartitionReassignment(Message):
 
 
 class OngoingTopicReassignment(Message):
-    """One topic's partitions that move."""
+    """One topic's running reassignments."""
 
     name: str = field(STRING)
     partitions: list[OngoingPartitionReassignment] = field(ARRAY(OngoingPartitionReassignment))
 
 
 class ListPartitionReassignmentsResponse(Message, versions=(0, 0), flexible_since=0):
-    """What moves at the moment."""
+    """The running reassignments."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16)

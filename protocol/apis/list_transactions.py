@@ -1,7 +1,7 @@
 """ListTransactions (key 66): the transactional ids of this broker (KIP-664). Versions 0-2.
 
-All versions are flexible. Version 1 filters by how long a transaction runs (KIP-994), 2 by a
-regular expression over the transactional id (KIP-1152; INVALID_REGULAR_EXPRESSION).
+All versions are flexible. Version 1 filters by the duration of a transaction (KIP-994), 2 by a
+regular expression for the transactional id (KIP-1152; INVALID_REGULAR_EXPRESSION).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from protocol.schema import ARRAY, INT16, INT32, INT64, STRING, Message, field
 
 
 class ListTransactionsRequest(Message, versions=(0, 2), flexible_since=0):
-    """Filters; an empty one, a negative duration (ms) and a null pattern let everything through."""
+    """Filters; an empty list, a negative duration (ms) and a null pattern match everything."""
 
     state_filters: list[str] = field(ARRAY(STRING))
     producer_id_filters: list[int] = field(ARRAY(INT64))
@@ -27,7 +27,7 @@ class ListedTransaction(Message):
 
 
 class ListTransactionsResponse(Message, versions=(0, 2), flexible_since=0):
-    """What passed all filters, and the names in `state_filters` that are no state."""
+    """The matching transactional ids, and the unknown states in `state_filters`."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16)

@@ -1,10 +1,10 @@
 """Metadata (key 3): brokers, topics, partitions and their leaders. Versions 0-13.
 
-Version 0: an empty list asks for all topics; from 1 on null asks for all, empty for none.
-1 adds racks, controller, internal flag; 2 the cluster id; 4 lets the client forbid creation;
-5 offline replicas; 7 leader epochs; 8 authorized operations. 9 is flexible. 10 adds topic ids,
-12 allows asking by id alone (null name). 11 drops the cluster's authorized operations.
-13 adds an error code for the whole answer.
+In version 0 an empty list means all topics; from 1 on null means all, an empty list none. 1 adds
+racks, controller, internal flag; 2 the cluster id; 4 lets the client forbid topic creation; 5
+offline replicas; 7 leader epochs; 8 authorized operations. 9 is flexible. 10 adds topic ids, 12
+allows topics by id alone (null name). 11 drops the cluster's authorized operations. 13 adds a
+top-level error code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class MetadataRequestTopic(Message):
 
 
 class MetadataRequest(Message, versions=(0, 13), flexible_since=9):
-    """Which topics to describe; null means all."""
+    """The topics to describe; null means all."""
 
     topics: list[MetadataRequestTopic] | None = field(ARRAY(MetadataRequestTopic), nullable_since=1)
     allow_auto_topic_creation: bool = field(BOOL, since=4, default=True)
@@ -29,7 +29,7 @@ class MetadataRequest(Message, versions=(0, 13), flexible_since=9):
 
 
 class MetadataResponseBroker(Message):
-    """Address of a broker."""
+    """The address of a broker."""
 
     node_id: int = field(INT32)
     host: str = field(STRING)
@@ -38,7 +38,7 @@ class MetadataResponseBroker(Message):
 
 
 class MetadataResponsePartition(Message):
-    """One partition: leader, replicas and those in sync, by node id."""
+    """One partition: its leader, replicas and in-sync replicas, by node id."""
 
     error_code: int = field(INT16)
     partition_index: int = field(INT32)

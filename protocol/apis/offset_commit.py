@@ -1,8 +1,8 @@
-"""OffsetCommit (key 8): remember how far a group has read. Versions 2-10.
+"""OffsetCommit (key 8): commits offsets of a group. Versions 2-10.
 
-Versions 2-4 carry a retention time, which stays with the committed offset. 6 adds the leader
-epoch, 7 the group instance id (KIP-345). 8 is flexible. 9 may be used by consumers of KIP-848
-and knows GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH. 10 names topics by id (UNKNOWN_TOPIC_ID).
+Versions 2-4 have a retention time, which is stored with the committed offset. 6 adds the leader
+epoch, 7 the group instance id (KIP-345). 8 is flexible. 9 supports members of KIP-848 and adds
+GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH. 10 identifies topics by id and adds UNKNOWN_TOPIC_ID.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from protocol.schema import ARRAY, INT16, INT32, INT64, STRING, UUID, Message, f
 
 
 class OffsetCommitRequestPartition(Message):
-    """The next offset to read, with the client's own note."""
+    """The next offset to read, with the client's metadata."""
 
     BY_COLUMNS = True
 
@@ -30,7 +30,7 @@ class OffsetCommitRequestTopic(Message):
 
 
 class OffsetCommitRequest(Message, versions=(2, 10), flexible_since=8):
-    """Offsets to commit; generation -1 and no member means a plain, group-less commit."""
+    """Offsets to commit; a commit without group membership has generation -1 and no member id."""
 
     group_id: str = field(STRING)
     generation_id_or_member_epoch: int = field(INT32, default=-1)
@@ -48,7 +48,7 @@ class OffsetCommitResponsePartition(Message):
 
 
 class OffsetCommitResponseTopic(Message):
-    """One topic's answers."""
+    """One topic's results."""
 
     name: str = field(STRING, until=9)
     topic_id: bytes = field(UUID, since=10)

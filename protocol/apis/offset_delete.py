@@ -1,6 +1,6 @@
-"""OffsetDelete (key 47): forget committed offsets of topics a group does not read. Version 0.
+"""OffsetDelete (key 47): deletes committed offsets of a group. Version 0.
 
-KIP-496. Refuses topics that a live member of the group is subscribed to.
+Source: KIP-496. Topics to which a member of the group is subscribed are rejected.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class OffsetDeleteRequestTopic(Message):
 
 
 class OffsetDeleteRequest(Message, versions=(0, 0)):
-    """The partitions to forget."""
+    """The partitions whose offsets are deleted."""
 
     group_id: str = field(STRING)
     topics: list[OffsetDeleteRequestTopic] = field(ARRAY(OffsetDeleteRequestTopic))
@@ -43,7 +43,7 @@ class OffsetDeleteResponseTopic(Message):
 
 
 class OffsetDeleteResponse(Message, versions=(0, 0)):
-    """The error of the whole request, and one per partition."""
+    """The error of the whole request, and one error per partition."""
 
     error_code: int = field(INT16)
     throttle_time_ms: int = field(INT32)

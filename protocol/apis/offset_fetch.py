@@ -1,8 +1,9 @@
-"""OffsetFetch (key 9): how far has a group read? Versions 1-10.
+"""OffsetFetch (key 9): reads committed offsets of groups. Versions 1-10.
 
-Up to 7 one group is asked, from 8 on many. Version 2 adds the error code of the group and
-null topics for all; 3 the throttle time; 5 the leader epoch; 6 is flexible; 7 asks for stable
-offsets only (KIP-447). 9 carries the member id and epoch of KIP-848. 10 names topics by id.
+A request names one group up to version 7, several groups from 8 on. Version 2 adds the error code
+of the group and null for all topics; 3 the throttle time; 5 the leader epoch; 6 is flexible; 7 can
+require stable offsets (KIP-447). 9 adds the member id and epoch of KIP-848. 10 identifies topics by
+id.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class OffsetFetchRequest(Message, versions=(1, 10), flexible_since=6):
 
 
 class OffsetFetchResponsePartition(Message):
-    """One committed offset, -1 when there is none (up to version 7)."""
+    """One committed offset, -1 if there is none (up to version 7)."""
 
     partition_index: int = field(INT32, until=7)
     committed_offset: int = field(INT64, until=7)
@@ -58,7 +59,7 @@ class OffsetFetchResponsePartition(Message):
 
 
 class OffsetFetchResponseTopic(Message):
-    """One topic's answers (up to version 7)."""
+    """One topic's results (up to version 7)."""
 
     name: str = field(STRING, until=7)
     partitions: list[OffsetFetchResponsePartition] = field(
@@ -67,7 +68,7 @@ class OffsetFetchResponseTopic(Message):
 
 
 class OffsetFetchResponsePartitions(Message):
-    """One committed offset, -1 when there is none (from version 8)."""
+    """One committed offset, -1 if there is none (from version 8)."""
 
     partition_index: int = field(INT32, since=8)
     committed_offset: int = field(INT64, since=8)
@@ -77,7 +78,7 @@ class OffsetFetchResponsePartitions(Message):
 
 
 class OffsetFetchResponseTopics(Message):
-    """One topic's answers (from version 8)."""
+    """One topic's results (from version 8)."""
 
     name: str = field(STRING, since=8, until=9)
     topic_id: bytes = field(UUID, since=10)
@@ -87,7 +88,7 @@ class OffsetFetchResponseTopics(Message):
 
 
 class OffsetFetchResponseGroup(Message):
-    """One group's answers or its error (from version 8)."""
+    """One group's results, or its error (from version 8)."""
 
     group_id: str = field(STRING, since=8)
     topics: list[OffsetFetchResponseTopics] = field(ARRAY(OffsetFetchResponseTopics), since=8)

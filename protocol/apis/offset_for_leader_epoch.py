@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch (key 23): where the records of a leader end (KIP-101). Versions 2-4.
+"""OffsetForLeaderEpoch (key 23): the end offset of a leader epoch (KIP-101). Versions 2-4.
 
-Version 3 has the replica id, 4 is flexible.
+Version 3 adds the replica id, 4 is flexible.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from protocol.schema import ARRAY, INT16, INT32, INT64, STRING, Message, field
 
 
 class OffsetForLeaderPartition(Message):
-    """One partition; the current leader epoch is the one that the client knows, -1 for none."""
+    """One partition; the current leader epoch is the client's, -1 if unknown."""
 
     partition: int = field(INT32)
     current_leader_epoch: int = field(INT32, default=-1)
@@ -24,14 +24,14 @@ class OffsetForLeaderTopic(Message):
 
 
 class OffsetForLeaderEpochRequest(Message, versions=(2, 4), flexible_since=4):
-    """The epochs to look up; -1 is a consumer, -2 a debugging one."""
+    """The epochs to look up; replica id -1 is a consumer, -2 a debugging consumer."""
 
     replica_id: int = field(INT32, since=3, default=-2)
     topics: list[OffsetForLeaderTopic] = field(ARRAY(OffsetForLeaderTopic))
 
 
 class EpochEndOffset(Message):
-    """The largest epoch not above the one asked for, and the offset after it; -1 for none."""
+    """The largest epoch not above the requested one, and its end offset; -1 if there is none."""
 
     error_code: int = field(INT16)
     partition: int = field(INT32)

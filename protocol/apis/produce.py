@@ -1,10 +1,10 @@
-"""Produce (key 0): record batches for partitions. Versions 3-13.
+"""Produce (key 0): appends record batches to partitions. Versions 3-13.
 
-Version 3 carries the transactional id and record format 2. 5 answers the log start offset.
-7 allows zstd. 8 answers what was wrong with single records (KIP-467). 9 is flexible. 10 may name
-the current leader (KIP-951). 11 and 12 only add error codes and the implicit AddPartitionsToTxn
-(KIP-890). 13 names topics by id (KIP-516).
-ApiVersions announces 0-13, because old librdkafka looks for version 0; 0-2 are refused anyway.
+Version 3 adds the transactional id and record format 2. 5 returns the log start offset. 7 allows
+zstd. 8 adds errors of single records (KIP-467). 9 is flexible. 10 can return the current leader
+(KIP-951). 11 and 12 only add error codes and the implicit AddPartitionsToTxn (KIP-890). 13
+identifies topics by id (KIP-516). ApiVersions advertises 0-13, because old versions of librdkafka
+check for version 0; requests of versions 0-2 are rejected.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class PartitionProduceData(Message):
 
 
 class TopicProduceData(Message):
-    """One topic's batches; the name up to version 12, the id from 13."""
+    """One topic's batches; the topic is a name up to version 12, an id from 13."""
 
     name: str = field(STRING, until=12)
     topic_id: bytes = field(UUID, since=13)
@@ -28,7 +28,7 @@ class TopicProduceData(Message):
 
 
 class ProduceRequest(Message, versions=(3, 13), flexible_since=9):
-    """Batches to append, by topic and partition; `acks` 0, 1 or -1 (all)."""
+    """Batches to append, by topic and partition; `acks` is 0, 1 or -1 (all)."""
 
     transactional_id: str | None = field(STRING, nullable_since=0, default=None)
     acks: int = field(INT16)
@@ -37,21 +37,21 @@ class ProduceRequest(Message, versions=(3, 13), flexible_since=9):
 
 
 class BatchIndexAndErrorMessage(Message):
-    """A record that made the batch fail: its index in the batch, and why (KIP-467)."""
+    """A record that caused the error: its index in the batch, and the message (KIP-467)."""
 
     batch_index: int = field(INT32, since=8)
     batch_index_error_message: str | None = field(STRING, since=8, nullable_since=8, default=None)
 
 
 class LeaderIdAndEpoch(Message):
-    """Where the leader has gone (KIP-951); -1 when there is nothing to say."""
+    """The current leader (KIP-951); -1 if not applicable."""
 
     leader_id: int = field(INT32, since=10, default=-1)
     leader_epoch: int = field(INT32, since=10, default=-1)
 
 
 class PartitionProduceResponse(Message):
-    """One partition's answer; the append time is -1 unless the log stamps records."""
+    """One partition's result; the append time is -1 unless the log sets timestamps."""
 
     index: int = field(INT32)
     error_code: int = field(INT16)
@@ -66,7 +66,7 @@ class PartitionProduceResponse(Message):
 
 
 class TopicProduceResponse(Message):
-    """One topic's answers."""
+    """One topic's results."""
 
     name: str = field(STRING, until=12)
     topic_id: bytes = field(UUID, since=13)
@@ -74,7 +74,7 @@ class TopicProduceResponse(Message):
 
 
 class NodeEndpoint(Message):
-    """Address of a leader named in the same answer."""
+    """The address of a leader that the response names."""
 
     node_id: int = field(INT32, since=10)
     host: str = field(STRING, since=10)
@@ -83,7 +83,7 @@ class NodeEndpoint(Message):
 
 
 class ProduceResponse(Message, versions=(3, 13), flexible_since=9):
-    """The offset given to each partition's first record, or an error. None for acks 0."""
+    """The base offset of each partition's batch, or an error. With acks 0 there is no response."""
 
     responses: list[TopicProduceResponse] = field(ARRAY(TopicProduceResponse))
     throttle_time_ms: int = field(INT32)

@@ -1,4 +1,4 @@
-"""PushTelemetry (key 72): metrics of a client (KIP-714). Version 0, flexible."""
+"""PushTelemetry (key 72): receives metrics of a client (KIP-714). Version 0, flexible."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from protocol.schema import BOOL, BYTES, INT8, INT16, INT32, UUID, Message, fiel
 
 
 class PushTelemetryRequest(Message, versions=(0, 0), flexible_since=0):
-    """OpenTelemetry's MetricsData, perhaps compressed."""
+    """OpenTelemetry MetricsData, optionally compressed."""
 
     client_instance_id: bytes = field(UUID)
     subscription_id: int = field(INT32)

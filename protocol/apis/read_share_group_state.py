@@ -1,6 +1,6 @@
-"""ReadShareGroupState (key 84): the state of share partitions (KIP-932). Version 0.
+"""ReadShareGroupState (key 84): reads share-partition state (KIP-932). Version 0.
 
-From the leader of a partition to the share coordinator, which takes the leader epoch down.
+Sent by the leader of a partition to the share coordinator, which stores the leader epoch.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from protocol.schema import ARRAY, INT8, INT16, INT32, INT64, STRING, UUID, Mess
 
 
 class ReadPartition(Message):
-    """One share partition, and the leader epoch of who asks."""
+    """One share partition, and the leader epoch of the sender."""
 
     partition: int = field(INT32)
     leader_epoch: int = field(INT32)
@@ -30,7 +30,7 @@ class ReadShareGroupStateRequest(Message, versions=(0, 0), flexible_since=0):
 
 
 class ReadStateBatch(Message):
-    """Offsets in one state. The delivery state is 0 Available, 2 Acknowledged, 4 Archived."""
+    """A range of offsets with one state: 0 Available, 2 Acknowledged or 4 Archived."""
 
     first_offset: int = field(INT64)
     last_offset: int = field(INT64)
@@ -39,7 +39,7 @@ class ReadStateBatch(Message):
 
 
 class ReadPartitionResult(Message):
-    """The state of one share partition, or its error; the start offset is -1 if not known yet."""
+    """The state of one share partition, or its error; an unknown start offset is -1."""
 
     partition: int = field(INT32)
     error_code: int = field(INT16)
@@ -50,13 +50,13 @@ class ReadPartitionResult(Message):
 
 
 class ReadStateResult(Message):
-    """One topic's answers."""
+    """One topic's results."""
 
     topic_id: bytes = field(UUID)
     partitions: list[ReadPartitionResult] = field(ARRAY(ReadPartitionResult))
 
 
 class ReadShareGroupStateResponse(Message, versions=(0, 0), flexible_since=0):
-    """One answer per share partition."""
+    """One result per share partition."""
 
     results: list[ReadStateResult] = field(ARRAY(ReadStateResult))

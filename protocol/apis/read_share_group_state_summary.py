@@ -1,7 +1,7 @@
-"""ReadShareGroupStateSummary (key 87): where share partitions begin, without what is in flight.
+"""ReadShareGroupStateSummary (key 87): share-partition state without in-flight records.
 
-From the group coordinator to the share coordinator (KIP-932). Versions 0-1; version 1 counts the
-offsets whose delivery is complete, for the lag of the group (KIP-1226).
+Sent by the group coordinator to the share coordinator (KIP-932). Versions 0-1; version 1 adds the
+number of offsets whose delivery is complete, for the lag of the group (KIP-1226).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from protocol.schema import ARRAY, INT16, INT32, INT64, STRING, UUID, Message, f
 
 
 class ReadSummaryPartition(Message):
-    """One share partition; a leader epoch of -1 is not looked at."""
+    """One share partition; a leader epoch of -1 is not checked."""
 
     partition: int = field(INT32)
     leader_epoch: int = field(INT32)
@@ -43,13 +43,13 @@ class ReadSummaryResult(Message):
 
 
 class ReadStateSummaryResult(Message):
-    """One topic's answers."""
+    """One topic's results."""
 
     topic_id: bytes = field(UUID)
     partitions: list[ReadSummaryResult] = field(ARRAY(ReadSummaryResult))
 
 
 class ReadShareGroupStateSummaryResponse(Message, versions=(0, 1), flexible_since=0):
-    """One answer per share partition."""
+    """One result per share partition."""
 
     results: list[ReadStateSummaryResult] = field(ARRAY(ReadStateSummaryResult))

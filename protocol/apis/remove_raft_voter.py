@@ -1,4 +1,4 @@
-"""RemoveRaftVoter (key 81): one voter less in the quorum (KIP-853). Version 0, flexible."""
+"""RemoveRaftVoter (key 81): removes a voter from the quorum (KIP-853). Version 0, flexible."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from protocol.schema import INT16, INT32, STRING, UUID, Message, field
 
 
 class RemoveRaftVoterRequest(Message, versions=(0, 0), flexible_since=0):
-    """The voter; a cluster id of null is not checked."""
+    """The voter to remove; a null cluster id is not checked."""
 
     cluster_id: str | None = field(STRING, nullable_since=0)
     voter_id: int = field(INT32)

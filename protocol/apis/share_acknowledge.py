@@ -1,7 +1,7 @@
-"""ShareAcknowledge (key 79): accept, release or reject acquired records (KIP-932). Versions 1-2.
+"""ShareAcknowledge (key 79): accepts, releases or rejects acquired records (KIP-932). Versions 1-2.
 
-Version 0 was for the early access of Kafka 4.0 and is gone. Version 2 renews locks, and its answer
-says how long they hold (KIP-1222). The acknowledge types are those of `protocol.apis.share_fetch`.
+Version 0 of Kafka 4.0's early access was removed. Version 2 can renew acquisition locks and returns
+their timeout (KIP-1222). The acknowledge types are those of `protocol.apis.share_fetch`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from protocol.schema import ARRAY, BOOL, INT8, INT16, INT32, INT64, STRING, UUID
 
 
 class AcknowledgementBatch(Message):
-    """Offsets from first to last, both included, with one type each, or one type for all."""
+    """Offsets from first to last, inclusive, with one type for each or one type for all."""
 
     first_offset: int = field(INT64)
     last_offset: int = field(INT64)
@@ -18,7 +18,7 @@ class AcknowledgementBatch(Message):
 
 
 class AcknowledgePartition(Message):
-    """What is acknowledged in one partition."""
+    """The acknowledgements of one partition."""
 
     partition_index: int = field(INT32)
     acknowledgement_batches: list[AcknowledgementBatch] = field(ARRAY(AcknowledgementBatch))
@@ -42,14 +42,14 @@ class ShareAcknowledgeRequest(Message, versions=(1, 2), flexible_since=1):
 
 
 class AcknowledgedLeader(Message):
-    """Where the leader of a partition has gone: its broker, and the leader epoch."""
+    """The current leader of a partition: its broker and leader epoch."""
 
     leader_id: int = field(INT32)
     leader_epoch: int = field(INT32)
 
 
 class AcknowledgedPartition(Message):
-    """How the acknowledgements of one partition went."""
+    """The result of one partition's acknowledgements."""
 
     partition_index: int = field(INT32)
     error_code: int = field(INT16)
@@ -58,14 +58,14 @@ class AcknowledgedPartition(Message):
 
 
 class ShareAcknowledgeTopicResponse(Message):
-    """One topic's answers."""
+    """One topic's results."""
 
     topic_id: bytes = field(UUID)
     partitions: list[AcknowledgedPartition] = field(ARRAY(AcknowledgedPartition))
 
 
 class ShareAcknowledgeNodeEndpoint(Message):
-    """Address of a leader that is named in the same answer."""
+    """The address of a leader that the response names."""
 
     node_id: int = field(INT32)
     host: str = field(STRING)
@@ -74,7 +74,7 @@ class ShareAcknowledgeNodeEndpoint(Message):
 
 
 class ShareAcknowledgeResponse(Message, versions=(1, 2), flexible_since=1):
-    """One answer per partition, and how long, in ms, a renewed lock holds."""
+    """One result per partition, and the acquisition lock timeout in ms."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16)

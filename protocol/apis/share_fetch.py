@@ -1,7 +1,7 @@
-"""ShareFetch (key 78): acquire records for a share group, and acknowledge earlier ones (KIP-932).
+"""ShareFetch (key 78): acquires and acknowledges records of a share group (KIP-932).
 
-Versions 1-2. Version 0 was for the early access of Kafka 4.0 and is gone. Version 2 renews locks
-(KIP-1222) and says how records are acquired (KIP-1206).
+Versions 1-2. Version 0 of Kafka 4.0's early access was removed. Version 2 can renew acquisition
+locks (KIP-1222) and adds the acquire mode (KIP-1206).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from protocol.schema import (
 )
 
 BATCH_OPTIMIZED, RECORD_LIMIT = 0, 1
-"""The acquire modes: whole batches beyond `max_records`, or never more records than that."""
+"""The acquire modes: whole batches, which may exceed `max_records`, or at most `max_records`."""
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = 0, 1, 2, 3, 4
 """The acknowledge types; a gap is an offset without a record, RENEW needs version 2."""
 
 
 class FetchAcknowledgementBatch(Message):
-    """Offsets from first to last, both included, with one type each, or one type for all."""
+    """Offsets from first to last, inclusive, with one type for each or one type for all."""
 
     first_offset: int = field(INT64)
     last_offset: int = field(INT64)
@@ -36,7 +36,7 @@ class FetchAcknowledgementBatch(Message):
 
 
 class ShareFetchPartition(Message):
-    """One partition to fetch from, with what is acknowledged there."""
+    """One partition to fetch from, with its acknowledgements."""
 
     partition_index: int = field(INT32)
     acknowledgement_batches: list[FetchAcknowledgementBatch] = field(
@@ -52,16 +52,16 @@ class ShareFetchTopic(Message):
 
 
 class ShareForgottenTopic(Message):
-    """Partitions of one topic that leave the share session."""
+    """Partitions of one topic to remove from the share session."""
 
     topic_id: bytes = field(UUID)
     partitions: list[int] = field(ARRAY(INT32))
 
 
 class ShareFetchRequest(Message, versions=(1, 2), flexible_since=1):
-    """What joins the share session, what leaves it, and how much to acquire.
+    """Partitions to add to and remove from the share session, and limits for acquiring.
 
-    The share session epoch is 0 to open a session, -1 to close it.
+    The share session epoch is 0 to open and -1 to close a session.
     """
 
     group_id: str | None = field(STRING, nullable_since=0, default=None)
@@ -79,14 +79,14 @@ class ShareFetchRequest(Message, versions=(1, 2), flexible_since=1):
 
 
 class FetchedLeader(Message):
-    """Where the leader of a partition has gone: its broker, and the leader epoch."""
+    """The current leader of a partition: its broker and leader epoch."""
 
     leader_id: int = field(INT32)
     leader_epoch: int = field(INT32)
 
 
 class AcquiredRecords(Message):
-    """Offsets that the member now holds, first to last, and how often they were delivered."""
+    """A range of offsets that the member has acquired, and its delivery count."""
 
     first_offset: int = field(INT64)
     last_offset: int = field(INT64)
@@ -94,10 +94,10 @@ class AcquiredRecords(Message):
 
 
 class SharePartitionData(Message):
-    """Batches of one partition, which of their records are acquired, and two errors.
+    """One partition's batches, acquired offsets, and two errors.
 
-    `error_code` is of the fetch, `acknowledge_error_code` of the acknowledgements. Without records
-    there are no bytes: since version 1 they cannot be null.
+    `error_code` is of the fetch, `acknowledge_error_code` of the acknowledgements. Without records,
+    `records` is empty: since version 1 it cannot be null.
     """
 
     partition_index: int = field(INT32)
@@ -111,14 +111,14 @@ class SharePartitionData(Message):
 
 
 class ShareFetchableTopicResponse(Message):
-    """One topic's answers."""
+    """One topic's results."""
 
     topic_id: bytes = field(UUID)
     partitions: list[SharePartitionData] = field(ARRAY(SharePartitionData))
 
 
 class ShareFetchNodeEndpoint(Message):
-    """Address of a leader that is named in the same answer."""
+    """The address of a leader that the response names."""
 
     node_id: int = field(INT32)
     host: str = field(STRING)
@@ -127,7 +127,7 @@ class ShareFetchNodeEndpoint(Message):
 
 
 class ShareFetchResponse(Message, versions=(1, 2), flexible_since=1):
-    """Records by partition, and how long, in ms, the member holds what it acquired."""
+    """Records by partition, and the acquisition lock timeout in ms."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16)

@@ -1,6 +1,6 @@
-"""ShareGroupDescribe (key 77): share groups with their members (KIP-932). Version 1.
+"""ShareGroupDescribe (key 77): describes share groups (KIP-932). Version 1.
 
-Version 0 was for the early access of Kafka 4.0 and is gone.
+Version 0 of Kafka 4.0's early access was removed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class DescribedShareAssignment(Message):
 
 
 class DescribedShareMember(Message):
-    """One member: what it subscribes to, and what it reads from."""
+    """One member: its subscription and its assignment."""
 
     member_id: str = field(STRING)
     rack_id: str | None = field(STRING, nullable_since=0, default=None)
@@ -58,7 +58,7 @@ class DescribedShareGroup(Message):
 
 
 class ShareGroupDescribeResponse(Message, versions=(1, 1), flexible_since=1):
-    """One description per group asked for."""
+    """One description per requested group."""
 
     throttle_time_ms: int = field(INT32)
     groups: list[DescribedShareGroup] = field(ARRAY(DescribedShareGroup))

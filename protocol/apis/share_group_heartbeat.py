@@ -1,6 +1,6 @@
-"""ShareGroupHeartbeat (key 76): a member of a share group (KIP-932). Version 1.
+"""ShareGroupHeartbeat (key 76): heartbeat of a share group member (KIP-932). Version 1.
 
-Version 0 was for the early access of Kafka 4.0 and is gone.
+Version 0 of Kafka 4.0's early access was removed.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from protocol.schema import ARRAY, INT16, INT32, STRING, UUID, Message, field
 
 
 class ShareGroupHeartbeatRequest(Message, versions=(1, 1), flexible_since=1):
-    """What has changed since the last heartbeat: null is unchanged.
+    """Changes since the last heartbeat; null means unchanged.
 
-    The client makes its member id. The member epoch is 0 to join, -1 to leave.
+    The client generates its member id. The member epoch is 0 to join, -1 to leave.
     """
 
     group_id: str = field(STRING)
@@ -22,20 +22,20 @@ class ShareGroupHeartbeatRequest(Message, versions=(1, 1), flexible_since=1):
 
 
 class ShareAssignedPartitions(Message):
-    """Partitions of one topic that the member reads from."""
+    """Partitions of one topic that are assigned to the member."""
 
     topic_id: bytes = field(UUID)
     partitions: list[int] = field(ARRAY(INT32))
 
 
 class ShareAssignment(Message):
-    """All partitions of the member; other members may have the same ones."""
+    """All partitions of the member; other members may have the same partitions."""
 
     topic_partitions: list[ShareAssignedPartitions] = field(ARRAY(ShareAssignedPartitions))
 
 
 class ShareGroupHeartbeatResponse(Message, versions=(1, 1), flexible_since=1):
-    """The member's epoch, and its assignment if that is news. The interval is in ms."""
+    """The member's epoch, and its assignment if it has changed. The interval is in ms."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16)

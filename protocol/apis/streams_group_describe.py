@@ -1,7 +1,7 @@
-"""StreamsGroupDescribe (key 89): streams groups with their members (KIP-1071). Versions 0-1.
+"""StreamsGroupDescribe (key 89): describes streams groups (KIP-1071). Versions 0-1.
 
-Version 1 tells the assignor (KIP-1357), and on request the topology as a plugin of the broker
-describes it (KIP-1331).
+Version 1 adds the assignor (KIP-1357) and, on request, the topology description that a broker
+plugin stores (KIP-1331).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class StreamsGroupDescribeRequest(Message, versions=(0, 1), flexible_since=0):
 
 
 class DescribedKeyValue(Message):
-    """A tag of a client, or a setting of a topic."""
+    """A client tag or a topic config."""
 
     key: str = field(STRING)
     value: str = field(STRING)
 
 
 class DescribedTopicInfo(Message):
-    """An internal topic; no partitions or replicas are left to the broker to choose."""
+    """An internal topic; the broker chooses partitions or replicas that are not set."""
 
     name: str = field(STRING)
     partitions: int = field(INT32)
@@ -45,7 +45,7 @@ class DescribedTopicInfo(Message):
 
 
 class DescribedSubtopology(Message):
-    """A subtopology as the broker configured it: partitions counted, expressions resolved."""
+    """A subtopology as configured by the broker, with partition counts and resolved expressions."""
 
     subtopology_id: str = field(STRING)
     source_topics: list[str] = field(ARRAY(STRING))
@@ -55,7 +55,7 @@ class DescribedSubtopology(Message):
 
 
 class DescribedTopology(Message):
-    """The topology of a group; the subtopologies are null while topics are missing or wrong."""
+    """The topology of a group; subtopologies are null while topics are missing or invalid."""
 
     epoch: int = field(INT32)
     subtopologies: list[DescribedSubtopology] | None = field(
@@ -64,14 +64,14 @@ class DescribedTopology(Message):
 
 
 class DescribedEndpoint(Message):
-    """Where a client answers interactive queries."""
+    """The address of a client for interactive queries."""
 
     host: str = field(STRING)
     port: int = field(UINT16)
 
 
 class DescribedTaskOffset(Message):
-    """How far the changelogs of a task are restored, or how far they go: a sum of offsets."""
+    """The changelog offsets of a task, restored or total, as a sum of offsets."""
 
     subtopology_id: str = field(STRING)
     partition: int = field(INT32)
@@ -79,7 +79,7 @@ class DescribedTaskOffset(Message):
 
 
 class DescribedTaskIds(Message):
-    """Tasks of one subtopology, which are its partitions."""
+    """Tasks of one subtopology; task ids are partitions."""
 
     subtopology_id: str = field(STRING)
     partitions: list[int] = field(ARRAY(INT32))
@@ -94,7 +94,7 @@ class DescribedStreamsAssignment(Message):
 
 
 class DescribedStreamsMember(Message):
-    """One member: the client it is in, the tasks it has, and those it shall have."""
+    """One member: its client, its tasks, and its target tasks."""
 
     member_id: str = field(STRING)
     member_epoch: int = field(INT32)
@@ -116,7 +116,7 @@ class DescribedStreamsMember(Message):
 
 
 class DescribedNode(Message):
-    """A node of the processing graph; the type is 1 source, 2 processor, 3 sink."""
+    """A node of the processing graph; type 1 is a source, 2 a processor, 3 a sink."""
 
     name: str = field(STRING)
     node_type: int = field(INT8)
@@ -134,7 +134,7 @@ class DescribedNodes(Message):
 
 
 class DescribedGlobalStore(Message):
-    """The node that feeds a global store, and the node that populates it."""
+    """The node that reads a global store's topic, and the node that populates the store."""
 
     source: DescribedNode = field(DescribedNode)
     processor: DescribedNode = field(DescribedNode)
@@ -170,7 +170,7 @@ class DescribedStreamsGroup(Message):
 
 
 class StreamsGroupDescribeResponse(Message, versions=(0, 1), flexible_since=0):
-    """One description per group asked for."""
+    """One description per requested group."""
 
     throttle_time_ms: int = field(INT32)
     groups: list[DescribedStreamsGroup] = field(ARRAY(DescribedStreamsGroup))

@@ -1,6 +1,6 @@
-"""StreamsGroupHeartbeat (key 88): a member of a streams group (KIP-1071). Versions 0-1.
+"""StreamsGroupHeartbeat (key 88): heartbeat of a streams group member (KIP-1071). Versions 0-1.
 
-Version 1 has a wider recovery lag, asks for topology descriptions (KIP-1331), and may answer
+Version 1 widens the recovery lag, requests topology descriptions (KIP-1331), and adds
 MISSING_CLIENT_TAGS.
 """
 
@@ -21,14 +21,14 @@ from protocol.schema import (
 
 
 class StreamsKeyValue(Message):
-    """A tag of a client, or a setting of a topic."""
+    """A client tag or a topic config."""
 
     key: str = field(STRING)
     value: str = field(STRING)
 
 
 class StreamsTopicInfo(Message):
-    """An internal topic; no partitions or replicas are left to the broker to choose."""
+    """An internal topic; the broker chooses partitions or replicas that are not set."""
 
     name: str = field(STRING)
     partitions: int = field(INT32)
@@ -37,7 +37,7 @@ class StreamsTopicInfo(Message):
 
 
 class CopartitionGroup(Message):
-    """Topics with the same number of partitions, as indexes into lists of the subtopology."""
+    """Topics with the same partition count, as indexes into lists of the subtopology."""
 
     source_topics: list[int] = field(ARRAY(INT16))
     source_topic_regex: list[int] = field(ARRAY(INT16))
@@ -45,7 +45,7 @@ class CopartitionGroup(Message):
 
 
 class StreamsSubtopology(Message):
-    """A part of the application that is connected by topics alone to the others."""
+    """A part of the application that is connected to other parts only by topics."""
 
     subtopology_id: str = field(STRING)
     source_topics: list[str] = field(ARRAY(STRING))
@@ -57,28 +57,28 @@ class StreamsSubtopology(Message):
 
 
 class StreamsTopology(Message):
-    """What the application reads and writes."""
+    """The topology of the application."""
 
     epoch: int = field(INT32)
     subtopologies: list[StreamsSubtopology] = field(ARRAY(StreamsSubtopology))
 
 
 class StreamsTaskIds(Message):
-    """Tasks of one subtopology, which are its partitions."""
+    """Tasks of one subtopology; task ids are partitions."""
 
     subtopology_id: str = field(STRING)
     partitions: list[int] = field(ARRAY(INT32))
 
 
 class StreamsEndpoint(Message):
-    """Where a client answers interactive queries."""
+    """The address of a client for interactive queries."""
 
     host: str = field(STRING)
     port: int = field(UINT16)
 
 
 class StreamsTaskOffset(Message):
-    """How far the changelogs of a task are restored, or how far they go: a sum of offsets."""
+    """The changelog offsets of a task, restored or total, as a sum of offsets."""
 
     subtopology_id: str = field(STRING)
     partition: int = field(INT32)
@@ -86,10 +86,10 @@ class StreamsTaskOffset(Message):
 
 
 class StreamsGroupHeartbeatRequest(Message, versions=(0, 1), flexible_since=0):
-    """What has changed since the last heartbeat: null, and -1 for the timeout, is unchanged.
+    """Changes since the last heartbeat; null, or -1 for the timeout, means unchanged.
 
     The member epoch is 0 to join, -1 to leave, -2 for a static member to leave for a while. The
-    topology comes with epoch 0 alone.
+    topology is only sent with epoch 0.
     """
 
     group_id: str = field(STRING)
@@ -124,7 +124,7 @@ class StreamsGroupHeartbeatRequest(Message, versions=(0, 1), flexible_since=0):
 
 
 class StreamsStatus(Message):
-    """Something about the group that the client should know.
+    """A status of the group, for the client.
 
     The code is 0 STALE_TOPOLOGY, 1 MISSING_SOURCE_TOPICS, 2 INCORRECTLY_PARTITIONED_TOPICS,
     3 MISSING_INTERNAL_TOPICS, 4 SHUTDOWN_APPLICATION, 5 ASSIGNMENT_DELAYED,
@@ -143,7 +143,7 @@ class StreamsTopicPartition(Message):
 
 
 class EndpointToPartitions(Message):
-    """The partitions that a client can answer queries about."""
+    """The partitions that a client can be queried for."""
 
     user_endpoint: StreamsEndpoint = field(StreamsEndpoint)
     active_partitions: list[StreamsTopicPartition] = field(ARRAY(StreamsTopicPartition))
@@ -151,9 +151,10 @@ class EndpointToPartitions(Message):
 
 
 class StreamsGroupHeartbeatResponse(Message, versions=(0, 1), flexible_since=0):
-    """The member's epoch, and its tasks and the endpoints if they are news.
+    """The member's epoch, and its tasks and the endpoints if they have changed.
 
-    The intervals are in ms; the recovery lag is that of a warm-up task that counts as caught up.
+    The intervals are in ms; a warm-up task is caught up when its lag is at most the acceptable
+    recovery lag.
     """
 
     throttle_time_ms: int = field(INT32)

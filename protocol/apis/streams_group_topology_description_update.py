@@ -1,6 +1,6 @@
 """StreamsGroupTopologyDescriptionUpdate (key 93): a member describes its topology (KIP-1331).
 
-Version 0. Brokers without a plugin that stores descriptions do not ask for any.
+Version 0. A broker requests descriptions only if it has a plugin that stores them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from protocol.schema import INT16, INT32, STRING, Message, field
 
 
 class StreamsGroupTopologyDescriptionUpdateRequest(Message, versions=(0, 0), flexible_since=0):
-    """The processing graph of the topology that has this epoch."""
+    """The processing graph of the topology with this epoch."""
 
     group_id: str = field(STRING)
     member_id: str = field(STRING)
@@ -19,7 +19,7 @@ class StreamsGroupTopologyDescriptionUpdateRequest(Message, versions=(0, 0), fle
 
 
 class StreamsGroupTopologyDescriptionUpdateResponse(Message, versions=(0, 0), flexible_since=0):
-    """Whether the description was taken."""
+    """Whether the description was accepted."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16)

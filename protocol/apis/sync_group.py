@@ -1,7 +1,7 @@
-"""SyncGroup (key 14): the leader hands in the assignments, everyone fetches his own. Versions 0-5.
+"""SyncGroup (key 14): the leader sends assignments, members get theirs. Versions 0-5.
 
-Version 1 answers the throttle time, 3 adds the group instance id (KIP-345), 4 is flexible,
-5 has protocol type and name on both sides, checked by the coordinator (KIP-559).
+Version 1 adds the throttle time, 3 adds the group instance id (KIP-345), 4 is flexible, 5 adds
+protocol type and name to both messages, checked by the coordinator (KIP-559).
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from protocol.schema import ARRAY, BYTES, INT16, INT32, STRING, Message, field
 
 
 class SyncGroupRequestAssignment(Message):
-    """What the leader gives to one member."""
+    """The assignment of one member, sent by the leader."""
 
     member_id: str = field(STRING)
     assignment: bytes = field(BYTES)
 
 
 class SyncGroupRequest(Message, versions=(0, 5), flexible_since=4):
-    """A member waits for its assignment; the leader's request carries all of them."""
+    """A member requests its assignment; the leader's request has all assignments."""
 
     group_id: str = field(STRING)
     generation_id: int = field(INT32)

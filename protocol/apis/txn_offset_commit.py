@@ -1,8 +1,8 @@
-"""TxnOffsetCommit (key 28): offsets of a group that count when a transaction commits. Versions 0-6.
+"""TxnOffsetCommit (key 28): commits offsets in a transaction. Versions 0-6.
 
-Version 2 adds the leader epoch, 3 is flexible and names the member (KIP-447). 4 knows
-TRANSACTION_ABORTABLE; 5 makes the group's partition part of the transaction by itself (KIP-890).
-6 names topics by id, and knows GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH and UNKNOWN_TOPIC_ID
+Version 2 adds the leader epoch, 3 is flexible and adds the member (KIP-447). 4 adds
+TRANSACTION_ABORTABLE; 5 adds the group's offsets partition to the transaction (KIP-890). 6
+identifies topics by id, and adds GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH and UNKNOWN_TOPIC_ID
 (KIP-1319).
 """
 
@@ -12,7 +12,7 @@ from protocol.schema import ARRAY, INT16, INT32, INT64, STRING, UUID, Message, f
 
 
 class TxnOffsetCommitRequestPartition(Message):
-    """The offset of one partition; null metadata counts as empty."""
+    """The offset of one partition; null metadata is treated as empty."""
 
     partition_index: int = field(INT32)
     committed_offset: int = field(INT64)
@@ -31,7 +31,7 @@ class TxnOffsetCommitRequestTopic(Message):
 
 
 class TxnOffsetCommitRequest(Message, versions=(0, 6), flexible_since=3):
-    """Who commits: the producer with its transaction, and since 3 the member of the group."""
+    """The producer with its transaction, and since version 3 the member of the group."""
 
     transactional_id: str = field(STRING)
     group_id: str = field(STRING)
@@ -44,14 +44,14 @@ class TxnOffsetCommitRequest(Message, versions=(0, 6), flexible_since=3):
 
 
 class TxnOffsetCommitResponsePartition(Message):
-    """What became of one offset."""
+    """One partition's result."""
 
     partition_index: int = field(INT32)
     error_code: int = field(INT16)
 
 
 class TxnOffsetCommitResponseTopic(Message):
-    """What became of the offsets of one topic."""
+    """One topic's results."""
 
     name: str = field(STRING, until=5)
     topic_id: bytes = field(UUID, since=6)

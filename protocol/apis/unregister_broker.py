@@ -1,4 +1,4 @@
-"""UnregisterBroker (key 64): forget a broker that does not come back. Version 0, flexible."""
+"""UnregisterBroker (key 64): removes the registration of a broker. Version 0, flexible."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from protocol.schema import INT16, INT32, STRING, Message, field
 
 
 class UnregisterBrokerRequest(Message, versions=(0, 0), flexible_since=0):
-    """The broker."""
+    """The broker to unregister."""
 
     broker_id: int = field(INT32)
 

@@ -1,4 +1,4 @@
-"""UnregisterController (key 94): forget a controller. Version 0, flexible."""
+"""UnregisterController (key 94): removes the registration of a controller. Version 0, flexible."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from protocol.schema import INT16, INT32, STRING, Message, field
 
 
 class UnregisterControllerRequest(Message, versions=(0, 0), flexible_since=0):
-    """The controller."""
+    """The controller to unregister."""
 
     controller_id: int = field(INT32)
 

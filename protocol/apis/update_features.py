@@ -1,6 +1,6 @@
-"""UpdateFeatures (key 57): set the levels of features (KIP-584). Versions 0-2, all flexible.
+"""UpdateFeatures (key 57): sets feature levels (KIP-584). Versions 0-2, all flexible.
 
-Version 1 has the type of change and may only validate, 2 has no results of single features.
+Version 1 adds the type of change and validation only, 2 removes the results per feature.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class UpdatableFeatureResult(Message):
 
 
 class UpdateFeaturesResponse(Message, versions=(0, 2), flexible_since=0):
-    """The result; all features change or none."""
+    """The result; either all features change or none."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16)

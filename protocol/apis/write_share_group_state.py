@@ -1,7 +1,7 @@
-"""WriteShareGroupState (key 85): what changed in the state of share partitions (KIP-932).
+"""WriteShareGroupState (key 85): updates share-partition state (KIP-932).
 
-From the leader of a partition to the share coordinator. Versions 0-1; version 1 counts the offsets
-whose delivery is complete, for the lag of the group (KIP-1226).
+Sent by the leader of a partition to the share coordinator. Versions 0-1; version 1 adds the number
+of offsets whose delivery is complete, for the lag of the group (KIP-1226).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from protocol.schema import ARRAY, INT8, INT16, INT32, INT64, STRING, UUID, Mess
 
 
 class WriteStateBatch(Message):
-    """Offsets in one state. The delivery state is 0 Available, 2 Acknowledged, 4 Archived."""
+    """A range of offsets with one state: 0 Available, 2 Acknowledged or 4 Archived."""
 
     first_offset: int = field(INT64)
     last_offset: int = field(INT64)
@@ -19,7 +19,7 @@ class WriteStateBatch(Message):
 
 
 class WritePartition(Message):
-    """The changes of one share partition; a start offset of -1 leaves it where it is."""
+    """The changes of one share partition; a start offset of -1 keeps the current one."""
 
     partition: int = field(INT32)
     state_epoch: int = field(INT32)
@@ -44,7 +44,7 @@ class WriteShareGroupStateRequest(Message, versions=(0, 1), flexible_since=0):
 
 
 class WrittenPartition(Message):
-    """How it went."""
+    """One partition's result."""
 
     partition: int = field(INT32)
     error_code: int = field(INT16)
@@ -52,13 +52,13 @@ class WrittenPartition(Message):
 
 
 class WriteStateResult(Message):
-    """One topic's answers."""
+    """One topic's results."""
 
     topic_id: bytes = field(UUID)
     partitions: list[WrittenPartition] = field(ARRAY(WrittenPartition))
 
 
 class WriteShareGroupStateResponse(Message, versions=(0, 1), flexible_since=0):
-    """One answer per share partition."""
+    """One result per share partition."""
 
     results: list[WriteStateResult] = field(ARRAY(WriteStateResult))

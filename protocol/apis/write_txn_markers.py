@@ -1,8 +1,8 @@
-"""WriteTxnMarkers (key 27): the transaction coordinator ends transactions in logs. Versions 1-2.
+"""WriteTxnMarkers (key 27): writes transaction markers. Versions 1-2.
 
-Brokers send it to the leaders of the partitions of a transaction, and administrators to abort a
-hanging one. Version 1 is flexible and the lowest since Kafka 4.0, 2 adds the transaction version
-of each marker (KIP-1228).
+Brokers send the request to the leaders of a transaction's partitions; administrators send it to
+abort a hanging transaction. Version 1 is flexible and the lowest since Kafka 4.0, 2 adds the
+transaction version of each marker (KIP-1228).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class WritableTxnMarkerTopic(Message):
 
 
 class WritableTxnMarker(Message):
-    """One marker. `transaction_version` is 2 for transactions v2, else 0 or 1."""
+    """One marker; `transaction_version` is 2 for transactions v2, else 0 or 1."""
 
     producer_id: int = field(INT64)
     producer_epoch: int = field(INT16)
@@ -29,7 +29,7 @@ class WritableTxnMarker(Message):
 
 
 class WriteTxnMarkersRequest(Message, versions=(1, 2), flexible_since=1):
-    """Markers to write; a true `transaction_result` commits."""
+    """Markers to write; `transaction_result` true means commit."""
 
     markers: list[WritableTxnMarker] = field(ARRAY(WritableTxnMarker))
 

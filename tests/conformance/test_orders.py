@@ -76,7 +76,7 @@ def test_every_scenario_has_an_answer() -> None:
 
 
 def test_the_page_counts_the_scenarios_of_each_area() -> None:
-    """The tables of docs/conformance.md have the number of scenarios, and so has its first table."""
+    """Each row of the tables in docs/conformance.md has the number of its recorded scenarios."""
     counts = Counter(one.area for one in all_scenarios())
     page = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([a-z_, ]+?)(?: \(.*\))? \| (\d+) of (\d+) \| \d+ of (\d+)", page, re.M)

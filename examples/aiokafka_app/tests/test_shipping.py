@@ -1,4 +1,4 @@
-"""The service in an event loop; `kafka.aio` has the helpers of the fixture as coroutines."""
+"""Tests of the service in an event loop; `kafka.aio` has the fixture's helpers as coroutines."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from coordinator_server.testing import Broker
 
 
 class Warehouses:
-    """Has every article in `north`; articles in `unknown` cannot be looked up just now."""
+    """Finds every article in `north`; lookups of articles in `unknown` fail."""
 
     def __init__(self) -> None:
         self.unknown: set[str] = set()
         self.asked: Counter[str] = Counter()
 
     async def find(self, article: str) -> str:
-        """The lookup. Raises LookupError for unknown articles."""
+        """Return the warehouse of an article. Raises LookupError for unknown articles."""
         self.asked[article] += 1
         if article in self.unknown:
             raise LookupError(article)
@@ -30,7 +30,7 @@ class Warehouses:
 
 @asynccontextmanager
 async def running(kafka: Broker, warehouses: Warehouses) -> AsyncIterator[ShippingService]:
-    """A service that runs in the background."""
+    """Run a service in the background."""
     service = ShippingService(kafka.bootstrap_servers, warehouses.find, heartbeat_interval_ms=200)
     async with service:
         task = asyncio.create_task(service.run())
@@ -43,25 +43,25 @@ async def running(kafka: Broker, warehouses: Warehouses) -> AsyncIterator[Shippi
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Give the service time to get there."""
+    """Wait until the condition is true."""
     async with asyncio.timeout(30):
         while not condition():
             await asyncio.sleep(0.01)
 
 
 def order(number: int, article: str = "pen") -> str:
-    """An order as the shop writes it."""
+    """Return an order in the shop's format."""
     return json.dumps({"order": f"o-{number}", "article": article})
 
 
 async def shipped_orders(kafka: Broker) -> Counter[str]:
-    """How often each order was shipped."""
+    """Return how often each order was shipped."""
     records = await kafka.aio.consume(SHIPMENTS, None)
     return Counter(json.loads(record.value or b"")["order"] for record in records)
 
 
 async def test_every_order_is_shipped_once(kafka: Broker) -> None:
-    """Shipments come out, and the group has committed all orders."""
+    """All orders are shipped, and the group has committed them."""
     await kafka.aio.create_topic(ORDERS, 3)
     await kafka.aio.produce(ORDERS, *[order(number) for number in range(30)])
     async with running(kafka, Warehouses()):
@@ -71,7 +71,7 @@ async def test_every_order_is_shipped_once(kafka: Broker) -> None:
 
 
 async def test_a_failing_lookup_holds_up_its_partition_only(kafka: Broker) -> None:
-    """The other partition goes on; the order that failed is tried again until it works."""
+    """The other partition continues; the failed order is retried until the lookup succeeds."""
     await kafka.aio.create_topic(ORDERS, 2)
     await kafka.aio.produce(ORDERS, order(1), order(2, "rare"), order(3), partition=0)
     await kafka.aio.produce(ORDERS, order(4), order(5), partition=1)
@@ -87,7 +87,7 @@ async def test_a_failing_lookup_holds_up_its_partition_only(kafka: Broker) -> No
 
 
 async def test_who_stays_takes_over(kafka: Broker) -> None:
-    """When one of two instances stops in good order the other ships the rest, nothing twice."""
+    """If one of two instances stops cleanly, the other ships the rest, and nothing twice."""
     await kafka.aio.create_topic(ORDERS, 2)
     async with AsyncExitStack() as stack:
         first = await stack.enter_async_context(running(kafka, Warehouses()))
@@ -103,7 +103,7 @@ async def test_who_stays_takes_over(kafka: Broker) -> None:
 
 
 async def test_an_expired_session_is_survived(kafka: Broker) -> None:
-    """A minute without heartbeats passes in one call: the service joins again and ships on."""
+    """After a minute without heartbeats (one call) the service rejoins and continues to ship."""
     await kafka.aio.create_topic(ORDERS, 2)
     async with running(kafka, Warehouses()):
         before = await kafka.aio.wait_for_group(GROUP, members=1)
@@ -113,7 +113,7 @@ async def test_an_expired_session_is_survived(kafka: Broker) -> None:
         after = await kafka.aio.wait_for_group(GROUP, members=1)
         assert after.generation > before.generation
         assert after.members[0].member_id != before.members[0].member_id
-    # What was shipped but not committed when the session ended is shipped again.
+    # Orders shipped but not committed before the session expired are shipped again.
     shipped = await shipped_orders(kafka)
     assert set(shipped) == {f"o-{number}" for number in range(10)}
     assert max(shipped.values()) <= 2

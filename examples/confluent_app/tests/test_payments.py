@@ -1,4 +1,4 @@
-"""The service against a real broker, whose clock gives payments their times."""
+"""Tests of the service with a real broker, whose clock sets the times of the payments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OPTIONS = {"heartbeat.interval.ms": 200, "auto.commit.interval.ms": 50}
 
 @pytest.fixture
 def alerts(kafka: Broker) -> Iterator[PaymentAlerts]:
-    """A service that is ready."""
+    """A running service."""
     kafka.create_topic(PAYMENTS, 2)
     service = PaymentAlerts(kafka.bootstrap_servers, **OPTIONS)
     yield service
@@ -23,23 +23,23 @@ def alerts(kafka: Broker) -> Iterator[PaymentAlerts]:
 
 
 def pay(kafka: Broker, card: str, times: int = 1) -> None:
-    """Pay, now by the broker's clock."""
+    """Pay `times` times at the current time of the broker's clock."""
     kafka.produce(PAYMENTS, *[json.dumps({"card": card, "cents": 100})] * times, key=card)
 
 
 def process(service: PaymentAlerts, count: int) -> None:
-    """Let the service run until it has seen so many payments."""
+    """Run the service until it has processed `count` payments."""
     while count > 0:
         count -= service.run_once()
 
 
 def cards(kafka: Broker) -> list[str]:
-    """The cards with an alert."""
+    """Return the cards with an alert."""
     return [(record.key or b"").decode() for record in kafka.consume(ALERTS, None)]
 
 
 def test_three_payments_within_a_minute_are_told(kafka: Broker, alerts: PaymentAlerts) -> None:
-    """One alert for the card that was used three times, none for the other."""
+    """A card that is used three times gets one alert, the other card none."""
     pay(kafka, "4711", 3)
     pay(kafka, "0815", 2)
     process(alerts, 5)
@@ -47,7 +47,7 @@ def test_three_payments_within_a_minute_are_told(kafka: Broker, alerts: PaymentA
 
 
 def test_payments_that_lie_apart_are_not(kafka: Broker, alerts: PaymentAlerts) -> None:
-    """The clock is advanced between payments: the third one comes a minute after the first."""
+    """Payments over more than a minute cause no alert: the third comes a minute after the first."""
     kafka.clock.freeze()
     for seconds in (0, 30, 30):
         kafka.clock.advance(seconds)
@@ -61,7 +61,7 @@ def test_payments_that_lie_apart_are_not(kafka: Broker, alerts: PaymentAlerts) -
 
 
 def test_processed_payments_are_committed(kafka: Broker, alerts: PaymentAlerts) -> None:
-    """The next instance does not see them again, and the windows are its own."""
+    """A new instance does not read the payments again, and starts with empty windows."""
     pay(kafka, "4711", 2)
     process(alerts, 2)
     alerts.close()
@@ -75,7 +75,7 @@ def test_processed_payments_are_committed(kafka: Broker, alerts: PaymentAlerts) 
 
 
 def test_an_expired_session_is_survived(kafka: Broker, alerts: PaymentAlerts) -> None:
-    """A minute without heartbeats passes in one call: the service joins again and goes on."""
+    """After a minute without heartbeats (one call) the service rejoins and continues."""
     pay(kafka, "4711", 2)
     process(alerts, 2)
     while sum(kafka.committed(GROUP).values()) < 2:
@@ -89,7 +89,7 @@ def test_an_expired_session_is_survived(kafka: Broker, alerts: PaymentAlerts) ->
 
 
 def test_a_window_is_a_minute() -> None:
-    """Payments that are a minute old do not count any more."""
+    """Payments that are a minute old do not count."""
     windows = Windows()
     assert [windows.add("a", time_ms) for time_ms in (0, 1, 59_999)] == [False, False, True]
     assert not windows.add("a", 60_001)

@@ -1,4 +1,4 @@
-"""The service against a real broker; `kafka` is the fixture of coordinator_server.testing."""
+"""Tests of the service with a real broker; `kafka` is a fixture of coordinator_server.testing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Start = Callable[[], RevenueService]
 
 @pytest.fixture
 def start(kafka: Broker) -> Iterator[Start]:
-    """Start a service; it is closed after the test."""
+    """Return a function that starts a service; services are closed after the test."""
     kafka.create_topic(ORDERS, 2)
     started: list[RevenueService] = []
 
@@ -31,18 +31,18 @@ def start(kafka: Broker) -> Iterator[Start]:
 
 
 def order(number: int, customer: str, cents: object) -> str:
-    """An order as the shop writes it."""
+    """Return an order in the shop's format."""
     return json.dumps({"order": f"o-{number}", "customer": customer, "cents": cents})
 
 
 def process(service: RevenueService, count: int) -> None:
-    """Let the service run until it has processed so many records."""
+    """Run the service until it has processed `count` records."""
     while count > 0:
         count -= service.run_once(10_000)
 
 
 def revenue(kafka: Broker) -> Counter[str]:
-    """Cents by customer, over all results."""
+    """Return cents by customer, over all results."""
     cents: Counter[str] = Counter()
     for record in kafka.consume(REVENUE, None):
         assert record.key is not None
@@ -52,7 +52,7 @@ def revenue(kafka: Broker) -> Counter[str]:
 
 
 def test_orders_are_added_up_and_committed(kafka: Broker, start: Start) -> None:
-    """Every order counts once, and the group's offsets say that all are processed."""
+    """Every order counts once, and the committed offsets show that all are processed."""
     kafka.produce(ORDERS, order(1, "ada", 1250), order(2, "bob", 300), order(3, "ada", 50))
     process(start(), 3)
     assert revenue(kafka) == {"ada": 1300, "bob": 300}
@@ -60,7 +60,7 @@ def test_orders_are_added_up_and_committed(kafka: Broker, start: Start) -> None:
 
 
 def test_what_is_no_order_is_put_aside(kafka: Broker, start: Start) -> None:
-    """It goes to a topic of its own with the reason, and the others are processed."""
+    """Invalid orders go to their own topic with the reason, and valid orders are processed."""
     kafka.produce(ORDERS, "{", order(1, "ada", -1), order(2, "ada", 7))
     process(start(), 3)
     assert revenue(kafka) == {"ada": 7}
@@ -71,7 +71,7 @@ def test_what_is_no_order_is_put_aside(kafka: Broker, start: Start) -> None:
 def test_a_crash_before_the_commit_loses_nothing(
     kafka: Broker, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next instance begins with the batch that was not committed."""
+    """The next instance starts with the batch that was not committed."""
     kafka.produce(ORDERS, order(1, "ada", 10), partition=0)
     first = start()
 
@@ -85,14 +85,14 @@ def test_a_crash_before_the_commit_loses_nothing(
     assert kafka.committed(GROUP) == {}
     process(start(), 1)
     assert sum(kafka.committed(GROUP).values()) == 1
-    assert revenue(kafka) == {"ada": 20}  # twice: at least once is what the service promises
+    assert revenue(kafka) == {"ada": 20}  # counted twice: the service promises at-least-once
 
 
 def test_two_instances_share_the_work(kafka: Broker, start: Start) -> None:
-    """Each has a partition once the group is stable; together they process everything once."""
+    """In a stable group each instance has a partition; together they process every record once."""
     services = (start(), start())
-    # At once, as two processes would: each waits in its poll for the other one to join. A poll that
-    # ends amid a rebalance may leave kafka-python without heartbeats, so they are long.
+    # Start both at once, as two processes would: each waits in its poll for the other to join. The
+    # polls are long, because one that ends during a rebalance may stop kafka-python's heartbeats.
     with ThreadPoolExecutor() as pool:
 
         def run_both() -> list[int]:
@@ -121,6 +121,6 @@ def test_two_instances_share_the_work(kafka: Broker, start: Start) -> None:
     ],
 )
 def test_only_orders_are_orders(value: bytes, reason: str) -> None:
-    """Anything else is a ValueError, whatever it is."""
+    """Invalid orders raise ValueError."""
     with pytest.raises(ValueError, match=reason):
         parse_order(value)

@@ -1,4 +1,4 @@
-"""Every visit counts once, whatever happens to the group; the clock makes it happen."""
+"""Every visit counts exactly once through rebalances, which the broker's clock causes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Start = Callable[[], VisitCounter]
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    """The database, as another program sees it."""
+    """The database, opened by another program."""
     with closing(Store(str(tmp_path / "visits.db"))) as store:
         yield store
 
 
 @pytest.fixture
 def start(kafka: Broker, tmp_path: Path) -> Iterator[Start]:
-    """Start a counter on that database; it writes only on demand."""
+    """Return a function that starts a counter on the database; it writes only on demand."""
     kafka.create_topic(VISITS, 4)
     started: list[VisitCounter] = []
 
@@ -43,37 +43,37 @@ def start(kafka: Broker, tmp_path: Path) -> Iterator[Start]:
 
 
 def visit(kafka: Broker, times: int) -> Counter[str]:
-    """Visit every page so many times; the visits are spread over the partitions."""
+    """Visit every page `times` times; the visits are spread over the partitions."""
     for page in PAGES:
         kafka.produce(VISITS, *[page] * times)
     return Counter(dict.fromkeys(PAGES, times))
 
 
 def run(*counters: VisitCounter) -> int:
-    """Let counters run once, all at the same time; how many visits they counted.
+    """Run all counters once, at the same time, and return the number of counted visits.
 
-    Each waits in its poll for the others to join. A poll that ends amid a rebalance may leave
-    kafka-python without heartbeats, so it is a long one.
+    Each counter waits in its poll for the others to join. The poll is long, because one that ends
+    during a rebalance may stop kafka-python's heartbeats.
     """
     with ThreadPoolExecutor(len(counters)) as pool:
         return sum(pool.map(lambda counter: counter.run_once(2000), counters))
 
 
 def count(counters: list[VisitCounter], visits: int) -> None:
-    """Let counters run until they have counted so many visits between them."""
+    """Run the counters until they have counted `visits` visits in total."""
     while visits > 0:
         visits -= run(*counters)
     assert visits == 0
 
 
 def members(kafka: Broker) -> int:
-    """How many members the group has."""
+    """Return the number of members of the group."""
     group = kafka.group(GROUP)
     return 0 if group is None else len(group.members)
 
 
 def until(kafka: Broker, counters: list[VisitCounter], members: int) -> None:
-    """Let counters run until the group is stable with so many members."""
+    """Run the counters until the group is stable with `members` members."""
     while True:
         group = kafka.group(GROUP)
         if group is not None and group.state == "Stable" and len(group.members) == members:
@@ -82,7 +82,7 @@ def until(kafka: Broker, counters: list[VisitCounter], members: int) -> None:
 
 
 def test_what_is_revoked_is_written(kafka: Broker, start: Start, store: Store) -> None:
-    """A newcomer goes on where the first one stopped, with its counts."""
+    """A new member continues where the first one stopped, with its counts."""
     first = start()
     visits = visit(kafka, 20)
     count([first], visits.total())
@@ -98,7 +98,7 @@ def test_what_is_revoked_is_written(kafka: Broker, start: Start, store: Store) -
 
 
 def test_what_is_lost_is_not_written(kafka: Broker, start: Start, store: Store) -> None:
-    """After five minutes without a heartbeat the counter forgets, and counts again what it must."""
+    """After five minutes without a heartbeat, the counter drops its counts and starts again."""
     counter = start()
     visits = visit(kafka, 20)
     count([counter], visits.total())
@@ -106,7 +106,7 @@ def test_what_is_lost_is_not_written(kafka: Broker, start: Start, store: Store) 
     while "lost" not in counter.told:
         run(counter)
     assert store.total() == {}
-    count([counter], visits.total())  # once more, from the offset in the store
+    count([counter], visits.total())  # read again from the offset in the store
     counter.close()
     assert store.total() == visits
     assert counter.told == ["assigned", "lost", "assigned", "revoked"]
@@ -115,11 +115,11 @@ def test_what_is_lost_is_not_written(kafka: Broker, start: Start, store: Store) 
 def test_a_stuck_counter_does_not_write_over_its_successor(
     kafka: Broker, start: Start, store: Store
 ) -> None:
-    """One that was expelled while it did not poll finds its partitions lost, and leaves them."""
+    """A member that was removed because it did not poll does not write its lost partitions."""
     stuck = start()
     visits = visit(kafka, 20)
     count([stuck], visits.total())
-    kafka.clock.advance(300)  # and `stuck` does not poll: its program hangs
+    kafka.clock.advance(300)  # `stuck` does not poll, like a program that hangs
     successor = start()
     count([successor], visits.total())
     more = visit(kafka, 5)
@@ -133,7 +133,7 @@ def test_a_stuck_counter_does_not_write_over_its_successor(
 
 
 def test_all_members_begin_in_one_generation(start: Start, store: Store) -> None:
-    """While time is frozen the initial delay of a group does not end, so no member starts alone."""
+    """While the clock is frozen, the rebalance delay does not end, so no member starts alone."""
     with Broker(group_initial_rebalance_delay_ms=3000) as broker:
         broker.create_topic(VISITS, 4)
         broker.clock.freeze()

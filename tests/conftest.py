@@ -25,7 +25,7 @@ TOGETHER = (ORACLE, "tests/pipeline/", "tests/compose/")
 Kafkas at a time, and compose projects share images and networks."""
 ORACLE_WORKERS = 2
 """So many share the files of `tests/oracle`, where half of a test is waiting."""
-APART = ("tests/clients/", "tests/sim/test_at_length.py")
+APART = ("tests/clients/", "tests/sim/test_at_length.py", "tests/sim/test_mutations.py")
 """Tests that take seconds each and share a broker at most: any worker may take the next one."""
 ORDER = (TOGETHER, ("tests/conformance/", "tests/e2e/"), APART)
 """What a run begins with: what takes longest in one piece. Everything else fills the gaps."""

@@ -21,8 +21,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.sim.bug import Bug, broken
-from tests.sim.bugs import BUGS
+from tests.sim.bug import Bug, broken, read_bugs
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path("coordinator_server")
@@ -83,18 +82,18 @@ def stage(directory: Path, bug: Bug | None) -> None:
     module.write_text(broken(module.read_text(encoding="utf-8"), bug), encoding="utf-8")
 
 
-def try_bug(bug: Bug, *, is_quick: bool = False) -> Result:
-    """Whether some seed sees it, or else a small world, or else a unit test (quick: only seeds)."""
+def try_bug(bug: Bug) -> Result:
+    """Return what detects a bug: a seed, or else a small world, or else a unit test."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutation-") as name:
         directory = Path(name)
         stage(directory, bug)
-        killer, how = _known(directory, bug, is_quick=is_quick)
+        killer, how = _known(directory, bug)
         if killer is None:
             killer, how = _simulate(directory, bug.world)
-        if killer is None and not is_quick and bug.world == CLASSIC_GROUPS:
+        if killer is None and bug.world == CLASSIC_GROUPS:
             killer, how = _explore(directory)
-        if killer is None and not is_quick:
+        if killer is None:
             killer, how = _unit_test(directory)
     return Result(bug, killer, how, time.monotonic() - started)
 
@@ -131,12 +130,12 @@ def _keep(results: Sequence[Result]) -> None:
     KILLERS.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _known(directory: Path, bug: Bug, *, is_quick: bool) -> tuple[str | None, str]:
-    """Whether what caught a bug last time does so again (quick: only if that was a seed)."""
+def _known(directory: Path, bug: Bug) -> tuple[str | None, str]:
+    """Return whether the seed or test that detected a bug last time detects the bug again."""
     killer = _killers().get(bug.name, "")
     if killer.isdecimal():
         return _simulate(directory, bug.world, f"{killer}-{killer}")
-    if killer and not is_quick and (ROOT / killer).exists():
+    if killer and (ROOT / killer).exists():
         return _unit_test(directory, (killer,))
     return None, ""
 
@@ -210,7 +209,7 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="record what caught each of them")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
     arguments = parser.parse_args()
-    bugs = [bug for bug in BUGS if arguments.word in bug.name]
+    bugs = [bug for bug in read_bugs() if arguments.word in bug.name]
     for bug in bugs:  # all fragments first: a bug that does not fit is no reason to wait
         broken((ROOT / module_path(bug)).read_text(encoding="utf-8"), bug)
     check_health()

@@ -3,9 +3,6 @@
 import pytest
 
 from tests.sim.__main__ import SIMULATIONS
-from tests.sim.bug import Bug
-from tests.sim.bugs import BUGS
-from tests.sim.mutations import try_bug
 from tests.sim.small_worlds import WORLDS, explore
 from tests.sim.test_kinds import KINDS
 from tests.sim.transactions import run as run_transactions
@@ -18,8 +15,6 @@ SEEDS_AT_ONCE = 20
 SEEDS_OF_OTHER_KINDS = range(200)
 STEPS = 1000
 DEPTH = 5
-OTHER_BUGS = [bug for bug in BUGS if not bug.is_quick]
-"""Those that `make test` leaves out."""
 
 
 @pytest.mark.parametrize("first", SEEDS[::SEEDS_AT_ONCE])
@@ -49,10 +44,3 @@ def test_other_kinds_hold(kind: str, first: int) -> None:
 def test_every_order_of_events_is_right(name: str) -> None:
     """No order of one event more than `make test` tries breaks a rule, in any of the worlds."""
     assert explore(name, DEPTH).states > 100
-
-
-@pytest.mark.parametrize("bug", OTHER_BUGS, ids=lambda bug: bug.name)
-def test_every_bug_is_seen(bug: Bug) -> None:
-    """A deliberate bug is seen by a seed, by a small world or by a unit test."""
-    result = try_bug(bug)
-    assert result.killer is not None, f"nothing sees it: {bug.name}"

@@ -1,34 +1,14 @@
 """The broker ends during consumption or a rebalance and restarts on the same data directory."""
 
 from collections.abc import Callable
-from typing import Any
 
-import kafka
 import pytest
 
 from tests.clients.support import Feed, create_topic, feed
-from tests.clients.test_group_life import CLIENTS, StartGroup
+from tests.clients.variants import CLIENTS, StartGroup, committed_offsets
 from tests.support import Broker, wait_for
 
 StartBroker = Callable[..., Broker]
-
-
-def committed_offsets(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
-    """Return the group's committed offsets."""
-    admin = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
-
-    def loaded() -> dict[Any, Any]:
-        # A broker that has just started may still be loading its groups.
-        try:
-            return dict(admin.list_group_offsets(group)[group])
-        except kafka.errors.RetriableError:
-            return {}
-
-    try:
-        offsets = wait_for(loaded, "committed offsets")
-    finally:
-        admin.close()
-    return {(place.topic, place.partition): found.offset for place, found in offsets.items()}
 
 
 @CLIENTS

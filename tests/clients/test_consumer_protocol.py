@@ -15,8 +15,7 @@ from coordinator_server.client import Client
 from protocol.apis.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.apis.list_groups import ListGroupsRequest
 from tests.clients.support import Feed, Group, Member, create_topic, feed
-from tests.clients.test_broker_restart import committed_offsets
-from tests.clients.test_group_life import LIBRARIES, StartGroup
+from tests.clients.variants import LIBRARIES, StartGroup, committed_offsets
 from tests.clients.worker import CONFLUENT_KAFKA_CONSUMER
 from tests.support import Broker
 

@@ -2,25 +2,15 @@
 
 import signal
 import time
-from collections.abc import Callable
 
 import pytest
 
-from tests.clients.support import Feed, Group, create_topic, feed
-from tests.clients.worker import CONFLUENT_KAFKA_CONSUMER
-
-_CLASSIC = [
-    ("kafka-python", "range"),
-    pytest.param("kafka-python", "cooperative-sticky", marks=pytest.mark.nightly),
-    pytest.param("confluent-kafka", "range", marks=pytest.mark.nightly),
-    ("confluent-kafka", "cooperative-sticky"),
-    ("aiokafka", "range"),
-]
-_CONSUMER = [(CONFLUENT_KAFKA_CONSUMER, "uniform")]
-CLASSIC_CLIENTS = pytest.mark.parametrize(("client", "assignor"), _CLASSIC)
-CLIENTS = pytest.mark.parametrize(("client", "assignor"), [*_CLASSIC, *_CONSUMER])
-LIBRARIES = ("kafka-python", "confluent-kafka", "aiokafka")
-StartGroup = Callable[..., Group]
+from tests.clients.support import Feed, create_topic, feed
+from tests.clients.variants import (
+    CLIENTS,
+    LIBRARIES,
+    StartGroup,
+)
 
 
 @CLIENTS

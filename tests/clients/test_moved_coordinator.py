@@ -15,7 +15,7 @@ from coordinator_server.topics.names import OFFSETS_TOPIC
 from protocol.hashing import partition_for
 from tests.clients.conftest import SETTINGS
 from tests.clients.support import Feed, Group
-from tests.clients.test_group_life import CLIENTS, StartGroup
+from tests.clients.variants import CLIENTS, StartGroup
 from tests.support import Broker
 
 PARTITIONS = 6

@@ -19,8 +19,8 @@ from protocol.apis.describe_groups import DescribeGroupsRequest
 from protocol.hashing import partition_for
 from tests.clients.conftest import SETTINGS
 from tests.clients.copies import franz_go, kafka_go, kafkajs
+from tests.clients.readers import read_with_confluent_kafka
 from tests.clients.support import create_topic, set_group_configs
-from tests.clients.test_read_committed import read_with_confluent_kafka
 from tests.support import Broker, wait_for
 from tests.tls_broker import serving
 from tests.tls_conversations import Papers

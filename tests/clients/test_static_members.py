@@ -9,7 +9,7 @@ import kafka
 import pytest
 
 from tests.clients.support import create_topic, feed
-from tests.clients.test_group_life import CLASSIC_CLIENTS, StartGroup
+from tests.clients.variants import CLASSIC_CLIENTS, StartGroup
 
 
 @CLASSIC_CLIENTS

@@ -11,8 +11,8 @@ import kafka
 import pytest
 from kafka.structs import OffsetAndMetadata
 
+from tests.clients.readers import read_with_confluent_kafka
 from tests.clients.support import create_topic
-from tests.clients.test_read_committed import read_with_confluent_kafka
 from tests.support import Broker, wait_for
 
 StartBroker = Callable[..., Broker]

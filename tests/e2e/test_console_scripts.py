@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_scripts import RUN, SECONDS, run
+from tests.e2e.scripts import RUN, SECONDS, run
 from tests.support import ROOT, Broker, wait_for
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}

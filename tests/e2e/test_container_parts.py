@@ -12,21 +12,8 @@ from pathlib import Path
 import pytest
 
 from coordinator_server.container.healthcheck import ask
+from tests.e2e.commands import check
 from tests.support import ROOT, Broker, free_port, wait_for
-
-HEALTHCHECK = ROOT / "coordinator_server" / "container" / "healthcheck.py"
-
-
-def check(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the healthcheck like the image: by its path, without installed packages."""
-    return subprocess.run(
-        [sys.executable, "-I", "-S", str(HEALTHCHECK), *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
 
 
 def test_a_healthy_broker_answers() -> None:

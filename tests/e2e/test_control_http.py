@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from coordinator_server.control.http import BODY_BYTES, HEAD_BYTES
-from tests.e2e.test_control import Control
+from tests.e2e.controls import Control
 from tests.support import Broker, frame
 
 HOST = b"Host: localhost\r\n"

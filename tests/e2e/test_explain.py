@@ -7,7 +7,6 @@ import json
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,26 +19,12 @@ import pytest
 
 from tests.clients.support import Member
 from tests.clients.worker import Settings
+from tests.e2e.commands import EXPLAIN, explain
 from tests.support import ROOT, Broker, wait_for
 from tests.unit.rebalances.schema import faults
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
 SESSION_TIMEOUT_MS = 2_500
-EXPLAIN = (sys.executable, "-m", "coordinator_server", "explain")
-
-
-def explain(broker: Broker | str, *arguments: str) -> tuple[int, list[str], str]:
-    """Return exit code, lines of standard output, and standard error."""
-    bootstrap = broker if isinstance(broker, str) else broker.bootstrap_servers.split(",")[0]
-    done = subprocess.run(
-        [*EXPLAIN, *arguments, "--bootstrap-server", bootstrap],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return done.returncode, done.stdout.splitlines(), done.stderr
 
 
 def records(broker: Broker, group: str = "g") -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ import confluent_kafka
 import pytest
 
 from coordinator_server.testing import Broker
-from tests.e2e.test_explain import explain
+from tests.e2e.commands import explain
 from tests.unit.rebalances.schema import faults
 
 

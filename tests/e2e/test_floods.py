@@ -8,7 +8,7 @@ from statistics import quantiles
 
 import pytest
 
-from tests.e2e.test_fuzz import Wait, first_bug
+from tests.e2e.neighbours import Wait, first_bug
 from tests.floods import FLOODS, flood
 from tests.machine import slowness, stolen_seconds
 from tests.secured import SecuredBroker

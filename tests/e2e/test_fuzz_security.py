@@ -19,7 +19,7 @@ import uvloop
 from tests.e2e.fuzz_connections import fuzz_sasl, fuzz_tls
 from tests.e2e.fuzz_parsers import Report, fuzz, shares, table
 from tests.e2e.fuzz_surfaces import SURFACES
-from tests.e2e.test_fuzz import MOST_RESIDENT_MB, Neighbour, check_waits, first_bug
+from tests.e2e.neighbours import MOST_RESIDENT_MB, Neighbour, check_waits, first_bug
 from tests.machine import slowness
 from tests.secured import SecuredBroker
 

@@ -14,14 +14,8 @@ import pytest
 
 from coordinator_server.testing import process
 from coordinator_server.testing.process import BrokerProcess
+from tests.e2e.commands import COMMANDS, LIKE_WINDOWS
 from tests.support import API_VERSIONS_REQUEST, ROOT, Broker, Serve, wait_for
-
-WITHOUT_UVLOOP = (
-    *(sys.executable, "-P", "-c"),
-    "import sys; sys.modules['uvloop'] = None;from coordinator_server.__main__ import run; run()",
-)
-LIKE_WINDOWS = (sys.executable, "-P", str(ROOT / "tests" / "windows.py"))
-COMMANDS = {"asyncio": WITHOUT_UVLOOP, "windows": LIKE_WINDOWS}
 
 IMPORTS_ALL = """
 import importlib, pkgutil, sys

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import kafka
 import pytest
 from kafka.structs import OffsetAndMetadata
 
+from tests.e2e.migrations import command, run
 from tests.groups import groups_of
 from tests.support import ROOT, Broker, wait_for
 
@@ -99,18 +99,6 @@ def contents(bootstrap: str, topic: str = "orders") -> Contents:
     wait_for(complete, "all records are read")
     consumer.close()
     return found
-
-
-def command(*arguments: str) -> list[str]:
-    """Return the command line of a tool."""
-    return [sys.executable, "-m", "coordinator_server", *arguments]
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a tool to its end."""
-    return subprocess.run(
-        command(*arguments), cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
-    )
 
 
 def assert_same(source: str, target: str) -> None:

@@ -7,25 +7,14 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import kafka
 import pytest
 
 from coordinator_server.kafka_tools.script_names import BY_NAME, SCRIPTS
+from tests.e2e.scripts import RUN, SECONDS, run
 from tests.support import ROOT, Broker, Serve, free_port
-
-RUN = (sys.executable, "-m", "coordinator_server.container.scripts")
-SECONDS = 0.3
-"""The limit within which a script starts and does its work."""
-
-
-def run(*arguments: str, command: Sequence[str] = RUN) -> subprocess.CompletedProcess[str]:
-    """Run one script to its end."""
-    return subprocess.run(
-        [*command, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
 
 
 def test_an_init_service_makes_its_topic_and_may_run_again() -> None:

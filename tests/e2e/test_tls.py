@@ -17,8 +17,7 @@ from coordinator_server.client.settings import Address
 from coordinator_server.client.tls import context_of, handshake
 from protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tests.certificates import Authority
-from tests.e2e.test_container_parts import check
-from tests.e2e.test_loops import COMMANDS
+from tests.e2e.commands import COMMANDS, check
 from tests.faults.client import Client
 from tests.support import API_VERSIONS_REQUEST, Serve, connect, wait_for
 from tests.tls_broker import TlsBroker, serving

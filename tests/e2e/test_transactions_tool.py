@@ -12,8 +12,8 @@ import pytest
 from coordinator_server.kafka_tools.script_names import BY_NAME, run_script
 from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.batch import Record, build_batch
+from tests.clients.readers import read_with_confluent_kafka
 from tests.clients.support import create_topic
-from tests.clients.test_read_committed import read_with_confluent_kafka
 from tests.faults.client import Client
 from tests.support import Broker, free_port
 

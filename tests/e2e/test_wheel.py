@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_examples import EXAMPLES, run_copied
+from tests.e2e.examples import EXAMPLES, run_copied
 from tests.support import API_VERSIONS_REQUEST, ROOT, Serve, request
 
 PIP = (sys.executable, "-m", "pip")

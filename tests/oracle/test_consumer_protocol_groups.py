@@ -7,9 +7,7 @@ classic member; one is classic.
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import confluent_kafka
@@ -18,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from coordinator_server.client import Client
 from coordinator_server.kafka_tools.groups_read import committed_offsets, describe_group
+from tests.oracle.consumers import polled
 from tests.oracle.kafka_process import Kafka
 from tests.scripts.player import OfficialTools, Outcome, ours
 from tests.support import wait_for
@@ -73,25 +72,6 @@ PATTERNS = (
 PARTITION_COUNTS = {"new": [3, 4], "mixed": [3, 3], "old": [6]}
 """The groups with members, and the sorted partition counts of their members at the end."""
 _FRAMES = re.compile(r"\n\s+at .*")
-
-
-@contextmanager
-def polled(consumers: list[confluent_kafka.Consumer]) -> Iterator[None]:
-    """Keep the consumers in their groups by polling."""
-    is_over = threading.Event()
-
-    def poll() -> None:
-        while not is_over.is_set():
-            for consumer in consumers:
-                consumer.poll(0.05)
-
-    thread = threading.Thread(target=poll)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
 
 
 def plain(outcome: Outcome, *, is_list: bool) -> Outcome:

@@ -28,7 +28,7 @@ from tests.conformance.access.case import Fields
 from tests.conformance.access.connection import Connection
 from tests.conformance.access.world import World
 from tests.oracle.kafka_process import Kafka, java
-from tests.oracle.test_share_consumer import SETTINGS, Member
+from tests.oracle.share_members import SETTINGS, Member
 from tests.support import Broker, wait_for
 
 pytestmark = pytest.mark.nightly

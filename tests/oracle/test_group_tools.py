@@ -18,8 +18,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from coordinator_server.testing.broker import DEFAULTS
+from tests.oracle.consumers import polled
 from tests.oracle.kafka_process import Kafka, java
-from tests.oracle.test_consumer_protocol_groups import polled
 from tests.scripts.player import OfficialTools, Outcome
 from tests.support import Broker, wait_for
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients.readers import read_with_confluent_kafka
 from tests.clients.support import create_topic
-from tests.clients.test_read_committed import read_with_confluent_kafka
 from tests.oracle.kafka_process import java
 from tests.support import Broker, wait_for
 

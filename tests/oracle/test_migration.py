@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from coordinator_server.client import Client
-from tests.e2e.test_migration import run
-from tests.e2e.test_migration_groups import STREAMS_OFFSETS, assert_moved, heartbeat, prepare, state
+from tests.e2e.migrations import STREAMS_OFFSETS, assert_moved, heartbeat, prepare, run, state
 from tests.oracle.kafka_process import Kafka
 from tests.support import Broker
 

@@ -16,8 +16,8 @@ import pytest
 
 from coordinator_server.client.client import Client
 from protocol.apis.streams_group_describe import StreamsGroupDescribeRequest
+from tests.clients.readers import read_with_confluent_kafka
 from tests.clients.support import create_topic
-from tests.clients.test_read_committed import read_with_confluent_kafka
 from tests.oracle.kafka_process import java
 from tests.support import Broker, wait_for
 

@@ -27,7 +27,7 @@ from protocol.batch import Record, build_batch, iterate_records
 from protocol.batch_header import iterate_batches
 from protocol.errors import ErrorCode
 from protocol.transaction_log import decode_transaction_key, decode_transaction_value
-from tests.clients.test_read_committed import Records, read_with_confluent_kafka
+from tests.clients.readers import Records, read_with_confluent_kafka
 from tests.faults.client import Client
 from tests.oracle.kafka_process import Kafka, dump_log_segments
 from tests.support import Broker, address_of, wait_for

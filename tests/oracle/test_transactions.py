@@ -24,7 +24,7 @@ from storage.log_config import LogConfig
 from storage.log_loader import LogLoader
 from storage.open_files import OpenFiles
 from storage.partition_log import PartitionLog
-from tests.clients.test_read_committed import READERS, Records, read_with_confluent_kafka
+from tests.clients.readers import READERS, Records, read_with_confluent_kafka
 from tests.oracle.kafka_process import Kafka, dump_log_segments
 from tests.support import Broker
 

@@ -1,0 +1,24 @@
+"""Kafka's scripts, run as users run them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from tests.support import ROOT
+
+RUN = (sys.executable, "-m", "coordinator_server.container.scripts")
+
+
+SECONDS = 0.3
+
+
+"""The limit within which a script starts and does its work."""
+
+
+def run(*arguments: str, command: Sequence[str] = RUN) -> subprocess.CompletedProcess[str]:
+    """Run one script to its end."""
+    return subprocess.run(
+        [*command, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )

@@ -21,9 +21,9 @@ from tests.conformance.answers import (
 from tests.conformance.cluster import our_cluster
 from tests.conformance.runner import Player, all_scenarios, differences
 from tests.conformance.stage import Scenario, Transcript
-from tests.conformance.test_recorded import HERE
 from tests.support import ROOT, Serve
 
+HERE = Path(__file__).parent
 _SUPERSEDED = "Kafka never answers a parked request that is asked again; we answer at once"
 
 EXPLAINED = {

@@ -22,6 +22,8 @@ SIMULATIONS: dict[str, tuple[Callable[..., Any], int]] = {
 }
 """By kind of group: what plays a seed, and how many steps if nobody says so."""
 
+OTHER_KINDS = sorted(SIMULATIONS.keys() - {"classic"})
+
 
 def main() -> int:
     """Run what is asked for; 1 after a violation, with the command that shows it again."""

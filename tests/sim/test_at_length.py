@@ -2,9 +2,8 @@
 
 import pytest
 
-from tests.sim.__main__ import SIMULATIONS
+from tests.sim.__main__ import OTHER_KINDS, SIMULATIONS
 from tests.sim.small_worlds import WORLDS, explore
-from tests.sim.test_kinds import KINDS
 from tests.sim.transactions import run as run_transactions
 from tests.sim.world import run
 
@@ -32,7 +31,7 @@ def test_transactions_hold(first: int) -> None:
 
 
 @pytest.mark.parametrize("first", SEEDS_OF_OTHER_KINDS[:: 2 * SEEDS_AT_ONCE])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", OTHER_KINDS)
 def test_other_kinds_hold(kind: str, first: int) -> None:
     """The same for 200 seeds of each of the other kinds of groups."""
     play, steps = SIMULATIONS[kind]

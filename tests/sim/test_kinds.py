@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sim.__main__ import SIMULATIONS
+from tests.sim.__main__ import OTHER_KINDS, SIMULATIONS
 
-KINDS = sorted(SIMULATIONS.keys() - {"classic"})
 QUICK_SEEDS = 8
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", OTHER_KINDS)
 def test_what_must_hold_holds(kind: str) -> None:
     """Whatever clients and faults do: no violation in any step, and rest in the end."""
     run, steps = SIMULATIONS[kind]
@@ -21,7 +20,7 @@ def test_what_must_hold_holds(kind: str) -> None:
         run(seed, steps)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", OTHER_KINDS)
 def test_a_seed_tells_always_the_same_story(kind: str) -> None:
     """Two runs of a seed are the same, line by line."""
     stories: list[list[str]] = [[], []]

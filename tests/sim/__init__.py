@@ -1,1 +1,1 @@
-"""Simulation of the heart: virtual clock, seeded randomness, model clients, faults, checkers."""
+"""Simulations of the coordinators: virtual clock, seeded faults, model clients and checkers."""

@@ -1,6 +1,6 @@
 """Run the simulation: `python -m tests.sim --seeds 0-999`, or one seed with `--seed N --trace`.
 
-With `--kind consumer` (or another) that of another kind of group.
+`--kind consumer` (or another kind) selects the simulation of another kind of group.
 """
 
 import argparse
@@ -20,13 +20,16 @@ SIMULATIONS: dict[str, tuple[Callable[..., Any], int]] = {
     "share-members": (share_members.run, share_members.STEPS),
     "streams": (streams_groups.run, streams_groups.STEPS),
 }
-"""By kind of group: what plays a seed, and how many steps if nobody says so."""
+"""By kind of group: the function that plays a seed, and the default number of steps."""
 
 OTHER_KINDS = sorted(SIMULATIONS.keys() - {"classic"})
 
 
 def main() -> int:
-    """Run what is asked for; 1 after a violation, with the command that shows it again."""
+    """Run the requested seeds.
+
+    Returns 1 after a violation and prints the command that reproduces it.
+    """
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
     parser.add_argument("--kind", choices=SIMULATIONS, default="classic", help="of the group")
     parser.add_argument("--seed", type=int, help="one seed")

@@ -1,7 +1,7 @@
-"""Whether an answer is the one that `judge` demands, and right in what it says.
+"""Compare each response with the verdict of `judge`, and check its contents.
 
-Answers are looked at in the moment they are made, when the group is still in the state that they
-speak of.
+Responses are checked when they are created, while the group is still in the state that they
+describe.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SKIP_ASSIGNMENT_SINCE = 9
 
 
 class Ask:
-    """What the referee remembers of a request."""
+    """The referee's notes on one request."""
 
     def __init__(self, verdict: Verdict | None, facts: Facts, version: int) -> None:
         self.verdict = verdict
@@ -39,7 +39,7 @@ class Ask:
         self.generation = facts.generation
         self.leader = facts.leader
         self.member_id: str | None = None
-        """Under which id a JoinGroup is parked."""
+        """The id under which a JoinGroup is parked."""
         self.replaced: str | None = None
         self.session_ms: int | None = None
         self.leave_errors: list[ErrorCode] = []
@@ -47,7 +47,10 @@ class Ask:
 
 
 class Window:
-    """One call into the heart: the request handled in it (None: timers, or the end of a drain)."""
+    """One call into the coordinator code, with the request handled in it.
+
+    `answer` is None for timers and for the end of a drain.
+    """
 
     def __init__(
         self,
@@ -68,7 +71,7 @@ class Window:
 
 
 def member_id_of(answer: Answer, group: GroupMetadata, replies: Replies) -> str:
-    """The member that a request speaks of; for a JoinGroup the id that it was given."""
+    """Return the member id of a request; for a JoinGroup, the id that the member was given."""
     request: Any = answer.request
     if not isinstance(request, JoinGroupRequest):
         return str(getattr(request, "member_id", ""))
@@ -80,7 +83,7 @@ def member_id_of(answer: Answer, group: GroupMetadata, replies: Replies) -> str:
 
 
 def stores(request: OffsetCommitRequest) -> bool:
-    """Whether a commit names a partition that exists."""
+    """Return whether a commit contains a partition that exists."""
     return any(
         0 <= one.partition_index < partition_count(topic.name)
         for topic in request.topics
@@ -89,7 +92,7 @@ def stores(request: OffsetCommitRequest) -> bool:
 
 
 def joined(replies: Replies) -> set[str]:
-    """Who is told of the generation in these answers."""
+    """Return the ids of the members that these replies inform of the generation."""
     return {
         str(response.member_id)
         for reply, response in replies
@@ -98,7 +101,7 @@ def joined(replies: Replies) -> set[str]:
 
 
 def check_waiting(answer: Answer, replies: Replies) -> None:
-    """A request that has not been answered at once must have something to wait for."""
+    """Check that a request without an immediate response has something to wait for."""
     verdict = answer.note.verdict
     if verdict is None or any(reply is answer for reply, _ in replies):
         return
@@ -108,7 +111,7 @@ def check_waiting(answer: Answer, replies: Replies) -> None:
 
 
 def check(answer: Answer, response: Any, window: Window) -> None:
-    """Hold one answer against the verdict."""
+    """Compare one response with the verdict."""
     request, ask = answer.request, answer.note
     at_once = answer is window.answer
     if isinstance(request, OffsetCommitRequest):
@@ -133,7 +136,7 @@ def check(answer: Answer, response: Any, window: Window) -> None:
 
 
 def is_repeated(answer: Answer, window: Window) -> bool:
-    """Whether the request being handled comes from the same member as one that is parked."""
+    """Return whether the request being handled comes from the same member as a parked one."""
     now = window.answer
     if now is None or now is answer or type(now.request) is not type(answer.request):
         return False
@@ -143,7 +146,7 @@ def is_repeated(answer: Answer, window: Window) -> bool:
 
 
 def _check_late_error(answer: Answer, error: ErrorCode, window: Window) -> None:
-    """What was parked may end in an error, but only for a reason."""
+    """Check that an error for a parked request has a reason."""
     group, ask = window.group, answer.note
     assert group is not None
     if group.state is DEAD or error in window.shown:
@@ -165,12 +168,12 @@ def _check_late_error(answer: Answer, error: ErrorCode, window: Window) -> None:
 
 
 def _check_joined(response: Any, ask: Ask, window: Window) -> None:
-    """The answer speaks of the present generation, and the leader alone is shown the members."""
+    """Check that the response has the current generation; only the leader sees the members."""
     group = window.group
     assert group is not None
     targets = [target for _, target in window.moves]
     if COMPLETING_REBALANCE in targets[:-1]:
-        return  # with a rebalance timeout of 0 the generation is over already
+        return  # the generation has already ended when the rebalance timeout is 0
     membership, member_id = group.membership, response.member_id
     assert response.generation_id == group.generation_id, "another generation"
     assert response.protocol_name == group.protocol_name, "another protocol"
@@ -226,10 +229,10 @@ def _check_leave(response: Any, ask: Ask, window: Window, *, at_once: bool) -> N
 
 
 def _check_recorded(ask: Ask, window: Window) -> None:
-    """The last one has left, and is told so late: the Empty generation is in the log."""
+    """Check that the Empty generation is in the log when the last member's leave is answered."""
     assert window.group is not None
     recorded = window.group.recorded
-    if window.group.state is not DEAD:  # else it has been deleted in the same drain
+    if window.group.state is not DEAD:  # else it was deleted in the same drain
         assert recorded is not None
         assert recorded.generation > ask.generation, "a leave is told that is not recorded"
 
@@ -246,7 +249,7 @@ def _check_commit(
         for one in topic.partitions:
             exists = 0 <= one.partition_index < partition_count(topic.name)
             if not exists and window.group is not None:
-                continue  # the group does not see it; `check_unknown` looks at the whole answer
+                continue  # not seen by the group; `check_unknown` checks the whole response
             error = told.pop((topic.name, one.partition_index))
             if not exists:
                 assert error is E.UNKNOWN_TOPIC_OR_PARTITION, error.name
@@ -260,7 +263,7 @@ def _check_commit(
 
 
 def check_unknown(request: OffsetCommitRequest, response: Any) -> None:
-    """Each partition that does not exist is answered so, whatever the group says of the others."""
+    """Check that each nonexistent partition has its own error, whatever the others have."""
     told = {
         (topic.name, one.partition_index): E(one.error_code)
         for topic in response.topics

@@ -1,8 +1,9 @@
 """One group behind the real handlers, coordinator and task, without an event loop.
 
-Requests go through the handlers of the APIs, `GroupCoordinator.submit` and the group's task; only
-the clock, the log of the partition and the topics are simulated. Unit tests and the simulation
-drive it: time stands still until `advance`, and the turns of the loop run when a call returns.
+Requests go through the API handlers, `GroupCoordinator.submit` and the group's task; only the
+clock, the log of the partition and the topics are simulated. Unit tests and the simulation drive
+this broker: time stands still until `advance`, and the callbacks of the event loop run before a
+call returns.
 """
 
 from __future__ import annotations
@@ -68,20 +69,23 @@ _SPECS = {spec.request_type: spec for spec in SPECS}
 
 
 class KilledError(BaseException):
-    """The process dies after an append: what of it is in the log stays, no answer is sent.
+    """The process dies after an append: appended records stay in the log, and no response is sent.
 
-    No Exception, so that no door for bugs takes it for one.
+    A BaseException, so that no error boundary for bugs catches it.
     """
 
 
 class ViolationError(BaseException):
-    """What must hold does not, seen inside a drain; no Exception, for the same reason."""
+    """An invariant is violated inside a drain.
+
+    A BaseException, so that no error boundary for bugs catches it.
+    """
 
 
 class Answer:
-    """The call of one request, and where its answer arrives; a second answer is a failure.
+    """The call of one request, which receives its response; a second response is a failure.
 
-    `on_answer` is called when it arrives; `note` is whatever the watcher wants to remember.
+    `on_answer` is called with the response; `note` belongs to the watcher.
     """
 
     connection = None
@@ -104,7 +108,7 @@ class Answer:
 
     @property
     def api_name(self) -> str:
-        """As `Call.api_name`."""
+        """Return a fixed API name, like `Call.api_name`."""
         return "StreamsGroupHeartbeat"
 
     @property
@@ -119,20 +123,20 @@ class Answer:
 
     @property
     def answered(self) -> bool:
-        """Whether the answer was given."""
+        """Return whether the request got a response or failed."""
         return self.response is not None or self.failed
 
     def may_change_partitions(self, count: int) -> bool:
-        """No quota refuses it."""
+        """Return True: no quota applies."""
         return True
 
     def run(self, steps: Steps) -> None:
-        """Work for the request, all of it at once."""
+        """Run all the steps of the request without a pause."""
         for _ in steps:
             pass
 
     def reply(self, response: Message) -> None:
-        """Take the answer."""
+        """Record the response."""
         assert self.response is None, f"answered twice: {self.request!r} {response!r}"
         assert not self.lost, f"answered after the crash: {self.request!r}"
         self.response = response
@@ -142,17 +146,17 @@ class Answer:
             self.on_answer(self)
 
     def fail(self) -> None:
-        """A bug prevents the answer."""
+        """Record that a bug prevents the response."""
         self.failed = True
 
     @property
     def parked(self) -> bool:
-        """Whether the request still waits."""
+        """Return whether the request is still waiting for its response."""
         return not self.answered and not self.lost
 
     @property
     def error(self) -> ErrorCode:
-        """The top-level error of the answer; of DeleteGroups that of its one group."""
+        """The top-level error of the response; for DeleteGroups, the error of its only group."""
         response = self.response
         if isinstance(response, DeleteGroupsResponse):
             response = response.results[0]
@@ -160,7 +164,7 @@ class Answer:
 
 
 def answer_of(reply: object) -> Answer:
-    """The call of a reply inside the core: of a request, a part of one, or a merged call."""
+    """Return the call behind a core reply: of a request, of a part of one, or of a merged call."""
     call: Any = reply
     while not isinstance(call, Answer):
         call = call.fan_in.call if isinstance(call, Part) else call.call
@@ -168,34 +172,34 @@ def answer_of(reply: object) -> Answer:
 
 
 class Watcher:
-    """Called for what happens inside a drain, step by step; this one does not care."""
+    """Callbacks for each step inside a drain; this base class ignores them."""
 
     def asked(self, answer: Answer, caller: Caller) -> None:
-        """A request is about to be handled."""
+        """Called before a request is handled."""
 
     def refused(self, answer: Answer, response: Message) -> None:
-        """It was answered without the group."""
+        """Called when a request was answered without the group."""
 
     def handled(self, answer: Answer) -> None:
-        """The group has taken it; the writes of the drain are not settled yet."""
+        """Called when the group has handled a request; its writes are not settled yet."""
 
     def timers_ran(self) -> None:
-        """Delayed operations whose time has come have run."""
+        """Called after the delayed operations that were due."""
 
     def appended(self, records: Sequence[CoordinatorRecord], error: ErrorCode) -> None:
-        """The log has taken the records, or refused them."""
+        """Called when the log has accepted or refused the records."""
 
     def settled(self) -> None:
-        """All writes of a drain are settled; its answers are about to be sent."""
+        """Called when all writes of a drain are settled, before its responses are sent."""
 
     def moved(self, group: GroupMetadata, source: GroupState, target: GroupState) -> None:
-        """The group is in another state."""
+        """Called when the group has changed its state."""
 
     def loading(self, group: GroupMetadata) -> None:
-        """The log has been read; the group is about to continue from it."""
+        """Called when the log has been read, before the group continues from the log."""
 
     def loaded(self) -> None:
-        """It has."""
+        """Called when the group has finished loading."""
 
 
 class WatchedGroup(GroupMetadata):
@@ -204,14 +208,14 @@ class WatchedGroup(GroupMetadata):
     watcher: Watcher
 
     def transition_to(self, state: GroupState, now_ms: int) -> None:
-        """Move, and report it."""
+        """Change the state and report the transition."""
         source = self.state
         super().transition_to(state, now_ms)
         self.watcher.moved(self, source, state)
 
 
 class WatchedEffects(Effects):
-    """Effects that list their answers as they are made, in `made`."""
+    """Effects that list their replies in `made`, in the order of their creation."""
 
     __slots__ = ("made",)
 
@@ -243,7 +247,7 @@ class WatchedTask(GroupTask):
 
     @property
     def effects(self) -> WatchedEffects:
-        """What the heart has asked for so far."""
+        """The effects that the group has requested so far."""
         return self._effects
 
     def _apply(self, operation: GroupOperation, now_ms: int) -> None:
@@ -276,7 +280,7 @@ class WatchedTask(GroupTask):
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """A bug or a violation ends the test; the door for bugs does not see it."""
+        """Turn an exception into a violation, so that the task's error boundary ignores it."""
         try:
             yield
         except Exception as error:
@@ -293,12 +297,12 @@ class SimulatedTimer:
         self.callback: Callable[[], None] | None = callback
 
     def cancel(self) -> None:
-        """Forget the call."""
+        """Cancel the call."""
         self.callback = None
 
 
 class SimulatedClock:
-    """A BrokerClock that stands still; `turn` runs what the loop would run next."""
+    """A BrokerClock that stands still; `turn` runs the callbacks that are due next."""
 
     def __init__(self, now_ms: int) -> None:
         self.time_ms = now_ms
@@ -310,27 +314,27 @@ class SimulatedClock:
         return self.time_ms
 
     def call_soon(self, callback: Callable[[], None], /) -> object:
-        """Call in the next `turn`."""
+        """Schedule the callback for the next `turn`."""
         self.soon.append(callback)
         return None
 
     def call_later(self, delay: float, callback: Callable[[], None], /) -> SimulatedTimer:
-        """Call when so much time has passed."""
+        """Schedule the callback after `delay` seconds of simulated time."""
         timer = SimulatedTimer(self.time_ms + round(delay * 1000), callback)
         self.timers.append(timer)
         return timer
 
     def call_maintenance(self, delay: float, callback: Callable[[], None], /) -> SimulatedTimer:
-        """Never: a test expires offsets itself."""
+        """Ignore the callback: tests expire offsets themselves."""
         return SimulatedTimer(0, callback)
 
     def next_due_ms(self) -> int | None:
-        """When the next timer fires."""
+        """Return the time at which the next timer fires, or None."""
         self.timers = [timer for timer in self.timers if timer.callback is not None]
         return min((timer.due_ms for timer in self.timers), default=None)
 
     def fire(self) -> None:
-        """Call the timers that are due, in the order in which they were planned."""
+        """Run the timers that are due, in the order in which they were scheduled."""
         due = [timer for timer in self.timers if timer.due_ms <= self.time_ms]
         for timer in due:
             callback, timer.callback = timer.callback, None
@@ -338,7 +342,7 @@ class SimulatedClock:
                 callback()
 
     def turn(self) -> None:
-        """Run everything that is to run soon, and what follows from it."""
+        """Run all scheduled callbacks, and those that they schedule."""
         while self.soon:
             self.soon.popleft()()
 
@@ -356,13 +360,13 @@ class SimulatedPartition(OffsetsPartition):
 
     @property
     def is_blank(self) -> bool:
-        """Whether there is nothing to load."""
+        """Return whether the log is empty."""
         return not self.broker.log
 
     def append(
         self, writes: Sequence[CoordinatorRecords], producer: ProducerIdAndEpoch | None = None
     ) -> ErrorCode:
-        """Append, fail, or die. No simulated client commits in transactions yet."""
+        """Append the records, fail, or die. No simulated client commits in transactions yet."""
         assert producer is None
         records = list(chain.from_iterable(writes))
         broker = self.broker
@@ -384,7 +388,7 @@ class SimulatedPartition(OffsetsPartition):
 
     @property
     def flush_is_due(self) -> bool:
-        """Whether the last append must be synced before it is acknowledged."""
+        """Return whether the last append must be synced before it is acknowledged."""
         return self.is_flush_due
 
     def when_flushed(self, done: Callable[[StorageError | None], None]) -> None:
@@ -403,14 +407,14 @@ class SimulatedPartition(OffsetsPartition):
         return group
 
     def save_snapshot(self, groups: object) -> None:
-        """None: the log is all that is kept."""
+        """Do nothing: only the log is kept."""
 
 
 class SimulatedTopics:
-    """The topics of the broker, of which requests only ask for ids and numbers of partitions.
+    """The simulated topics; requests need only their ids and partition counts.
 
-    Who changes `counts` also raises `revision`, and sets `created_revision` if a topic is new.
-    `configs` are those of topics that were created.
+    Code that changes `counts` also raises `revision`, and sets `created_revision` for a new topic.
+    `configs` holds the configs of created topics.
     """
 
     broker_ids = frozenset((_NODE_ID,))
@@ -423,26 +427,26 @@ class SimulatedTopics:
         self.on_deleted: list[Callable[[Any], None]] = []
 
     def partition_count(self, topic: str) -> int:
-        """Partitions of a topic, 0 if it does not exist."""
+        """Return the number of partitions of a topic; 0 if the topic does not exist."""
         return self.counts.get(topic, 0)
 
     def topic(self, name: str) -> SimulatedTopic | None:
-        """The topic of this name; its id is made from the name."""
+        """Return the topic with this name; its id is derived from the name."""
         count = self.counts.get(name)
         if count is None:
             return None
         return SimulatedTopic(name, topic_id_of(name), _partitions(count))
 
     def topic_by_id(self, topic_id: bytes) -> SimulatedTopic | None:
-        """The topic of this id."""
+        """Return the topic with this id."""
         return self.topic(topic_id.decode(errors="replace").rstrip("-"))
 
     def listed_topics(self) -> Iterator[SimulatedTopic]:
-        """Every topic."""
+        """Return every topic."""
         return (topic for name in self.counts if (topic := self.topic(name)) is not None)
 
     def creation_error(self, name: str) -> tuple[ErrorCode, str] | None:
-        """Why no topic of this name can be created; None when one can."""
+        """Return the error of creating a topic with this name, or None."""
         if name in self.counts:
             return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists."
         return None
@@ -450,7 +454,7 @@ class SimulatedTopics:
     def new_topic(
         self, name: str, count: int, configs: Mapping[str, str], factor: int
     ) -> SimulatedTopic:
-        """A topic that does not exist before `add`."""
+        """Return a new topic, which does not exist before `add`."""
         return SimulatedTopic(name, b"", _partitions(count), configs)
 
     def add(self, topics: Iterable[SimulatedTopic]) -> Generator[None, None, dict[str, Any]]:
@@ -465,7 +469,7 @@ class SimulatedTopics:
 
 
 def topic_id_of(name: str) -> bytes:
-    """The id of the topic of that name, whether it exists or not."""
+    """Return the id of the topic with this name; the topic need not exist."""
     return name.encode().ljust(16, b"-")
 
 
@@ -504,23 +508,23 @@ class _OffsetsTopic:
         self.partitions = (self,)
 
     def ensure(self) -> ErrorCode:
-        """It exists."""
+        """Do nothing: the topic exists."""
         return ErrorCode.NONE
 
     def partition_of(self, group_id: str) -> _OffsetsTopic:
-        """The one partition."""
+        """Return the only partition."""
         return self
 
 
 class _EventLog:
-    """The log of events of one broker, in memory."""
+    """The event log of one broker, in memory."""
 
     def __init__(self, broker: OneGroupBroker) -> None:
         self.broker = broker
         self.debug = True
 
     def emit(self, event: str, **fields: object) -> None:
-        """Remember an event; a bug that came to an error boundary is a violation."""
+        """Record an event; a bug caught at an error boundary is a violation."""
         if fields.get("exc_info") and not self.broker.survives_bugs:
             error = sys.exception()
             raise ViolationError(f"{event}: {error!r}") from error
@@ -545,7 +549,7 @@ class WatchedCoordinator(GroupCoordinator):
         )
 
     def new_group(self, group_id: str) -> Group:
-        """A blank group that reports its transitions."""
+        """Return a blank group that reports its transitions."""
         group = WatchedGroup(group_id, self.broker.environment)
         group.watcher = self.broker.watcher
         return group
@@ -559,10 +563,10 @@ class WatchedCoordinator(GroupCoordinator):
 
 
 class OneGroupBroker:
-    """One group, driven by hand. Time in milliseconds; `log` holds the bytes of all records.
+    """One group, driven by a test. Times are in milliseconds; `log` has the bytes of all records.
 
-    `flushes` says that every append has to be synced before it is acknowledged
-    (`flush.messages=1`); `flush` does that, or fails.
+    With `flushes`, every append is synced before its acknowledgement (`flush.messages=1`); `flush`
+    syncs, or fails.
     """
 
     config = Config()
@@ -575,7 +579,7 @@ class OneGroupBroker:
         self.clock = SimulatedClock(1_000_000)
         self.topics = SimulatedTopics(TOPICS if topics is None else topics)
         self.configs: dict[str, str] = {}
-        """The configs that the group has of its own."""
+        """The group's own configs."""
         self.persister = SimulatedPersister()
         self.creation_errors = CreationErrors()
         self.log: list[tuple[bytes, bytes | None]] = []
@@ -584,9 +588,9 @@ class OneGroupBroker:
         self.explained: list[Rebalance] = []
         self.append_error: Callable[[], ErrorCode] = _no_error
         self.survivors: Callable[[int], int | None] = _no_kill
-        """How many records of a batch are in the log after a crash that comes with the append."""
+        """The number of records of a batch that survive a crash during the append."""
         self.batch_limit: int | None = None
-        """How many records a batch may have; more are MESSAGE_TOO_LARGE."""
+        """The maximum number of records of a batch; a larger batch gets MESSAGE_TOO_LARGE."""
         self.flushes = False
         self.flushing: list[Callable[[StorageError | None], None]] = []
         self.survives_bugs = False
@@ -602,7 +606,7 @@ class OneGroupBroker:
 
     @property
     def environment(self) -> GroupEnvironment:
-        """What the groups of a coordinator that starts now are made with."""
+        """Return the environment of the groups, for a coordinator that starts now."""
         return GroupEnvironment(
             self.settings,
             self.new_member_id,
@@ -614,41 +618,41 @@ class OneGroupBroker:
 
     @property
     def now_ms(self) -> int:
-        """The time."""
+        """The simulated time."""
         return self.clock.time_ms
 
     @property
     def task(self) -> WatchedTask | None:
-        """The task of the group, if it exists."""
+        """The task of the group, or None."""
         return cast("WatchedTask | None", self.groups.tasks.get(GROUP))
 
     @property
     def group(self) -> GroupMetadata | None:
-        """The group, if it exists; it has to be a classic one."""
+        """The group, or None; an existing group must be a classic one."""
         group = None if self.task is None else self.task.group
         assert group is None or isinstance(group, GroupMetadata), group
         return group
 
     @property
     def any_group(self) -> Group | None:
-        """The group of whatever kind, if it exists."""
+        """The group of any kind, or None."""
         return None if self.task is None else self.task.group
 
     @property
     def offsets(self) -> dict[str, dict[int, CommittedOffset]]:
-        """The committed offsets of the group, which exists."""
+        """The committed offsets of the group, which must exist."""
         assert self.group is not None
         return self.group.offsets.by_topic
 
     @property
     def recorded(self) -> GroupMetadataValue | None:
-        """The last GroupMetadata record of the group, which exists."""
+        """The last GroupMetadata record of the group, which must exist."""
         assert self.group is not None
         return self.group.recorded
 
     @property
     def is_coordinator(self) -> bool:
-        """Whether this broker coordinates the group; else every request is NOT_COORDINATOR."""
+        """Return whether this broker coordinates the group; if not, it returns NOT_COORDINATOR."""
         return self.groups.unavailable(GROUP) is ErrorCode.NONE
 
     # Requests
@@ -662,14 +666,14 @@ class OneGroupBroker:
         *,
         is_large: bool = False,
     ) -> Answer:
-        """Have the handler of its API serve a request."""
+        """Pass a request to the handler of its API."""
         answer = Answer(request, caller=Caller(client_id, client_host, api_version))
         answer.is_large = is_large
         self.deliver(answer)
         return answer
 
     def deliver(self, answer: Answer) -> None:
-        """Handle a request that has been on its way."""
+        """Handle a request that was delayed on its way."""
         self.answers.append(answer)
         answer.arrived = self._answered
         if answer.on_answer is None:
@@ -686,21 +690,21 @@ class OneGroupBroker:
             self.watcher.refused(answer, answer.response)
 
     def describe(self, api_version: int = 5) -> Any:
-        """The DescribedGroup."""
+        """Return the DescribedGroup."""
         answer = self.send(DescribeGroupsRequest(groups=[GROUP]), api_version)
         return answer.response.groups[0] if answer.answered else None
 
     def delete(self) -> Answer:
-        """DeleteGroups of the one group."""
+        """Send DeleteGroups for the group."""
         return self.send(DeleteGroupsRequest(groups_names=[GROUP]), 2)
 
     def expire_offsets(self) -> None:
-        """One run of the retention check."""
+        """Run the retention check once."""
         self.groups.expire_offsets()
         self.settle()
 
     def delete_topics(self, *topics: str) -> None:
-        """Topics are deleted, as far as their offsets go; they still exist for requests."""
+        """Delete the committed offsets of the topics; the topics still exist for requests."""
         for listener in tuple(self.topics.on_deleted):
             listener({topic: _DeletedTopic(topic, topic_id_of(topic)) for topic in topics})
         self.settle()
@@ -709,7 +713,7 @@ class OneGroupBroker:
 
     @contextmanager
     def one_drain(self) -> Iterator[None]:
-        """Let several requests lie in the mailbox when the task wakes up."""
+        """Collect several requests in the mailbox before the task runs."""
         self._batching = True
         try:
             yield
@@ -718,12 +722,12 @@ class OneGroupBroker:
         self.settle()
 
     def settle(self) -> None:
-        """Let the loop turn, unless requests are being gathered for one drain."""
+        """Run the scheduled callbacks, unless requests are being collected for one drain."""
         if not self._batching:
             self.clock.turn()
 
     def waiting_for_flush(self) -> list[Answer]:
-        """The answers that wait for a sync."""
+        """The responses that are waiting for a sync."""
         return [
             answer_of(reply)
             for done in self.flushing
@@ -731,14 +735,14 @@ class OneGroupBroker:
         ]
 
     def flush(self, error: StorageError | None = None) -> None:
-        """What was appended is synced, or cannot be."""
+        """Sync the appended records, or fail with `error`."""
         flushing, self.flushing = self.flushing, []
         for done in flushing:
             done(error)
         self.settle()
 
     def advance(self, milliseconds: int) -> None:
-        """Let time pass, from timer to timer."""
+        """Advance the time step by step, from timer to timer."""
         end_ms = self.now_ms + milliseconds
         while (due_ms := self.clock.next_due_ms()) is not None and due_ms <= end_ms:
             self.clock.time_ms = max(self.now_ms, due_ms)
@@ -747,7 +751,7 @@ class OneGroupBroker:
         self.clock.time_ms = end_ms
 
     def crash(self) -> None:
-        """Kill and restart: what is parked is lost, the group comes back from its log."""
+        """Kill and restart the broker: parked requests are lost, the group is loaded again."""
         for answer in self.answers:
             answer.lost = answer.lost or answer.parked
         self.clock.soon.clear()
@@ -761,34 +765,34 @@ class OneGroupBroker:
         self.settle()
 
     def load(self) -> None:
-        """Become the coordinator again, and bring the group back from its log."""
+        """Become the coordinator again and load the group from its log."""
         self.write_failed = False
         self.groups.immigrate(cast("Any", self.offsets_topic))
         self.settle()
 
     def unload(self) -> None:
-        """The partition moves away: parked requests get NOT_COORDINATOR, and all that come."""
+        """Lose the partition: parked and new requests get NOT_COORDINATOR."""
         self.groups.emigrate_all()
         self.settle()
 
     # The log
 
     def records(self) -> Iterator[CoordinatorRecord]:
-        """The log, decoded."""
+        """Yield the decoded records of the log."""
         for key_bytes, value_bytes in self.log:
             key = decode_key(key_bytes)
             assert not isinstance(key, UnknownKey)
             yield key, decode_value(key, value_bytes)
 
     def replayed(self) -> Group:
-        """A group made from the log alone."""
+        """Return a group built from the log alone."""
         group = self.groups.new_group(GROUP)
         for record in self.records():
             group = group.replay(record)
         return group
 
     def check_replay_law(self) -> None:
-        """Replaying the log gives the durable state; at rest the soft state agrees with it."""
+        """Check that a replay gives the durable state; at rest the soft state must match too."""
         replayed, group = self.replayed(), self.any_group
         if group is None:
             return
@@ -807,15 +811,15 @@ class OneGroupBroker:
             assert recorded == expected, f"{recorded} {expected}"
 
     def event_names(self) -> list[str]:
-        """Names of all events so far."""
+        """Return the names of all events so far."""
         return [name for name, _ in self.events]
 
     def take_account(self, _: str, rebalance: Rebalance) -> None:
-        """Remember the account of a rebalance."""
+        """Record the report of a rebalance."""
         self.explained.append(rebalance)
 
     def in_place_of(self, kind: GroupKind, group: Group) -> Group:
-        """A group of another kind; a classic one reports its transitions here."""
+        """Return a group of another kind; a classic group reports its transitions here."""
         if kind is not GroupKind.CLASSIC:
             return in_place_of(kind, group)
         blank = self.groups.new_group(group.group_id)
@@ -824,37 +828,40 @@ class OneGroupBroker:
         return blank
 
     def find_persister(self) -> Any:
-        """The share coordinator; a method, as small worlds are copied with all that they have."""
+        """Return the share coordinator.
+
+        A method, because small worlds are copied with all attributes.
+        """
         return self.persister
 
     def configs_of(self, _: str) -> dict[str, str]:
-        """The configs of the group."""
+        """Return the configs of the group."""
         return self.configs
 
     def new_member_id(self, prefix: str) -> str:
-        """Member ids count up."""
+        """Return the next member id; ids are counted up."""
         self._ids += 1
         return f"{prefix}-{self._ids}"
 
     def new_uuid(self) -> str:
-        """The id of a member of a consumer group that brings none."""
+        """Return an id for a consumer group member that brings none."""
         return self.new_member_id("uuid")
 
 
 def durable_state(group: Group) -> tuple[list[CoordinatorRecord], CommittedOffsets]:
-    """What the records of a group make of it."""
+    """Return the durable state of a group: everything that its records determine."""
     return group.state_records(), group.offsets
 
 
 def blank_group(group_id: str, settings: GroupSettings | None = None) -> GroupMetadata:
-    """A group of a broker without topics."""
+    """Return an empty group on a broker without topics."""
     return GroupMetadata(
         group_id, GroupEnvironment(settings or GroupSettings(), str, str, in_place_of)
     )
 
 
 def partition_count(topic: str) -> int:
-    """Partitions of the topics that exist."""
+    """Return the number of partitions of a topic; 0 if the topic does not exist."""
     return TOPICS.get(topic, 0)
 
 

@@ -33,7 +33,7 @@ class Bug(NamedTuple):
 
 
 class FragmentError(Exception):
-    """The fragment of a bug is not in its module, or not only once."""
+    """The fragment of a bug is not in its module, or occurs more than once."""
 
 
 def read_bugs() -> list[Bug]:

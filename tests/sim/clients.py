@@ -1,7 +1,7 @@
-"""Model clients: how consumers behave, well or badly.
+"""Model clients: consumers that follow the protocol well or badly.
 
-A client keeps what it has been told (member id, generation, leadership), has one request under way
-at a time, and decides at each turn what to do next. It is given its randomness.
+A client remembers its member id, generation and leadership, has one request in flight at a time,
+and chooses its next action at each turn. Its random generator is passed in.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.sim.votes import subscribe
 
 E = ErrorCode
 Send = Callable[[Message, int, str], Answer]
-"""Sends a request of a version under a client id; it may be a while on its way."""
+"""Sends a request of a version under a client id; the request may be delayed."""
 
 START_OVER = {E.UNKNOWN_MEMBER_ID, E.FENCED_INSTANCE_ID, E.GROUP_MAX_SIZE_REACHED}
 KEEP_ID = {E.REBALANCE_IN_PROGRESS, E.ILLEGAL_GENERATION}
@@ -37,9 +37,9 @@ class Client:
     """A consumer that follows the protocol."""
 
     patience = 0.9
-    """How likely it acts when it is its turn."""
+    """The probability of an action per turn."""
     retention_ms = -1
-    """How long its commits are to be kept; -1 as long as the broker says."""
+    """The retention of the client's commits in ms; -1 is the broker's default."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Client:
         self.forget()
 
     def forget(self) -> None:
-        """Be a new process."""
+        """Become a new process without any state."""
         self.member_id = ""
         self.generation = -1
         self.is_leader = False
@@ -74,7 +74,7 @@ class Client:
         self.waiting = None
 
     def turn(self) -> None:
-        """Take in the answer that has come, and do the next thing."""
+        """Take the pending response and choose the next action."""
         if self.waiting is not None:
             if self.waiting.parked:
                 if self.rng.random() < 0.04:
@@ -89,35 +89,35 @@ class Client:
             self.act()
 
     def repeat(self) -> None:
-        """Lose the connection and ask the same again."""
+        """Lose the connection and send the same request again."""
         assert self.waiting is not None
         if self.generation >= 0 and self.rng.random() < 0.3:
             self.resubscribe()
             return
         request = self.waiting.request
         if isinstance(request, SyncGroupRequest):
-            self.sync()  # computed anew: a leader may come to another result
+            self.sync()  # computed anew: a leader may compute another assignment
             return
         assert isinstance(request, Message)
         self.ask(request, self.asked_at)
 
     def ask(self, request: Message, version: int) -> None:
-        """Send a request and wait for its answer."""
+        """Send a request; its response is taken later."""
         self.asked_at = version
         self.waiting = self.send(request, version, self.name)
 
     def metadata(self) -> bytes:
-        """A subscription; now and then one that nobody can read."""
+        """Return a subscription; sometimes an unreadable one."""
         if self.rng.random() < 0.1:
             return self.name.encode()
         return subscribe(*self.rng.sample(sorted(TOPICS), self.rng.randrange(len(TOPICS))))
 
     def act(self) -> None:
-        """The next thing that a consumer does."""
+        """Choose the next action of a consumer."""
         if self.generation < 0:
             self.join()
         elif not self.is_synced:
-            # Its other threads do not wait for the rebalance.
+            # A consumer's other threads do not wait for the rebalance.
             verbs = [self.sync] * 8 + [self.commit, self.heartbeat]
             self.rng.choice(verbs)()
         else:
@@ -136,12 +136,12 @@ class Client:
                 self.leave()
 
     def resubscribe(self) -> None:
-        """Join again with other metadata."""
+        """Rejoin with other metadata."""
         self.protocols[0] = (self.protocols[0][0], self.metadata())
         self.join()
 
     def join(self) -> None:
-        """JoinGroup."""
+        """Send JoinGroup."""
         request = JoinGroupRequest(
             group_id=GROUP,
             session_timeout_ms=self.session_ms,
@@ -154,7 +154,7 @@ class Client:
         self.ask(request, self.version)
 
     def sync(self) -> None:
-        """SyncGroup; the leader gives everybody `<generation>:<member id>:<a number>`."""
+        """Send SyncGroup; the leader assigns `<generation>:<member id>:<number>` to each member."""
         self.syncs += 1
         assignments = []
         if self.is_leader:
@@ -177,7 +177,7 @@ class Client:
         self.ask(request, 5)
 
     def heartbeat(self) -> None:
-        """Heartbeat."""
+        """Send Heartbeat."""
         request = HeartbeatRequest(
             group_id=GROUP,
             generation_id=self.generation,
@@ -187,7 +187,7 @@ class Client:
         self.ask(request, 4)
 
     def commit(self) -> None:
-        """OffsetCommit of one partition of each of its topics."""
+        """Send OffsetCommit for one partition of each of the client's topics."""
         self.offset += 1
         topics = []
         for name, count in TOPICS.items():
@@ -208,12 +208,12 @@ class Client:
         self.ask(request, 8 if self.retention_ms == -1 else 3)
 
     def leave(self) -> None:
-        """LeaveGroup."""
+        """Send LeaveGroup."""
         one = MemberIdentity(member_id=self.member_id, group_instance_id=self.instance_id)
         self.ask(LeaveGroupRequest(group_id=GROUP, members=[one]), 4)
 
     def take(self, request: Any, response: Any) -> None:
-        """Learn from an answer."""
+        """Update the state of the client from a response."""
         match request:
             case JoinGroupRequest():
                 self.take_join(response)
@@ -231,7 +231,7 @@ class Client:
                 self.forget()
 
     def take_join(self, response: Any) -> None:
-        """Learn from the answer to JoinGroup."""
+        """Update the state of the client from a JoinGroup response."""
         error = E(response.error_code)
         if error is E.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
@@ -248,7 +248,7 @@ class Client:
             self.take_error(error)
 
     def take_error(self, error: ErrorCode) -> None:
-        """Start over or join again, as the error says."""
+        """Start over or rejoin, depending on the error."""
         if error in START_OVER:
             self.forget()
         elif error in KEEP_ID:
@@ -256,10 +256,10 @@ class Client:
 
 
 class Calm(Client):
-    """Joins, syncs, and from then on only lives."""
+    """Joins, syncs, and then only sends heartbeats."""
 
     def act(self) -> None:
-        """What brings the group to rest."""
+        """Send the request that brings the group to rest."""
         if self.generation < 0:
             self.join()
         elif not self.is_synced:
@@ -272,7 +272,7 @@ class Standalone(Client):
     """Assigns partitions to itself and only stores offsets, some for a limited time."""
 
     def act(self) -> None:
-        """Commit without a generation, or look at what is stored."""
+        """Commit without a generation, or fetch the stored offsets."""
         if self.rng.random() < 0.3:
             self.ask(OffsetFetchRequest(group_id=GROUP, topics=None), 7)
             return
@@ -280,36 +280,36 @@ class Standalone(Client):
         self.commit()
 
     def take(self, request: Any, response: Any) -> None:
-        """Nothing to learn."""
+        """Ignore the response."""
 
 
 class Slow(Client):
-    """Acts so rarely that its session often runs out."""
+    """Acts so rarely that its session often expires."""
 
     patience = 0.1
 
 
 class Crashing(Client):
-    """Dies now and then and comes back as a new process; a static one keeps its instance id."""
+    """Sometimes dies and restarts as a new process; a static member keeps its instance id."""
 
     def turn(self) -> None:
-        """Die, or go on."""
+        """Die, or act as before."""
         if self.rng.random() < 0.03:
             self.forget()
         super().turn()
 
 
 class Zombie(Client):
-    """Wakes up with what it knew long ago and goes on as if nothing had happened."""
+    """Resumes with the state of a former life, as if nothing had happened."""
 
     def forget(self) -> None:
-        """Remember one former life."""
+        """Save one former life."""
         if getattr(self, "member_id", "") and self.generation >= 0:
             self.former = (self.member_id, self.generation)
         super().forget()
 
     def act(self) -> None:
-        """Now and then act as the former self."""
+        """Sometimes act as the former life."""
         former = getattr(self, "former", None)
         if former is None or self.rng.random() < 0.6:
             super().act()
@@ -318,14 +318,14 @@ class Zombie(Client):
         self.member_id, self.generation = former
         self.rng.choice([self.heartbeat, self.commit, self.leave])()
         self.member_id, self.generation = present
-        self.waiting = None  # it does not listen
+        self.waiting = None  # the zombie ignores the response
 
 
 class Hostile(Client):
-    """Sends whatever comes to its mind, with ids of others."""
+    """Sends random requests, with the ids of other members."""
 
     def act(self) -> None:
-        """Mix true and false fields; answers do not interest it."""
+        """Mix valid and invalid fields; ignore the responses."""
         if self.rng.random() < 0.5:
             super().act()
             return

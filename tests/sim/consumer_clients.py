@@ -1,7 +1,7 @@
 """Model clients of consumer groups: members of both protocols that reconcile, well or badly.
 
-A client believes to own what it was told, once it has given up what it had to; the world compares
-that with the books of the broker.
+A client counts its assigned partitions as owned after it has given up the revoked ones; the world
+compares this with the state of the broker.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Place = tuple[bytes, int]
 
 
 def by_topic(places: set[Place]) -> dict[bytes, list[int]]:
-    """Partitions by topic id."""
+    """Group partitions by topic id."""
     found: dict[bytes, list[int]] = {}
     for topic_id, partition in sorted(places):
         found.setdefault(topic_id, []).append(partition)
@@ -55,7 +55,7 @@ def by_topic(places: set[Place]) -> dict[bytes, list[int]]:
 
 
 class ConsumerClient(GroupClient):
-    """What members of both protocols have in common: an id, an epoch, partitions, commits."""
+    """The parts that members of both protocols share: id, epoch, partitions, commits."""
 
     instance_id: str | None = None
     regex: str | None = None
@@ -70,16 +70,16 @@ class ConsumerClient(GroupClient):
         self.member_id = ""
 
     def some_topics(self) -> list[str]:
-        """Names to subscribe to; not all need exist."""
+        """Return topic names to subscribe to; some may not exist."""
         return self.rng.sample(NAMES, self.rng.randrange(1, len(NAMES)))
 
     def reads(self, topic: str) -> bool:
-        """Whether it subscribes to a topic."""
+        """Return whether the client subscribes to a topic."""
         matches = self.regex is not None and re.fullmatch(self.regex, topic) is not None
         return matches or topic in self.topics
 
     def commit(self) -> None:
-        """Commit one partition that it owns, or one that it does not."""
+        """Commit an offset of an owned partition, or of one that the client does not own."""
         places = sorted(self.owned) or [(topic_id_of("one"), 0)]
         topic_id, partition = self.rng.choice(places)
         if self.rng.random() < 0.1:
@@ -110,10 +110,10 @@ class ConsumerClient(GroupClient):
 
 
 class Consumer(EpochMember, ConsumerClient):
-    """A member of the consumer protocol: it gives up first, says so, and then takes."""
+    """A member of the consumer protocol: revokes partitions, reports this, takes new ones."""
 
     revoke_rate = 0.7
-    """How likely it has given its partitions up when it is its turn."""
+    """The probability per turn that the revoked partitions are given up."""
 
     def __init__(self, world: GroupWorld, name: str) -> None:
         super().__init__(world, name)
@@ -132,7 +132,7 @@ class Consumer(EpochMember, ConsumerClient):
         self.is_unsure = False
 
     def act(self) -> None:
-        """Join, reconcile, or do what consumers do besides."""
+        """Join, reconcile, or do another action of a consumer."""
         chance = self.rng.random()
         if self.epoch == 0:
             self.beat(has_all=True)
@@ -156,7 +156,7 @@ class Consumer(EpochMember, ConsumerClient):
             self.beat(has_all=True)
 
     def beat(self, *, has_all: bool) -> None:
-        """A heartbeat with everything, or with what is news."""
+        """Send a heartbeat with every field, or only with the changed ones."""
         fields: dict[str, Any] = {"topic_partitions": None}
         if has_all or self.owned != self.reported:
             fields["topic_partitions"] = self.listed()
@@ -171,14 +171,14 @@ class Consumer(EpochMember, ConsumerClient):
         self.send(self.epoch, **fields)
 
     def listed(self) -> list[OwnedTopicPartitions]:
-        """What it owns as the field of a request."""
+        """Return the owned partitions in the form of a request field."""
         return [
             OwnedTopicPartitions(topic_id=topic_id, partitions=partitions)
             for topic_id, partitions in by_topic(self.owned).items()
         ]
 
     def send(self, epoch: int, **fields: Any) -> None:
-        """A heartbeat at some epoch."""
+        """Send a heartbeat with the given epoch."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=GROUP,
             member_id=self.member_id,
@@ -189,14 +189,14 @@ class Consumer(EpochMember, ConsumerClient):
         self.ask(request, 1)
 
     def leave(self) -> None:
-        """Leave for good; who leaves gives everything up before."""
+        """Revoke all partitions and leave for good."""
         self.owned = set()
         self.send(LEAVING)
 
     def take(self, request: Any, response: Any) -> None:
-        """Learn from an answer."""
+        """Update the state of the client from a response."""
         if not isinstance(request, ConsumerGroupHeartbeatRequest):
-            return  # a commit that was too late is no news
+            return  # a fenced commit changes nothing
         error = E(response.error_code)
         if request.member_epoch < 0 or error is E.FENCED_INSTANCE_ID:
             self.crash()
@@ -215,38 +215,38 @@ class Consumer(EpochMember, ConsumerClient):
             self.abandon()
 
     def hear_nothing(self, request: Any) -> None:
-        """Say everything again, as nobody knows what arrived."""
+        """Send every field again, because the broker may not have got the request."""
         if isinstance(request, ConsumerGroupHeartbeatRequest):
             self.is_unsure = True
             if request.member_epoch < 0:
                 self.crash()
 
     def calm_down(self) -> None:
-        """Reconcile at once."""
+        """From now on reconcile at once."""
         super().calm_down()
         self.revoke_rate = 1.0
 
 
 class SlowToRevoke(Consumer):
-    """Gives partitions up so late that its rebalance timeout often passes."""
+    """Revokes partitions so late that its rebalance timeout often expires."""
 
     revoke_rate = 0.05
 
 
 class Lagging(Consumer):
-    """Acts so rarely that its session often runs out."""
+    """Acts so rarely that its session often expires."""
 
     patience = 0.1
 
 
 class Crashing(Consumer):
-    """Dies now and then and comes back as a new process."""
+    """Sometimes dies and restarts as a new process."""
 
     crash_rate = 0.04
 
 
 class Static(Consumer):
-    """Has an instance id; it leaves for a while and comes back, or dies."""
+    """Has an instance id; leaves for a while and returns, or dies."""
 
     crash_rate = 0.02
 
@@ -255,20 +255,20 @@ class Static(Consumer):
         super().__init__(world, name)
 
     def leave(self) -> None:
-        """Mostly for a while."""
+        """Leave, mostly for a while only."""
         self.owned = set()
         self.send(self.world.rng.choice([LEAVING, LEAVING_FOR_A_WHILE, LEAVING_FOR_A_WHILE]))
 
 
 class Hostile(Consumer):
-    """Mixes true and false fields, in the names of others as well; answers do not interest it.
+    """Mixes valid and invalid fields, also with the ids of other members; ignores the responses.
 
-    It never says in the name of another member that this one has given something up: nobody could
+    A hostile client never claims that another member has revoked a partition: the broker could not
     tell such a heartbeat from a true one.
     """
 
     def act(self) -> None:
-        """Lie, or live on."""
+        """Lie, or act as before."""
         if self.patience == 1.0 or self.rng.random() < 0.5:
             super().act()
             return
@@ -285,7 +285,7 @@ class Hostile(Consumer):
 
 
 class Classic(ConsumerClient):
-    """A member of the classic protocol; an eager one gives everything up before it rejoins."""
+    """A member of the classic protocol; an eager one revokes everything before it rejoins."""
 
     def __init__(self, world: GroupWorld, name: str) -> None:
         super().__init__(world, name)
@@ -295,20 +295,20 @@ class Classic(ConsumerClient):
         self.crash()
 
     def crash(self) -> None:
-        """Be a new process, that has no id yet."""
+        """Become a new process without a member id."""
         self.member_id = ""
         self.waiting = None
         self.abandon()
 
     def abandon(self) -> None:
-        """Give everything up and join again."""
+        """Revoke everything and rejoin."""
         self.epoch = 0
         self.owned = set()
         self.is_synced = False
         self.led: dict[str, list[str]] = {}
 
     def act(self) -> None:
-        """Join, sync, live."""
+        """Join, sync, or send a heartbeat."""
         chance = self.rng.random()
         if self.epoch == 0:
             self.join()
@@ -330,7 +330,7 @@ class Classic(ConsumerClient):
             self.heartbeat()
 
     def join(self) -> None:
-        """JoinGroup."""
+        """Send JoinGroup."""
         subscription = ConsumerProtocolSubscription(topics=self.topics)
         metadata = encode_subscription(subscription, self.subscription_version)
         request = JoinGroupRequest(
@@ -345,7 +345,7 @@ class Classic(ConsumerClient):
         self.ask(request, self.version)
 
     def sync(self) -> None:
-        """SyncGroup; a leader deals the partitions out in turn."""
+        """Send SyncGroup; a leader assigns the partitions round-robin."""
         request = SyncGroupRequest(
             group_id=GROUP,
             generation_id=self.epoch,
@@ -366,7 +366,7 @@ class Classic(ConsumerClient):
         self.ask(request, 5)
 
     def dealt(self) -> dict[str, list[TopicPartition]]:
-        """Who is to get what, if it leads."""
+        """Return the assignments of all members, if this client is the leader."""
         dealt: dict[str, list[TopicPartition]] = {member_id: [] for member_id in self.led}
         for topic, count in self.broker.topics.counts.items():
             readers = sorted(one for one, topics in self.led.items() if topic in topics)
@@ -376,7 +376,7 @@ class Classic(ConsumerClient):
         return dealt
 
     def heartbeat(self) -> None:
-        """Heartbeat."""
+        """Send Heartbeat."""
         request = HeartbeatRequest(
             group_id=GROUP,
             generation_id=self.epoch,
@@ -386,13 +386,13 @@ class Classic(ConsumerClient):
         self.ask(request, 4)
 
     def leave(self) -> None:
-        """LeaveGroup."""
+        """Send LeaveGroup."""
         self.owned = set()
         one = MemberIdentity(member_id=self.member_id, group_instance_id=self.instance_id)
         self.ask(LeaveGroupRequest(group_id=GROUP, members=[one]), 4)
 
     def take(self, request: Any, response: Any) -> None:
-        """Learn from an answer."""
+        """Update the state of the client from a response."""
         match request:
             case JoinGroupRequest():
                 self.take_join(response)
@@ -404,7 +404,7 @@ class Classic(ConsumerClient):
                 self.crash()
 
     def take_join(self, response: Any) -> None:
-        """Learn of id, generation and, as the leader, of the others."""
+        """Take the member id, the generation and, as the leader, the other members."""
         error = E(response.error_code)
         if error is E.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
@@ -418,7 +418,7 @@ class Classic(ConsumerClient):
             self.led = {one.member_id: decode_subscription(one.metadata).topics for one in members}
 
     def take_sync(self, response: Any) -> None:
-        """Learn what it owns."""
+        """Take the assignment."""
         if response.error_code:
             self.take_error(E(response.error_code))
             return
@@ -432,19 +432,19 @@ class Classic(ConsumerClient):
             }
 
     def take_error(self, error: ErrorCode) -> None:
-        """Rejoin, as a new member if it is not known any more."""
+        """Rejoin; as a new member if the broker no longer knows this one."""
         if error in (E.UNKNOWN_MEMBER_ID, E.FENCED_INSTANCE_ID, E.GROUP_ID_NOT_FOUND):
             self.crash()
         elif error not in RETRY_ERRORS:
             self.abandon()
 
     def hear_nothing(self, request: Any) -> None:
-        """Join again."""
+        """Rejoin."""
         self.abandon()
 
 
 class StaticClassic(Classic):
-    """The same with an instance id."""
+    """A `Classic` member with an instance id."""
 
     crash_rate = 0.03
 

@@ -1,9 +1,10 @@
-"""A simulated life of one consumer group (KIP-848), with members of both protocols in it.
+"""A simulated life of one consumer group (KIP-848), with members of both protocols.
 
-The laws: no partition is held by two members; a client believes to own only what the broker counts
-as its own; epochs never fall; every request is answered once, with the error that `consumer_judge`
-demands; no member goes without a reason or stays without a session; the log makes the group; what
-was committed stays. In the end, when all are well, every partition has one owner.
+Laws: no partition is owned by two members; a client counts as owned only what the broker also
+counts as its own; epochs never fall; every request gets one response, with the error that
+`consumer_judge` demands; a member is removed only for a reason, and does not stay without a
+session; a replay of the log gives the group; committed offsets stay. In the end, when all clients
+behave, every partition has one owner.
 """
 
 from __future__ import annotations
@@ -69,21 +70,21 @@ def _settings(rng: Random) -> GroupSettings:
 
 
 class Expected(NamedTuple):
-    """What a request must be answered; what its member was assigned before."""
+    """The expected errors of a request, and the previous assignment of its member."""
 
     errors: Verdict
     assigned: object = None
 
 
 class Revoking(NamedTuple):
-    """A member that has something to give up, and when its time is over."""
+    """A member with partitions to revoke, and its deadline."""
 
     current: CurrentAssignment
     ends_ms: int
 
 
 class ConsumerWorld(GroupWorld):
-    """One seed."""
+    """The world of one seed."""
 
     def __init__(self, seed: int, trace: Callable[[str], None] | None = None) -> None:
         super().__init__(seed, trace, _settings, TOPICS)
@@ -92,18 +93,18 @@ class ConsumerWorld(GroupWorld):
             self.rng.choice(kinds)(self, f"c{number}") for number in range(self.rng.randrange(1, 7))
         ]
         self.last_heard_ms: dict[str, int] = {}
-        """When a member of the consumer protocol was last answered without an error."""
+        """The time of the last response without an error, by member of the consumer protocol."""
         self.revoking: dict[str, Revoking] = {}
         self.before: set[str] = set()
         self.once_classic: set[str] = set()
-        """Members that speak, or spoke, the classic protocol, whose timeouts are others."""
+        """Members that use, or have used, the classic protocol, which has other timeouts."""
         self.may_go: set[str] = set()
-        """Members that have said that they leave, or that another has taken the place of."""
+        """Members that have announced that they leave, or that were replaced by another member."""
 
-    # What is asked and answered
+    # Requests and responses
 
     def expect(self, answer: Answer, group: Group | None) -> Expected | None:
-        """Errors, by the judge."""
+        """Note the errors that the judge allows."""
         request = answer.request
         is_loaded = group is not None and not group.is_new
         match request:
@@ -119,7 +120,7 @@ class ConsumerWorld(GroupWorld):
                 verdict = commit_error(group if is_loaded else None, request, answer.api_version)
                 return None if verdict is None else Expected(verdict)
         if isinstance(group, ConsumerGroup):
-            # Members of the classic protocol leave, come back under another id, or time out.
+            # Members of the classic protocol leave, return under another id, or time out.
             self.may_go |= {one.member_id for one in group.members.values() if one.classic}
             instance_id = getattr(request, "group_instance_id", None)
             self.may_go |= {group.static_ids.get(instance_id or "", "")}
@@ -132,7 +133,7 @@ class ConsumerWorld(GroupWorld):
             self.may_go.add(group.static_ids.get(request.instance_id or "", ""))
 
     def compare(self, answer: Answer) -> None:
-        """The error has to be right, and what a member is told has to be so."""
+        """Check the error and the assignment in the response."""
         expected: Expected = answer.note
         errors = errors_of(answer.response)
         if self.has_failed and errors <= SHOWN_ERRORS:
@@ -156,14 +157,18 @@ class ConsumerWorld(GroupWorld):
         assert told == assigned, f"told {told}, assigned {assigned}"
 
     def topic_is_deleted(self, name: str) -> None:
-        """Members of the classic protocol know topics by name: a new one must not seem the old."""
+        """Make the classic members forget the topic.
+
+        Classic members know topics by name, and must not mistake a later topic of the same name for
+        the deleted one.
+        """
         super().topic_is_deleted(name)
         for client in self._consumers():
             if isinstance(client, Classic):
                 client.owned = {one for one in client.owned if one[0] != topic_id_of(name)}
 
     def administrate(self) -> None:
-        """Describe, or delete."""
+        """Describe or delete the group."""
         if self.rng.random() < 0.5:
             self.delete_group()
             return
@@ -177,7 +182,7 @@ class ConsumerWorld(GroupWorld):
             assert described.error_code == E.GROUP_ID_NOT_FOUND, "a group that is none"
 
     def forget(self) -> None:
-        """Sessions begin anew."""
+        """Restart all sessions."""
         now_ms = self.broker.now_ms
         self.last_heard_ms = {}
         self.revoking = {}
@@ -189,20 +194,20 @@ class ConsumerWorld(GroupWorld):
                 if current.state is MemberState.UNREVOKED_PARTITIONS:
                     self.revoking[member_id] = self._begin_to_revoke(group, member_id)
 
-    # What must hold
+    # Invariants
 
     def check(self) -> None:
-        """Also that nobody is missed in a group of another kind."""
+        """Check the world; a group of another kind must not track members."""
         super().check()
         if not isinstance(self.broker.any_group, ConsumerGroup):
             self.before = set()
 
     def epoch_of(self, group: ConsumerGroup) -> int:
-        """The epoch of the group."""
+        """Return the epoch of the group."""
         return group.epoch
 
     def check_members(self, group: ConsumerGroup) -> None:
-        """The laws of owners, epochs and sessions."""
+        """Check the laws of owners, epochs and sessions."""
         self._check_owners(group)
         self._check_clients(group)
         self._check_sessions(group)
@@ -233,9 +238,9 @@ class ConsumerWorld(GroupWorld):
             targets |= places
 
     def _check_clients(self, group: ConsumerGroup) -> None:
-        """Who knows its epoch owns nothing but what the broker counts as its own.
+        """Check that a client at the current epoch owns only what the broker counts as its own.
 
-        But for deleted topics, which the broker forgets when it translates them.
+        Deleted topics are exempt: the broker drops them when it translates ids to names.
         """
         known = {topic_id_of(name) for name in self.broker.topics.counts}
         for client in self._consumers():
@@ -252,7 +257,7 @@ class ConsumerWorld(GroupWorld):
             yield client
 
     def _check_sessions(self, group: ConsumerGroup) -> None:
-        """Who is silent for a session goes, and nobody goes before that without a reason."""
+        """Check that members go when their session expires, and never earlier without a reason."""
         now_ms = self.broker.now_ms
         for member_id, member in group.members.items():
             if member.classic is not None:
@@ -278,10 +283,11 @@ class ConsumerWorld(GroupWorld):
         return Revoking(group.currents[member_id], self.broker.now_ms + timeout_ms)
 
     def _check_revocations(self, group: ConsumerGroup) -> None:
-        """Who does not give up what it has to within its rebalance timeout goes.
+        """Check that a member that does not revoke within its rebalance timeout is removed.
 
-        A member that leaves for a while takes its time with it, as the timer is of the epoch that
-        it was at; only when a broker finds it away in the log does a new time begin (onLoaded).
+        A static member that leaves for a while keeps its deadline, as the timer belongs to its
+        epoch; the deadline starts anew only when a broker loads the absent member from the log
+        (onLoaded).
         """
         now_ms = self.broker.now_ms
         revoking: dict[str, Revoking] = {}
@@ -299,9 +305,9 @@ class ConsumerWorld(GroupWorld):
         self.revoking = revoking
 
     def heal(self) -> None:
-        """No more faults, and as many members as the group has room for, of protocols it takes."""
+        """Stop the faults; keep as many members as fit, with protocols that the group accepts."""
         super().heal()
-        self.create_topic("ten", 2)  # that an expression matches, or more than one
+        self.create_topic("ten", 2)  # matched by an expression, or more than one
         if self.broker.settings.consumer_migration_policy not in MIGRATING:
             are_classic = self.rng.random() < 0.5
             chosen = [one for one in self.clients if isinstance(one, Classic) is are_classic]
@@ -309,7 +315,7 @@ class ConsumerWorld(GroupWorld):
         self.clients = self.clients[: self.broker.settings.consumer_max_size]
 
     def check_end(self) -> None:
-        """Every partition that somebody reads has one owner, who knows it."""
+        """Check that every subscribed partition has one owner, which knows of it."""
         group = self.broker.any_group
         assert group is not None, "the group is gone"
         assert group.member_count == len(self.clients), f"{group!r} has other members"
@@ -331,5 +337,5 @@ class ConsumerWorld(GroupWorld):
 
 
 def run(seed: int, steps: int = STEPS, trace: Callable[[str], None] | None = None) -> ConsumerWorld:
-    """Play one seed. Raises AssertionError when something does not hold."""
+    """Play one seed. Raises AssertionError when an invariant is violated."""
     return play(ConsumerWorld, "consumer", seed, steps, trace)

@@ -1,7 +1,7 @@
-"""What requests to a consumer group must be answered, in other words than the product's.
+"""The expected errors for requests to a consumer group, computed independently of the product.
 
-From the group just before a request, and the request, follows an error. Where Kafka leaves more
-than one open, all of them do.
+The error follows from the request and the state of the group just before it. Where Kafka leaves
+several errors open, all of them are allowed.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ MIGRATING = {"bidirectional", "upgrade"}
 
 
 def heartbeat_errors(group: Group | None, request: ConsumerGroupHeartbeatRequest) -> Verdict:
-    """The errors of which a heartbeat must be answered one."""
+    """Return the errors that are allowed for a heartbeat."""
     if isinstance(group, ConsumerGroup):
         return _of_member(group, request)
     is_joining = request.member_epoch == 0
     if group is None or not is_joining:
         return FINE if is_joining else {E.GROUP_ID_NOT_FOUND}
     if not group.member_count:
-        return FINE | {E.GROUP_ID_NOT_FOUND}  # somebody may be joining
+        return FINE | {E.GROUP_ID_NOT_FOUND}  # the member may be joining
     if group.settings.consumer_migration_policy not in MIGRATING:
         return {E.GROUP_ID_NOT_FOUND}
     return FINE | {E.GROUP_ID_NOT_FOUND, E.UNKNOWN_SERVER_ERROR, E.GROUP_MAX_SIZE_REACHED}
@@ -63,7 +63,10 @@ def _of_member(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) -> 
 
 
 def _knows_its_epoch(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether it has the member's epoch; or the one before, and owns nothing that it must not."""
+    """Return whether the request has a valid epoch.
+
+    Valid are the member's epoch, and its previous epoch with no partitions outside its assignment.
+    """
     current, owned = group.currents[request.member_id], request.topic_partitions
     if request.member_epoch == current.epoch:
         return True
@@ -77,7 +80,7 @@ def _knows_its_epoch(group: ConsumerGroup, request: ConsumerGroupHeartbeatReques
 
 
 def commit_error(group: Group | None, request: OffsetCommitRequest, version: int) -> Verdict | None:
-    """The error of all partitions of a commit; None where a classic group decides."""
+    """Return the error of all partitions of a commit; None if a classic group decides."""
     if group is None or isinstance(group, GroupMetadata):
         return None
     assert isinstance(group, ConsumerGroup)
@@ -106,7 +109,7 @@ def commit_error(group: Group | None, request: OffsetCommitRequest, version: int
 
 
 def errors_of(response: Any) -> set[ErrorCode]:
-    """The errors of an answer to a heartbeat or a commit, but for those of unknown topics."""
+    """Return the errors of a heartbeat or commit response, without those of unknown topics."""
     if not hasattr(response, "topics"):
         return {E(response.error_code)}
     errors = {E(one.error_code) for topic in response.topics for one in topic.partitions}

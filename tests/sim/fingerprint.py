@@ -1,7 +1,7 @@
-"""When two small worlds are the same: everything that can decide what happens next, and no more.
+"""Hashes of small worlds: equal for two worlds if the same future events are possible.
 
-Member ids are numbered in the order in which they are met, times are distances from now, and
-generations are distances from the group's; how far back an old one is makes no difference.
+Member ids are numbered in the order of their first occurrence, times are relative to now, and
+generations are relative to the group's; the age of an old generation does not matter.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OLDEST = -2
 
 
 class _Eyes:
-    """Sees ids, times and generations in relation to each other."""
+    """Normalizes ids, times and generations relative to each other."""
 
     def __init__(self, now_ms: int, generation: int) -> None:
         self.now_ms = now_ms
@@ -29,17 +29,17 @@ class _Eyes:
         self.numbers: dict[str, int] = {"": 0}
 
     def number(self, member_id: str | None) -> int:
-        """The number of a member id."""
+        """Return the number of a member id."""
         if member_id is None:
             return -1
         return self.numbers.setdefault(member_id, len(self.numbers))
 
     def distance(self, time_ms: int | None) -> int | None:
-        """How far away a time is."""
+        """Return the distance of a time from now."""
         return None if time_ms is None else time_ms - self.now_ms
 
     def generation(self, generation: int) -> int | None:
-        """How old a generation is; None for no generation."""
+        """Return the age of a generation; None for no generation."""
         return None if generation < 0 else max(generation - self.base, OLDEST)
 
     def assignment(self, assignment: bytes) -> Hashable:
@@ -49,7 +49,7 @@ class _Eyes:
 
 
 def fingerprint(world: SmallWorld) -> int:
-    """A hash of the state."""
+    """Return a hash of the state."""
     broker = world.broker
     group = broker.group
     recorded = world.ledger.recorded

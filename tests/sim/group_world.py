@@ -1,8 +1,8 @@
-"""What the simulations of consumer and streams groups share: faults, time, topics, the log.
+"""The common part of the consumer and streams group simulations: faults, time, topics, the log.
 
-A world of one kind of group adds its clients and what must hold of the group. Everything that
-happens follows from the seed. A violation is an exception; `play` adds the command that shows it
-again. See docs/simulation.md.
+The world of one kind of group adds its clients and the invariants of its group. Every event follows
+from the seed. A violation is an exception; `play` adds the command that reproduces it. See
+docs/simulation.md.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ RETRY_MS = 500
 
 
 class GroupClient(ABC):
-    """A client with one request under way at a time; it takes an answer in when its turn comes."""
+    """A client with one request in flight at a time; it takes the response at its next turn."""
 
     patience = 0.9
-    """How likely it acts when it is its turn."""
+    """The probability of an action per turn."""
     crash_rate = 0.0
 
     def __init__(self, world: GroupWorld, name: str) -> None:
@@ -52,10 +52,10 @@ class GroupClient(ABC):
         self.name = name
         self.waiting: Answer | None = None
         self.is_unheard = False
-        """Whether the request or its answer gets lost on the way."""
+        """Whether the request or its response gets lost on the way."""
 
     def turn(self) -> None:
-        """Take in the answer that has come, and do the next thing."""
+        """Take the pending response and choose the next action."""
         if self.rng.random() < self.crash_rate:
             self.crash()
         if self.waiting is not None:
@@ -70,7 +70,7 @@ class GroupClient(ABC):
             self.act()
 
     def ask(self, request: Message, version: int) -> None:
-        """Send a request and wait for its answer, which may never come."""
+        """Send a request; its response may never come."""
         answer = Answer(request, caller=Caller(self.name, "/127.0.0.1", version))
         self.waiting = answer
         self.is_unheard = self.rng.random() < self.world.loss_rate
@@ -80,33 +80,33 @@ class GroupClient(ABC):
 
     @abstractmethod
     def crash(self) -> None:
-        """Be a new process."""
+        """Become a new process."""
 
     @abstractmethod
     def act(self) -> None:
-        """The next thing that it does."""
+        """Choose the next action."""
 
     @abstractmethod
     def take(self, request: Any, response: Any) -> None:
-        """Learn from an answer."""
+        """Update the state of the client from a response."""
 
     @abstractmethod
     def hear_nothing(self, request: Any) -> None:
-        """The answer does not come."""
+        """Handle a lost request or response."""
 
     def calm_down(self) -> None:
-        """From now on only what the protocol demands, at every turn."""
+        """From now on send only what the protocol demands, at every turn."""
         self.patience, self.crash_rate = 1.0, 0.0
 
 
 class EpochMember(GroupClient):
-    """A member that sends heartbeats at an epoch, with an id of its own in each of its lives."""
+    """A member that sends heartbeats at an epoch, with a new member id in each of its lives."""
 
     lives = 0
     member_id = ""
 
     def crash(self) -> None:
-        """Be a new process, with an id of its own."""
+        """Become a new process with a new member id."""
         self.lives += 1
         self.member_id = f"{self.name}-{self.lives}"
         self.waiting = None
@@ -118,7 +118,7 @@ class EpochMember(GroupClient):
 
     @abstractmethod
     def send(self, epoch: int, **fields: Any) -> None:
-        """A heartbeat at some epoch."""
+        """Send a heartbeat with the given epoch."""
 
     def lie(self, kind: type[ModernGroup], epochs: Sequence[int]) -> None:
         """Send a heartbeat with another member's id, or an unknown one, and an unexpected epoch."""
@@ -134,9 +134,9 @@ class EpochMember(GroupClient):
 
 
 class GroupWorld(Watcher, ABC):
-    """One seed. `step` does one thing and checks everything.
+    """The world of one seed. `step` does one thing and checks everything.
 
-    `faults` of some kind are missing in many worlds, so that long quiet stretches occur as well.
+    Many worlds lack some kinds of `faults`, so that long quiet stretches occur as well.
     """
 
     clients: list[GroupClient]
@@ -166,7 +166,7 @@ class GroupWorld(Watcher, ABC):
         self.loss_rate = rng.choice([0.0, 0.0, 0.05])
         self.topic_rate = rng.choice([0.0, 0.3, 1.0])
         self.has_failed = False
-        """Whether an append has failed in this step."""
+        """Whether an append failed in this step."""
         self.most_partitions = dict(topics)
         self.failed_at_ms = 0
         self.epoch = 0
@@ -176,7 +176,7 @@ class GroupWorld(Watcher, ABC):
     # Steps
 
     def step(self) -> None:
-        """One thing happens; afterwards everything must hold."""
+        """Let one event happen, then check every invariant."""
         self.steps += 1
         self.has_failed = False
         try:
@@ -221,7 +221,7 @@ class GroupWorld(Watcher, ABC):
         self.broker.advance(milliseconds)
 
     def _change_topics(self) -> None:
-        """A topic is created, gets more partitions, or is deleted."""
+        """Create a topic, add partitions, or delete a topic."""
         topics = self.broker.topics
         name = self.rng.choice(["one", "two", "three", "four"])
         count = topics.counts.get(name, 0)
@@ -231,12 +231,12 @@ class GroupWorld(Watcher, ABC):
             topics.revision += 1
             self.topic_is_deleted(name)
             return
-        least = self.most_partitions.get(name, 0)  # its id is that of the one of that name before
+        least = self.most_partitions.get(name, 0)  # same id as the deleted topic of that name
         count_now = self.rng.randrange(least, MOST_PARTITIONS + 1) if self.topics_grow else least
         self.create_topic(name, count_now or 1)
 
     def create_topic(self, name: str, count: int) -> None:
-        """Create a topic, or give it more partitions."""
+        """Create a topic, or add partitions to it."""
         topics = self.broker.topics
         topics.revision += 1
         if name not in topics.counts:
@@ -245,17 +245,17 @@ class GroupWorld(Watcher, ABC):
         self.say(f"topic {name} has {count} partitions")
 
     def topic_is_deleted(self, name: str) -> None:
-        """The broker drops the offsets of a topic."""
+        """Drop the offsets of a deleted topic, as the broker does."""
         self.ledger.may_drop |= {(name, one) for one in range(MOST_PARTITIONS + 1)}
         if self.broker.is_coordinator:
             self.broker.delete_topics(name)
 
     @abstractmethod
     def administrate(self) -> None:
-        """Describe the group, or delete it."""
+        """Describe or delete the group."""
 
     def delete_group(self) -> None:
-        """DeleteGroups, which only takes a group without members."""
+        """Send DeleteGroups, which succeeds only for a group without members."""
         self.say("DeleteGroups")
         group = self.broker.any_group
         is_empty = group is not None and self.is_empty(group)
@@ -269,7 +269,7 @@ class GroupWorld(Watcher, ABC):
             assert not is_empty or self.broker.write_failed, f"not deleted: {answer.error.name}"
 
     def is_empty(self, group: Group) -> bool:
-        """Whether nobody is in the group, so that it may be deleted."""
+        """Return whether the group has no members, so that it can be deleted."""
         return not group.member_count and not group.is_new
 
     # Faults
@@ -289,12 +289,15 @@ class GroupWorld(Watcher, ABC):
         self.forget()
 
     def _forget_generation(self) -> None:
-        """That of a classic group is recorded when its members have synced, not before."""
+        """Forget the unrecorded generation.
+
+        A classic group records its generation only after its members have synced.
+        """
         if self.kind is GroupKind.CLASSIC:
             self.epoch = 0
 
     def forget(self) -> None:
-        """The broker begins anew from its log."""
+        """Reload the broker from its log."""
 
     def _append_error(self) -> ErrorCode:
         if self.rng.random() >= self.append_failure_rate:
@@ -304,13 +307,16 @@ class GroupWorld(Watcher, ABC):
         return error
 
     def _survivors(self, count: int) -> int | None:
-        """A kill during an append leaves all of the batch or nothing: a torn one is cut off."""
+        """Return how many records survive a kill during an append: all or none.
+
+        A torn batch is cut off.
+        """
         if self.rng.random() >= self.kill_rate:
             return None
         return count if self.rng.random() < 0.5 else 0
 
     def heal(self) -> None:
-        """No more faults."""
+        """Stop the faults."""
         self.append_failure_rate = self.kill_rate = self.move_rate = self.loss_rate = 0.0
         if not self.broker.is_coordinator:
             self._arrive()
@@ -320,30 +326,30 @@ class GroupWorld(Watcher, ABC):
     # Inside a drain
 
     def asked(self, answer: Answer, caller: Caller) -> None:
-        """A request is about to be handled: what it finds decides what it must be answered."""
+        """Note the expected response before a request is handled."""
         answer.note = self.expect(answer, self.broker.any_group)
 
     def appended(self, records: Sequence[CoordinatorRecord], error: ErrorCode) -> None:
-        """An append may fail."""
+        """Called after an append, which may have failed."""
         if error is not E.NONE:
             self.has_failed = True
             self.failed_at_ms = self.broker.now_ms
 
     @property
     def may_be_late(self) -> bool:
-        """Whether a timer may not have done its work yet: it is tried again after half a second."""
+        """Return whether a timer may be late: after a failure it is retried after 500 ms."""
         return self.broker.now_ms <= self.failed_at_ms + RETRY_MS
 
     def settled(self) -> None:
-        """Records are replayed; the epoch may have risen."""
+        """Called when the records are replayed; the epoch may have risen."""
         self._check_epoch(self.broker.any_group)
 
     @abstractmethod
     def expect(self, answer: Answer, group: Group | None) -> Any:
-        """What a request must be answered, in other words than the product's."""
+        """Note the expected response, computed independently of the product."""
 
     def answered(self, answer: Answer) -> None:
-        """Watch an answer as it goes out."""
+        """Check a response as it is sent."""
         self.say(f"    -> {show(answer.response)}")
         self.ledger.answered(answer)
         if answer.note is not None and self.broker.is_coordinator:
@@ -351,12 +357,12 @@ class GroupWorld(Watcher, ABC):
 
     @abstractmethod
     def compare(self, answer: Answer) -> None:
-        """Hold an answer against what was expected."""
+        """Compare a response with the expected one."""
 
-    # What must hold
+    # Invariants
 
     def check(self) -> None:
-        """Everything that must hold between two steps."""
+        """Check every invariant between two steps."""
         broker = self.broker
         self.ledger.catch_up()
         group = broker.any_group
@@ -372,9 +378,9 @@ class GroupWorld(Watcher, ABC):
             broker.answers = [one for one in broker.answers if one.parked]
 
     def _check_epoch(self, group: Group | None) -> None:
-        """The epoch of the group never falls, also where it becomes one of another kind.
+        """Check that the epoch of the group never falls, also when the group changes its kind.
 
-        Only an Empty group that becomes one of another kind begins anew.
+        Only an Empty group that changes its kind starts at a new epoch.
         """
         if group is None:
             if self.broker.is_coordinator:
@@ -387,18 +393,18 @@ class GroupWorld(Watcher, ABC):
 
     @abstractmethod
     def epoch_of(self, group: Any) -> int:
-        """The epoch of a group of the kind at hand."""
+        """Return the epoch of the group."""
 
     @abstractmethod
     def check_members(self, group: Any) -> None:
-        """What must hold of a group of the kind at hand, its members and its clients."""
+        """Check the invariants of the group, its members and its clients."""
 
     @abstractmethod
     def check_end(self) -> None:
-        """What must hold when all are well again."""
+        """Check the invariants of the healed world."""
 
     def say(self, text: str) -> None:
-        """Tell what happens."""
+        """Print a line of the trace."""
         if self.trace is not None:
             seconds = (self.broker.now_ms - self.born_ms) / 1000
             self.trace(f"{self.steps:5} {seconds:9.3f} s  {self.broker.any_group!r:40} {text}")
@@ -414,7 +420,7 @@ def play(
     steps: int,
     trace: Callable[[str], None] | None = None,
 ) -> W:
-    """Live through `steps`, then heal the world and see that the group comes to rest."""
+    """Play `steps` steps, then heal the world and check that the group comes to rest."""
     world = make(seed, trace)
     try:
         for _ in range(steps):

@@ -1,4 +1,4 @@
-"""What must hold of a group between two drains, whatever has happened."""
+"""Invariants of a group between two drains."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.sim.broker import Answer, answer_of
 
 
 def next_deadline_ms(purgatory: Purgatory[GroupMetadata]) -> int | None:
-    """The earliest deadline that the purgatory will come to; None when nothing waits."""
+    """Return the earliest deadline in the purgatory, or None."""
     deadlines_ms = [
         operation.deadline_ms
         for queued_ms, _, operation in purgatory._heap
@@ -28,9 +28,9 @@ def next_deadline_ms(purgatory: Purgatory[GroupMetadata]) -> int | None:
 def check_group(
     group: GroupMetadata | None, answers: Iterable[Answer], flushing: Iterable[Answer] = ()
 ) -> None:
-    """Every unanswered request is parked in the group or waits for a sync (`flushing`).
+    """Check that every unanswered request is parked in the group or waits for a sync (`flushing`).
 
-    The group's counts agree with each other.
+    The counters of the group must also agree with each other.
     """
     unanswered = {id(answer) for answer in answers if answer.parked}
     unanswered -= {id(answer) for answer in flushing}

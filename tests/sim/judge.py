@@ -1,9 +1,9 @@
-"""What a request must be answered, in other words than the heart uses.
+"""The expected response to a request, computed independently of the product.
 
-A small model of the classic coordinator without time or bookkeeping: from the facts of a group just
-before a request and the request itself follows an error code, or what the answer waits for. It is
-written from Kafka's rules (docs/coordinator.md), slowly and naively, so that a mistake in the heart
-is not made here a second time.
+A small model of the classic coordinator without time or bookkeeping: the facts of a group just
+before a request, and the request, determine an error code or the thing that the response waits for.
+The model follows Kafka's rules (docs/coordinator.md) slowly and naively, so that it does not repeat
+the mistakes of the product.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ E = ErrorCode
 
 
 class Wait(Enum):
-    """What an answer waits for."""
+    """The thing that a response waits for."""
 
     JOIN = "the end of the join phase"
     REPLACE = "the record of a static member's new id, or the end of the join phase"
@@ -52,11 +52,11 @@ CLIENT_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     E.KAFKA_STORAGE_ERROR: E.NOT_COORDINATOR,
     E.MESSAGE_TOO_LARGE: E.UNKNOWN_SERVER_ERROR,
 }
-"""Error of an append -> what a client is shown."""
+"""Error of an append -> error in the client's response."""
 
 
 class Facts(NamedTuple):
-    """A group as a request meets it; `members` holds the heart's own objects."""
+    """The facts of a group just before a request; `members` holds the group's own objects."""
 
     exists: bool
     state: GroupState
@@ -70,7 +70,7 @@ class Facts(NamedTuple):
 
     @classmethod
     def of(cls, group: GroupMetadata | None) -> Facts:
-        """The facts of a group, or of one that nobody knows."""
+        """Return the facts of the group; None is a group that does not exist."""
         if group is None:
             return cls(False, EMPTY, 0, {}, frozenset(), None, None, None, 0)
         membership = group.membership
@@ -87,14 +87,14 @@ class Facts(NamedTuple):
         )
 
     def owner(self, instance_id: str) -> str | None:
-        """The member id of a static member."""
+        """Return the member id of a static member."""
         for member in self.members.values():
             if member.group_instance_id == instance_id:
                 return member.member_id
         return None
 
     def stranger(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Whether the caller is no member, or no longer the one it thinks it is."""
+        """Return the error for an unknown or replaced caller, or NONE."""
         if instance_id is not None:
             owner = self.owner(instance_id)
             if owner is None:
@@ -105,7 +105,7 @@ class Facts(NamedTuple):
 
 
 def judge(facts: Facts, request: Any, version: int, settings: GroupSettings) -> Verdict | None:
-    """The answer of the whole request; None for requests that are not judged here."""
+    """Return the expected response to the whole request; None if it is not judged here."""
     if isinstance(request, OffsetCommitRequest):
         return _commit(facts, request, version)
     if not isinstance(
@@ -128,7 +128,7 @@ def judge(facts: Facts, request: Any, version: int, settings: GroupSettings) -> 
         return _sync(facts, request)
     if isinstance(request, HeartbeatRequest):
         return _heartbeat(facts, request)
-    return E.NONE  # the members of a LeaveGroup have errors of their own: `judge_leave`
+    return E.NONE  # LeaveGroup has an error for each member: see `judge_leave`
 
 
 def _join(
@@ -214,7 +214,7 @@ def _heartbeat(facts: Facts, request: HeartbeatRequest) -> ErrorCode:
 
 
 def _commit(facts: Facts, request: OffsetCommitRequest, version: int) -> Verdict:
-    """The error of every partition that exists."""
+    """Return the error of every partition that exists."""
     generation = request.generation_id_or_member_epoch
     if not facts.exists and generation >= 0:
         return E.GROUP_ID_NOT_FOUND if version >= 9 else E.ILLEGAL_GENERATION
@@ -235,7 +235,7 @@ def _commit(facts: Facts, request: OffsetCommitRequest, version: int) -> Verdict
 def judge_leave(
     facts: Facts, request: LeaveGroupRequest, version: int
 ) -> tuple[list[ErrorCode], set[str]]:
-    """The error of each one who is to leave, and the member ids that go."""
+    """Return the error of each leaving member, and the ids of the members that are removed."""
     named = [(one.member_id, one.group_instance_id) for one in request.members]
     if version < 3:
         named = [(request.member_id, None)]

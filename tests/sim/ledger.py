@@ -1,6 +1,6 @@
-"""The log against what was promised: the replay law, and commits that must not get lost.
+"""The log against the responses: the replay law, and acknowledged commits that must not be lost.
 
-The ledger replays every record as it is appended into a group of its own. What was acknowledged
+The ledger replays every record, as it is appended, into a group of its own. An acknowledged commit
 must stay until a tombstone removes it, and a tombstone needs a reason.
 """
 
@@ -29,26 +29,26 @@ Place = tuple[str, int]
 
 
 class Ledger:
-    """Of one broker: `shadow` is the group that its log gives, `stored` what was acknowledged.
+    """The ledger of one broker: `shadow` is the replayed group, `stored` the acknowledged commits.
 
-    Where answers wait for a sync, a record may be in the log and not be acknowledged.
+    Where responses wait for a sync, a record may be in the log but not yet acknowledged.
     """
 
     def __init__(self, broker: OneGroupBroker) -> None:
         self.broker = broker
         self.shadow: Group = GroupMetadata(GROUP, broker.environment)
         self.written: dict[Place, set[int]] = {}
-        """Every offset that was ever written."""
+        """Every offset that was ever written, by partition."""
         self.read = 0
         self._is_answering = False
         self.stored: dict[Place, tuple[int, str, int]] = {}
-        """Offset, metadata and the time at which it expires by itself (-1: it does not)."""
+        """Offset, metadata and expiry time in ms (-1: no expiry of its own)."""
         self.dropped: set[Place] = set()
         self.may_drop: set[Place] = set()
-        """What this step may take away: see `expired`."""
+        """Offsets that this step may drop: see `expired`."""
 
     def places(self) -> set[Place]:
-        """Where an offset is stored."""
+        """The partitions with a stored offset."""
         return {
             (topic, one)
             for topic, offsets in self.shadow.offsets.by_topic.items()
@@ -57,12 +57,12 @@ class Ledger:
 
     @property
     def recorded(self) -> GroupMetadataValue | None:
-        """The last GroupMetadata record, of a group that is a classic one."""
+        """The last GroupMetadata record of a classic group."""
         assert isinstance(self.shadow, GroupMetadata)
         return self.shadow.recorded
 
     def answered(self, answer: Answer) -> None:
-        """Remember what is acknowledged; compare what is fetched."""
+        """Record acknowledged commits; compare fetched offsets."""
         if self.broker.flushes:
             self._is_answering = True
             self.catch_up()
@@ -93,7 +93,8 @@ class Ledger:
                     for one in topic.partitions
                 }
                 if self.broker.flushes:
-                    # What is read may be older than a commit that was appended in the same drain.
+                    # A fetched offset may be older than a commit that was appended in the same
+                    # drain.
                     for place, (offset, _) in fetched.items():
                         assert offset in self.written[place], f"{place}: {offset} never written"
                     return
@@ -101,9 +102,9 @@ class Ledger:
                 assert fetched == stored, f"fetched {fetched}, acknowledged {stored}"
 
     def catch_up(self, *, may_hold_unanswered: bool = False) -> None:
-        """Read what has been appended, and compare with what was acknowledged.
+        """Read the appended records and compare them with the acknowledged commits.
 
-        After a crash an offset may be that of a commit that was written but not answered.
+        After a crash, an offset may come from a commit that was written but not answered.
         """
         log = self.broker.log
         written: set[Place] = set()
@@ -135,18 +136,18 @@ class Ledger:
         assert held == self.stored, f"acknowledged {self.stored}, the log has {held}"
 
     def check_durable_state(self, group: Group | None) -> None:
-        """The replay law: the durable state is what the log says."""
+        """Check the replay law: the durable state must match the log."""
         if group is not None:
             assert durable_state(group) == durable_state(self.shadow), "the replay law"
         elif self.broker.is_coordinator:
             assert self.shadow.is_blank or self.broker.write_failed, "a group is lost"
 
     def expired(self, group: GroupMetadata | None) -> set[Place]:
-        """The offsets that a retention check must drop now (KIP-211)."""
+        """Return the offsets that a retention check must drop now (KIP-211)."""
         return {place for place, ms in self.expiries(group).items() if ms <= self.broker.now_ms}
 
     def expiries(self, group: GroupMetadata | None) -> dict[Place, int]:
-        """The offsets that are to expire as the group is now, with the time in milliseconds."""
+        """Return the expiry time in ms of each offset, for the current state of the group."""
         if group is None:
             return {}
         has_members = group.protocol_type is not None and group.state is not EMPTY

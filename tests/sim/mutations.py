@@ -1,4 +1,4 @@
-"""Does anybody notice? `python -m tests.sim.mutations` tries one deliberate bug after the other.
+"""Mutation tests: `python -m tests.sim.mutations` tries one deliberate bug after another.
 
 Each bug is put into a copy of the package in a temporary directory, never into the tree. The seed
 or unit test that caught it last time runs first (`killers.txt`; `--keep` rewrites the file), then
@@ -44,13 +44,13 @@ STEPS = {
     "tests.sim --kind share-members": 400,
     "tests.sim --kind streams": 400,
 }
-"""Of a seed, by simulation."""
+"""The options of a seed, by simulation."""
 DEPTH = 4
 TIME_LIMIT_S = 120
 
 
 class Result(NamedTuple):
-    """What became of a bug; `killer` is a seed or a test, None when it survived."""
+    """The result for one bug; `killer` is a seed or a test, None if the bug survived."""
 
     bug: Bug
     killer: str | None
@@ -59,19 +59,19 @@ class Result(NamedTuple):
 
     @property
     def row(self) -> str:
-        """A line of the table."""
+        """Return a row of the table."""
         killer = self.killer or "SURVIVED"
         return f"| {self.bug.name} | {killer} | {self.how} |"
 
 
 def module_path(bug: Bug) -> Path:
-    """The module of a bug, below the root of a checkout."""
+    """Return the path of the bug's module below the root of a checkout."""
     module = Path(f"{bug.module.replace('.', '/')}.py")
     return module if Path(module.parts[0]) in COPIED else PACKAGE / module
 
 
 def stage(directory: Path, bug: Bug | None) -> None:
-    """Copy the packages into `directory` with the bug in one; everything else is linked."""
+    """Copy the packages into `directory` with the bug in one; link everything else."""
     for package in COPIED:
         shutil.copytree(ROOT / package, directory / package)
     for name in LINKED:
@@ -99,7 +99,7 @@ def try_bug(bug: Bug) -> Result:
 
 
 def check_health() -> None:
-    """Without a bug nobody may complain: else every bug would seem to be seen."""
+    """Check that all tests pass without a bug: otherwise every bug would seem detected."""
     with tempfile.TemporaryDirectory(prefix="mutation-") as name:
         directory = Path(name)
         stage(directory, None)
@@ -113,7 +113,7 @@ def check_health() -> None:
 
 @cache
 def _killers() -> dict[str, str]:
-    """The seed or unit test that caught each bug last time."""
+    """Return the seed or unit test that caught each bug last time."""
     lines = KILLERS.read_text(encoding="utf-8").splitlines()
     return dict(line.rsplit(": ", 1) for line in lines if not line.startswith("#"))
 
@@ -161,7 +161,7 @@ def _explore(directory: Path) -> tuple[str | None, str]:
 
 
 def _complaint(errors: str) -> str:
-    """The last exception of a traceback."""
+    """Return the last exception of a traceback."""
     said = re.findall(r"^(\w*(?:Error|Exception)\b.*|AssertionError)$", errors, re.MULTILINE)
     return said[-1].removeprefix("AssertionError: ").replace("|", "/")[:80] if said else ""
 
@@ -176,7 +176,10 @@ def _unit_test(directory: Path, paths: Sequence[str] = UNIT_TESTS) -> tuple[str 
 
 
 def _run(directory: Path, *module_and_arguments: str) -> tuple[int, str, str]:
-    """Exit code, output and errors of `python -m ...`; too long a run counts as a failure."""
+    """Run `python -m ...`; return its exit code, output and errors.
+
+    A timeout counts as a failure.
+    """
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(directory)}
     command = [sys.executable, "-m", *module_and_arguments]
     done = subprocess.run(
@@ -192,7 +195,7 @@ def _run(directory: Path, *module_and_arguments: str) -> tuple[int, str, str]:
 
 
 def try_all(bugs: Sequence[Bug], jobs: int) -> list[Result]:
-    """Try the bugs, `jobs` at a time; print a line as each is done, in order."""
+    """Try the bugs, `jobs` at a time; print a line for each finished bug, in order."""
     print("| bug | killed by | what it saw |\n|---|---|---|")
     results = []
     with ThreadPoolExecutor(jobs) as pool:
@@ -203,7 +206,7 @@ def try_all(bugs: Sequence[Bug], jobs: int) -> list[Result]:
 
 
 def main() -> int:
-    """Try every bug, or those whose name contains the word given; 1 when one survives."""
+    """Try every bug, or those whose name contains the given word; return 1 if one survives."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim.mutations", description=__doc__)
     parser.add_argument("word", nargs="?", default="", help="only bugs whose name contains it")
     parser.add_argument("--keep", action="store_true", help="record what caught each of them")

@@ -1,4 +1,4 @@
-"""Members of a small world: each verb is one request, and they believe what they are told."""
+"""Members of a small world: each verb is one request; players accept every response."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REBALANCE_MS = {"A": 10_000, "B": 7_000, "C": 7_000}
 
 
 class Player:
-    """Nothing is chance here: what a verb does follows from what the player has been told."""
+    """A player without randomness: its requests follow from the responses that it got."""
 
     def __init__(
         self,
@@ -44,12 +44,12 @@ class Player:
         self.member_id = ""
         self.generation = -1
         self.members: tuple[str, ...] = ()
-        """Whom it assigns to, as the leader."""
+        """The members that it assigns partitions to, as the leader."""
         self.changes = 0
         self.offset = 0
 
     def verbs(self) -> Iterator[str]:
-        """What it may do now; without a member id there is little."""
+        """Yield the possible verbs; without a member id there are few."""
         yield "join"
         if self.member_id:
             yield "change"
@@ -143,7 +143,10 @@ class Player:
         return LeaveGroupRequest(group_id=GROUP, members=[one]), 4
 
     def _take(self, answer: Answer) -> None:
-        """Learn from an answer. Errors change nothing: whoever ignores them is a zombie."""
+        """Update the player from a response.
+
+        Errors change nothing: a player that ignores them is a zombie.
+        """
         self.on_answer(answer)
         response: Any = answer.response
         if not isinstance(answer.request, JoinGroupRequest):

@@ -1,8 +1,8 @@
-"""Watches a group while it works: sessions, phases, timers, and every answer as it is made.
+"""Watches a group while it works: sessions, phases, timers, and every response as it is created.
 
-The referee keeps its own books of what must happen (who is a member and until when, which ids were
-given out, when a phase must end, what the leader handed in) and compares them with the group after
-every call into the heart, not only after every step. Answers are held against `judge`.
+The referee keeps its own books (the members and their session ends, the ids given out, the ends of
+phases, the assignments of the leader) and compares them with the group after every call into the
+coordinator code, not only after every step. Responses are compared with the verdicts of `judge`.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 
 E = ErrorCode
 ALONE_MS = 100
-"""A join phase that only absent static members are part of is looked at no more often."""
+"""The time in ms between checks of a join phase with only absent static members."""
 
 
 class Seen(NamedTuple):
-    """A member as it was when the referee last looked."""
+    """A member at the referee's last look."""
 
     is_static: bool
     waits_for_join: bool
@@ -55,7 +55,7 @@ class Seen(NamedTuple):
 
     @classmethod
     def of(cls, member: MemberMetadata) -> Seen:
-        """The member now."""
+        """Return a copy of the member's present state."""
         return cls(
             member.group_instance_id is not None,
             member.awaiting_join is not None,
@@ -65,7 +65,7 @@ class Seen(NamedTuple):
 
 
 class Initial:
-    """The first join phase of an Empty group, as KIP-134 has it."""
+    """The first join phase of an Empty group, as KIP-134 defines it."""
 
     def __init__(self, delay_ms: int, rebalance_ms: int) -> None:
         self.step_ms = delay_ms
@@ -73,7 +73,7 @@ class Initial:
         self.somebody_came = False
 
     def next_ms(self, delay_ms: int) -> int | None:
-        """How long it waits on; None when it is over."""
+        """Return the next delay in ms; None when the phase is over."""
         if not self.somebody_came or self.left_ms == 0:
             return None
         self.somebody_came = False
@@ -92,13 +92,13 @@ class Referee(Watcher):
         self.forget()
 
     def forget(self) -> None:
-        """Know nothing: another group, or none."""
+        """Reset the books, for another group or for none."""
         self.group: GroupMetadata | None = None
         self.generation = 0
         self.sessions: dict[str, int] = {}
-        """Member id -> when its session ends, unless a parked request speaks for it."""
+        """Member id -> end of its session, unless a parked request keeps the session alive."""
         self.pending: dict[str, int] = {}
-        """Member id given out -> until when it may be used."""
+        """Member id given out -> end of its validity."""
         self.awaited: set[str] = set()
         self.members: dict[str, Seen] = {}
         self.former: dict[str, str] = {}
@@ -110,7 +110,7 @@ class Referee(Watcher):
         self.sync_ends_ms = 0
         self.may_be_complete = False
         self.assigned: dict[int, dict[str, bytes]] = {}
-        """Generation -> what its leader handed in."""
+        """Generation -> the assignments sent by its leader."""
         self.moves: list[tuple[GroupState, GroupState]] = []
         self.failures: set[ErrorCode] = set()
         self.looked_at = 0
@@ -118,13 +118,13 @@ class Referee(Watcher):
         self.were_awaited: set[str] = set()
         self.somebody_expired = False
 
-    # What the broker tells
+    # Calls from the broker
 
     def asked(self, answer: Answer, caller: Caller) -> None:
         """Judge a request before the group sees it."""
         group = self.broker.group
         if group is not None and group.is_new and group is not self.group:
-            group = None  # made for this request, not for an earlier one of the same drain
+            group = None  # created for this request, not for an earlier one of the same drain
         if group is not self.group:
             assert group is None
             self.forget()
@@ -141,29 +141,29 @@ class Referee(Watcher):
         answer.note = ask
 
     def refused(self, answer: Answer, response: Message) -> None:
-        """An answer that needed no group."""
+        """Check a response that needed no group."""
         answers.check(answer, response, Window(None, answer, [], set(), self.assignment_of))
 
     def handled(self, answer: Answer) -> None:
-        """The group has handled a request."""
+        """Compare the books after the group has handled a request."""
         self.group = self.broker.group
         self._look(answer)
 
     def timers_ran(self) -> None:
-        """Timers have run."""
+        """Compare the books after timers have run."""
         self._look(None, timers=True)
         group, now_ms = self.broker.group, self.broker.now_ms
         assert group is not None
         assert (next_deadline_ms(group.purgatory) or now_ms + 1) > now_ms, "a timer does not run"
 
     def settled(self) -> None:
-        """A drain is over."""
+        """Compare the books at the end of a drain."""
         self._look(None)
         self.failures = set()
-        self.looked_at = 0  # the answers go out now
+        self.looked_at = 0  # the responses are sent now
 
     def appended(self, records: Sequence[CoordinatorRecord], error: ErrorCode) -> None:
-        """Assignments in the log are those that the leader of the generation handed in."""
+        """Check that the assignments in the log are those of the generation's leader."""
         if error is not E.NONE:
             self.failures.add(error)
             return
@@ -174,7 +174,7 @@ class Referee(Watcher):
                     assert one.assignment == expected, "an assignment that nobody made is recorded"
 
     def moved(self, group: GroupMetadata, source: GroupState, target: GroupState) -> None:
-        """A generation begins when a join phase ends, and never else."""
+        """Check that a generation begins exactly when a join phase ends."""
         ended = source is PREPARING_REBALANCE and target in (COMPLETING_REBALANCE, EMPTY)
         self.generation += ended
         assert group.generation_id == self.generation, f"{source} -> {target}: generation"
@@ -192,7 +192,7 @@ class Referee(Watcher):
             self.join_ends_ms = self.broker.now_ms + wait_ms
 
     def loading(self, group: GroupMetadata) -> None:
-        """The group is about to come back from its log."""
+        """Reset the books before the group is loaded from its log."""
         self.forget()
         self.group = group
         recorded = group.recorded
@@ -202,7 +202,7 @@ class Referee(Watcher):
             self.assigned[recorded.generation] = given
 
     def loaded(self) -> None:
-        """It is back: everybody has a whole session to show up."""
+        """Start a whole session for every member of the loaded group."""
         group, now_ms = self.broker.group, self.broker.now_ms
         assert group is not None
         for member in group.membership.members.values():
@@ -210,16 +210,16 @@ class Referee(Watcher):
         self._look(None)
 
     def assignment_of(self, generation: int, member_id: str) -> bytes:
-        """What the leader of a generation gave a member, under whatever id it had then."""
+        """Return a member's assignment from its leader, also if the member had another id then."""
         given = self.assigned.get(generation, {})
         while member_id not in given and member_id in self.former:
             member_id = self.former[member_id]
         return given.get(member_id, b"")
 
-    # The books
+    # Bookkeeping
 
     def _look(self, answer: Answer | None, *, timers: bool = False) -> None:
-        """Bring the books up to date after a call into the heart, and compare."""
+        """Update the books after a call into the coordinator code, and compare."""
         group, broker = self.broker.group, self.broker
         self.join_time_is_up = timers and self.join_ends_ms <= broker.now_ms
         assert group is not None
@@ -253,7 +253,7 @@ class Referee(Watcher):
         self.were_awaited = set(self.awaited)
 
     def _take_in(self, group: GroupMetadata, answer: Answer, member_id: str) -> None:
-        """What a request changes by itself."""
+        """Record the direct effects of a request."""
         request, ask, now_ms = answer.request, answer.note, self.broker.now_ms
         member = group.membership.members.get(member_id)
         match request:
@@ -283,7 +283,7 @@ class Referee(Watcher):
         elif ask.verdict is E.GROUP_MAX_SIZE_REACHED:
             self.pending.pop(request.member_id, None)
             self.leaving = {request.member_id}
-            self.may_be_complete = True  # as in Kafka, nobody looks whether the others now are
+            self.may_be_complete = True  # as in Kafka, the phase does not end at once
         elif ask.verdict is Wait.JOIN:
             self.pending.pop(request.member_id, None)
             if member_id not in self.sessions:
@@ -323,7 +323,7 @@ class Referee(Watcher):
                 assert group.subscribed_topics == readable_topics(said), "subscriptions"
 
     def _renew_synced(self, group: GroupMetadata, reply: Answer, window: Window) -> None:
-        """A parked SyncGroup that is answered starts the session anew, unless it was repeated."""
+        """Restart the session when a parked SyncGroup is answered, unless it was repeated."""
         request = reply.request
         if not isinstance(request, SyncGroupRequest) or reply is window.answer:
             return
@@ -333,7 +333,7 @@ class Referee(Watcher):
         if member is not None:
             self.sessions[member.member_id] = self.broker.now_ms + member.session_timeout_ms
 
-    # The comparison
+    # Comparison
 
     def _compare_members(self, group: GroupMetadata, joined: set[str]) -> None:
         membership, now_ms = group.membership, self.broker.now_ms
@@ -342,7 +342,7 @@ class Referee(Watcher):
         for member_id in gone:
             assert self._may_go(group, member_id), f"{member_id} is gone for no reason"
         for member_id in membership.members.keys() - self.sessions.keys():
-            # A static member that could not be recorded under its new id is put back.
+            # A static member whose new id could not be recorded gets its old id back.
             new_id = next((new for new in gone if self.former.get(new) == member_id), "")
             assert self.failures, f"{member_id} has come out of nowhere"
             assert new_id, f"{member_id} has come out of nowhere"
@@ -360,12 +360,12 @@ class Referee(Watcher):
         self.leader = membership.leader_id
 
     def _may_go(self, group: GroupMetadata, member_id: str) -> bool:
-        """Whether there is a reason that a member is no longer there."""
+        """Return whether there is a reason for the removal of a member."""
         now_ms = self.broker.now_ms
         if member_id in self.leaving or group.state is DEAD:
             return True
         seen = self.members.get(member_id)
-        if seen is None:  # it came and went in one call
+        if seen is None:  # it joined and was removed in one call
             return False
         waits = seen.waits_for_join or seen.waits_for_sync
         if self.sessions[member_id] <= now_ms and (seen.is_new or not waits):
@@ -381,7 +381,7 @@ class Referee(Watcher):
         return any(source is PREPARING_REBALANCE for source, _ in self.moves)
 
     def _compare_leader(self, group: GroupMetadata, joined: set[str]) -> None:
-        """The leader stays as long as it can; after it comes who is there longest."""
+        """Check that the leader stays as long as possible; then the longest-standing member."""
         members, leader = group.membership.members, group.membership.leader_id
         if self.leader in members:
             assert self._ended, "the leader changes in the middle of a generation"
@@ -424,7 +424,7 @@ class Referee(Watcher):
                 self.initial, wait_ms = None, max(longest_ms, ALONE_MS)
             self.join_ends_ms = now_ms + wait_ms
             if self.somebody_expired and group.join_operation is not None:
-                # It may have gone after its timeout was taken into account.
+                # The member may have been removed after its timeout was taken into account.
                 ends_ms = group.join_operation.deadline_ms or 0
                 self.join_ends_ms = max(self.join_ends_ms, ends_ms)
         complete = not membership.pending and all(

@@ -1,6 +1,6 @@
 """A broker with share partitions and their coordinator, on one disk in memory, for simulations.
 
-What a request is answered is noted in the order of all answers; writes of the state may fail.
+Responses are recorded in their common order; writes of the state may fail.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ TOPIC, QUEUE = "t", "dlq.t"
 
 
 class Heard(FakeCall):
-    """A request whose answer is noted in the order of all answers."""
+    """A request that records the position of its response in the order of all responses."""
 
     answers: list[tuple[FakeCall, int]]
     clock: FakeClock
 
     def reply(self, response: Message) -> None:
-        """Note the answer, and when it came."""
+        """Record the response and its position."""
         super().reply(response)
         self.answers.append((self, self.clock.time_ms))
 
 
 class UnreliablePersister(LocalSharePersister):
-    """Now and then a write comes to nothing, or nobody learns that it was done."""
+    """A persister whose writes sometimes fail, or succeed without a response."""
 
     fails: Callable[[], bool]
 
@@ -124,14 +124,14 @@ class DurableShareBroker(ShareRequests, ShareStateBroker):
         self.share_partitions.start()
 
     def call(self, handle: Any, request: Message, version: int, **fields: Any) -> FakeCall:
-        """Have a handler serve a request."""
+        """Pass a request to a handler."""
         call = Heard(version, "test", fields.get("connection") or FakeConnection())
         call.answers, call.clock = self.answers, self.clock
         call.serve(handle, self, request)
         return call
 
     def produced(self, index: int, count: int) -> str | None:
-        """Append a batch; why that failed."""
+        """Append a batch; return the error of a failure."""
         try:
             self.produce(TOPIC, count, index=index)
         except StorageError as error:
@@ -139,7 +139,7 @@ class DurableShareBroker(ShareRequests, ShareStateBroker):
         return None
 
     def dead_letters(self) -> set[tuple[int, int]]:
-        """Partition and offset of the records that are in the dead letter queue."""
+        """Return partition and offset of the records in the dead letter queue."""
         topic = self.topics.topic(QUEUE)
         if topic is None:
             return set()
@@ -150,5 +150,5 @@ class DurableShareBroker(ShareRequests, ShareStateBroker):
         }
 
     def end_of(self, index: int) -> int:
-        """Where the log of a partition ends."""
+        """Return the log end offset of a partition."""
         return self.topics.log(TOPIC, index).high_watermark

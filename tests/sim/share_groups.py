@@ -1,17 +1,19 @@
-"""A simulated life of share partitions (KIP-932): what members of one share group get to read.
+"""A simulated life of share partitions (KIP-932): the records that members of one share group get.
 
-The share partitions, the share coordinator and the logs are those that run, on a disk in memory.
-Members fetch, acknowledge in all ways, are slow, or die; the disk fails, and the broker dies
-between any two of its operations. The laws, all from what clients see:
+Share partitions, share coordinator and logs are the real ones, on a disk in memory. Members fetch,
+acknowledge in all ways, are slow, or die; the disk fails, and the broker dies between any two of
+its operations. Laws, all from the clients' view:
 
-- no record is acquired by two members at once, and none before the lock of another has expired;
-- what was accepted or rejected, and answered so, is never delivered again;
-- every delivery has the next number, up to the limit, and what is written of it is not forgotten;
-- what a member says of records that it holds is taken;
-- nothing is lost: in the end every record is done, or was delivered as often as the limit says;
-- with a dead letter queue, what was rejected, and answered so, is in the queue, or the broker has
-  said why not; what was accepted is not, unless it was delivered as often as the limit says;
-- the log of the share coordinator makes its state, and every request is answered once.
+- A record is not acquired by two members at once; another member gets it only after the acquisition
+  lock has expired.
+- A record whose accept or reject was acknowledged is never delivered again.
+- Each delivery has the next delivery count, up to the limit, and written counts are not forgotten.
+- An acknowledgement of held records succeeds.
+- No record is lost: in the end each record is done, or was delivered as often as the limit allows.
+- With a dead letter queue, each record whose reject was acknowledged is in the queue, or the broker
+  has reported why not; accepted records are not in the queue, unless they reached the delivery
+  limit.
+- A replay of the share coordinator's log gives its state, and every request gets one response.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ Place = tuple[int, int]
 
 
 class Delivery(NamedTuple):
-    """Who has a record, for the how-manieth time, until when; `life` that of the broker."""
+    """The holder of a record, its delivery count, the end of its lock, and the broker's life."""
 
     member: str
     number: int
@@ -49,17 +51,17 @@ class Delivery(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """A request under way, and what it says of records."""
+    """A request in flight, with its acknowledgements."""
 
     call: FakeCall
     said: tuple[Said, ...]
     is_fetch: bool
     sent_ms: int
-    """Locks last at least from then on."""
+    """Acquisition locks last at least from this time on."""
 
 
 class Reader:
-    """A member: one session, one request at a time."""
+    """A member with one share session and one request at a time."""
 
     def __init__(self, world: ShareWorld, name: str, speed: float) -> None:
         self.world = world
@@ -68,16 +70,16 @@ class Reader:
         self.connection = FakeConnection()
         self.epoch = 0
         self.held: dict[Place, int] = {}
-        """What it believes to have, and for the how-manieth time."""
+        """The records that the reader holds, with their delivery counts."""
         self.asked: Ask | None = None
 
     def turn(self) -> None:
-        """Fetch, or say something of what it has."""
+        """Fetch, or acknowledge some held records."""
         rng = self.world.rng
         if self.asked is not None:
             return
         if rng.random() < self.world.neglect_rate:
-            self.held = {}  # it never says anything of what it has
+            self.held = {}  # this reader never acknowledges anything
         said = self.some_said() if self.epoch and rng.random() < 0.7 else ()
         if said and rng.random() < 0.6:
             self.acknowledge(said)
@@ -85,7 +87,7 @@ class Reader:
             self.fetch(said)
 
     def some_said(self) -> tuple[Said, ...]:
-        """A range of what it has in one partition, with one type or one each."""
+        """Return a range of held records of a partition, with one acknowledge type or one each."""
         rng = self.world.rng
         if not self.held:
             return ()
@@ -97,7 +99,7 @@ class Reader:
         return ((TOPIC, index, first, last, types if rng.random() < 0.3 else types[0]),)
 
     def fetch(self, said: tuple[Said, ...] = ()) -> None:
-        """ShareFetch, with acknowledgements on its back."""
+        """Send ShareFetch with piggybacked acknowledgements."""
         rng, world = self.world.rng, self.world
         world.say(f"{self.name} fetches at {self.epoch} and says {said}")
         places = [(TOPIC, index) for index in range(PARTITIONS)] if self.epoch == 0 else []
@@ -116,7 +118,7 @@ class Reader:
         self.asked = Ask(call, said, True, sent_ms)
 
     def acknowledge(self, said: tuple[Said, ...]) -> None:
-        """ShareAcknowledge, now and then to renew locks."""
+        """Send ShareAcknowledge, sometimes to renew locks."""
         world = self.world
         renews = world.rng.random() < world.renew_rate
         if renews:
@@ -127,7 +129,7 @@ class Reader:
         self.asked = Ask(call, said, False, sent_ms)
 
     def die(self) -> None:
-        """Be gone: what it has comes again, and a new process takes its place."""
+        """Die: held records are redelivered, and a new process takes this reader's place."""
         world = self.world
         world.say(f"{self.name} dies")
         if self.asked is not None:
@@ -139,14 +141,14 @@ class Reader:
         world.broker.share_partitions.disconnected(connection)
 
     def begin_anew(self) -> None:
-        """Without a session."""
+        """Start over without a session."""
         self.connection = FakeConnection()
         self.epoch = 0
         self.held = {}
         self.asked = None
 
     def listen(self, asked: Ask) -> None:
-        """Take in the answer."""
+        """Take the response."""
         world = self.world
         self.asked = None
         (response,) = asked.call.replies
@@ -176,7 +178,7 @@ class Reader:
 
 
 class ShareWorld:
-    """One seed: the broker, its members, and what they have seen."""
+    """The world of one seed: the broker, its members, and the records they have seen."""
 
     def __init__(self, seed: int, trace: Callable[[str], None] | None = None) -> None:
         self.rng = rng = Random(seed)
@@ -195,7 +197,7 @@ class ShareWorld:
         self.rejected: set[Place] = set()
         self.accepted: set[Place] = set()
         self.not_in_queue: set[Place] = set()
-        """What the broker has said that it could not write to the dead letter queue."""
+        """The records that the broker reported as not written to the dead letter queue."""
         self.fault_rate = rng.choice([0.0, 0.0, 0.05, 0.15])
         self.write_failure_rate = rng.choice([0.0, 0.0, 0.1])
         self.death_rate = rng.choice([0.0, 0.02, 0.05])
@@ -207,19 +209,19 @@ class ShareWorld:
         if self.has_queue and REJECT in self.types:
             self.types += [REJECT] * 4
         self.life = 0
-        """Rises when somebody may have forgotten what is not written."""
+        """Rises when unwritten state may have been forgotten."""
         self.disk = MemoryDisk()
         self.broker = self._started()
         for index in range(PARTITIONS):
             self.broker.persister.initialize(self.broker.key(index), 1, -1, self._initialized)
         self.held: dict[Place, Delivery] = {}
         self.counts: dict[Place, tuple[int, int]] = {}
-        """The number of the last delivery, and in which life that was."""
+        """The last delivery count, and the life in which it was seen."""
         self.kept_counts: dict[Place, int] = {}
-        """What is surely written of it."""
+        """The delivery counts that are certainly written."""
         self.done: set[Place] = set()
         self.may_be_done: set[Place] = set()
-        """Acknowledged without an answer."""
+        """Records acknowledged without a response."""
         self.readers = [
             Reader(self, f"m{number}", rng.choice([0.9, 0.9, 0.3]))
             for number in range(rng.randrange(1, 5))
@@ -240,7 +242,7 @@ class ShareWorld:
         return True
 
     def _gave_up(self, partition: SharePartition, records: GivenUpRecords) -> None:
-        """The broker says that nobody gets records again."""
+        """Handle the broker's report that it gave up on records."""
         if records.queue_error is not None:
             self.say(f"not in the queue: {records}")
             offsets = range(records.first, records.last + 1)
@@ -252,17 +254,17 @@ class ShareWorld:
 
     @property
     def now_ms(self) -> int:
-        """The time."""
+        """The simulated time."""
         return self.broker.clock.time_ms
 
     def some_type(self) -> int:
-        """What to say of a record."""
+        """Return an acknowledge type for a record."""
         return self.rng.choice(self.types)
 
     # Steps
 
     def step(self) -> None:
-        """One thing happens, perhaps with a fault in it; afterwards everything must hold."""
+        """Let one event happen, perhaps with a fault, then check every invariant."""
         self.steps += 1
         fault = self.rng.random()
         if fault < self.fault_rate / 2:
@@ -274,7 +276,7 @@ class ShareWorld:
             self._happen()
             self._settle(100)
         except Crash:
-            self._listen()  # what was answered before
+            self._listen()  # the responses from before
             self._restart()
         self.disk.disarm()
         self.check()
@@ -302,12 +304,12 @@ class ShareWorld:
         assert failed is None or self.fault_rate, failed
 
     def _settle(self, elapsed_ms: int) -> None:
-        """Let time pass, and everybody hear what it is told."""
+        """Let time pass, and let all readers take their responses."""
         self.broker.scheduler.advance(elapsed_ms)
         self._listen()
 
     def _listen(self) -> None:
-        """Everybody takes in what has been answered, in the order of the answers."""
+        """Let all readers take their responses, in the order of the responses."""
         answers = self.broker.answers
         for call, now_ms in answers:
             self._expire(now_ms)
@@ -318,7 +320,7 @@ class ShareWorld:
         self._expire(self.now_ms)
 
     def _expire(self, now_ms: int) -> None:
-        """Locks end."""
+        """Expire locks."""
         expired = [place for place, one in self.held.items() if one.deadline_ms <= now_ms]
         for place in expired:
             del self.held[place]
@@ -335,10 +337,10 @@ class ShareWorld:
         self.held.clear()
         self.broker = self._started(self.now_ms)
 
-    # What members see
+    # The members' view
 
     def delivered(self, reader: Reader, place: Place, count: int, sent_ms: int) -> None:
-        """A record was acquired: it must be nobody's, not be done, and have the next number."""
+        """Check an acquired record: free, not done, and with the next delivery count."""
         assert place not in self.done, f"{place} comes again"
         other = self.held.get(place)
         is_free = other is None or self.said_of(other.member, place) == RELEASE
@@ -353,7 +355,7 @@ class ShareWorld:
         reader.held[place] = count
 
     def is_taken(self, reader: Reader, sent_ms: int, said: Said, error: ErrorCode) -> None:
-        """What a member said of a range was answered."""
+        """Handle the response to the acknowledgement of a range."""
         _, index, first, last, types = said
         if error is not E.NONE:
             for offset in range(first, last + 1):
@@ -374,7 +376,8 @@ class ShareWorld:
             count = reader.held.get(place, 0)
             delivery = self.held.get(place)
             if delivery is not None and delivery.member != reader.name:
-                # What is done, though not yet answered so, is behind: it is no more of interest.
+                # Records that are done but not yet acknowledged lie below the start; they no longer
+                # matter.
                 is_done = self.said_of(delivery.member, place) in (GAP, ACCEPT, REJECT)
                 assert is_done or kind == RELEASE, f"{place} is another's by now"
                 continue
@@ -383,7 +386,7 @@ class ShareWorld:
                     self.held[place] = delivery._replace(deadline_ms=sent_ms + LOCK_MS)
                 continue
             reader.held.pop(place, None)
-            if delivery is None:  # too late, and of no interest if it was given up meanwhile
+            if delivery is None:  # too late, and irrelevant if it was given up meanwhile
                 self.may_be_done.add(place)
                 continue
             del self.held[place]
@@ -397,7 +400,7 @@ class ShareWorld:
                 self.accepted.add(place)
 
     def said_of(self, name: str, place: Place) -> int | None:
-        """What a member has said of a record that it has, and was not answered yet."""
+        """Return the unanswered acknowledgement of a held record."""
         (asked,) = (one.asked for one in self.readers if one.name == name)
         for _, index, first, last, types in () if asked is None else asked.said:
             if index == place[0] and first <= place[1] <= last:
@@ -405,7 +408,7 @@ class ShareWorld:
         return None
 
     def nobody_knows(self, said: tuple[Said, ...]) -> None:
-        """What was said was not answered."""
+        """Handle acknowledgements that got no response."""
         for _, index, first, last, types in said:
             for offset in range(first, last + 1):
                 kind = types if isinstance(types, int) else types[offset - first]
@@ -413,26 +416,26 @@ class ShareWorld:
                     self.may_be_done.add((index, offset))
 
     def gone(self, name: str) -> None:
-        """What a member had may come to others."""
+        """Release the held records of a reader for other readers."""
         self.held = {place: one for place, one in self.held.items() if one.member != name}
         if len(self.readers) == 1 or all(one.epoch == 0 for one in self.readers):
-            self.life += 1  # with its last session a group is forgotten
+            self.life += 1  # the group is forgotten with its last session
 
-    # What must hold
+    # Invariants
 
     def check(self) -> None:
-        """The log of the share coordinator makes its state."""
+        """Check that a replay of the share coordinator's log gives its state."""
         for reader in self.readers:
             assert reader.asked is None or len(reader.asked.call.replies) <= 1, "answered twice"
         if self.steps % 8 == 0:
-            # But for the updates that count towards the next snapshot: in Kafka as well a log that
-            # was pruned makes more of them.
+            # Update counts until the next snapshot may differ: as in Kafka, a pruned log gives
+            # higher ones.
             known = self.broker.led().shard.hard_state()
             made = {key: state[:-1] for key, state in self.broker.replayed().items()}
             assert made == {key: state[:-1] for key, state in known.items()}, "another state"
 
     def check_end(self) -> None:
-        """When all are well, everything is read, and nothing is left over."""
+        """Check that in the healed world every record is read and none is left over."""
         self.fault_rate = self.write_failure_rate = 0.0
         self.death_rate = self.neglect_rate = self.renew_rate = 0.0
         self.types = [ACCEPT]
@@ -462,13 +465,13 @@ class ShareWorld:
             assert not self.accepted & letters, f"{self.accepted & letters} are dead letters"
 
     def say(self, text: str) -> None:
-        """Tell what happens."""
+        """Print a line of the trace."""
         if self.trace is not None:
             self.trace(f"{self.steps:5} {self.now_ms % 10_000_000 / 1000:9.3f} s  {text}")
 
 
 def in_short(response: Any) -> str:
-    """An answer by partition: errors, and what was acquired (first, last, which delivery)."""
+    """Summarize a response by partition: errors and acquired (first, last, delivery count)."""
     if response.error_code:
         return E(response.error_code).name
     told: list[str] = []
@@ -484,7 +487,7 @@ def in_short(response: Any) -> str:
 
 
 def run(seed: int, steps: int = STEPS, trace: Callable[[str], None] | None = None) -> ShareWorld:
-    """Play one seed. Raises AssertionError when something does not hold."""
+    """Play one seed. Raises AssertionError when an invariant is violated."""
     world = ShareWorld(seed, trace)
     try:
         for _ in range(steps):

@@ -1,13 +1,13 @@
 """A simulated life of the members of one share group (KIP-932): epochs, assignments, sessions.
 
-What they read from is another simulation, `share_groups`. The share coordinator, which is asked to
-begin the state of partitions, answers late or with an error now and then.
+The records they read belong to another simulation, `share_groups`. The share coordinator, which
+initializes the state of partitions, is sometimes late or answers with an error.
 
-The laws: every heartbeat is answered once, and with the right error; a member is told what it has
-got, and has got nothing that it does not read or that has no state; epochs never fall; no member
-goes without a reason or stays without a session; the log makes the group. In the end, when all are
-well, every member has reached the epoch of the group, and every partition of the topics that are
-read is read by somebody who asked for it.
+Laws: every heartbeat gets one response, with the right error; a member is told its assignment, and
+is assigned only partitions of subscribed topics with initialized state; epochs never fall; a member
+is removed only for a reason, and does not stay without a session; a replay of the log gives the
+group. In the end, when all clients behave, every member has reached the epoch of the group, and
+every partition of a subscribed topic is assigned to a subscriber.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _places(by_topic: Any) -> set[Place]:
 
 
 class Sharer(EpochMember):
-    """A member that heartbeats, reads other topics now and then, and leaves."""
+    """A member that sends heartbeats, sometimes changes its subscription, and leaves."""
 
     world: ShareMembersWorld
 
@@ -58,17 +58,17 @@ class Sharer(EpochMember):
         self.crash()
 
     def some_topics(self) -> list[str]:
-        """Names to subscribe to; not all need exist."""
+        """Return topic names to subscribe to; some may not exist."""
         return self.rng.sample(NAMES, self.rng.randrange(1, len(NAMES)))
 
     def abandon(self) -> None:
-        """Read nothing and join anew."""
+        """Drop the assignment and rejoin."""
         self.epoch = 0
         self.assigned: set[Place] = set()
         self.is_unsure = self.has_missed = False
 
     def act(self) -> None:
-        """Join, live on, or leave."""
+        """Join, send a heartbeat, or leave."""
         chance = self.rng.random()
         if self.patience < 1.0 and self.epoch:
             if chance < 0.08:
@@ -80,20 +80,20 @@ class Sharer(EpochMember):
         self.beat()
 
     def beat(self) -> None:
-        """A heartbeat, with the topics if they are news."""
+        """Send a heartbeat, with the topics if they have changed."""
         has_all = self.epoch == 0 or self.is_unsure or self.has_missed
         self.has_missed = False
         self.send(self.epoch, **({"subscribed_topic_names": self.topics} if has_all else {}))
 
     def send(self, epoch: int, **fields: Any) -> None:
-        """A heartbeat at some epoch."""
+        """Send a heartbeat with the given epoch."""
         request = ShareGroupHeartbeatRequest(
             group_id=GROUP, member_id=self.member_id, member_epoch=epoch, **fields
         )
         self.ask(request, 1)
 
     def take(self, request: Any, response: Any) -> None:
-        """Learn from an answer."""
+        """Update the state of the client from a response."""
         error = E(response.error_code)
         if request.member_epoch < 0:
             self.crash()
@@ -110,29 +110,29 @@ class Sharer(EpochMember):
             self.abandon()
 
     def hear_nothing(self, request: Any) -> None:
-        """Say everything again: then it is told everything."""
+        """Send every field again: the broker then answers with the full assignment."""
         self.is_unsure = True
         if request.member_epoch < 0:
             self.crash()
 
 
 class Lagging(Sharer):
-    """Acts so rarely that its session often runs out."""
+    """Acts so rarely that its session often expires."""
 
     patience = 0.1
 
 
 class Crashing(Sharer):
-    """Dies now and then and comes back as a new process."""
+    """Sometimes dies and restarts as a new process."""
 
     crash_rate = 0.04
 
 
 class Hostile(Sharer):
-    """Speaks in the name of others at odd epochs."""
+    """Sends heartbeats with the ids of other members at odd epochs."""
 
     def act(self) -> None:
-        """Lie, or live on."""
+        """Lie, or act as before."""
         if self.patience == 1.0 or self.rng.random() < 0.5:
             super().act()
             return
@@ -144,39 +144,39 @@ KINDS: list[type[Sharer]] = [Sharer, Sharer, Sharer, Lagging, Crashing, Hostile]
 
 
 class Expected(NamedTuple):
-    """What a heartbeat must be answered; what its member read from before."""
+    """The expected error of a heartbeat, and the previous assignment of its member."""
 
     error: ErrorCode
     before: object = None
 
 
 class ShareMembersWorld(GroupWorld):
-    """One seed."""
+    """The world of one seed."""
 
     def __init__(self, seed: int, trace: Callable[[str], None] | None = None) -> None:
         super().__init__(seed, trace, _settings, TOPICS)
         self.clients = [
             self.rng.choice(KINDS)(self, f"c{number}") for number in range(self.rng.randrange(1, 7))
         ]
-        if self.append_failure_rate:  # the end of a session that cannot be written is rare
+        if self.append_failure_rate:  # a session that ends without a record is rare
             self.append_failure_rate = self.rng.choice([0.05, 0.2])
         self.trouble_rate = self.rng.choice([0.0, 0.05, 0.1])
-        """How often the share coordinator begins or ceases to be late, or to answer errors."""
+        """The rate at which the share coordinator starts or stops being late, or failing."""
         self.last_heard_ms: dict[str, int] = {}
         self.before: set[str] = set()
         self.may_go: set[str] = set()
         self.once_deleted: set[bytes] = set()
-        """Ids of topics that were deleted: in the simulation the next of that name has the same."""
+        """Ids of deleted topics: here a new topic of the same name gets the same id."""
 
     def _sharers(self) -> Iterator[Sharer]:
         for client in self.clients:
             assert isinstance(client, Sharer)
             yield client
 
-    # What happens
+    # Events
 
     def _happen(self) -> None:
-        """Also to the share coordinator."""
+        """Let one event happen, also to the share coordinator."""
         if self.rng.random() < self.trouble_rate:
             self._change_share_coordinator()
         else:
@@ -202,15 +202,15 @@ class ShareMembersWorld(GroupWorld):
         self.broker.settle()
 
     def _change_topics(self) -> None:
-        """Who deletes a topic tells the coordinator."""
+        """Change the topics, and tell the share coordinator about deleted ones."""
         if self.broker.is_coordinator:
             super()._change_topics()
 
     def topic_is_deleted(self, name: str) -> None:
-        """The share coordinator drops its state as well.
+        """Drop the share coordinator's state of the topic as well.
 
-        A group that cannot record that keeps counting on the topic, and where it is read the epoch
-        rises with every heartbeat, in Kafka as here: it would never come to rest.
+        A group that cannot record this keeps counting on the topic; if the topic is subscribed, the
+        epoch rises with every heartbeat, as in Kafka, and the group would never come to rest.
         """
         rates = self.append_failure_rate, self.kill_rate
         self.append_failure_rate = self.kill_rate = 0.0
@@ -222,15 +222,15 @@ class ShareMembersWorld(GroupWorld):
         self.append_failure_rate, self.kill_rate = rates
 
     def _crash(self, how: str) -> None:
-        """Nobody waits for the share coordinator any more."""
+        """Crash the broker; pending calls to the share coordinator are lost."""
         if self.broker.persister.waiting is not None:
             self.broker.persister.hold()
         super()._crash(how)
 
     def administrate(self) -> None:
-        """Describe, or delete."""
+        """Describe or delete the group."""
         if self.rng.random() < 0.5:
-            self._share_coordinator_is_well()  # else the answer would be its error, or wait for it
+            self._share_coordinator_is_well()  # else the response has its error, or waits for it
             self.delete_group()
             return
         group = self.broker.any_group
@@ -243,16 +243,16 @@ class ShareMembersWorld(GroupWorld):
             assert described.error_code == E.GROUP_ID_NOT_FOUND, "a group that is none"
 
     def forget(self) -> None:
-        """Sessions begin anew."""
+        """Restart all sessions."""
         group = self.broker.any_group
         members = group.members if isinstance(group, ShareGroup) else ()
         self.last_heard_ms = dict.fromkeys(members, self.broker.now_ms)
         self.before = set(members)
 
-    # What is asked and answered
+    # Requests and responses
 
     def expect(self, answer: Answer, group: Group | None) -> Expected | None:
-        """The error, by the rules of KIP-932."""
+        """Note the expected error, by the rules of KIP-932."""
         request = answer.request
         if not isinstance(request, ShareGroupHeartbeatRequest):
             return None
@@ -276,7 +276,7 @@ class ShareMembersWorld(GroupWorld):
         return Expected(error, current.assigned)
 
     def compare(self, answer: Answer) -> None:
-        """The error has to be right, and what a member is told has to be so."""
+        """Check the error and the assignment in the response."""
         expected: Expected = answer.note
         response: Any = answer.response
         error = E(response.error_code)
@@ -295,7 +295,7 @@ class ShareMembersWorld(GroupWorld):
         assert not is_ahead or current.assigned.keys() <= existing, "a topic that is deleted"
         for client in self._sharers():
             if client.member_id == response.member_id and client.waiting is not answer:
-                client.has_missed = True  # another has asked in its name, and has got the answer
+                client.has_missed = True  # another client used this member id and got the response
         if response.assignment is None:
             assert current.assigned == expected.before, "a member is not told what it has got"
             assert request.subscribed_topic_names is None, "who says everything is told everything"
@@ -304,14 +304,14 @@ class ShareMembersWorld(GroupWorld):
         told = _places({one.topic_id: one.partitions for one in topics})
         assert told == _places(current.assigned), f"told {told}, assigned {current.assigned}"
 
-    # What must hold
+    # Invariants
 
     def epoch_of(self, group: ShareGroup) -> int:
-        """The epoch of the group."""
+        """Return the epoch of the group."""
         return group.epoch
 
     def check_members(self, group: ShareGroup) -> None:
-        """The laws of epochs, assignments and sessions."""
+        """Check the laws of epochs, assignments and sessions."""
         self._check_sessions(group)
         if not group.members:
             assert group.assignment_epoch == group.epoch, "an empty group has something to assign"
@@ -326,7 +326,7 @@ class ShareMembersWorld(GroupWorld):
             assert not stateless, f"{member_id} reads {stateless}, which have no state"
 
     def _check_sessions(self, group: ShareGroup) -> None:
-        """Who is silent for a session goes, and nobody goes before that without a reason."""
+        """Check that members go when their session expires, and never earlier without a reason."""
         now_ms = self.broker.now_ms
         for member_id in group.members:
             heard_ms = self.last_heard_ms.setdefault(member_id, now_ms)
@@ -338,19 +338,19 @@ class ShareMembersWorld(GroupWorld):
         self.before, self.may_go = set(group.members), set()
 
     def check(self) -> None:
-        """Also that nobody is missed in a group that is gone."""
+        """Check the world; a group that is gone must not track members."""
         super().check()
         if not isinstance(self.broker.any_group, ShareGroup):
             self.before = set()
 
     def heal(self) -> None:
-        """No more faults, and as many members as the group has room for."""
+        """Stop the faults; keep as many members as the group has room for."""
         super().heal()
         self._share_coordinator_is_well()
         self.clients = self.clients[: self.broker.settings.share_max_size]
 
     def check_end(self) -> None:
-        """Every member is where the group is, and every partition that is read has a reader."""
+        """Check that every member is at the group's epoch and every partition has a reader."""
         group = self.broker.any_group
         assert isinstance(group, ShareGroup), f"{group!r} is no share group"
         assert len(group.members) == len(self.clients), f"{group!r} has other members"
@@ -370,5 +370,5 @@ class ShareMembersWorld(GroupWorld):
 def run(
     seed: int, steps: int = STEPS, trace: Callable[[str], None] | None = None
 ) -> ShareMembersWorld:
-    """Play one seed. Raises AssertionError when something does not hold."""
+    """Play one seed. Raises AssertionError when an invariant is violated."""
     return play(ShareMembersWorld, "share-members", seed, steps, trace)

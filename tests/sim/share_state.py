@@ -1,4 +1,4 @@
-"""A share coordinator in memory, as far as groups ask for it."""
+"""A share coordinator in memory, with the methods that groups call."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from protocol.errors import ErrorCode
 
 
 class SimulatedPersister:
-    """A share coordinator that keeps what groups ask of it: state epoch and start offset.
+    """A share coordinator that keeps the state epoch and start offset of partitions.
 
-    `errors` are answered instead, by topic; `waiting` has the answers while they are held back.
+    `errors` replaces responses, by topic; `waiting` has the responses that are held back.
     """
 
     def __init__(self) -> None:
@@ -28,14 +28,14 @@ class SimulatedPersister:
         start_offset: int,
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """Begin a state."""
+        """Initialize a state."""
         error = self.errors.get(key.topic_id, ErrorCode.NONE)
         if error is ErrorCode.NONE:
             self.states[key] = state_epoch, start_offset
         self._answer(partial(done, error))
 
     def delete(self, key: SharePartitionKey, done: Callable[[ErrorCode], None]) -> None:
-        """End a state."""
+        """Delete a state."""
         error = self.errors.get(key.topic_id, ErrorCode.NONE)
         if error is ErrorCode.NONE:
             self.states.pop(key, None)
@@ -44,7 +44,7 @@ class SimulatedPersister:
     def read_summary(
         self, key: SharePartitionKey, leader_epoch: int, done: Callable[[ShareStateSummary], None]
     ) -> None:
-        """Where a state begins."""
+        """Pass the start offset of a state to `done`."""
         error = self.errors.get(key.topic_id, ErrorCode.NONE)
         state_epoch, start_offset = self.states.get(key, (0, -1))
         count = self.complete_counts.get(key, -1)
@@ -58,11 +58,11 @@ class SimulatedPersister:
             self.waiting.append(answer)
 
     def hold(self) -> None:
-        """Hold answers back."""
+        """Hold back responses."""
         self.waiting = []
 
     def let_go(self) -> None:
-        """Give the answers that were held back."""
+        """Release the responses that were held back."""
         waiting, self.waiting = self.waiting or [], None
         for answer in waiting:
             answer()

@@ -1,8 +1,8 @@
 """Small worlds, explored completely: two or three members, every order of events up to a depth.
 
-Where the random simulation goes far, this goes everywhere. States that differ only in names, in
-absolute times or in how high the generation is count as one, and are entered once.
-`python -m tests.sim.small_worlds --depth 6`; see docs/simulation.md.
+The random simulation plays long sequences; this one plays all short ones. States that differ only
+in names, absolute times or the absolute generation count as one and are explored once. `python -m
+tests.sim.small_worlds --depth 6`; see docs/simulation.md.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from tests.sim.trace import show
 E = ErrorCode
 Path = tuple[str, ...]
 Snapshot = bytes
-"""A world, pickled: events are tried on copies, which costs less than to live through it all."""
+"""A pickled world: events are tried on copies, which is cheaper than a replay of the path."""
 
 FAIL, KILL, CRASH, MOVE, TIME, HOLD = "fail", "kill", "crash", "move", "time", "hold"
 HELD = 2
-"""How many requests share a drain after `hold`."""
+"""The number of requests that share a drain after `hold`."""
 DEFAULT_DEPTH = 4
 
 
 class Setting(NamedTuple):
-    """Who takes part, what has happened already, and the broker's settings."""
+    """The players, the previous events and the broker settings of a world."""
 
     players: tuple[tuple[str, int, str | None], ...]
     """(name, version of JoinGroup, group instance id)"""
@@ -69,7 +69,7 @@ WORLDS: dict[str, Setting] = {
 
 
 class SmallWorld:
-    """One world on its way along a path of events."""
+    """One world along a path of events."""
 
     def __init__(self, setting: Setting, say: Callable[[str], None] | None = None) -> None:
         self.broker = OneGroupBroker(
@@ -94,7 +94,7 @@ class SmallWorld:
             self.go(event)
 
     def events(self) -> Iterator[str]:
-        """What may happen next."""
+        """Yield the possible next events."""
         for player in self.players.values():
             for verb in player.verbs():
                 yield f"{player.name}.{verb}"
@@ -112,7 +112,7 @@ class SmallWorld:
             yield TIME
 
     def go(self, event: str) -> None:
-        """Let an event happen, and check everything afterwards."""
+        """Let an event happen, then check every invariant."""
         self._say(event)
         try:
             self._happen(event)
@@ -173,7 +173,7 @@ class SmallWorld:
         return count // 2
 
     def check(self) -> None:
-        """What must hold after every event."""
+        """Check the invariants after an event."""
         self.ledger.catch_up()
         self.ledger.check_durable_state(self.broker.group)
         self.broker.answers = [one for one in self.broker.answers if one.parked]
@@ -194,7 +194,7 @@ class SmallWorld:
 
 
 class Explored(NamedTuple):
-    """How much of a world has been seen."""
+    """The number of states and events explored."""
 
     states: int
     events: int
@@ -202,7 +202,7 @@ class Explored(NamedTuple):
 
 
 def explore(name: str, depth: int) -> Explored:
-    """Try all events in all states that `depth` events lead to; raises on a violation."""
+    """Try all events in all states within `depth` events. Raises on a violation."""
     started = time.process_time()
     first = SmallWorld(WORLDS[name])
     seen = {fingerprint(first)}
@@ -225,7 +225,7 @@ def explore(name: str, depth: int) -> Explored:
 
 
 def _try(name: str, world: SmallWorld, path: Path, event: str) -> None:
-    """Let an event happen; a violation is told with the command that shows it again."""
+    """Let an event happen; add the command that reproduces it to a violation."""
     try:
         world.go(event)
     except BaseException as error:
@@ -236,7 +236,7 @@ def _try(name: str, world: SmallWorld, path: Path, event: str) -> None:
 
 
 def main() -> None:
-    """Explore all worlds, or one; or show one path."""
+    """Explore all worlds, or one, or show one path."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim.small_worlds", description=__doc__)
     parser.add_argument("--depth", type=int, default=DEFAULT_DEPTH, help="how many events")
     parser.add_argument("--world", choices=list(WORLDS), help="only this one")

@@ -1,10 +1,10 @@
 """A simulated life of one streams group (KIP-1071): threads of a few processes, tasks, topics.
 
-The laws: a task is active in one member at a time, and no process has a copy of a task that it
-runs; a client believes to run only what the broker counts as its own; what others wait for is free
-only once it was given up; epochs never fall; every request is answered once, and with the right
-error; the log makes the group. In the end, when all are well, every task runs, with the standbys
-that are wanted.
+Laws: a task is active in one member at a time, and no process has a standby of a task that it runs;
+a client counts as its own only tasks that the broker also counts as its own; a task that other
+members wait for becomes free only after its owner has given it up; epochs never fall; every request
+gets one response, with the right error; a replay of the log gives the group. In the end, when all
+clients behave, every task runs, with the configured number of standbys.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _tasks(by_subtopology: Any) -> set[Task]:
 
 
 class Thread(EpochMember):
-    """One thread of a process: it closes tasks first, says so, and then opens others."""
+    """One thread of a process: closes tasks, reports this, and then opens others."""
 
     revoke_rate = 0.7
     world: StreamsWorld
@@ -88,7 +88,7 @@ class Thread(EpochMember):
         self.crash()
 
     def abandon(self) -> None:
-        """Close everything and join anew."""
+        """Close every task and rejoin."""
         self.epoch = 0
         self.active: set[Task] = set()
         self.standby: set[Task] = set()
@@ -114,7 +114,7 @@ class Thread(EpochMember):
             self.beat()
 
     def join(self) -> None:
-        """Say everything."""
+        """Send a heartbeat with every field."""
         self.send(
             0,
             rebalance_timeout_ms=self.rebalance_ms,
@@ -127,7 +127,7 @@ class Thread(EpochMember):
         )
 
     def beat(self) -> None:
-        """A heartbeat, with its tasks if they are news."""
+        """Send a heartbeat, with the tasks if they have changed."""
         fields: dict[str, Any] = {}
         owned = set(self.active), set(self.standby)
         if self.is_unsure or owned != self.reported:
@@ -140,19 +140,19 @@ class Thread(EpochMember):
         self.send(self.epoch, **fields)
 
     def leave(self) -> None:
-        """Close everything and leave."""
+        """Close every task and leave."""
         self.active, self.standby = set(), set()
         self.send(-1)
 
     def send(self, epoch: int, **fields: Any) -> None:
-        """A heartbeat at some epoch."""
+        """Send a heartbeat with the given epoch."""
         request = StreamsGroupHeartbeatRequest(
             group_id=GROUP, member_id=self.member_id, member_epoch=epoch, **fields
         )
         self.ask(request, 0)
 
     def take(self, request: Any, response: Any) -> None:
-        """Learn from an answer."""
+        """Update the state of the client from a response."""
         error = E(response.error_code)
         if request.member_epoch < 0:
             self.crash()
@@ -168,13 +168,13 @@ class Thread(EpochMember):
             self.abandon()
 
     def hear_nothing(self, request: Any) -> None:
-        """Say everything again; but what it was told is not told again, as in Kafka."""
+        """Send every field again; as in Kafka, the broker does not repeat the assignment."""
         self.is_unsure = self.has_missed = True
         if request.member_epoch < 0:
             self.crash()
 
     def calm_down(self) -> None:
-        """Reconcile at once; who may have missed what it was given begins anew."""
+        """From now on reconcile at once; a client that may have missed its assignment rejoins."""
         super().calm_down()
         self.revoke_rate = 1.0
         if self.has_missed or self.is_unheard:
@@ -182,28 +182,32 @@ class Thread(EpochMember):
 
 
 class SlowToClose(Thread):
-    """Closes tasks so late that its rebalance timeout often passes."""
+    """Closes tasks so late that its rebalance timeout often expires."""
 
     revoke_rate = 0.05
 
 
 class Lagging(Thread):
-    """Acts so rarely that its session often runs out."""
+    """Acts so rarely that its session often expires."""
 
     patience = 0.1
 
 
 class Crashing(Thread):
-    """Dies now and then."""
+    """Sometimes dies."""
 
     crash_rate = 0.04
 
 
 class Hostile(Thread):
-    """Speaks in the name of others at odd epochs; it never says that they have closed a task."""
+    """Sends the ids of other members at odd epochs.
+
+    A hostile client never claims that another member has closed a task: the broker could not tell
+    this from the truth.
+    """
 
     def act(self) -> None:
-        """Lie, or live on."""
+        """Lie, or act as before."""
         if self.patience == 1.0 or self.rng.random() < 0.5:
             super().act()
             return
@@ -215,23 +219,23 @@ KINDS: list[type[Thread]] = [Thread, Thread, SlowToClose, Lagging, Crashing, Hos
 
 
 class Expected(NamedTuple):
-    """What a heartbeat must be answered; what its member had before."""
+    """The expected error of a heartbeat, and the previous tasks of its member."""
 
     errors: set[ErrorCode]
     before: object = None
 
 
 class Closing(NamedTuple):
-    """A member that has tasks to give up, and when its time is over."""
+    """A member with tasks to close, and its deadline."""
 
     current: CurrentTasks
     ends_ms: int
 
 
 class StreamsWorld(GroupWorld):
-    """One seed."""
+    """The world of one seed."""
 
-    topics_grow = False  # an application would have to be reset then
+    topics_grow = False  # a real application would need a reset then
 
     def __init__(self, seed: int, trace: Callable[[str], None] | None = None) -> None:
         super().__init__(seed, trace, _settings, TOPICS)
@@ -250,10 +254,10 @@ class StreamsWorld(GroupWorld):
             assert isinstance(client, Thread)
             yield client
 
-    # What is asked and answered
+    # Requests and responses
 
     def expect(self, answer: Answer, group: Group | None) -> Expected | None:
-        """The error, by the rules of KIP-1071."""
+        """Note the expected error, by the rules of KIP-1071."""
         request = answer.request
         if not isinstance(request, StreamsGroupHeartbeatRequest):
             return None
@@ -272,13 +276,13 @@ class StreamsWorld(GroupWorld):
             self.may_go.add(member_id)
         elif epoch != current.epoch and not self._has_missed(current, request):
             error = E.FENCED_MEMBER_EPOCH
-        # A task of a topic that has got fewer partitions is no task any more.
+        # A task of a topic that was recreated with fewer partitions no longer exists.
         errors = {error, E.INVALID_REQUEST} if request.active_tasks and not error else {error}
         return Expected(errors, current.assigned)
 
     @staticmethod
     def _has_missed(current: CurrentTasks, request: StreamsGroupHeartbeatRequest) -> bool:
-        """Whether the member has not heard of its epoch, and has nothing that it must not have."""
+        """Return whether the member missed its epoch and has no tasks outside its assignment."""
         active, standby = request.active_tasks, request.standby_tasks
         if active is None or standby is None or request.member_epoch != current.previous_epoch:
             return False
@@ -289,7 +293,7 @@ class StreamsWorld(GroupWorld):
         return has_no_other and _places(standby) <= _tasks(assigned.standby)
 
     def compare(self, answer: Answer) -> None:
-        """The error has to be right, and what a member is told has to be so."""
+        """Check the error and the assignment in the response."""
         expected: Expected = answer.note
         response: Any = answer.response
         error = E(response.error_code)
@@ -308,13 +312,13 @@ class StreamsWorld(GroupWorld):
             return
         for client in self._threads():
             if client.member_id == response.member_id and client.waiting is not answer:
-                client.has_missed = True  # another has asked in its name, and has got the answer
+                client.has_missed = True  # another client used this member id and got the response
         told = _places(response.active_tasks), _places(response.standby_tasks)
         assigned = _tasks(current.assigned.active), _tasks(current.assigned.standby)
         assert told == assigned, f"told {told}, assigned {assigned}"
 
     def administrate(self) -> None:
-        """Describe, or delete."""
+        """Describe or delete the group."""
         if self.rng.random() < 0.5:
             self.delete_group()
             return
@@ -327,20 +331,20 @@ class StreamsWorld(GroupWorld):
             assert len(described.members) == len(group.members), "StreamsGroupDescribe"
 
     def forget(self) -> None:
-        """Sessions begin anew."""
+        """Restart all sessions."""
         group = self.broker.any_group
         members = group.members if isinstance(group, StreamsGroup) else ()
         self.last_heard_ms = dict.fromkeys(members, self.broker.now_ms)
         self.before, self.closing = set(members), {}
 
-    # What must hold
+    # Invariants
 
     def epoch_of(self, group: StreamsGroup) -> int:
-        """The epoch of the group."""
+        """Return the epoch of the group."""
         return group.epoch
 
     def check_members(self, group: StreamsGroup) -> None:
-        """The laws of tasks, epochs and sessions."""
+        """Check the laws of tasks, epochs and sessions."""
         self._check_tasks(group)
         self._check_clients(group)
         self._check_sessions(group)
@@ -375,7 +379,7 @@ class StreamsWorld(GroupWorld):
             targets |= places
 
     def _check_clients(self, group: StreamsGroup) -> None:
-        """Who knows its epoch runs nothing but what the broker counts as its own."""
+        """Check that a client at the current epoch runs only what the broker counts as its own."""
         for client in self._threads():
             current = group.currents.get(client.member_id)
             if current is None or client.epoch not in (current.epoch, current.previous_epoch):
@@ -385,7 +389,7 @@ class StreamsWorld(GroupWorld):
                 assert client.active <= held, f"{client.name} runs {client.active - held}"
 
     def _check_sessions(self, group: StreamsGroup) -> None:
-        """Who is silent for a session goes, and nobody goes before that without a reason."""
+        """Check that members go when their session expires, and never earlier without a reason."""
         now_ms = self.broker.now_ms
         for member_id in group.members:
             heard_ms = self.last_heard_ms.setdefault(member_id, now_ms)
@@ -411,13 +415,13 @@ class StreamsWorld(GroupWorld):
         self.closing = closings
 
     def check(self) -> None:
-        """Also that nobody is missed in a group of another kind."""
+        """Check the world; a group of another kind must not track members."""
         super().check()
         if not isinstance(self.broker.any_group, StreamsGroup):
             self.before = set()
 
     def heal(self) -> None:
-        """No more faults, all topics, and as many members as the group has room for."""
+        """Stop the faults; restore all topics; keep as many members as the group has room for."""
         super().heal()
         for name, count in TOPICS.items():
             if name not in self.broker.topics.counts:
@@ -425,7 +429,7 @@ class StreamsWorld(GroupWorld):
         self.clients = self.clients[: self.broker.settings.streams_max_size]
 
     def check_end(self) -> None:
-        """Every task runs, its thread knows it, and there are as many copies as are wanted."""
+        """Check that every task runs, its thread knows it, and the number of standbys is right."""
         group = self.broker.any_group
         assert isinstance(group, StreamsGroup), f"{group!r} is no streams group"
         assert group.state is StreamsGroupState.STABLE, f"{group!r} does not come to rest"
@@ -452,5 +456,5 @@ class StreamsWorld(GroupWorld):
 
 
 def run(seed: int, steps: int = STEPS, trace: Callable[[str], None] | None = None) -> StreamsWorld:
-    """Play one seed. Raises AssertionError when something does not hold."""
+    """Play one seed. Raises AssertionError when an invariant is violated."""
     return play(StreamsWorld, "streams", seed, steps, trace)

@@ -1,4 +1,4 @@
-"""The simulation at length: hundreds of seeds, small worlds to depth 5, the other bugs."""
+"""Long runs of the simulation: hundreds of seeds, small worlds to depth 5, the slow bugs."""
 
 import pytest
 
@@ -18,14 +18,14 @@ DEPTH = 5
 
 @pytest.mark.parametrize("first", SEEDS[::SEEDS_AT_ONCE])
 def test_what_must_hold_holds(first: int) -> None:
-    """No violation in any step of 400 seeds, and rest in the end."""
+    """In 400 seeds no step violates an invariant, and every world comes to rest."""
     for seed in SEEDS[first : first + SEEDS_AT_ONCE]:
         run(seed, STEPS)
 
 
 @pytest.mark.parametrize("first", SEEDS[:: 5 * SEEDS_AT_ONCE])
 def test_transactions_hold(first: int) -> None:
-    """The same for 400 seeds of transactions."""
+    """In 400 seeds of transactions no step violates an invariant."""
     for seed in SEEDS[first : first + 5 * SEEDS_AT_ONCE]:
         run_transactions(seed)
 
@@ -33,7 +33,7 @@ def test_transactions_hold(first: int) -> None:
 @pytest.mark.parametrize("first", SEEDS_OF_OTHER_KINDS[:: 2 * SEEDS_AT_ONCE])
 @pytest.mark.parametrize("kind", OTHER_KINDS)
 def test_other_kinds_hold(kind: str, first: int) -> None:
-    """The same for 200 seeds of each of the other kinds of groups."""
+    """In 200 seeds of each other kind of group no step violates an invariant."""
     play, steps = SIMULATIONS[kind]
     for seed in SEEDS_OF_OTHER_KINDS[first : first + 2 * SEEDS_AT_ONCE]:
         play(seed, steps)
@@ -41,5 +41,5 @@ def test_other_kinds_hold(kind: str, first: int) -> None:
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_every_order_of_events_is_right(name: str) -> None:
-    """No order of one event more than `make test` tries breaks a rule, in any of the worlds."""
+    """No order of events, one event deeper than in `make test`, violates an invariant."""
     assert explore(name, DEPTH).states > 100

@@ -1,4 +1,4 @@
-"""The simulation as a part of the test suite; `python -m tests.sim` runs more of it."""
+"""The simulation as part of the test suite; `python -m tests.sim` runs more seeds."""
 
 from pathlib import Path
 
@@ -16,19 +16,19 @@ KEPT = [
 
 @pytest.mark.parametrize("first", range(0, 30, 10))
 def test_what_must_hold_holds(first: int) -> None:
-    """Whatever clients and faults do: no violation in any step, and rest in the end."""
+    """Whatever clients and faults do, no invariant is violated, and every world comes to rest."""
     for seed in range(first, first + 10):
         run(seed, STEPS)
 
 
 @pytest.mark.parametrize(("seed", "steps", "what"), KEPT, ids=[one[0] for one in KEPT])
 def test_seeds_that_once_failed(seed: str, steps: str, what: str) -> None:
-    """What a kept seed has shown does not come back."""
+    """Seeds that failed once, and were fixed, keep passing."""
     run(int(seed), int(steps))
 
 
 def test_a_seed_tells_always_the_same_story() -> None:
-    """Two runs of a seed are the same, line by line."""
+    """Two runs of a seed give the same trace, line by line."""
     stories: list[list[str]] = [[], []]
     for story in stories:
         run(7, 200, story.append)
@@ -37,7 +37,7 @@ def test_a_seed_tells_always_the_same_story() -> None:
 
 
 def test_a_violation_says_how_to_see_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The exception has a note with the command that shows it."""
+    """A violation has a note with the command that reproduces it."""
 
     def broken(world: World) -> None:
         raise AssertionError("the moon is gone")

@@ -1,4 +1,4 @@
-"""The small worlds as a part of the test suite; `python -m tests.sim.small_worlds` goes deeper."""
+"""The small worlds as part of the test suite; `python -m tests.sim.small_worlds` goes deeper."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.sim.small_worlds import DEFAULT_DEPTH, WORLDS, SmallWorld, explore
 
 
 def follow(name: str, path: str) -> SmallWorld:
-    """A world after some events."""
+    """Return a world after some events."""
     world = SmallWorld(WORLDS[name])
     for event in path.split():
         world.go(event)
@@ -16,7 +16,7 @@ def follow(name: str, path: str) -> SmallWorld:
 
 @pytest.mark.parametrize("name", ["one alone", "two from nothing"])
 def test_every_order_of_events_is_right(name: str) -> None:
-    """No order of a few joins, syncs, heartbeats, leaves, commits and faults breaks a rule."""
+    """No order of a few requests and faults violates an invariant."""
     explored = explore(name, DEFAULT_DEPTH)
     assert explored.events > explored.states > 100
 
@@ -30,21 +30,21 @@ def test_every_order_of_events_is_right(name: str) -> None:
     ],
 )
 def test_what_makes_no_difference(one: str, other: str) -> None:
-    """Names, absolute times, offsets and the height of the generation make no other state."""
+    """Names, absolute times, offsets and the absolute generation do not change the fingerprint."""
     worlds = [follow("two in a stable group", path) for path in (one, other)]
     assert fingerprint(worlds[0]) == fingerprint(worlds[1])
 
 
 @pytest.mark.parametrize("path", ["A.commit", "A.change", "fail", "hold", "time", "A.leave"])
 def test_what_makes_a_difference(path: str) -> None:
-    """What decides what can happen next makes another state."""
+    """A difference that changes the possible next events changes the fingerprint."""
     assert fingerprint(follow("two in a stable group", path)) != fingerprint(
         follow("two in a stable group", "")
     )
 
 
 def test_a_violation_says_how_to_see_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The exception has a note with the command that walks the same path."""
+    """A violation has a note with the command that walks the same path."""
 
     def broken(world: SmallWorld) -> None:
         assert world.broker.group is None, "the moon is gone"

@@ -1,4 +1,4 @@
-"""Messages as a reader wants them in a trace: without what has its default value."""
+"""Short forms of messages for traces, without fields that have their default value."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from protocol.schema import Message
 
 
 def show(value: object) -> str:
-    """`JoinGroupRequest(member_id='c-1', protocols=[...])`, short."""
+    """Return a short form such as `JoinGroupRequest(member_id='c-1', protocols=[...])`."""
     if isinstance(value, Message):
         said = [
             f"{one.name}={show(getattr(value, one.name))}"

@@ -1,16 +1,16 @@
 """Transactions in simulated time: `python -m tests.sim.transactions --seeds 0-99`.
 
-The transaction coordinator, the groups and the logs are those that run, on a disk in memory.
-Seeded clients begin, write, commit offsets, end, come back with old epochs (zombies), are slow, or
-die with the broker between any two steps; the disk fails and time is advanced. After every step,
-and at the end, the checkers look:
+Transaction coordinator, groups and logs are the real ones, on a disk in memory. Seeded clients
+begin, write, commit offsets, end, return with old epochs (zombies), are slow, or die with the
+broker between any two steps; the disk fails and time is advanced. Laws, checked after every step
+and at the end:
 
-- no reader of committed records ever sees a record of a transaction that is open or was aborted,
-  and what it has seen stays: the last stable offset never falls, nor passes an open transaction;
-- in the end a transaction is there whole or not at all, in all partitions and in the group's
-  offsets, as its client was answered;
-- a producer that another one followed gets nothing done;
-- what a restart loads is what was there.
+- A read_committed reader never sees a record of an open or aborted transaction, and seen records
+  stay: the last stable offset neither falls nor passes an open transaction.
+- In the end a transaction is visible wholly or not at all, in all partitions and in the group's
+  offsets, as its client was answered.
+- A producer that was superseded cannot write.
+- A restart loads the same state.
 """
 
 from __future__ import annotations
@@ -55,25 +55,25 @@ FENCED = (
 
 
 class Transaction:
-    """What a client put into one transaction; `commits` is its end, None while it is not known."""
+    """The records and offsets of one transaction; `commits` is None if the outcome is unknown."""
 
     def __init__(self) -> None:
         self.values: dict[int, list[bytes]] = {}
         self.offsets: dict[int, tuple[int, int]] = {}
-        """By partition: the offset, and its place in the order of all commits."""
+        """By partition: the offset, and its position in the order of all commits."""
         self.first: dict[int, int] = {}
-        """By partition: the offset of its first record."""
+        """By partition: the offset of the transaction's first record."""
         self.maybe: set[bytes] = set()
-        """Records whose write was not answered."""
+        """Records whose write got no response."""
         self.is_open = True
         self.commits: bool | None = None
 
     def all_values(self) -> set[bytes]:
-        """Those that were acknowledged."""
+        """The acknowledged values."""
         return {value for values in self.values.values() for value in values}
 
     def end(self, commits: bool | None) -> None:
-        """It has ended, or is about to: None if it is not known how."""
+        """Record the outcome of the transaction; None if it is unknown."""
         self.is_open = False
         self.commits = commits
 
@@ -91,7 +91,7 @@ class Instance:
 
 
 class World:
-    """A broker, its clients, and what they know."""
+    """A broker, its clients, and the expected state."""
 
     def __init__(self, seed: int, tell: Callable[[str], None]) -> None:
         self.random = random.Random(seed)
@@ -103,7 +103,7 @@ class World:
         self.transactions: list[Transaction] = []
         self.plain: dict[int, tuple[int, int]] = {}
         self.maybe_plain: set[int] = set()
-        """Partitions with a plain commit that was not answered."""
+        """Partitions with a non-transactional commit that got no response."""
         self.seen: dict[int, list[bytes | None]] = {index: [] for index in range(PARTITIONS)}
         self.has_fault = False
         """Whether the disk may fail in this step."""
@@ -113,14 +113,14 @@ class World:
         return TransactionBroker(self.disk, transaction_max_timeout_ms="100000")
 
     def number(self) -> int:
-        """1, 2, ...: makes values and offsets different, and orders commits."""
+        """Return 1, 2, ...: a unique number for values and offsets, which also orders commits."""
         self._count += 1
         return self._count
 
-    # --- what happens -----------------------------------------------------------------------------
+    # --- events -----------------------------------------------------------------------------------
 
     async def step(self) -> None:
-        """One action of somebody, perhaps with a fault in it."""
+        """Let one event happen, perhaps with a fault."""
         action = self.random.choice(
             [self.begin] + [self.send] * 5 + [self.commit_offsets] * 2 + [self.end] * 3
             + [self.plain_commit, self.zombie, self.careless, self.restart, self.wait]
@@ -140,26 +140,26 @@ class World:
             await self.rest()
         except Crash:
             died = True
-        # In a callback of the loop it is not raised here.
+        # An exception in an event loop callback is not raised here.
         if died or (is_crash and not self.disk.fault_is_pending):
             self.tell("the broker dies")
             await self.restart(is_clean=False)
         self.disk.disarm()
 
     async def rest(self) -> None:
-        """Let everything that is under way go on; what failed is tried again."""
+        """Let all pending work finish; failed work is retried."""
         for _ in range(3):
             await settle()
             self.broker.scheduler.advance(100)
         await settle()
 
     async def begin(self) -> None:
-        """A new instance of a name: what the one before left open is aborted."""
+        """Start a new instance of a transactional id, which aborts the open transaction."""
         name = self.random.choice(NAMES)
         before = self.current.pop(name, None)
         if before is not None:
             self.zombies.append(before)
-            if before.transaction is not None:  # nobody will commit it any more
+            if before.transaction is not None:  # it can no longer be committed
                 before.transaction.end(self._ended_so(before.transaction))
         self.tell(f"{name} begins")
         for _ in range(3):
@@ -173,19 +173,19 @@ class World:
 
     @staticmethod
     def _ended_so(transaction: Transaction) -> bool | None:
-        """An open one is aborted by its successor; else it is as its client asked."""
+        """Return the expected outcome: aborted if still open, else as requested."""
         return False if transaction.is_open else transaction.commits
 
     def _any(self) -> Instance | None:
         return self.random.choice(list(self.current.values())) if self.current else None
 
     async def send(self) -> None:
-        """A record to some partition, as part of the open transaction or as its first."""
+        """Send a record, within the open transaction or as its first one."""
         instance = self._any()
         if instance is None or instance.must_abort:
             return
         if instance.transaction is not None and not instance.transaction.is_open:
-            return  # its end is asked for
+            return  # its end was requested
         partition = self.random.randrange(PARTITIONS)
         transaction = instance.transaction
         if transaction is None:
@@ -226,7 +226,7 @@ class World:
         return error
 
     def _refused(self, instance: Instance, error: ErrorCode) -> None:
-        """A client that gets an error aborts; one that is fenced ends."""
+        """Abort the transaction after an error; a fenced client ends."""
         instance.must_abort = True
         if error in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED):
             if instance.transaction is not None and instance.transaction.is_open:
@@ -235,7 +235,7 @@ class World:
             self.zombies.append(instance)
 
     async def commit_offsets(self) -> None:
-        """An offset of the group, as part of the open transaction."""
+        """Commit an offset of the group in the open transaction."""
         instance = self._any()
         if instance is None or instance.must_abort or instance.transaction is None:
             return
@@ -277,7 +277,7 @@ class World:
             self._refused(instance, error)
 
     async def careless(self) -> None:
-        """A producer of transactions v1 that does not add the partition of its first record."""
+        """Send as a transactions v1 producer that omits AddPartitionsToTxn for its first record."""
         instance = self._any()
         if instance is None or instance.version != V1 or instance.transaction is not None:
             return
@@ -288,7 +288,7 @@ class World:
         assert error is not ErrorCode.NONE, "a record was taken that belongs to no transaction"
 
     async def plain_commit(self) -> None:
-        """An offset of the group outside of any transaction."""
+        """Commit an offset of the group outside of any transaction."""
         partition, offset = self.random.randrange(2), self.number()
         self.tell(f"{offset} of {partition} is committed")
         call = self.broker.send("OffsetCommit", commit_request(GROUP, offset, partition))
@@ -300,25 +300,25 @@ class World:
             self.plain[partition] = offset, offset
 
     async def end(self) -> None:
-        """Commit or abort."""
+        """Commit or abort the transaction."""
         instance = self._any()
         if instance is None or instance.transaction is None:
             return
         transaction = instance.transaction
-        # A commit whose answer got lost can only be asked for again.
+        # A commit whose response got lost can only be requested again.
         commits = not transaction.is_open or (
             not instance.must_abort and self.random.random() < 0.7
         )
         self.tell(f"{instance.name} {'commits' if commits else 'aborts'}")
         is_retry = not transaction.is_open
-        transaction.end(None if commits else False)  # nobody will commit it any more
+        transaction.end(None if commits else False)  # it can no longer be committed
         answer = self.broker.end(
             instance.identity,
             commits=commits,
             version=instance.version,
             transactional_id=instance.name,
         )
-        if answer is None:  # a marker is missing: it is decided
+        if answer is None:  # a marker is missing: the outcome is decided
             self.current.pop(instance.name)
             self.zombies.append(instance)
             transaction.end(commits)
@@ -331,13 +331,13 @@ class World:
                 instance.identity = answer.producer_id, answer.producer_epoch
                 instance.sequences.clear()
         elif error in FENCED:
-            # It was aborted before; or nothing of it had been added yet.
+            # The transaction was aborted before, or no partition had been added yet.
             transaction.end(None if is_retry else False)
             self.current.pop(instance.name)
             self.zombies.append(instance)
 
     async def zombie(self) -> None:
-        """A producer that another one followed tries to go on."""
+        """Let a superseded producer try to continue."""
         old = [one for one in self.zombies if one.name in self.current]
         if not old:
             return
@@ -360,7 +360,7 @@ class World:
             assert ended.error_code != ErrorCode.NONE, "a zombie has committed"
 
     async def wait(self) -> None:
-        """Time passes: what is open for too long is aborted."""
+        """Advance the time: transactions that are open for too long are aborted."""
         self.tell("time passes")
         outcome: bool | None = None  # if the broker dies
         try:
@@ -376,12 +376,12 @@ class World:
                     transaction.end(outcome)
 
     async def restart(self, *, is_clean: bool = True) -> None:
-        """The broker is killed and comes back; what it loads is what it had."""
+        """Kill and restart the broker; it must load the state that it had."""
         self.tell("the broker is killed")
         before = self._state() if is_clean else None
         for instance in self.current.values():
             if instance.transaction is not None and not is_clean:
-                instance.must_abort = True  # an answer may have got lost
+                instance.must_abort = True  # a response may have got lost
         self.disk.processes_died()
         now_ms = self.broker.clock.time_ms
         self.broker = self._started()
@@ -398,13 +398,13 @@ class World:
             for name, entry in self.broker.transactions.ids.items()
         }
         task = self.broker.groups.tasks.get(GROUP)
-        # A group without offsets, as after an abort, is not in the log; expiry would end it.
+        # A group without offsets, as after an abort, is not in the log; expiry would remove it.
         return ids, task.group.offsets if task is not None and task.group.offsets else None
 
-    # --- what must hold ---------------------------------------------------------------------------
+    # --- invariants -------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """After every step."""
+        """Check the invariants after a step."""
         hidden: set[bytes] = set()
         for transaction in self.transactions:
             if transaction.is_open or transaction.commits is False:
@@ -422,7 +422,7 @@ class World:
                     assert log.last_stable_offset <= transaction.first[index]
 
     async def check_end(self) -> None:
-        """All transactions are ended by new producers: each is there whole or not at all."""
+        """End all transactions with new producers; each must be visible wholly or not at all."""
         for name in NAMES:
             self.current.pop(name, None)
             for _ in range(4):
@@ -449,7 +449,7 @@ class World:
                 for partition, offset in transaction.offsets.items():
                     committed[partition] = max(committed.get(partition, offset), offset)
             elif transaction.commits is None and is_there is None and transaction.offsets:
-                return  # nobody can know
+                return  # the outcome is unknown
         stored = await self._offsets()
         for partition in range(PARTITIONS):
             if partition not in self.maybe_plain:
@@ -490,14 +490,14 @@ async def _play(seed: int, steps: int, tell: Callable[[str], None]) -> None:
 
 
 def run(seed: int, steps: int = STEPS, tell: Callable[[str], None] = lambda _: None) -> None:
-    """Play one seed. Raises AssertionError when something does not hold."""
+    """Play one seed. Raises AssertionError when an invariant is violated."""
     with asyncio.Runner() as runner:
         runner.get_loop().set_exception_handler(lambda _, __: None)  # a crash in a callback
         runner.run(_play(seed, steps, tell))
 
 
 def main() -> None:
-    """Play seeds."""
+    """Play the requested seeds."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim.transactions")
     parser.add_argument("--seeds", default="0-99")
     parser.add_argument("--steps", type=int, default=STEPS)

@@ -1,4 +1,4 @@
-"""What follows from the members' protocols, computed in the plainest way."""
+"""The results of the members' protocols, computed in the simplest way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 
 def elected(protocols_of_members: Iterable[Protocols]) -> set[str]:
-    """The protocols that may win the vote; more than one in a tie."""
+    """Return the protocols that can win the vote; more than one in a tie."""
     lists = [[name for name, _ in protocols] for protocols in protocols_of_members]
     common = set.intersection(*(set(names) for names in lists))
     votes = [next(name for name in names if name in common) for names in lists]
@@ -24,7 +24,7 @@ def elected(protocols_of_members: Iterable[Protocols]) -> set[str]:
 
 
 def readable_topics(metadata_of_members: Iterable[bytes]) -> frozenset[str] | None:
-    """All topics that somebody subscribes to; None when a subscription cannot be read."""
+    """Return the subscribed topics of all members; None if a subscription is unreadable."""
     topics: set[str] = set()
     for metadata in metadata_of_members:
         try:
@@ -35,5 +35,5 @@ def readable_topics(metadata_of_members: Iterable[bytes]) -> frozenset[str] | No
 
 
 def subscribe(*topics: str) -> bytes:
-    """The metadata of a member that reads `topics`."""
+    """Return the metadata of a member that subscribes to `topics`."""
     return encode_subscription(ConsumerProtocolSubscription(topics=list(topics)), 0)

@@ -1,7 +1,7 @@
-"""A simulated life of one group: clients, faults, and what must hold after every step.
+"""A simulated life of one group: clients, faults, and invariants after every step.
 
-Everything that happens follows from the seed. A violation is an exception; `run` adds the command
-that shows it again. See docs/simulation.md.
+Every event follows from the seed. A violation is an exception; `run` adds the command that
+reproduces it. See docs/simulation.md.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ WELL_BEHAVED = [Client, Client, Client, Slow, Standalone]
 
 
 class World:
-    """One seed. `step` does one thing and checks everything."""
+    """The world of one seed. `step` does one thing and checks everything."""
 
     def __init__(self, seed: int, trace: Callable[[str], None] | None = None) -> None:
         self.rng = rng = Random(seed)
@@ -88,7 +88,7 @@ class World:
     # Steps
 
     def step(self) -> None:
-        """One thing happens; afterwards everything must hold."""
+        """Let one event happen, then check every invariant."""
         self.steps += 1
         try:
             self._happen()
@@ -119,7 +119,7 @@ class World:
             self._move()
 
     def _busy_drain(self) -> None:
-        """Several requests lie in the mailbox when the task wakes up."""
+        """Let several requests lie in the mailbox when the task runs."""
         with self.broker.one_drain():
             for client in self.rng.choices(self.clients, k=self.rng.randrange(2, 6)):
                 if self.on_the_way and self.rng.random() < 0.5:
@@ -142,7 +142,7 @@ class World:
         group = self.broker.group
         checks_retention = self.rng.random() < 0.02
         if checks_retention:
-            # To the millisecond in which an offset expires, and sometimes just short of it.
+            # Advance to the exact millisecond of an expiry, and sometimes to just before it.
             ends = [ms - self.broker.now_ms for ms in self.ledger.expiries(group).values()]
             milliseconds = self.rng.choice(sorted(ends) or [RETENTION_MS])
             milliseconds = max(milliseconds - self.rng.choice([0, 1]), 0)
@@ -156,7 +156,7 @@ class World:
             self._check_retention()
 
     def _send(self, request: Message, api_version: int, client_id: str) -> Answer:
-        """A request goes out; it may be on its way while others overtake it."""
+        """Send a request; it may be delayed, and later requests may overtake it."""
         answer = Answer(request, caller=Caller(client_id, "/127.0.0.1", api_version))
         if self.rng.random() < self.delay_rate:
             self._say(f"{client_id} sends {show(request)} v{api_version}, it is on its way")
@@ -166,7 +166,7 @@ class World:
         return answer
 
     def _deliver(self) -> None:
-        """Some request arrives, in whatever order; now and then twice."""
+        """Deliver a delayed request, in any order and sometimes twice."""
         self._arrived(self.on_the_way.pop(self.rng.randrange(len(self.on_the_way))))
 
     def _arrived(self, answer: Answer) -> None:
@@ -228,7 +228,7 @@ class World:
             assert topic.partitions[0].error_code != E.NONE or not held, "a deleted offset is there"
 
     def _check_retention(self) -> None:
-        """The retention check drops exactly what is over."""
+        """Check that the retention check drops exactly the expired offsets."""
         if not self.broker.is_coordinator:
             return
         group, ledger = self.broker.group, self.ledger
@@ -254,7 +254,7 @@ class World:
         self._begin_anew()
 
     def _move(self) -> None:
-        """Another broker is to coordinate the group; until it has loaded it, nobody does."""
+        """Move the group to another broker; requests fail until that broker has loaded it."""
         self._say("the coordinator moves away")
         self.broker.unload()
         assert self.broker.group is None, "an unloaded group stays"
@@ -277,13 +277,13 @@ class World:
         if self.rng.random() < self.append_failure_rate:
             error = self.rng.choice(APPEND_ERRORS)
             if error is E.MESSAGE_TOO_LARGE and self.broker.batch_limit is not None:
-                return E.NONE  # here only what is too large is told so
+                return E.NONE  # only oversized records get this error here
             self._say(f"an append fails: {error.name}")
             return error
         return E.NONE
 
     def _flush(self) -> None:
-        """What was appended is synced, or the disk fails and nothing of it is acknowledged."""
+        """Sync the appended records, or fail: then none of them is acknowledged."""
         error = None
         if self.rng.random() < self.flush_failure_rate:
             error = StorageError("the disk fails")
@@ -291,13 +291,13 @@ class World:
         self.broker.flush(error)
 
     def _survivors(self, count: int) -> int | None:
-        """A kill during an append leaves all of the batch or, if it is torn, some of it."""
+        """Return how many records survive a kill during an append: all, or part of a torn batch."""
         if self.rng.random() >= self.kill_rate:
             return None
         return count if self.rng.random() < 0.5 else self.rng.randrange(count)
 
     def heal(self) -> None:
-        """No more faults, and only clients that follow the protocol."""
+        """Stop the faults and keep only clients that follow the protocol."""
         self.append_failure_rate = self.kill_rate = self.move_rate = 0.0
         self.broker.batch_limit = None
         self.delay_rate = self.repeat_rate = 0.0
@@ -312,10 +312,10 @@ class World:
             calm = Calm(self.broker, self._send, self.rng, client.name, client.instance_id)
             self.clients[number] = calm
 
-    # What must hold
+    # Invariants
 
     def _answered(self, answer: Answer) -> None:
-        """Watch answers as they go out."""
+        """Check responses as they are sent."""
         self._say(f"    -> {show(answer.response)}")
         self.ledger.answered(answer)
         response: Any = answer.response
@@ -338,13 +338,13 @@ class World:
                     self._check_generation(request.generation_id_or_member_epoch)
 
     def _check_generation(self, generation_id: int) -> None:
-        """What was accepted came from a generation that was there during this step."""
-        group = self.broker.group or self.group  # the group may have ended before its answers
+        """Check that an accepted generation existed during this step."""
+        group = self.broker.group or self.group  # the group may have ended before its responses
         assert group is not None
         assert self.generation <= generation_id <= group.generation_id, "a wrong generation"
 
     def check(self) -> None:
-        """Everything that must hold between two steps."""
+        """Check every invariant between two steps."""
         broker = self.broker
         self.ledger.catch_up()
         group = broker.group
@@ -374,7 +374,7 @@ class World:
 
 
 def run(seed: int, steps: int, trace: Callable[[str], None] | None = None) -> World:
-    """Live through `steps`, then heal the world and see that the group comes to rest."""
+    """Play `steps` steps, then heal the world and check that the group comes to rest."""
     world = World(seed, trace)
     try:
         for _ in range(steps):
@@ -388,7 +388,7 @@ def run(seed: int, steps: int, trace: Callable[[str], None] | None = None) -> Wo
 
 
 def _settle(world: World) -> None:
-    """Without faults, clients that behave get a Stable group of all of them."""
+    """Run without faults until well-behaved clients form a Stable group of all members."""
     world.heal()
     room = world.broker.settings.max_size
     world.clients = world.clients[:room]

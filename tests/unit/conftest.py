@@ -1,4 +1,4 @@
-"""What unit tests of all packages share."""
+"""Fixtures that the unit tests of all packages share."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from tests.unit.reports import Reports
 
 @pytest.fixture
 def reports(monkeypatch: pytest.MonkeyPatch) -> Reports:
-    """Events instead of log lines."""
+    """Return a list that collects events instead of log lines."""
     return Reports(monkeypatch)

@@ -1,4 +1,4 @@
-"""Three brokers on a disk in memory, without sockets; requests by the real handlers."""
+"""Three brokers on a disk in memory, without sockets; the request handlers are real."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OFFSETS_PARTITIONS = 4
 
 
 class Nodes:
-    """A cluster of brokers 1 to `count`, and clients that ask a broker by its id."""
+    """A cluster of brokers 1 to `count`, and clients that send requests to a broker by id."""
 
     has_virtual_clock = False
 
@@ -53,7 +53,7 @@ class Nodes:
         )
 
     async def start(self) -> Nodes:
-        """Start the cluster; its offsets topic is there."""
+        """Start the cluster with its offsets topic."""
         await self.cluster.start()
         self.cluster.offsets_topic.ensure()
         return self
@@ -61,7 +61,7 @@ class Nodes:
     def send(
         self, node_id: int, api: str, request: Message, version: int | None = None
     ) -> FakeCall:
-        """Hand a request to a broker's handler; the answer may come later."""
+        """Pass a request to a broker's handler; the response may come later. Return the call."""
         spec = SPEC_BY_NAME[api]
         version = newest_with_names(spec) if version is None else version
         call = FakeCall(version, "test", FakeConnection())
@@ -70,7 +70,7 @@ class Nodes:
         return call
 
     async def loaded(self) -> None:
-        """Let every broker load what it leads."""
+        """Let every broker load its partitions."""
         while any(broker.groups.is_loading for broker in self.cluster.brokers.values()):
             await asyncio.sleep(0)
         await settle()
@@ -78,20 +78,20 @@ class Nodes:
     async def answer(
         self, node_id: int, api: str, request: Message, version: int | None = None
     ) -> Any:
-        """The answer to a request that is not parked."""
+        """Return the response to a request that is not parked."""
         call = self.send(node_id, api, request, version)
         await settle()
         assert call.replies, "parked"
         return call.replies[0]
 
     async def find(self, asked_id: int, group: str) -> tuple[int, int, int]:
-        """What one broker says about a group's coordinator: error, broker id, port."""
+        """Return one broker's view of a group's coordinator: error, broker id, port."""
         request = FindCoordinatorRequest(coordinator_keys=[group])
         (one,) = (await self.answer(asked_id, "FindCoordinator", request)).coordinators
         return one.error_code, one.node_id, one.port
 
     async def join(self, node_id: int, group: str) -> str:
-        """Bring a group to Stable with one member; returns its id."""
+        """Bring a group to Stable with one member; return the member's id."""
         joined = await self.answer(node_id, "JoinGroup", join_request(group), 3)
         assert joined.error_code == ErrorCode.NONE
         one = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"mine")
@@ -103,17 +103,17 @@ class Nodes:
         return str(joined.member_id)
 
     async def heartbeat(self, node_id: int, group: str, member_id: str) -> int:
-        """The error code of a heartbeat of generation 1."""
+        """Return the error code of a heartbeat of generation 1."""
         request = HeartbeatRequest(group_id=group, generation_id=1, member_id=member_id)
         return int((await self.answer(node_id, "Heartbeat", request)).error_code)
 
     async def commit(self, node_id: int, group: str, offset: int) -> int:
-        """Commit as a standalone consumer; the partition's error code."""
+        """Commit as a standalone consumer; return the partition's error code."""
         answer = await self.answer(node_id, "OffsetCommit", commit_request(group, offset))
         return int(answer.topics[0].partitions[0].error_code)
 
     async def committed(self, node_id: int, group: str) -> tuple[int, int]:
-        """Error code, and the committed offset of partition 0 of `t`."""
+        """Return the error code and the committed offset of partition 0 of `t`."""
         topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
         request = OffsetFetchRequest(
             groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)]
@@ -122,19 +122,19 @@ class Nodes:
         return one.error_code, one.topics[0].partitions[0].committed_offset if one.topics else -1
 
     def home(self, group: str) -> Partition:
-        """The partition of the offsets topic that holds a group."""
+        """Return the partition of the offsets topic that holds a group."""
         found = self.partition(OFFSETS_TOPIC, partition_for(group, OFFSETS_PARTITIONS))
         assert found is self.cluster.offsets_topic.partition_of(group)
         return found
 
     def partition(self, topic: str, index: int) -> Partition:
-        """One partition, which is there."""
+        """Return an existing partition."""
         found = self.cluster.topics.partition(topic, index)
         assert found is not None
         return found
 
     def move(self, partition: Partition, node_id: int) -> None:
-        """Have another broker lead a partition."""
+        """Make another broker the leader of a partition."""
         topic = self.cluster.topics.topic(partition.topic_name)
         assert topic is not None
         self.cluster.move(topic, partition, node_id)

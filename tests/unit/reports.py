@@ -1,4 +1,4 @@
-"""Events to look at."""
+"""A recorder of events for tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from coordinator_server.events.log import LOG
 
 
 class Reports:
-    """Events that were emitted, in place of the log."""
+    """Collects emitted events instead of logging them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.events: list[dict[str, object]] = []

@@ -15,12 +15,12 @@ from coordinator_server.config.settings import describe
 
 
 def config_of(*arguments: str) -> Config:
-    """The settings that `serve` would run with."""
+    """Return the settings that `serve` would use."""
     return load_config(parser().parse_args(["serve", *arguments]))
 
 
 def test_flags_stand_for_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """--listener and --data-dir win over the environment, as --set does."""
+    """--listener and --data-dir override the environment, as --set does."""
     monkeypatch.setenv("KAFKA_LISTENERS", "PLAINTEXT://:1")
     config = config_of("--listener", "127.0.0.1:0", "--data-dir", "d", "--set", "num.partitions=6")
     assert [str(one) for one in config.listeners()] == ["PLAINTEXT://127.0.0.1:0"]
@@ -30,7 +30,7 @@ def test_flags_stand_for_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_properties_file_is_read(tmp_path: Path) -> None:
-    """--config takes Kafka's server.properties; --set has the last word."""
+    """--config reads Kafka's server.properties; --set overrides it."""
     file = tmp_path / "server.properties"
     file.write_text("group.max.size=4\nnum.partitions=2\nprocess.roles=broker\n")
     config = config_of("--config", str(file), "--set", "num.partitions=3")
@@ -54,7 +54,7 @@ def test_a_properties_file_is_read(tmp_path: Path) -> None:
 def test_a_bad_value_is_one_line_and_exit_code_2(
     arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What cannot be used is named on one line of standard error, and nothing is started."""
+    """An invalid value gives one line on stderr and exit code 2; nothing is started."""
     assert main(["serve", *arguments]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -81,7 +81,7 @@ def test_a_broken_properties_file_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [[], ["no-such"], ["serve", "--no-such"]])
 def test_wrong_arguments_exit_with_2(arguments: list[str]) -> None:
-    """Arguments that do not parse end with code 2, as bad values do."""
+    """Invalid arguments give exit code 2, like invalid values."""
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 2
@@ -99,7 +99,7 @@ def test_wrong_arguments_exit_with_2(arguments: list[str]) -> None:
 def test_a_mistyped_command_names_the_nearest(
     typed: str, expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The error of an unknown command names the nearest, Kafka's script names included."""
+    """The error of an unknown command names the most similar one, also by Kafka's script names."""
     with pytest.raises(SystemExit) as end:
         main([typed, "--list"])
     assert end.value.code == 2
@@ -107,7 +107,7 @@ def test_a_mistyped_command_names_the_nearest(
 
 
 def test_a_mistyped_api_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    """`protocol show` names the API that was probably meant; all of them if none is near."""
+    """`protocol show` names the most similar API, or all APIs."""
     assert main(["protocol", "show", "JoinGrup", "9"]) == 2
     assert capsys.readouterr().err == "no API 'JoinGrup' is served; did you mean JoinGroup?\n"
     assert main(["protocol", "show", "zzzz"]) == 2
@@ -129,7 +129,7 @@ def test_settings_prints_the_table(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_protocol_wants_a_tool(capsys: pytest.CaptureFixture[str]) -> None:
-    """`protocol` without show or dump explains itself and exits with 2."""
+    """`protocol` without show or dump prints its usage and exits with 2."""
     with pytest.raises(SystemExit) as caught:
         main(["protocol"])
     assert caught.value.code == 2
@@ -138,7 +138,7 @@ def test_protocol_wants_a_tool(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("command", ["protocol", "protocol show", "protocol dump", "pipeline"])
 def test_help_names_the_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--help` of a command inside a command says how to call it, and is no error."""
+    """`--help` of a subcommand prints its full name and exits with 0."""
     with pytest.raises(SystemExit) as caught:
         main([*command.split(), "--help"])
     assert caught.value.code == 0
@@ -148,7 +148,10 @@ def test_help_names_the_command(command: str, capsys: pytest.CaptureFixture[str]
 def test_what_is_not_installed_is_not_offered(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The image has no pipeline and no kafka-python; its --help leaves out what needs them."""
+    """Commands that need missing packages are not offered, as in the image.
+
+    The image has neither the pipeline nor kafka-python.
+    """
     assert {"pipeline", "import", "promote"} <= offered()
     installed = importlib.util.find_spec
     monkeypatch.setattr(
@@ -164,5 +167,5 @@ def test_what_is_not_installed_is_not_offered(
 
 
 def offered() -> set[str]:
-    """The commands in `--help`."""
+    """Return the commands in `--help`."""
     return set(re.findall(r"^ {4}([a-z-]+)", parser().format_help(), re.MULTILINE))

@@ -1,4 +1,4 @@
-"""The cluster's own timer: maintenance goes on whatever a step of it runs into."""
+"""The cluster's timer: maintenance continues despite errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.nodes import Nodes
 async def test_maintenance_goes_on_after_an_error(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A step that fails ends its round, and the next step comes after a pause."""
+    """A failing step ends its round, and the next step follows after a pause."""
     nodes = await Nodes(None, 1).start()
     steps = 0
 
@@ -40,7 +40,7 @@ async def test_maintenance_goes_on_after_an_error(
 
 
 async def test_a_reset_waits_for_what_large_requests_are_doing() -> None:
-    """Topics that one of them is still creating do not come into being after the reset."""
+    """A reset waits for running requests, so that no topic is created after it."""
     nodes = await Nodes(None, 1).start()
     made: list[str] = []
 

@@ -1,11 +1,10 @@
-"""What a request costs, counted: calls of our functions, memory it takes and memory it keeps.
+"""The cost of a request, counted: calls of our functions, memory used and memory kept.
 
-A clock says too little on a machine that is shared. These counts are the same in every run, so that
-a change that adds work to a hot path fails here and has to give its reason. CPU time is measured by
-`make bench`.
+A clock is unreliable on a shared machine. These counts are the same in every run, so that a change
+that adds work to a hot path fails here and needs a reason. `make bench` measures CPU time.
 
-The requests go the whole way, from the bytes that a connection gets to those that it writes: only
-the socket is not real. No timer fires, so that what is done beside requests is not counted.
+The requests take the whole path, from the bytes that a connection receives to those that it writes:
+only the socket is fake. No timer fires, so that other work is not counted.
 """
 
 from __future__ import annotations
@@ -40,20 +39,20 @@ from tests.unit.topics.fakes import START_MS, FakeClock
 
 ROOT = Path(__file__).parents[2]
 OURS = tuple(str(ROOT / name) for name in ("coordinator_server", "protocol", "storage"))
-# Python 3.12 runs these within the function around them.
+# Python 3.12 inlines these into the enclosing function.
 COMPREHENSIONS = {"<listcomp>", "<dictcomp>", "<setcomp>"}
 WARM_UP, COUNTED, MANY = 20, 50, 1000
 YEAR_SECONDS = 365 * 24 * 3600.0
 
 
 class Bound(NamedTuple):
-    """The most that one request may cost."""
+    """The maximum cost of one request."""
 
     calls: float
-    """Of our functions, and generators that go on."""
+    """Calls of our functions, including resumed generators."""
 
     peak_bytes: int
-    """Memory in use at one time above that before the request, its frame and answer included."""
+    """Peak memory above the memory before the request, including its frame and response."""
 
 
 BOUNDS = {
@@ -68,27 +67,27 @@ BOUNDS = {
 """Lower a bound when a request costs less. Raise it only for a reason that the commit gives."""
 
 REBALANCE_CALLS = 291
-"""Calls of a whole rebalance of one member, with what the test does to ask for it."""
+"""Calls of a whole rebalance of one member, including those of the test's requests."""
 
 GROUPS, GROUP_BYTES = 300, 5_000
-"""Memory of one of so many groups, each with a member and nothing committed."""
+"""The memory of one of this many groups, each with a member and no committed offsets."""
 
 KEPT_BLOCKS = 1
-"""Blocks of memory that a request may leave behind; a record in a Python object would be more."""
+"""Blocks of memory that a request may leave behind; a record kept as an object needs more."""
 
 
 class TimelessClock(FakeClock):
-    """Timers that never fire: compaction, expiry."""
+    """A clock whose timers (compaction, expiry) never fire."""
 
     def call_later(self, delay: float, callback: Callable[[], None], /) -> asyncio.TimerHandle:
         return super().call_later(delay + YEAR_SECONDS, callback)
 
 
 class Counted:
-    """One connection to a broker in this process."""
+    """A connection to a broker in this process."""
 
     async def start(self, directory: Path) -> None:
-        """Start the broker, and make a topic and a member."""
+        """Start the broker, with a topic and a group member."""
         config = Config(
             overrides={
                 **load.SETTINGS,
@@ -98,7 +97,7 @@ class Counted:
         )
         clock = TimelessClock()
         self.cluster = Cluster(config, clock, handler_of, LocalDisk())
-        # However long the machine takes: nothing is cut into slices.
+        # On a slow machine, too, nothing is split into slices.
         self.cluster.step_runner = StepRunner(clock, timer_s=lambda: 0.0)
         await self.cluster.start()
         (broker,) = self.cluster.brokers.values()
@@ -114,7 +113,7 @@ class Counted:
         self.member = await self.rebalance("group")
 
     async def rebalance(self, group: str, member_id: str = "") -> Member:
-        """The only member of a group joins, or joins again, and syncs."""
+        """Let the only member of a group join or rejoin, and sync."""
         request = load.join_request(group, member_id)
         joined = await self.ask(request, load.JOIN_VERSION)
         member = Member(group, joined.member_id, joined.generation_id)
@@ -122,12 +121,12 @@ class Counted:
         return member
 
     async def ask(self, request: Message, version: int) -> Any:
-        """The answer to a request, in which no error may be."""
+        """Return the response to a request, and check that it has no error."""
         frame = frame_of(request, version)
         return load.decoded(frame, await self.answer(frame))
 
     async def answer(self, frame: bytes) -> bytes:
-        """Let the connection receive a frame; what it writes."""
+        """Let the connection receive a frame; return the written bytes."""
         written = self.transport.written
         self.connection.data_received(frame)
         for _ in range(100):
@@ -152,9 +151,9 @@ class Calls:
 
 
 async def counted_calls(ask: Callable[[], Awaitable[object]]) -> float:
-    """Calls of our functions in one request: the least of three means of some.
+    """Return the calls of our functions per request, the lowest of three means.
 
-    On a busy machine steps take more turns of the loop, each with calls of its own.
+    On a busy machine steps take more turns of the loop, each with its own calls.
     """
     means = []
     for _ in range(3):
@@ -170,7 +169,7 @@ async def counted_calls(ask: Callable[[], Awaitable[object]]) -> float:
 
 
 async def peak_bytes(ask: Callable[[], Awaitable[object]]) -> int:
-    """The least of some requests, as now and then a table grows."""
+    """Return the lowest peak of some requests, because sometimes a table grows."""
     tracemalloc.start()
     try:
         peaks = []
@@ -185,7 +184,7 @@ async def peak_bytes(ask: Callable[[], Awaitable[object]]) -> int:
 
 
 async def kept_blocks(ask: Callable[[], Awaitable[object]]) -> float:
-    """Blocks that a request leaves behind: the slope over many."""
+    """Return the blocks that a request leaves behind, averaged over many."""
     gc.collect()
     gc.disable()
     try:
@@ -198,7 +197,7 @@ async def kept_blocks(ask: Callable[[], Awaitable[object]]) -> float:
 
 
 def measured_frame(name: str, member: Member) -> bytes:
-    """The frame of a request in the table."""
+    """Return the frame of a request in the table."""
     partitions = 100 if "100" in name else 1
     if name.startswith("commit"):
         return load.commit(member, partitions, 1000)
@@ -213,7 +212,7 @@ def measured_frame(name: str, member: Member) -> bytes:
 
 @pytest.mark.parametrize("name", BOUNDS)
 async def test_a_request_costs_no_more_than_its_bounds(name: str, tmp_path: Path) -> None:
-    """Calls and memory of each kind of request on a hot path stay within a table of bounds."""
+    """Calls and memory of each request on a hot path stay within the table of bounds."""
     broker = Counted()
     await broker.start(tmp_path / "data")
     for before in (load.produce(1, START_MS), load.commit(broker.member, load.PARTITIONS, 1000)):
@@ -235,7 +234,10 @@ async def test_a_request_costs_no_more_than_its_bounds(name: str, tmp_path: Path
 
 
 async def test_a_rebalance_costs_no_more_calls_than_its_bound(tmp_path: Path) -> None:
-    """JoinGroup and SyncGroup of a group's only member, its record in the log and its account."""
+    """JoinGroup and SyncGroup of a group's only member stay within the bound of calls.
+
+    The record in the log and the rebalance record are included.
+    """
     broker = Counted()
     await broker.start(tmp_path / "data")
     group, member_id, _ = broker.member
@@ -251,7 +253,7 @@ async def test_a_rebalance_costs_no_more_calls_than_its_bound(tmp_path: Path) ->
 
 
 async def bytes_taken(directory: Path) -> int:
-    """How many more bytes are in use when there are GROUPS more groups and nothing happens."""
+    """Return the additional bytes in use with GROUPS more idle groups."""
     broker = Counted()
     await broker.start(directory)
     for number in range(WARM_UP):
@@ -269,14 +271,15 @@ async def bytes_taken(directory: Path) -> int:
 
 
 def taken_by_groups(directory: Path) -> int:
-    """The same, of a process of its own."""
+    """Return the same number, measured in another process."""
     return asyncio.run(bytes_taken(directory))
 
 
 def test_a_group_takes_no_more_memory_than_its_bound(tmp_path: Path) -> None:
-    """A Stable group of one member, the record of its rebalance included, while nothing happens.
+    """An idle Stable group of one member stays within the memory bound.
 
-    In a process of its own: clients that an earlier test has left behind take memory, too.
+    The bound includes the rebalance record. The memory is measured in another process, because
+    clients of earlier tests use memory, too.
     """
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         taken = pool.submit(taken_by_groups, tmp_path / "data").result()

@@ -1,6 +1,7 @@
-"""Which modules import each other in a circle; the order of the packages is import-linter's.
+"""Circular imports of modules; import-linter checks the order of packages.
 
-An import by name, `import_module(f"package.{name}")`, counts as one of every module of the package.
+An import by name, `import_module(f"package.{name}")`, counts as an import of every module of the
+package.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ MOST_IN_A_CIRCLE = 3
 
 
 def circles() -> list[set[str]]:
-    """The sets of modules each of which imports all others of its set, directly or not."""
+    """Return the sets of modules that import each other, directly or not."""
     graph = grimp.build_graph("coordinator_server", "protocol", "storage", "pipeline")
     imported = {one: graph.find_modules_directly_imported_by(one) for one in graph.modules}
     for importer, package in imported_by_name():
@@ -26,7 +27,7 @@ def circles() -> list[set[str]]:
     for one, others in imported.items():
         for other in others:
             importers[other].add(one)
-    # Kosaraju: backwards from the module that is left last when going forwards.
+    # Kosaraju's algorithm: backwards from the module that the forward pass leaves last.
     left: dict[str, None] = {}
     for one in imported:
         _visit(one, imported, left)
@@ -40,7 +41,7 @@ def circles() -> list[set[str]]:
 
 
 def _visit(start: str, neighbours: Mapping[str, set[str]], left: dict[str, None]) -> None:
-    """Add what can be reached from `start` to `left`, each module after those behind it."""
+    """Add the modules reachable from `start` to `left`, each after those that it reaches."""
     seen, waiting = {start, *left}, [(start, iter(neighbours.get(start, ())))]
     if start in left:
         return
@@ -56,7 +57,7 @@ def _visit(start: str, neighbours: Mapping[str, set[str]], left: dict[str, None]
 
 
 def imported_by_name() -> Iterator[tuple[str, str]]:
-    """Each module that imports by name, and how the names begin."""
+    """Yield each module that imports by name, and the prefixes of the names."""
     for path in sorted((ROOT / "coordinator_server").rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
@@ -74,7 +75,7 @@ def imported_by_name() -> Iterator[tuple[str, str]]:
 
 
 def _beginning(name: ast.expr, constants: dict[str, str]) -> str:
-    """How a name begins, up to the first part that is not known before it is asked for."""
+    """Return the prefix of a name, up to the first part that is not constant."""
     if isinstance(name, ast.Constant):
         return str(name.value)
     assert isinstance(name, ast.JoinedStr), ast.unparse(name)
@@ -91,7 +92,7 @@ def _beginning(name: ast.expr, constants: dict[str, str]) -> str:
 
 
 def test_circles_are_small_and_stay_in_a_package() -> None:
-    """At most three modules of one package import each other."""
+    """At most three modules, all of one package, import each other."""
     found = circles()
     assert all(len(members) <= MOST_IN_A_CIRCLE for members in found), found
     assert all(len({one.rpartition(".")[0] for one in members}) == 1 for members in found), found

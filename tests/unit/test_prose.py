@@ -1,4 +1,4 @@
-"""The drawing of texts for readers: what counts as a text, and that a seed repeats itself."""
+"""The selection of texts for readers: what counts as a text, and repeatable seeds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Reader:
 
 
 def test_docstrings_have_the_name_of_what_they_describe() -> None:
-    """Those of a module, a class and a method, each with its line."""
+    """Docstrings of modules, classes and methods are found with name and line."""
     texts = [(text.line, text.text) for text in prose.docstrings(PATH, SOURCE)]
     assert texts == [
         (1, ": About the module."),
@@ -33,13 +33,13 @@ def test_docstrings_have_the_name_of_what_they_describe() -> None:
 
 
 def test_comments_in_lines_that_follow_each_other_are_one() -> None:
-    """A comment behind code is one as well."""
+    """Adjacent comment lines are one text; a comment after code is a text too."""
     texts = [(text.line, text.text) for text in prose.comments(PATH, SOURCE)]
     assert texts == [(2, "A comment of\ntwo lines.\nin seconds, after the code")]
 
 
 def test_sentences_leave_out_code_tables_and_headings() -> None:
-    """Each sentence is a text of its own, in one line."""
+    """Each sentence is a text of one line; code, tables and headings are left out."""
     page = "# Title\n\nOne idea. Another\none.\n\n```\ncode here.\n```\n\n| a | table. |\n"
     texts = [text.text for text in prose.sentences(ROOT / "page.md", page)]
     assert texts == ["One idea.", "Another one."]
@@ -48,7 +48,7 @@ def test_sentences_leave_out_code_tables_and_headings() -> None:
 def test_a_seed_draws_the_same_texts_again(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run prints sixty texts; another seed draws other texts."""
+    """A run prints sixty texts; the same seed selects the same texts, another seed others."""
     monkeypatch.setattr(prose, "PACKAGES", ("storage",))
     outputs = []
     for seed in ("1", "1", "2"):

@@ -1,4 +1,4 @@
-"""The page of the served APIs is true: their versions are Kafka's, and each is seen in a suite."""
+"""The page of served APIs: Kafka's versions, each of them used by a suite."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from tests.protocol_coverage.page import DIFFERS, PAGE, condense, kafka_ranges, 
 
 
 def test_the_page_is_up_to_date() -> None:
-    """`python -m tests.protocol_coverage print` has nothing to change."""
+    """`python -m tests.protocol_coverage print` changes nothing."""
     assert PAGE.read_text(encoding="utf-8") == page()
 
 
 def test_the_versions_are_those_of_kafka() -> None:
-    """Each API is served at the versions at which Kafka's brokers serve it."""
+    """Each API is served at the versions of Kafka's brokers."""
     served = {spec.name: (spec.min_version, spec.max_version) for spec in SPECS}
     assert served == kafka_ranges()
 
 
 def test_what_was_seen_is_served() -> None:
-    """Each API was asked for by a client or a suite, at versions that it has."""
+    """Each API was used by a client or a suite, at served versions."""
     seen = read_seen()
     assert seen.keys() == SPEC_BY_NAME.keys()
     for name, found in seen.items():
@@ -31,7 +31,7 @@ def test_what_was_seen_is_served() -> None:
 
 
 def test_each_difference_is_explained_where_the_page_says() -> None:
-    """The links lead to pages, and to headings that are there."""
+    """The links to explanations of differences lead to existing pages and headings."""
     assert DIFFERS.keys() <= SPEC_BY_NAME.keys()
     for text in DIFFERS.values():
         for path, anchor in re.findall(r"\(([\w/.-]+\.md)(?:#([\w-]+))?\)", text):
@@ -41,7 +41,7 @@ def test_each_difference_is_explained_where_the_page_says() -> None:
 
 
 def test_uses_are_condensed() -> None:
-    """Versions are gathered by client and suite; what is not known or not served is left out."""
+    """Versions are grouped by client and suite; unknown and unserved ones are left out."""
     lines = [
         "tests/clients/test_a.py\tkafka-python\t3.0\t12\t4\n",
         "tests/clients/test_a.py\tkafka-python-3.0\t\t12\t3\n",

@@ -1,4 +1,4 @@
-"""Which release of Kafka is followed is said in one place, and the docs say the same."""
+"""The reference release of Kafka is defined in one place, and the docs agree."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ PAGES = (
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_docs_name_the_reference_version(page: str) -> None:
-    """Each page that says what the broker follows names the release of the constant, no other."""
+    """Each page that names the followed release names the release in the constant."""
     named = re.findall(r"Apache Kafka (\d+\.\d+[.\d]*\d)", (ROOT / page).read_text())
     assert set(named) == {REFERENCE_VERSION}
 
 
 def test_the_code_names_it_once() -> None:
-    """No module but the protocol package's own has the number."""
+    """Only the protocol package's own module has the version number."""
     rooms = ("coordinator_server", "protocol", "storage", "pipeline")
     modules = [path for room in rooms for path in (ROOT / room).rglob("*.py")]
     naming = [path for path in modules if REFERENCE_VERSION in path.read_text()]

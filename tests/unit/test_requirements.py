@@ -1,4 +1,4 @@
-"""pyproject.toml and its two lock files: all is pinned, both ends of the bounds are tried."""
+"""pyproject.toml and its two lock files: everything is pinned, within tested bounds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CORE: list[str] = PYPROJECT["project"]["dependencies"]
 
 
 def pins(name: str) -> dict[str, Version]:
-    """Name -> version that a lock file installs here."""
+    """Return name -> version of the packages that a lock file installs here."""
     lines = re.findall(r"^([^#\s].*)$", (ROOT / name).read_text(), re.MULTILINE)
     found: dict[str, Version] = {}
     for line in lines:
@@ -35,7 +35,7 @@ def pins(name: str) -> dict[str, Version]:
 
 
 def of_group(name: str) -> Iterator[str]:
-    """The requirements of a dependency group and of those that it includes."""
+    """Yield the requirements of a dependency group, with included groups."""
     for entry in GROUPS[name]:
         if isinstance(entry, str):
             yield entry
@@ -45,7 +45,7 @@ def of_group(name: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("text", [*CORE, *EXTRAS["pipeline"], *EXTRAS["migrate"], *of_group("dev")])
 def test_everything_is_pinned_within_its_bounds(text: str) -> None:
-    """requirements.lock has a version of it that pyproject.toml allows; make lock writes it."""
+    """requirements.lock has an allowed version of the package; `make lock` writes it."""
     requirement = Requirement(text)
     version = pins("requirements.lock")[canonicalize_name(requirement.name)]
     assert requirement.specifier.contains(version)

@@ -1,4 +1,4 @@
-"""tests/conftest.py: what is run once more, which slice runs, and what the last lines say."""
+"""tests/conftest.py: reruns, the slices of nightly tests, and the summary."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def run(directory: Path, tests: dict[str, str], *arguments: str) -> tuple[int, s
 def start(
     directory: Path, tests: dict[str, str], *arguments: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run these tests with the conftest of this checkout."""
+    """Start these tests with the conftest of this checkout."""
     (directory / "pytest.ini").write_text(INI)
     for name, text in tests.items():
         (directory / f"test_{name}.py").write_text(HEAD + text)
@@ -85,7 +85,10 @@ def start(
 def test_what_passes_the_second_time_is_named_and_counted(
     tmp_path: Path, workers: list[str]
 ) -> None:
-    """In call or setup: the run is good, the first failures stay to be read."""
+    """Tests that pass in the second attempt are listed, and the run succeeds.
+
+    The failure may be in call or setup, and stays in the output.
+    """
     tests = {"a": FAILS_AT_FIRST.format("a") + GOOD, "b": BROKEN_SETUP}
     status, output = run(tmp_path, tests, *workers)
     assert status == 0, output
@@ -97,7 +100,7 @@ def test_what_passes_the_second_time_is_named_and_counted(
 
 
 def test_what_fails_twice_fails(tmp_path: Path) -> None:
-    """A second failure counts, and so does the first one of a test without the marker."""
+    """A second failure counts, and so does the first failure of a test without the marker."""
     always = "@pytest.mark.real_time\ndef test_always():\n    assert False, 'always'\n"
     unmarked = FAILS_AT_FIRST.format("unmarked").replace("@pytest.mark.real_time", "")
     status, output = run(tmp_path, {"a": always + unmarked})
@@ -107,7 +110,7 @@ def test_what_fails_twice_fails(tmp_path: Path) -> None:
 
 
 def test_six_failures_are_no_accident(tmp_path: Path) -> None:
-    """At most five tests are run once more."""
+    """At most five tests are rerun."""
     tests = {"a": "".join(FAILS_AT_FIRST.format(f"t{number}") for number in range(6))}
     status, output = run(tmp_path, tests)
     assert status == 1
@@ -115,7 +118,7 @@ def test_six_failures_are_no_accident(tmp_path: Path) -> None:
 
 
 def test_what_ends_its_worker_fails_once(tmp_path: Path) -> None:
-    """As what hangs does after its time: the other tests of its file run all the same."""
+    """A test that ends its worker, as a timeout does, fails once; its file's other tests run."""
     ends = "def test_before():\n    pass\n\ndef test_ends():\n    import os\n    os._exit(1)\n"
     status, output = run(tmp_path, {"a": ends + GOOD, "b": GOOD}, "-n", "2")
     assert status == 1
@@ -136,7 +139,7 @@ def test_nightly_tests_that_are_left_out_are_counted(tmp_path: Path, workers: li
 def test_the_slices_of_the_nightly_tests_are_all_of_them(
     tmp_path: Path, workers: list[str]
 ) -> None:
-    """Each nightly test runs in one of the slices, and no other test runs in any."""
+    """Each nightly test runs in exactly one slice, and no other test does."""
     tests: list[str] = []
     for number in (1, 2, 3):
         arguments = ["-v", "-m", "nightly", f"--slice={number}/3", *workers]
@@ -150,14 +153,14 @@ def test_the_slices_of_the_nightly_tests_are_all_of_them(
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "1/0", "x", "1/2/3"])
 def test_a_slice_that_does_not_exist_is_refused(tmp_path: Path, text: str) -> None:
-    """The error names the option and the value; no test runs."""
+    """An invalid slice is an error with option and value, and no test runs."""
     done = start(tmp_path, {"a": NIGHTLY}, f"--slice={text}")
     assert done.returncode == 4
     assert f"--slice: {text!r} is not K/N with 1 <= K <= N" in done.stderr
 
 
 def test_every_slice_gets_its_turn() -> None:
-    """The hashes of commits select all slices, about equally often."""
+    """The hashes of commits select all slices about equally often."""
     names = list(nightly.find_slices())
     assert len(names) >= nightly.TEST_SLICES + 1
     commits = [hashlib.sha1(str(number).encode()).hexdigest() for number in range(100 * len(names))]

@@ -1,4 +1,4 @@
-"""The table of stages names functions of the broker: it has to follow them."""
+"""The table of benchmark stages, whose functions must exist in the broker."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from benchmarks.stages import BORDERS, OUTSIDE, Border, MissingBorderError, Stop
 
 @pytest.mark.parametrize("border", BORDERS, ids=lambda border: border.name)
 def test_every_border_of_a_stage_is_a_function_of_the_broker(border: Border) -> None:
-    """`python -m benchmarks.stages` finds each function that begins a stage."""
+    """`python -m benchmarks.stages` finds each function that starts a stage."""
     owner, name = owner_of(border)
     assert callable(getattr(owner, name))
 
 
 def test_a_border_that_is_gone_is_named() -> None:
-    """A function that was renamed is an error that says which stage needs another border."""
+    """A renamed function is an error that names its stage."""
     gone = Border("decode", "protocol.codec", "decode_quickly")
     with pytest.raises(
         MissingBorderError, match=r"protocol\.codec has no decode_quickly.*'decode'"
@@ -26,7 +26,7 @@ def test_a_border_that_is_gone_is_named() -> None:
 
 
 def test_what_a_stage_calls_is_taken_off_its_time() -> None:
-    """A stage gets the CPU time of what it does itself, as a generator too."""
+    """The CPU time of a stage excludes the stages that it calls, also for generators."""
     stopwatch = Stopwatch()
     work = stopwatch.wrapped("work", lambda: sum(range(200_000)))
     idle = stopwatch.wrapped("idle", work)

@@ -1,4 +1,4 @@
-"""The house rules that a machine can check, over every module of the repository."""
+"""House rules that a machine can check, over every module of the repository."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOLDERS = (
     "benchmarks",
     "examples",
 )
-# tests/conformance/recorded is taken over as it was recorded; it has its own manners.
+# tests/conformance/recorded is kept as recorded, outside of these rules.
 MODULES = sorted(
     path for name in FOLDERS for path in (ROOT / name).rglob("*.py") if "recorded" not in path.parts
 )
@@ -30,8 +30,8 @@ TEST_MODULE_LINES = 900
 FUNCTION_LINES = 70
 LINE_COLUMNS = 100
 
-# Where a bug of someone else's code is caught: the dispatcher, the task of a group, and the loading
-# of one partition of many.
+# The modules that may catch bugs: the dispatcher, a group's task, the loading of a partition, and
+# the SASL authenticator.
 ERROR_BOUNDARIES = {
     "coordinator_server/net/dispatch.py",
     "coordinator_server/coordinator/task.py",
@@ -43,25 +43,25 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def label(path: Path) -> str:
-    """The path as it stands in the repository."""
+    """Return the path within the repository."""
     return path.relative_to(ROOT).as_posix()
 
 
 @cache
 def tree(path: Path) -> ast.Module:
-    """The parsed module."""
+    """Return the parsed module."""
     return ast.parse(path.read_text(), filename=label(path))
 
 
 def functions(module: ast.AST) -> Iterator[Function]:
-    """All functions of a module, nested ones included."""
+    """Yield all functions of a module, including nested ones."""
     for node in ast.walk(module):
         if isinstance(node, Function):
             yield node
 
 
 def each(paths: list[Path]) -> Callable[[Callable[[Path], None]], Callable[[], None]]:
-    """Make one test of a rule and all modules that it holds for; every breach is named."""
+    """Turn a rule and its modules into one test, which reports every breach."""
 
     def decorate(rule: Callable[[Path], None]) -> Callable[[], None]:
         def test() -> None:
@@ -81,7 +81,7 @@ def each(paths: list[Path]) -> Callable[[Callable[[Path], None]], Callable[[], N
 
 @each(MODULES)
 def test_modules_functions_and_lines_are_short(path: Path) -> None:
-    """500 lines a module (900 for tests), 70 a function, 100 columns a line."""
+    """A module has at most 500 lines (tests 900), a function 70, and a line 100 columns."""
     lines = path.read_text().splitlines()
     assert len(lines) <= (TEST_MODULE_LINES if "tests" in path.parts else MODULE_LINES)
     wide = [number for number, line in enumerate(lines, 1) if len(line) > LINE_COLUMNS]
@@ -96,7 +96,7 @@ def test_modules_functions_and_lines_are_short(path: Path) -> None:
 
 @each(PRODUCT)
 def test_what_is_public_is_explained(path: Path) -> None:
-    """A module says what lives in it; public classes and functions have docstrings."""
+    """Modules, public classes and public functions have docstrings."""
     module = tree(path)
     assert ast.get_docstring(module) or not path.read_text().strip(), "no module docstring"
     silent = [
@@ -111,7 +111,7 @@ def test_what_is_public_is_explained(path: Path) -> None:
 
 
 def _is_local(node: ast.AST, module: ast.Module) -> bool:
-    """Whether a function or class is inside a function, where no other module sees it."""
+    """Return whether a function or class is nested in a function."""
     return any(
         node is inner
         for function in functions(module)
@@ -122,7 +122,7 @@ def _is_local(node: ast.AST, module: ast.Module) -> bool:
 
 @each(MODULES)
 def test_everything_is_annotated(path: Path) -> None:
-    """Every argument and every result has a type."""
+    """Every argument and every return value has a type annotation."""
     bare = []
     for node in functions(tree(path)):
         arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
@@ -139,7 +139,7 @@ def test_everything_is_annotated(path: Path) -> None:
 
 @each(MODULES)
 def test_nothing_is_left_for_later(path: Path) -> None:
-    """No reminders, no skipped tests, no type error silenced without a reason."""
+    """The code has no reminders, skipped tests, or type errors silenced without a reason."""
     text = path.read_text()
     words = "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X"))
     assert not re.findall(rf"\b(?:{words})\b", text)
@@ -152,9 +152,9 @@ def test_nothing_is_left_for_later(path: Path) -> None:
 
 @each(PRODUCT)
 def test_only_the_doors_catch_everything(path: Path) -> None:
-    """Only the dispatcher and the group's task swallow any exception.
+    """Only error boundaries, such as the dispatcher and the group's task, swallow any exception.
 
-    Elsewhere a handler that wide has to raise again.
+    Elsewhere a broad handler must raise again.
     """
     wide = [
         handler.lineno
@@ -177,7 +177,7 @@ def _names(node: ast.expr) -> set[str]:
 
 @each(TESTS)
 def test_each_test_says_what_holds(path: Path) -> None:
-    """Every test has a docstring of one sentence that states the behaviour."""
+    """Every test has a docstring that states the behaviour."""
     for node in functions(tree(path)):
         if node.name.startswith("test_"):
             sentence = ast.get_docstring(node)
@@ -187,7 +187,7 @@ def test_each_test_says_what_holds(path: Path) -> None:
 
 @each(TESTS)
 def test_only_single_tests_in_real_time_are_run_once_more(path: Path) -> None:
-    """The marker stands on single functions, never where time plays no part."""
+    """The marker for real-time tests is only on functions that depend on time."""
     module = tree(path)
     marks = [
         node.attr
@@ -206,7 +206,7 @@ def test_only_single_tests_in_real_time_are_run_once_more(path: Path) -> None:
 
 @each([path for path in MODULES if "unit" in path.parts])
 def test_unit_tests_do_not_sleep(path: Path) -> None:
-    """Unit tests set clocks; asyncio.sleep(0) only lets the loop run."""
+    """Unit tests set clocks instead of sleeping; asyncio.sleep(0) is allowed."""
     naps = [
         node.lineno
         for node in ast.walk(tree(path))
@@ -220,6 +220,6 @@ def test_unit_tests_do_not_sleep(path: Path) -> None:
 
 @each(MODULES)
 def test_no_path_of_one_machine(path: Path) -> None:
-    """Nothing refers to a home directory or a workplace of one machine."""
+    """No file refers to a home or working directory of one machine."""
     places = "|".join(("ro" + "ot", "ho" + "me", "wo" + "rk", "Us" + "ers"))
     assert not re.findall(rf"(?:^|[^A-Za-z0-9_.])/(?:{places})/\S*", path.read_text())

@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs: Kafka's answers, and configs that hold at once."""
+"""AlterConfigs and IncrementalAlterConfigs: Kafka's responses, and their immediate effect."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Given = tuple[str, int, str | None]
 
 
 def broker(disk: MemoryDisk | None = None) -> FakeBroker:
-    """A broker with topic "t"."""
+    """Return a broker with topic "t"."""
     made = FakeBroker(disk)
     made.topics.create("t", 1, {})
     return made
@@ -30,7 +30,7 @@ def broker(disk: MemoryDisk | None = None) -> FakeBroker:
 def change(
     made: FakeBroker, *changes: Given, kind: int = TOPIC, name: str = "t", check: bool = False
 ) -> Outcome:
-    """IncrementalAlterConfigs of one resource."""
+    """Send IncrementalAlterConfigs for one resource; return its error code and message."""
     resource = incremental.AlterConfigsResource(
         resource_type=kind,
         resource_name=name,
@@ -52,7 +52,7 @@ def replace(
     name: str = "t",
     check: bool = False,
 ) -> Outcome:
-    """AlterConfigs of one resource."""
+    """Send AlterConfigs for one resource; return its error code and message."""
     resource = alter.AlterConfigsResource(
         resource_type=kind,
         resource_name=name,
@@ -64,14 +64,14 @@ def replace(
 
 
 def own(made: FakeBroker) -> dict[str, str]:
-    """The configs of the topic's own."""
+    """Return the topic's own configs."""
     topic = made.topics.topic("t")
     assert topic is not None
     return dict(topic.configs)
 
 
 def test_configs_are_set_and_deleted() -> None:
-    """One change touches no other config; what was never set can be deleted."""
+    """A change leaves other configs alone, and deleting a config that was never set succeeds."""
     made = broker()
     assert change(made, ("retention.ms", SET, " 1000 "), ("flush.ms", SET, "5")) == (0, None)
     assert own(made) == {"retention.ms": "1000", "flush.ms": "5"}
@@ -81,7 +81,7 @@ def test_configs_are_set_and_deleted() -> None:
 
 
 def test_lists_grow_and_shrink() -> None:
-    """Append begins with the default, adds once; subtract of what is not there changes nothing."""
+    """APPEND starts from the default and adds an item once; SUBTRACT ignores missing items."""
     made = broker()
     policy = "cleanup.policy"
     for operation, value, expected in (
@@ -161,7 +161,7 @@ def test_lists_grow_and_shrink() -> None:
     ],
 )
 def test_bad_changes_are_refused(changes: list[Given], code: int, message: str | None) -> None:
-    """A resource is changed as a whole or not at all."""
+    """If one change of a resource is invalid, none of its changes is applied."""
     made = broker()
     assert change(made, *changes) == (code, message)
     assert own(made) == {}
@@ -191,7 +191,7 @@ def test_bad_changes_are_refused(changes: list[Given], code: int, message: str |
     ],
 )
 def test_resources_that_cannot_be_changed(kind: int, name: str, code: int, message: str) -> None:
-    """Both APIs answer alike."""
+    """Both APIs refuse the same resources with the same errors."""
     made = broker()
     assert change(made, ("flush.ms", SET, "7"), kind=kind, name=name) == (code, message)
     assert replace(made, ("flush.ms", "7"), kind=kind, name=name) == (code, message)
@@ -199,7 +199,7 @@ def test_resources_that_cannot_be_changed(kind: int, name: str, code: int, messa
 
 @pytest.mark.parametrize("operation", [APPEND, SUBTRACT])
 def test_what_a_broker_and_its_loggers_have_is_not_appended_to(operation: int) -> None:
-    """Unless it is a list; what is not set can be removed."""
+    """APPEND and SUBTRACT need a config of type list; DELETE of an unset config succeeds."""
     made = broker()
     done = ConfigOperation(operation).name
     no_list = f"Config value {done.lower()} is not allowed for config key: node.id"
@@ -215,7 +215,7 @@ def test_what_a_broker_and_its_loggers_have_is_not_appended_to(operation: int) -
 
 @pytest.mark.parametrize("check", [False, True])
 def test_configs_that_contradict_each_other(check: bool) -> None:
-    """They are refused together, also when they are only to be validated."""
+    """Configs that contradict each other are refused, also with validate_only."""
     made = broker()
     message = "conflict topic config setting min.compaction.lag.ms (9) > max.compaction.lag.ms (8)"
     configs = {"min.compaction.lag.ms": "9", "max.compaction.lag.ms": "8"}
@@ -228,7 +228,7 @@ def test_configs_that_contradict_each_other(check: bool) -> None:
 
 
 def test_loggers_that_cannot_be_changed() -> None:
-    """There is the root alone; AlterConfigs does not know the kind at all."""
+    """Only the root logger can be changed, and AlterConfigs refuses loggers entirely."""
     made = broker()
     given = ("kafka", SET, "INFO")
     missing = (ErrorCode.INVALID_CONFIG, "Logger kafka does not exist!")
@@ -242,7 +242,7 @@ def test_loggers_that_cannot_be_changed() -> None:
 
 
 def test_alter_configs_replaces_all() -> None:
-    """What is not named goes back to its default."""
+    """AlterConfigs resets every config that the request does not name to its default."""
     made = broker()
     assert replace(made, ("retention.ms", "5"), ("flush.ms", "6")) == (0, None)
     assert replace(made, ("flush.ms", "7")) == (0, None)
@@ -255,7 +255,7 @@ def test_alter_configs_replaces_all() -> None:
 
 
 def test_checking_changes_nothing() -> None:
-    """validate_only answers as the change would."""
+    """validate_only changes nothing and gives the same response as the change."""
     made = broker()
     assert change(made, ("flush.ms", SET, "7"), check=True) == (0, None)
     assert replace(made, ("flush.ms", "7"), check=True) == (0, None)
@@ -264,7 +264,7 @@ def test_checking_changes_nothing() -> None:
 
 
 def test_a_resource_that_stands_twice_is_not_changed() -> None:
-    """The others of the request are."""
+    """A resource that is named twice is not changed; the other resources are."""
     made = broker()
     made.topics.create("u", 1, {})
     resources = [
@@ -284,7 +284,7 @@ def test_a_resource_that_stands_twice_is_not_changed() -> None:
 
 
 def test_new_configs_hold_at_once_and_for_good() -> None:
-    """An open log obeys the next moment, and a restart finds them."""
+    """New configs apply to an open log at once, and survive a restart."""
     disk = MemoryDisk()
     made = broker(disk)
     log = made.topics.log("t", 0)
@@ -296,7 +296,7 @@ def test_new_configs_hold_at_once_and_for_good() -> None:
 
 
 def test_a_full_disk_changes_nothing() -> None:
-    """The topic keeps what it had, and the error is told."""
+    """A write error is returned to the client, and the topic keeps its configs."""
     disk = MemoryDisk()
     made = broker(disk)
     disk.fail_at(0)

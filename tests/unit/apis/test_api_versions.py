@@ -1,4 +1,4 @@
-"""ApiVersions: what is offered to whom."""
+"""ApiVersions: the APIs, versions and features that each client is offered."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ask(
     is_unauthenticated: bool = False,
     **fields: Any,
 ) -> ApiVersionsResponse:
-    """The answer of node 1 of the cluster "c" to one request."""
+    """Return the response of node 1 of cluster "c" to one request."""
     answers: list[Any] = []
 
     class OneCall:
@@ -54,7 +54,7 @@ def ask(
 def test_the_connection_knows_the_software_of_its_client(
     version: int, name: str, software: tuple[str, str]
 ) -> None:
-    """Subscriptions to metrics can be about it; a name that is refused is not kept."""
+    """The connection records the client's software name; an invalid name is not recorded."""
     connection = SimpleNamespace(is_unauthenticated=False, software=UNKNOWN_SOFTWARE)
     request = ApiVersionsRequest(client_software_name=name, client_software_version="1.0")
     call = SimpleNamespace(api_version=version, reply=lambda answer: None, connection=connection)
@@ -65,7 +65,7 @@ def test_the_connection_knows_the_software_of_its_client(
 
 @pytest.mark.parametrize("version", range(6))
 def test_what_is_offered_is_what_is_served(version: int) -> None:
-    """Every API of the registry with its range, by ascending key; Produce from 0 (KIP-896)."""
+    """Every API of the registry is listed with its versions, by key; Produce from 0 (KIP-896)."""
     answer = ask(version)
     assert answer.error_code == 0
     offered = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
@@ -79,7 +79,7 @@ def test_what_is_offered_is_what_is_served(version: int) -> None:
     [("", "1"), ("x", ""), ("-x", "1"), ("a b", "1"), ("x", "1."), ("x\n", "1")],
 )
 def test_a_client_has_to_name_itself(name: str, software_version: str) -> None:
-    """From version 3 on, a name or version outside KIP-511's pattern is INVALID_REQUEST."""
+    """Since version 3 a name or version that violates KIP-511's pattern gets INVALID_REQUEST."""
     answer = ask(3, name, software_version)
     assert answer.error_code == 42
     assert answer.api_keys == []
@@ -102,19 +102,19 @@ def test_a_client_has_to_name_itself(name: str, software_version: str) -> None:
 def test_a_client_that_means_another_broker(
     cluster_id: str | None, node_id: int, error: int
 ) -> None:
-    """A client that means another broker gets REBOOTSTRAP_REQUIRED; half of a name is invalid."""
+    """A wrong cluster or node gets REBOOTSTRAP_REQUIRED; only one of both ids is invalid."""
     answer = ask(5, cluster_id=cluster_id, node_id=node_id)
     assert answer.error_code == error
     assert bool(answer.api_keys) == (error == 0)
 
 
 def test_before_authentication_the_cluster_does_not_count() -> None:
-    """A client that has yet to authenticate by SASL may name any cluster."""
+    """A client that has not yet authenticated with SASL may name any cluster."""
     assert ask(5, cluster_id="d", node_id=1, is_unauthenticated=True).error_code == 0
 
 
 def test_features_from_level_0_need_version_4() -> None:
-    """Clients of version 3 cannot read a lowest level of 0 (KAFKA-17011)."""
+    """Features with a lowest level of 0 are left out below version 4 (KAFKA-17011)."""
     assert [one.name for one in ask(3).supported_features] == ["metadata.version"]
     names = [one.name for one in ask(4).supported_features]
     assert names == [
@@ -129,7 +129,7 @@ def test_features_from_level_0_need_version_4() -> None:
 
 
 def test_the_final_levels_are_those_of_a_new_cluster() -> None:
-    """The finalized features are at the levels of a new cluster of 4.4 (4.4-IV2)."""
+    """The finalized features have the levels of a new Kafka 4.4 cluster (4.4-IV2)."""
     levels = {one.name: one.max_version_level for one in ask(3).finalized_features}
     assert levels == {
         "group.version": 1,
@@ -142,7 +142,7 @@ def test_the_final_levels_are_those_of_a_new_cluster() -> None:
 
 
 def test_the_epoch_of_the_features_grows_with_the_levels() -> None:
-    """The Java client takes features over only with a larger epoch than it has seen."""
+    """The features epoch rises with the levels, as the Java client ignores lower epochs."""
     answer = ask(3)
     levels = [one.max_version_level for one in answer.finalized_features]
     assert answer.finalized_features_epoch == sum(levels)

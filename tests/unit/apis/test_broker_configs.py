@@ -1,4 +1,4 @@
-"""Dynamic configs of brokers: kept, effective at once, of one broker or of all."""
+"""Dynamic broker configs: persistence, immediate effect, per broker and for all brokers."""
 
 from __future__ import annotations
 
@@ -36,14 +36,17 @@ Outcome = tuple[int, str | None]
 
 
 async def alter(nodes: Nodes, node_id: int, name: str, /, **configs: str | None) -> Outcome:
-    """IncrementalAlterConfigs of a broker; None deletes. Names are written with underscores."""
+    """Send IncrementalAlterConfigs for a broker; return the error code and message.
+
+    None deletes a config. Names are written with underscores.
+    """
     return await change(nodes, node_id, name, BROKER, configs)
 
 
 async def change(
     nodes: Nodes, node_id: int, name: str, kind: int, configs: Mapping[str, str | None]
 ) -> Outcome:
-    """IncrementalAlterConfigs of one resource."""
+    """Send IncrementalAlterConfigs for one resource; return the error code and message."""
     changes = [
         AlterableConfig(
             name=key.replace("_", "."),
@@ -60,7 +63,7 @@ async def change(
 
 
 async def shown(nodes: Nodes, node_id: int, setting: str) -> tuple[str | None, int]:
-    """Value and source of a setting of a broker."""
+    """Return value and source of a broker setting."""
     resource = DescribeConfigsResource(
         resource_type=BROKER, resource_name=str(node_id), configuration_keys=[setting]
     )
@@ -71,7 +74,7 @@ async def shown(nodes: Nodes, node_id: int, setting: str) -> tuple[str | None, i
 
 
 async def test_they_are_kept_and_hold_again_after_a_restart() -> None:
-    """What was answered is on the disk, whatever becomes of the process and of the machine."""
+    """Acknowledged configs survive a crash of the process and a power cut."""
     disk = MemoryDisk()
     nodes = await Nodes(disk, 1).start()
     nodes.cluster.topics.create("t", 1, {})
@@ -92,7 +95,7 @@ async def test_they_are_kept_and_hold_again_after_a_restart() -> None:
 
 
 async def test_min_insync_replicas_is_that_of_the_first_start() -> None:
-    """Later starts, with another value or without one, do not change it; a client can."""
+    """The first start sets min.insync.replicas; later starts do not change it, a client can."""
     disk = MemoryDisk()
     for given, expected in (("2", "2"), ("3", "2"), (None, "2"), ("5", "2")):
         settings = {} if given is None else {"min_insync_replicas": given}
@@ -109,7 +112,7 @@ async def test_min_insync_replicas_is_that_of_the_first_start() -> None:
 
 
 async def test_a_value_has_at_most_32767_characters() -> None:
-    """Kafka counts UTF-16 units; another value that is wrong is named first."""
+    """A value has at most 32767 UTF-16 units, as in Kafka; another invalid value is named first."""
     nodes = await Nodes(None, 1).start()
     too_long = "exceeds the maximum value size of 32767 bytes"
     assert await alter(nodes, 1, "1", own="x" * 32_767) == (0, None)
@@ -128,7 +131,7 @@ async def test_a_value_has_at_most_32767_characters() -> None:
 
 
 async def test_a_write_that_fails_changes_nothing() -> None:
-    """The client is told KAFKA_STORAGE_ERROR, and the old settings hold."""
+    """A failed write returns KAFKA_STORAGE_ERROR and leaves the settings unchanged."""
     disk = MemoryDisk()
     nodes = await Nodes(disk, 1).start()
     assert await alter(nodes, 1, "1", message_max_bytes="2000") == (0, None)
@@ -139,7 +142,7 @@ async def test_a_write_that_fails_changes_nothing() -> None:
 
 
 async def test_a_config_of_one_broker_is_of_that_broker_alone() -> None:
-    """Logs have the defaults of the broker that leads them, also when the leader moves."""
+    """A log uses the defaults of the broker that leads it, also after the leader moves."""
     nodes = await Nodes().start()
     topic = nodes.cluster.topics.create("t", 3, {})
     own = nodes.cluster.topics.create("own", 3, {"retention.ms": "77"})
@@ -165,7 +168,7 @@ async def test_a_config_of_one_broker_is_of_that_broker_alone() -> None:
 
 
 async def test_defaults_that_contradict_a_topics_configs_do_not_close_its_log() -> None:
-    """A topic may have a lag that a later default of the brokers contradicts."""
+    """A broker default that contradicts a topic's config does not prevent opening its log."""
     disk = MemoryDisk()
     nodes = await Nodes(disk, 1).start()
     nodes.cluster.topics.create("t", 1, {"max.compaction.lag.ms": "5"})
@@ -179,7 +182,7 @@ async def test_defaults_that_contradict_a_topics_configs_do_not_close_its_log() 
 
 
 async def test_what_holds_at_once() -> None:
-    """Groups, transactions, the cleaner and producer ids follow without a restart."""
+    """Groups, transactions, the cleaner and producer ids apply new configs without a restart."""
     nodes = await Nodes(None, 1).start()
     nodes.cluster.topics.create("t", 1, {})
     broker = nodes.cluster.brokers[1]
@@ -211,7 +214,7 @@ async def test_what_holds_at_once() -> None:
 
 
 async def test_coarser_units_do_not_count_any_more() -> None:
-    """With log.retention.ms set, log.retention.hours of the start has its default, as in Kafka."""
+    """Once log.retention.ms is set, log.retention.hours is shown with its default, as in Kafka."""
     nodes = await Nodes(None, 1, log_retention_hours="24").start()
     assert await alter(nodes, 1, "1", log_retention_ms="-5") == (0, None)
     assert await shown(nodes, 1, "log.retention.ms") == ("-5", 2)
@@ -222,7 +225,10 @@ async def test_coarser_units_do_not_count_any_more() -> None:
 
 
 async def test_very_many_names_are_cut_off_in_the_text() -> None:
-    """No client reads a text that is longer than 32 767 bytes; the work is done in steps."""
+    """An error message names a bounded number of configs, and is built in steps.
+
+    No client reads a text of more than 32 767 bytes.
+    """
     nodes = await Nodes(None, 1).start()
     configs = {f"listener.name.n{one}.ssl.keystore.type": "JKS" for one in range(2000)}
     steps = nodes.cluster.dynamic_configs.error(1, ALL, configs)
@@ -245,7 +251,7 @@ async def test_very_many_names_are_cut_off_in_the_text() -> None:
 
 @pytest.fixture
 def log_level() -> Iterator[None]:
-    """Restore the level of the log."""
+    """Restore the level of the log after the test."""
     before = LOG.kafka_level
     yield
     LOG.set_level(before)
@@ -253,7 +259,7 @@ def log_level() -> Iterator[None]:
 
 @pytest.mark.usefixtures("log_level")
 async def test_the_level_of_the_log_can_change() -> None:
-    """root has the level of the log of the process; only a change that is made counts."""
+    """The root logger controls the level of the process's log; refused changes have no effect."""
     nodes = await Nodes(None, 1).start()
     assert await change(nodes, 1, "1", LOGGER, {"root": "DEBUG"}) == (0, None)
     assert (LOG.kafka_level, LOG.debug) == ("DEBUG", True)
@@ -269,7 +275,7 @@ async def test_the_level_of_the_log_can_change() -> None:
 
 
 async def test_a_value_that_is_not_valid_by_now_has_no_effect() -> None:
-    """What another release has kept is shown as it is and does not stop the start."""
+    """An invalid value kept by another release has no effect and does not prevent a start."""
     disk = MemoryDisk()
     nodes = await Nodes(disk, 1).start()
     run_all(nodes.cluster.dynamic_configs.set({"1": {"message.max.bytes": "many"}}))
@@ -284,7 +290,7 @@ PROTOCOLS = "PLAINTEXT:PLAINTEXT,X:PLAINTEXT"
 
 
 async def test_a_broker_without_the_listener_of_a_client_is_left_out() -> None:
-    """Metadata lists the brokers with the listener; others do not lead for this client."""
+    """Metadata omits brokers without the client's listener; their partitions have no leader."""
     nodes = await Nodes(None, 2).start()
     first, second = nodes.cluster.topics.create("t", 2, {}).partitions
     nodes.move(first, 1)
@@ -318,7 +324,7 @@ async def test_a_broker_without_the_listener_of_a_client_is_left_out() -> None:
 
 
 async def test_listeners_that_cannot_be_had_any_more_are_those_of_the_start() -> None:
-    """A broker that is started with another map keeps its dynamic listeners, and does without."""
+    """Kept dynamic listeners that do not fit the protocol map of the start are ignored."""
     disk = MemoryDisk()
     nodes = await Nodes(disk, 1).start()
     listeners = "PLAINTEXT://127.0.0.1:9092,X://127.0.0.1:9999"
@@ -340,7 +346,7 @@ async def test_listeners_that_cannot_be_had_any_more_are_those_of_the_start() ->
 
 
 async def test_a_listener_of_the_controller_stays() -> None:
-    """A broker whose listeners name a controller's cannot be without one."""
+    """A broker with a controller listener cannot be left without one."""
     names = {"controller_listener_names": "C", "listener_security_protocol_map": "A:SSL,C:SSL"}
     nodes = await Nodes(None, 1, listeners="A://:1,C://:2", **names).start()
     code, message = await alter(nodes, 1, "1", listeners="A://:1")
@@ -350,7 +356,7 @@ async def test_a_listener_of_the_controller_stays() -> None:
 
 
 async def test_limits_of_connections_can_be_raised_and_lowered() -> None:
-    """Slots, addresses and rates follow; a host that cannot be found does not prevent a start."""
+    """Connection limits change at once; an unresolvable host does not prevent a start."""
     nodes = await Nodes(None, 1).start()
     config = nodes.cluster.config
     slots, addresses = ConnectionSlots(config), AddressLimits(config)

@@ -37,14 +37,14 @@ class FakeBroker:
         self.security = SimpleNamespace(quotas=ClientQuotas(SecurityState(self.disk, "/d")))
 
     def ask(self, handle: Any, request: Any) -> FakeCall:
-        """Have a handler serve a request."""
+        """Pass a request to a handler."""
         call = FakeCall(1, "test", FakeConnection())
         call.serve(handle, cast(Any, self), request)
         return call
 
 
 def change(kind: str, name: str | None, key: str, value: float) -> AlterClientQuotasRequest:
-    """A request for one quota of one entity."""
+    """Return a request for one quota of one entity."""
     return AlterClientQuotasRequest(
         entries=[
             AlterQuotaEntry(
@@ -56,7 +56,7 @@ def change(kind: str, name: str | None, key: str, value: float) -> AlterClientQu
 
 
 def test_what_is_set_is_described() -> None:
-    """The address of an entity is one without asking anybody."""
+    """A quota for an IP address is described, and setting it needs no name lookup."""
     broker = FakeBroker()
     (answer,) = broker.ask(alter, change("ip", "10.0.0.1", "connection_creation_rate", 5)).replies
     (entry,) = answer.entries
@@ -72,7 +72,7 @@ def test_what_is_set_is_described() -> None:
 
 
 async def test_names_of_hosts_are_looked_up_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loop is not held up by it."""
+    """Host names are looked up without blocking the event loop."""
     known = {"here.example": "10.0.0.1"}
     monkeypatch.setattr(alter_client_quotas, "address_of", known.get)
     broker = FakeBroker()
@@ -89,7 +89,7 @@ async def test_names_of_hosts_are_looked_up_elsewhere(monkeypatch: pytest.Monkey
     ("name", "address"), [("2001:DB8:0::1", "2001:db8::1"), ("::ffff:10.0.0.7", "10.0.0.7")]
 )
 def test_an_address_may_be_written_in_many_ways(name: str, address: str) -> None:
-    """Connections are counted by the one that sockets show; after a restart, too."""
+    """An IP quota applies to the address that sockets show, also after a restart."""
     broker = FakeBroker()
     broker.ask(alter, change("ip", name, "connection_creation_rate", 5))
     assert broker.security.quotas.of_addresses() == {address: 5.0}
@@ -98,7 +98,7 @@ def test_an_address_may_be_written_in_many_ways(name: str, address: str) -> None
 
 
 def test_a_filter_that_cannot_be_is_refused() -> None:
-    """There are no entries then."""
+    """A filter with an invalid entity type is refused, with null entries."""
     component = QuotaFilterComponent(entity_type="topic", match_type=2, match=None)
     request = DescribeClientQuotasRequest(components=[component])
     (answer,) = FakeBroker().ask(describe, request).replies
@@ -109,7 +109,7 @@ def test_a_filter_that_cannot_be_is_refused() -> None:
 
 
 def test_a_full_disk_is_told() -> None:
-    """To the client and in the log; nothing is changed."""
+    """A write error is returned to the client and logged, and nothing is changed."""
     log = StringIO()
     LOG.configure(stream=log)
     broker = FakeBroker()
@@ -123,7 +123,7 @@ def test_a_full_disk_is_told() -> None:
 
 
 def test_too_many_changes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of them, as in Kafka."""
+    """As in Kafka, a request with too many changes is refused entirely."""
     monkeypatch.setattr(entities, "MOST_CHANGES", 0)
     request = change("user", None, "producer_byte_rate", 5)
     (answer,) = FakeBroker().ask(alter, request).replies

@@ -33,7 +33,7 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 
 async def quorum(nodes: Nodes, node_id: int) -> DescribedQuorumPartition:
-    """The metadata partition, as a broker describes it."""
+    """Return a broker's description of the metadata partition."""
     topic = QuorumTopic(topic_name="__cluster_metadata", partitions=[QuorumPartition()])
     answer = await nodes.answer(node_id, "DescribeQuorum", DescribeQuorumRequest(topics=[topic]))
     found: DescribedQuorumPartition = answer.topics[0].partitions[0]
@@ -42,7 +42,7 @@ async def quorum(nodes: Nodes, node_id: int) -> DescribedQuorumPartition:
 
 
 async def test_the_controller_is_the_only_voter() -> None:
-    """Another controller is another leader at a higher epoch; the other brokers observe."""
+    """A new controller leads the quorum at a higher epoch; all other brokers are observers."""
     nodes = await Nodes().start()
     found = await quorum(nodes, 2)
     assert (found.leader_id, found.leader_epoch) == (1, 1)
@@ -65,14 +65,17 @@ async def test_the_controller_is_the_only_voter() -> None:
 
 
 async def described(nodes: Nodes) -> list[tuple[int, bool]]:
-    """The brokers of DescribeCluster, and whether they are fenced."""
+    """Return the brokers in DescribeCluster, and whether they are fenced."""
     request = DescribeClusterRequest(include_fenced_brokers=True)
     answer = await nodes.answer(1, "DescribeCluster", request)
     return [(one.broker_id, one.is_fenced) for one in answer.brokers]
 
 
 async def test_an_unregistered_broker_gets_no_replicas_until_it_starts() -> None:
-    """A broker that runs is stopped, others lead; a second request finds it unknown."""
+    """Unregistering stops a running broker, and it gets no replicas until it starts again.
+
+    A second request for it gets BROKER_ID_NOT_REGISTERED.
+    """
     nodes = await Nodes().start()
     topic = nodes.cluster.topics.create("t", 3, {}, 3)
     request = UnregisterBrokerRequest(broker_id=3)
@@ -99,7 +102,7 @@ async def test_an_unregistered_broker_gets_no_replicas_until_it_starts() -> None
 
 
 async def test_a_stopped_broker_is_unregistered() -> None:
-    """It is fenced before, and described no more afterwards."""
+    """A stopped broker is listed as fenced until it is unregistered."""
     nodes = await Nodes().start()
     await nodes.cluster.stop_broker(2)
     assert await described(nodes) == [(1, False), (2, True), (3, False)]
@@ -124,7 +127,7 @@ async def test_a_stopped_broker_is_unregistered() -> None:
 async def test_features_have_one_level(
     feature: str, level: int, kind: int, code: int, text: str | None
 ) -> None:
-    """What Kafka refuses is refused as there, other changes because they cannot be made here."""
+    """Each feature has one level; every other level is refused."""
     nodes = await Nodes(None, 1).start()
     update = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=kind)
     request = UpdateFeaturesRequest(feature_updates=[update])
@@ -137,7 +140,7 @@ async def test_features_have_one_level(
 
 
 async def test_log_directories_are_those_of_the_replicas() -> None:
-    """A broker moves no replica that it does not have."""
+    """AlterReplicaLogDirs refuses replicas that the broker does not have."""
     nodes = await Nodes().start()
     nodes.cluster.topics.create("t", 3, {}, 1)
     leaders = [nodes.partition("t", index).leader_id for index in range(3)]
@@ -155,7 +158,7 @@ async def test_log_directories_are_those_of_the_replicas() -> None:
 
 
 async def test_a_broker_describes_the_logs_of_its_replicas() -> None:
-    """A partition that is reassigned away is no longer described by the broker that had it."""
+    """DescribeLogDirs lists only the partitions that the broker has a replica of."""
     nodes = await Nodes().start()
     nodes.cluster.topics.create("t", 3, {}, 1)
     for node_id in nodes.cluster.node_ids:
@@ -167,7 +170,7 @@ async def test_a_broker_describes_the_logs_of_its_replicas() -> None:
 
 
 async def test_the_quorum_keeps_its_voter() -> None:
-    """Voters are neither added nor removed, whatever cluster is meant."""
+    """Voters can neither be added nor removed, whichever cluster the request names."""
     nodes = await Nodes(None, 1).start()
     listener = VoterListener(name="CONTROLLER", host="h", port=1)
     added = AddRaftVoterRequest(
@@ -207,7 +210,7 @@ async def test_the_quorum_keeps_its_voter() -> None:
 async def test_no_controller_can_be_unregistered(
     controller_id: int, error: ErrorCode, message: str
 ) -> None:
-    """The active controller refuses itself; brokers without its role are not registered as one."""
+    """The active controller cannot be unregistered, and no other broker is registered as one."""
     nodes = await Nodes().start()
     request = UnregisterControllerRequest(controller_id=controller_id)
     for node_id in (1, 2):
@@ -217,7 +220,7 @@ async def test_no_controller_can_be_unregistered(
 
 
 async def test_the_next_controller_is_the_one_that_stays() -> None:
-    """When another broker has become the controller, that id is the active one."""
+    """After a controller failover the new controller is the active one."""
     nodes = await Nodes().start()
     await nodes.cluster.stop_broker(1)
     for controller_id, error in (

@@ -1,4 +1,4 @@
-"""CreateTopics and CreatePartitions. The answers are those of a running Kafka."""
+"""CreateTopics and CreatePartitions. The responses are those of a running Kafka."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def topic(
     places: Mapping[int, list[int]] | None = None,
     configs: Mapping[str, str | None] | None = None,
 ) -> CreatableTopic:
-    """A topic to create."""
+    """Return a topic for a creation request."""
     return CreatableTopic(
         name=name,
         num_partitions=partitions,
@@ -50,14 +50,14 @@ def topic(
 def create(
     broker: FakeBroker, *topics: CreatableTopic, version: int = 7, validate_only: bool = False
 ) -> list[Any]:
-    """The results."""
+    """Create topics; return the results."""
     asked = CreateTopicsRequest(topics=list(topics), validate_only=validate_only)
     results: list[Any] = broker.ask(create_topics.handle, asked, version).topics
     return results
 
 
 def refusal(broker: FakeBroker, asked: CreatableTopic) -> tuple[int, str | None]:
-    """Error and text of a topic that must not come into being."""
+    """Return error and text of a topic that must not be created."""
     (result,) = create(broker, asked)
     assert result.topic_id == ZERO_UUID
     assert (result.num_partitions, result.replication_factor) == (-1, -1)
@@ -67,7 +67,7 @@ def refusal(broker: FakeBroker, asked: CreatableTopic) -> tuple[int, str | None]
 
 @pytest.mark.parametrize("version", range(2, 8))
 def test_a_topic_is_created(version: int) -> None:
-    """The topic is there at once; version 5 tells its size and configs, 7 its id."""
+    """A created topic exists at once; version 5 returns its size and configs, version 7 its id."""
     broker = FakeBroker()
     (result,) = create(broker, topic("t", 3), version=version)
     made = broker.topics.topic("t")
@@ -81,7 +81,7 @@ def test_a_topic_is_created(version: int) -> None:
 
 
 def test_a_topic_survives_a_restart() -> None:
-    """Name, id, partitions and configs are the same after a clean stop and after a crash."""
+    """Name, id, partitions and configs survive a clean restart and a crash."""
     broker = FakeBroker()
     create(broker, topic("t", 3, configs={"retention.ms": "777"}))
     before = broker.topics.topic("t")
@@ -98,14 +98,14 @@ def test_a_topic_survives_a_restart() -> None:
 
 
 def test_defaults() -> None:
-    """-1 asks for the broker's number of partitions and replicas, of which one broker has one."""
+    """A count of -1 takes the broker's default; replicas are limited to the number of brokers."""
     broker = FakeBroker(num_partitions="4", default_replication_factor="3")
     (result,) = create(broker, topic("t", -1, -1))
     assert (result.error_code, result.num_partitions, result.replication_factor) == (0, 4, 1)
 
 
 def test_validate_only() -> None:
-    """A check answers like a creation and creates nothing."""
+    """validate_only gives the response of a creation and creates nothing."""
     broker = FakeBroker()
     (result,) = create(broker, topic("t", 3), validate_only=True)
     assert (result.error_code, result.num_partitions) == (0, 3)
@@ -117,7 +117,10 @@ def test_validate_only() -> None:
 
 
 def test_a_name_that_is_taken() -> None:
-    """TOPIC_ALREADY_EXISTS, or INVALID_TOPIC_EXCEPTION for one that differs in `.` and `_` only."""
+    """An existing name gets TOPIC_ALREADY_EXISTS.
+
+    A name that differs from an existing one only in `.` and `_` gets INVALID_TOPIC_EXCEPTION.
+    """
     broker = FakeBroker()
     create(broker, topic("co.l"))
     assert refusal(broker, topic("co.l")) == (
@@ -198,9 +201,9 @@ def test_a_name_that_is_taken() -> None:
     ],
 )
 def test_what_is_refused(asked: CreatableTopic, error: ErrorCode, text: str) -> None:
-    """Bad names, numbers and configs get Kafka's error and words, and create nothing.
+    """Bad names, numbers and configs get Kafka's error and text, and create nothing.
 
-    So they do when they are only to be validated.
+    validate_only gives the same errors.
     """
     broker = FakeBroker()
     code, message = refusal(broker, asked)
@@ -212,7 +215,7 @@ def test_what_is_refused(asked: CreatableTopic, error: ErrorCode, text: str) -> 
 
 
 def test_a_partition_that_is_placed_twice() -> None:
-    """It is refused where it comes up again; what is wrong before that comes first."""
+    """A partition that is placed twice is refused, but an earlier error takes precedence."""
     broker = FakeBroker()
     for places, text in (
         (((0, [1]), (0, [9])), "Found multiple manual partition assignments for partition 0"),
@@ -229,7 +232,7 @@ def test_a_partition_that_is_placed_twice() -> None:
 
 
 def test_configs_of_a_new_topic() -> None:
-    """What was set is told with the topic as its source, the rest with the broker's default."""
+    """Set configs are returned with the topic as their source, all others with a default's."""
     broker = FakeBroker()
     configs = {"retention.ms": "12345", "cleanup.policy": "compact,delete"}
     (result,) = create(broker, topic("t", configs=configs))
@@ -241,7 +244,7 @@ def test_configs_of_a_new_topic() -> None:
 
 
 def test_a_name_that_stands_twice() -> None:
-    """INVALID_REQUEST once for the repeated name, behind the others, which are created."""
+    """A repeated name gets one INVALID_REQUEST, after the other topics, which are created."""
     broker = FakeBroker()
     results = create(broker, topic("d1"), topic("d1"), topic("d2"))
     assert [(one.name, one.error_code, one.error_message) for one in results] == [
@@ -252,7 +255,7 @@ def test_a_name_that_stands_twice() -> None:
 
 
 def test_manual_assignments() -> None:
-    """Replicas may be placed by hand, on this broker."""
+    """Replicas may be placed manually on this broker."""
     broker = FakeBroker()
     (result,) = create(broker, topic("t", -1, -1, places={0: [1], 1: [1]}))
     assert (result.error_code, result.num_partitions, result.replication_factor) == (0, 2, 1)
@@ -291,14 +294,14 @@ def test_manual_assignments() -> None:
     ],
 )
 def test_assignments_that_are_refused(asked: CreatableTopic, error: int, text: str) -> None:
-    """INVALID_REQUEST when numbers are given as well, INVALID_REPLICA_ASSIGNMENT for bad places."""
+    """Assignments beside counts get INVALID_REQUEST, invalid ones INVALID_REPLICA_ASSIGNMENT."""
     code, message = refusal(FakeBroker(), asked)
     assert code == error
     assert (message or "").endswith(text)
 
 
 def test_a_disk_that_fails() -> None:
-    """KAFKA_STORAGE_ERROR, and the topic can be created afterwards."""
+    """A failed write gets KAFKA_STORAGE_ERROR, and the topic can be created afterwards."""
     broker = FakeBroker()
     broker.disk.fail_at(0)
     assert create(broker, topic("t"))[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -306,7 +309,7 @@ def test_a_disk_that_fails() -> None:
 
 
 def test_results_in_the_order_of_the_request() -> None:
-    """Good and bad topics are answered in the order in which they were asked for."""
+    """Results come in the order of the request, whether the topics are valid or not."""
     results = create(FakeBroker(), topic("o3"), topic("o1"), topic("bad name"), topic("o2"))
     assert [one.name for one in results] == ["o3", "o1", "bad name", "o2"]
 
@@ -320,7 +323,7 @@ def widen(
     version: int = 3,
     validate_only: bool = False,
 ) -> list[tuple[str, int, str | None]]:
-    """The results of giving topics so many partitions."""
+    """Increase the partition counts of topics; return the results."""
     topics = [
         CreatePartitionsTopic(
             name=name,
@@ -337,7 +340,7 @@ def widen(
 
 
 def wide(partitions: int = 3) -> FakeBroker:
-    """A broker with topic "t"."""
+    """Return a broker with topic "t"."""
     broker = FakeBroker()
     broker.topics.create("t", partitions, {})
     return broker
@@ -345,7 +348,7 @@ def wide(partitions: int = 3) -> FakeBroker:
 
 @pytest.mark.parametrize("version", range(4))
 def test_a_topic_grows(version: int) -> None:
-    """New partitions take records, old ones keep theirs, also over a restart."""
+    """New partitions accept records, and old ones keep theirs, also after a restart."""
     broker = wide(1)
     topics = broker.topics
     for partition in (0, 1):
@@ -370,19 +373,19 @@ def test_a_topic_grows(version: int) -> None:
     ],
 )
 def test_topics_do_not_shrink(count: int, text: str) -> None:
-    """INVALID_PARTITIONS for what is no increase."""
+    """A count that is no increase gets INVALID_PARTITIONS."""
     assert widen(wide(), ("t", count)) == [("t", ErrorCode.INVALID_PARTITIONS, text)]
 
 
 def test_partitions_are_validated_only() -> None:
-    """A check answers like the increase and changes nothing."""
+    """validate_only gives the response of the increase and changes nothing."""
     broker = wide()
     assert widen(broker, ("t", 5), validate_only=True) == [("t", 0, None)]
     assert broker.topics.partition_count("t") == 3
 
 
 def test_partitions_of_unknown_and_repeated_topics() -> None:
-    """Repeated names are refused first, then each topic has its own result."""
+    """Repeated names are refused first; then each topic has its own result."""
     broker = wide()
     broker.topics.create("u", 1, {})
     assert widen(broker, ("t", 5), ("t", 6), ("u", 2), ("no", 2)) == [
@@ -416,13 +419,13 @@ def test_partitions_of_unknown_and_repeated_topics() -> None:
     ],
 )
 def test_placed_partitions(count: int, places: list[list[int]], text: str | None) -> None:
-    """One valid place for each new partition, else INVALID_REPLICA_ASSIGNMENT."""
+    """Each new partition needs one valid replica; otherwise INVALID_REPLICA_ASSIGNMENT."""
     code = ErrorCode.NONE if text is None else ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert widen(wide(), ("t", count, places)) == [("t", code, text)]
 
 
 def test_too_many_partitions() -> None:
-    """What goes beyond 10 000 new partitions in a request is refused, the others grow."""
+    """Topics beyond 10 000 new partitions per request are refused; the others grow."""
     made = wide()
     made.topics.create("u", 1, {})
     code = ErrorCode.UNKNOWN_SERVER_ERROR

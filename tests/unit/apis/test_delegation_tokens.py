@@ -1,4 +1,4 @@
-"""The APIs of delegation tokens: who may ask, what is answered, what the authorizer is asked."""
+"""The delegation token APIs: allowed clients, responses, and authorization."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class FakeBroker:
         has_token: bool = False,
         version: int = 2,
     ) -> Any:
-        """What a client is answered."""
+        """Return the response to a client with this principal."""
         connection: Any = FakeConnection()
         connection.listener_name, connection.principal = listener, principal
         connection.has_token, connection.remote = has_token, "127.0.0.1:40000"
@@ -83,13 +83,13 @@ class FakeBroker:
         return answer
 
     def create(self, principal: Principal = ALICE, **fields: Any) -> Any:
-        """A token."""
+        """Create a token; return the response."""
         fields = {"max_lifetime_ms": -1, "owner_principal_name": None, **fields}
         request = CreateDelegationTokenRequest(**fields)
         return self.ask(create, request, principal, version=3)
 
     def described(self, principal: Principal, *owners: Principal) -> list[str]:
-        """The ids of the tokens of some owners, or of all, that somebody sees."""
+        """Return the token ids that a principal sees, of some owners or of all."""
         asked = [
             DescribeDelegationTokenOwner(principal_type=one.principal_type, principal_name=one.name)
             for one in owners
@@ -131,7 +131,7 @@ def test_who_may_ask(
     handle: Any, request_: Any, listener: str, principal: Principal, has_token: bool,
     is_allowed: bool,
 ) -> None:  # fmt: skip
-    """A client that is known, by name or certificate and not by a token."""
+    """Only clients authenticated by name or certificate, not by a token, may use these APIs."""
     broker = FakeBroker(KEYED)
     answer = broker.ask(handle, request_, principal, listener=listener, has_token=has_token)
     refused = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
@@ -142,7 +142,7 @@ def test_who_may_ask(
 
 
 def test_a_token_is_made() -> None:
-    """With all its fields; who asked is told from version 3 on."""
+    """A created token is returned with all fields; the requester since version 3."""
     broker = FakeBroker(KEYED)
     bob = CreatableRenewers(principal_type="User", principal_name="bob")
     made = broker.create(owner_principal_type="User", owner_principal_name="carol", renewers=[bob])
@@ -163,7 +163,7 @@ def test_a_token_is_made() -> None:
 
 
 def test_what_is_no_owner_or_renewer() -> None:
-    """A renewer has to be a user; an owner without a type fails the request, as in Kafka."""
+    """A renewer must be a user; an owner without a type fails the request, as in Kafka."""
     broker = FakeBroker(KEYED)
     group = CreatableRenewers(principal_type="Group", principal_name="x")
     refused = broker.create(renewers=[group])
@@ -177,7 +177,7 @@ def test_what_is_no_owner_or_renewer() -> None:
 
 @pytest.mark.parametrize("length", [1, 100])
 def test_very_many_renewers(length: int) -> None:
-    """They are refused, however short their names are."""
+    """Very many renewers are refused, however short their names are."""
     broker = FakeBroker(KEYED)
     one = CreatableRenewers(principal_type="User", principal_name="x" * length)
     answer = broker.create(renewers=[one] * (MOST_TOKEN_BYTES // length))
@@ -186,7 +186,7 @@ def test_very_many_renewers(length: int) -> None:
 
 
 def test_a_token_is_renewed_and_ended() -> None:
-    """Each answer says when the token ends."""
+    """Renew and expire return the new expiry time of the token."""
     broker = FakeBroker(KEYED)
     made = broker.create()
     request = RenewDelegationTokenRequest(hmac=made.hmac, renew_period_ms=5000)
@@ -203,21 +203,21 @@ def test_a_token_is_renewed_and_ended() -> None:
 
 @pytest.mark.parametrize(("handle", "request_"), REQUESTS)
 def test_without_a_key(handle: Any, request_: Any) -> None:
-    """Nobody gets anything."""
+    """Without a secret key every request gets DELEGATION_TOKEN_AUTH_DISABLED."""
     answer = FakeBroker({}).ask(handle, request_)
     assert answer.error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_older_versions(version: int) -> None:
-    """The owner is who asks."""
+    """In older versions the owner is the requester."""
     broker = FakeBroker(KEYED)
     request = CreateDelegationTokenRequest(max_lifetime_ms=-1)
     assert broker.ask(create, request, version=version).principal_name == "alice"
 
 
 def test_whose_tokens_may_be_made() -> None:
-    """One's own, and by CREATE_TOKENS on a user those of others."""
+    """Users may create tokens for themselves; for other users they need CREATE_TOKENS."""
     broker = FakeBroker({**KEYED, **AUTHORIZED})
     bobs: Any = {"owner_principal_type": "User", "owner_principal_name": "bob"}
     assert not broker.create(owner_principal_type="User", owner_principal_name="alice").error_code
@@ -232,7 +232,10 @@ def test_whose_tokens_may_be_made() -> None:
 
 
 def test_whose_tokens_are_seen() -> None:
-    """Those that one has to do with; others by DESCRIBE on them or DESCRIBE_TOKENS on the owner."""
+    """Users see tokens that they own, requested or may renew.
+
+    Other tokens need DESCRIBE on the token, or DESCRIBE_TOKENS on the owner.
+    """
     broker = FakeBroker({**KEYED, **AUTHORIZED})
     bob = CreatableRenewers(principal_type="User", principal_name="bob")
     alices = broker.create(renewers=[bob]).token_id
@@ -257,7 +260,7 @@ def test_whose_tokens_are_seen() -> None:
 
 
 def test_a_disk_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client is told, and the tokens stay as they were."""
+    """A write error is returned to the client, and the tokens stay unchanged."""
     broker = FakeBroker(KEYED)
     made = broker.create()
 

@@ -1,4 +1,4 @@
-"""DeleteRecords and DescribeLogDirs; the answers are those of a running Kafka."""
+"""DeleteRecords and DescribeLogDirs; the responses are those of a running Kafka."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.topics.fakes import DATA, START_MS, FakeBroker, batch
 
 
 def broker(disk: MemoryDisk | None = None, **configs: str) -> FakeBroker:
-    """A broker with five records in "t"."""
+    """Return a broker with five records in "t"."""
     made = FakeBroker(disk)
     made.topics.create("t", 1, {name.replace("_", "."): text for name, text in configs.items()})
     for _ in range(5):
@@ -24,7 +24,7 @@ def broker(disk: MemoryDisk | None = None, **configs: str) -> FakeBroker:
 
 
 def delete(made: FakeBroker, *asked: tuple[str, int, int]) -> list[tuple[str, int, int, int]]:
-    """(topic, partition, error code, low watermark) for (topic, partition, offset)."""
+    """Delete (topic, partition, offset); return (topic, partition, error code, low watermark)."""
     topics = [
         DeleteRecordsTopic(
             name=name, partitions=[DeleteRecordsPartition(partition_index=index, offset=offset)]
@@ -40,7 +40,7 @@ def delete(made: FakeBroker, *asked: tuple[str, int, int]) -> list[tuple[str, in
 
 
 def test_the_first_offset_moves_forward_only() -> None:
-    """A lower offset changes nothing, -1 is the high watermark, what is beyond is refused."""
+    """A lower offset changes nothing, -1 is the high watermark, a higher offset is refused."""
     made = broker()
     out_of_range = ErrorCode.OFFSET_OUT_OF_RANGE
     for offset, code, low in ((2, 0, 2), (1, 0, 2), (6, out_of_range, -1), (-2, out_of_range, -1)):
@@ -50,7 +50,7 @@ def test_the_first_offset_moves_forward_only() -> None:
 
 
 def test_what_has_no_records_to_delete() -> None:
-    """Unknown partitions, internal topics, and topics that are only compacted."""
+    """Unknown partitions, internal topics and topics that are only compacted are refused."""
     made = broker(cleanup_policy="compact")
     assert delete(made, ("t", 0, 1)) == [("t", 0, ErrorCode.POLICY_VIOLATION, -1)]
     for policy in ("", "compact,delete"):
@@ -67,13 +67,13 @@ def test_what_has_no_records_to_delete() -> None:
 
 
 def test_of_a_partition_named_twice_the_last_counts() -> None:
-    """It is answered once."""
+    """A partition named twice is answered once; its last offset counts."""
     made = broker()
     assert delete(made, ("t", 0, 1), ("t", 0, 3)) == [("t", 0, 0, 3)]
 
 
 def test_what_was_deleted_stays_deleted() -> None:
-    """A process that dies right behind the answer finds the new first offset again."""
+    """The new log start offset survives a process that dies right after the response."""
     disk = MemoryDisk()
     made = broker(disk)
     delete(made, ("t", 0, 3))
@@ -82,7 +82,7 @@ def test_what_was_deleted_stays_deleted() -> None:
 
 
 def test_a_full_disk_refuses_what_it_cannot_keep() -> None:
-    """Nothing is acknowledged that the next process would not know; a retry succeeds."""
+    """A log start offset that cannot be written is not acknowledged; a retry succeeds."""
     disk = MemoryDisk()
     made = broker(disk)
     made.topics.create("u", 1, {})
@@ -100,7 +100,7 @@ def test_a_full_disk_refuses_what_it_cannot_keep() -> None:
 
 
 def test_log_dirs_tell_sizes() -> None:
-    """All partitions or those asked for; what does not exist is left out."""
+    """DescribeLogDirs returns all or the requested partitions, and omits nonexistent ones."""
     made = broker()
     size = made.topics.log("t", 0).size_bytes
 

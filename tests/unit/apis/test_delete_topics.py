@@ -1,4 +1,4 @@
-"""DeleteTopics. The answers are those of a running Kafka."""
+"""DeleteTopics. The responses are those of a running Kafka."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Result = tuple[str | None, bytes, int, str | None]
 
 
 def broker(*names: str, **overrides: str) -> FakeBroker:
-    """A broker with these topics."""
+    """Return a broker with these topics."""
     made = FakeBroker(**overrides)
     for name in names:
         made.topics.create(name, 2, {})
@@ -27,7 +27,7 @@ def broker(*names: str, **overrides: str) -> FakeBroker:
 
 
 def topic_id(made: FakeBroker, name: str) -> bytes:
-    """The id of a topic."""
+    """Return the id of a topic."""
     topic = made.topics.topic(name)
     assert topic is not None
     return topic.topic_id
@@ -51,7 +51,7 @@ def delete(made: FakeBroker, *asked: str | bytes | tuple[str, bytes]) -> list[Re
 
 @pytest.mark.parametrize("version", range(1, 6))
 def test_topics_are_deleted_by_name(version: int) -> None:
-    """Up to version 5 by name; from 5 on an error has a text."""
+    """Up to version 5 topics are deleted by name; errors have a text since version 5."""
     made = broker("a", "b")
     request = DeleteTopicsRequest(topic_names=["a", "nope"])
     response = made.ask(delete_topics.handle, request, version)
@@ -65,7 +65,7 @@ def test_topics_are_deleted_by_name(version: int) -> None:
 
 
 def test_topics_are_deleted_by_id() -> None:
-    """From version 6 on by name or by id; the answer has both where they are known."""
+    """Since version 6 topics are deleted by name or id; the response has both if known."""
     made = broker("a", "b")
     a_id, b_id = topic_id(made, "a"), topic_id(made, "b")
     results = delete(made, a_id, "b", b"q" * 16, "zip")
@@ -79,7 +79,10 @@ def test_topics_are_deleted_by_id() -> None:
 
 
 def test_what_is_ambiguous_is_refused() -> None:
-    """INVALID_REQUEST for both, neither and repeated; nothing of it is deleted."""
+    """A topic with name and id, with neither, or named twice gets INVALID_REQUEST.
+
+    None of these topics is deleted.
+    """
     made = broker("a")
     a_id = topic_id(made, "a")
     invalid = ErrorCode.INVALID_REQUEST
@@ -97,7 +100,7 @@ def test_what_is_ambiguous_is_refused() -> None:
 
 
 def test_internal_topics_may_be_deleted() -> None:
-    """As in Kafka."""
+    """Internal topics can be deleted, as in Kafka."""
     made = broker()
     made.topics.create_internal("__consumer_offsets")
     assert delete(made, "__consumer_offsets")[0][2] == 0
@@ -113,7 +116,7 @@ def test_internal_topics_may_be_deleted() -> None:
     ],
 )
 def test_deletion_can_be_turned_off(version: int, error: ErrorCode) -> None:
-    """delete.topic.enable=false refuses every topic."""
+    """With delete.topic.enable=false every deletion is refused."""
     made = broker("a", delete_topic_enable="false")
     response = made.ask(delete_topics.handle, DeleteTopicsRequest(topic_names=["a"]), version)
     assert [(one.name, one.error_code) for one in response.responses] == [("a", error)]
@@ -121,7 +124,7 @@ def test_deletion_can_be_turned_off(version: int, error: ErrorCode) -> None:
 
 
 def test_the_name_is_free_again_and_the_new_topic_is_empty() -> None:
-    """A topic with the name of a deleted one has another id and none of its records."""
+    """A topic with the name of a deleted one has another id and no records."""
     made = broker("a")
     old_id = topic_id(made, "a")
     partition = made.topics.partition("a", 0)
@@ -135,7 +138,7 @@ def test_the_name_is_free_again_and_the_new_topic_is_empty() -> None:
 
 
 def test_who_listens_is_told() -> None:
-    """Listeners hear of a deletion when the topic cannot be found any more."""
+    """Listeners are called when the deleted topic can no longer be found."""
     made = broker("a")
     heard: list[tuple[str, bool]] = []
 
@@ -148,7 +151,7 @@ def test_who_listens_is_told() -> None:
 
 
 def test_a_disk_that_fails() -> None:
-    """KAFKA_STORAGE_ERROR keeps the topic when it could not be deleted."""
+    """A topic that cannot be deleted gets KAFKA_STORAGE_ERROR and stays."""
     made = broker("a")
     made.disk.fail_at(0)
     assert delete(made, "a")[0][2] == ErrorCode.KAFKA_STORAGE_ERROR

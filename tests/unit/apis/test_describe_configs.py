@@ -1,4 +1,4 @@
-"""DescribeConfigs and the defaults of topics. The answers were recorded from Kafka."""
+"""DescribeConfigs and the defaults of topics. The responses were recorded from Kafka."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RECORDED: dict[str, Any] = json.loads((DATA / "described_configs.json").read_tex
 
 
 def broker(**overrides: str) -> FakeBroker:
-    """A broker with a topic that has configs of its own."""
+    """Return a broker with a topic that has its own configs."""
     made = FakeBroker(**overrides)
     made.topics.create("t", 1, {"retention.ms": "12345", "cleanup.policy": "compact,delete"})
     return made
@@ -40,7 +40,7 @@ def describe(
     version: int = 4,
     **fields: Any,
 ) -> Any:
-    """The result for one resource."""
+    """Return the result for one resource."""
     resource = DescribeConfigsResource(
         resource_type=kind, resource_name=name, configuration_keys=keys
     )
@@ -52,7 +52,7 @@ def describe(
 
 @pytest.mark.parametrize("version", range(1, 5))
 def test_the_configs_of_a_topic(version: int) -> None:
-    """All 37, with value and source; the type is told from version 3 on."""
+    """All 37 topic configs have value and source; their type since version 3."""
     result = describe(broker(), TOPIC, "t", version=version)
     told = {
         one.name: (one.value, one.config_source, one.config_type, one.read_only, one.is_sensitive)
@@ -76,7 +76,7 @@ def test_the_configs_of_a_topic(version: int) -> None:
 
 
 def test_only_the_keys_asked_for() -> None:
-    """Unknown keys are left out; an empty list asks for all."""
+    """Unknown keys are left out; an empty list returns all configs."""
     made = broker()
     names = {one.name for one in describe(made, TOPIC, "t", ["retention.ms", "nope"]).configs}
     assert names == {"retention.ms"}
@@ -84,13 +84,13 @@ def test_only_the_keys_asked_for() -> None:
 
 
 def synonyms(result: Any) -> list[tuple[str, str | None, int]]:
-    """Name, value and source of the synonyms of the only config."""
+    """Return name, value and source of the synonyms of the only config."""
     (config,) = result.configs
     return [(one.name, one.value, one.source) for one in config.synonyms]
 
 
 def test_synonyms() -> None:
-    """The places that give a value, the one that counts first; only when asked for."""
+    """Synonyms are returned only on request, the effective one first."""
     made = broker(log_segment_bytes="2000000", log_retention_hours="24")
     ask = {"include_synonyms": True}
     assert synonyms(describe(made, TOPIC, "t", ["segment.bytes"])) == []
@@ -108,7 +108,7 @@ def test_synonyms() -> None:
 
 
 def test_a_brokers_setting_is_the_topics_default() -> None:
-    """A topic without a config of its own has the broker's, from whatever unit it is given in.
+    """A topic without its own config uses the broker's value, whichever unit it is set in.
 
     Only the finest unit counts as its source, as in Kafka.
     """
@@ -120,7 +120,7 @@ def test_a_brokers_setting_is_the_topics_default() -> None:
 
 
 def test_values_are_described_as_they_are_read() -> None:
-    """White space, plus signs and repeated items of a topic's own configs are not shown."""
+    """Values are described as parsed: without white space, plus signs and repeated items."""
     made = FakeBroker()
     given = {"retention.ms": " +5 ", "preallocate": "TRUE", "cleanup.policy": "compact, compact"}
     made.topics.create("own", 1, given)
@@ -129,7 +129,7 @@ def test_values_are_described_as_they_are_read() -> None:
 
 
 def test_an_internal_config_is_described_once_it_is_set() -> None:
-    """internal.segment.bytes shows up only in topics that have it, as in Kafka."""
+    """internal.segment.bytes is listed only for topics that set it, as in Kafka."""
     made = FakeBroker()
     made.topics.create("small", 1, {"internal.segment.bytes": "100"})
     (config,) = describe(made, TOPIC, "small", ["internal.segment.bytes"]).configs
@@ -137,7 +137,7 @@ def test_an_internal_config_is_described_once_it_is_set() -> None:
 
 
 def test_an_internal_config_of_groups_is_described_where_the_broker_has_it() -> None:
-    """A group without configs shows consumer.assignor.offload.enable if the broker was given it."""
+    """consumer.assignor.offload.enable is listed for groups if the broker sets it."""
     name = "consumer.assignor.offload.enable"
     assert not describe(FakeBroker(), GROUP, "g", [name]).configs
     made = FakeBroker(**{f"group.{name}": "false"})
@@ -146,13 +146,13 @@ def test_an_internal_config_of_groups_is_described_where_the_broker_has_it() -> 
 
 
 def recorded(section: str) -> dict[str, Any]:
-    """Configs of a running Kafka: name -> value, source, type, synonyms."""
+    """Return configs of a running Kafka: name -> value, source, type, synonyms."""
     described: dict[str, Any] = RECORDED[section]
     return described
 
 
 def shown(result: Any) -> dict[str, Any]:
-    """Our configs in the same form."""
+    """Return our configs in the same form."""
     return {
         one.name: [
             one.value,
@@ -165,9 +165,9 @@ def shown(result: Any) -> dict[str, Any]:
 
 
 def test_what_a_running_kafka_describes() -> None:
-    """Topics, groups and the broker are described as by a Kafka with the same settings.
+    """Topics, groups and the broker have the same descriptions as in Kafka with the same settings.
 
-    Not so a list that is described with its repeated item.
+    The only difference is a list with a repeated item.
     """
     assert RECORDED["version"] == REFERENCE_VERSION
     made = FakeBroker(**{name.replace(".", "_"): v for name, v in RECORDED["settings"].items()})
@@ -185,7 +185,7 @@ def test_what_a_running_kafka_describes() -> None:
 
 
 def test_documentation_only_if_asked_for() -> None:
-    """Null without include_documentation; else every config has one."""
+    """Documentation is null without include_documentation; otherwise every config has it."""
     made = broker()
     assert all(one.documentation is None for one in describe(made, TOPIC, "t").configs)
     documented = describe(made, TOPIC, "t", include_documentation=True).configs
@@ -206,14 +206,14 @@ def test_documentation_only_if_asked_for() -> None:
     ],
 )
 def test_resources_that_are_not_there(kind: int, name: str, error: ErrorCode, text: str) -> None:
-    """Each unknown resource has its error and Kafka's text."""
+    """Each unknown resource gets its error and Kafka's text."""
     result = describe(broker(), kind, name)
     assert (result.error_code, result.configs) == (error, [])
     assert result.error_message.startswith(text)
 
 
 def test_the_settings_of_the_broker() -> None:
-    """All settings by the broker's id; what was set at the start has the static source."""
+    """All settings are listed under the broker's id; those of the start have the static source."""
     made = broker(num_partitions="4")
     result = describe(made, BROKER, "1", include_synonyms=True)
     told = {one.name: one for one in result.configs}
@@ -235,21 +235,21 @@ def test_the_settings_of_the_broker() -> None:
     ],
 )
 def test_advertised_listeners_are_addresses(setting: str | None, value: str, source: int) -> None:
-    """Where `auto` leaves the addresses open, the client sees those that it is given."""
+    """With `auto` the client sees its actual address in advertised.listeners."""
     made = broker(**({} if setting is None else {"advertised_listeners": setting}))
     (one,) = describe(made, BROKER, "1", ["advertised.listeners"]).configs
     assert (one.value, one.config_source) == (value, source)
 
 
 def test_what_is_set_for_all_brokers() -> None:
-    """The empty broker name stands for all brokers: min.insync.replicas is always theirs."""
+    """The empty broker name describes the cluster-wide configs, always with min.insync.replicas."""
     result = describe(broker(), BROKER, "")
     (config,) = result.configs
     assert (config.name, config.value, config.config_source) == ("min.insync.replicas", "1", 3)
 
 
 def test_loggers_and_groups() -> None:
-    """The log of the process is the root logger; a group has the broker's timeouts."""
+    """The root logger is the log of the process; a group has the broker's timeouts as defaults."""
     made = broker(group_consumer_session_timeout_ms="46000")
     (root,) = describe(made, LOGGER, "1").configs
     assert (root.name, root.value, root.config_source, root.read_only) == ("root", "INFO", 6, False)
@@ -259,5 +259,5 @@ def test_loggers_and_groups() -> None:
 
 
 def test_the_defaults_of_logs_are_kafkas() -> None:
-    """Without settings a log is configured as in Kafka."""
+    """Without settings a log has Kafka's default config."""
     assert log_defaults(Config()) == LogConfig()

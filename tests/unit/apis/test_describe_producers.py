@@ -1,4 +1,4 @@
-"""DescribeProducers: what partitions know of their producers. The answers are a running Kafka's."""
+"""DescribeProducers: the state of producers per partition. The responses are a running Kafka's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.topics.fakes import START_MS, FakeBroker, batch
 
 
 def asked(broker: FakeBroker, name: str, *indexes: int) -> list[DescribedProducersPartition]:
-    """The answers for some partitions of a topic."""
+    """Return the responses for some partitions of a topic."""
     topic = DescribeProducersTopicRequest(name=name, partition_indexes=list(indexes))
     request = DescribeProducersRequest(topics=[topic])
     response: Any = broker.ask(describe_producers.handle, request, 0)
@@ -25,7 +25,7 @@ def asked(broker: FakeBroker, name: str, *indexes: int) -> list[DescribedProduce
 
 
 def send(broker: FakeBroker, producer_id: int, *, transactional: bool) -> None:
-    """Append two records of a producer of epoch 3."""
+    """Append two records of a producer with epoch 3."""
     partition = broker.topics.partition("t", 0)
     assert partition is not None
     data = batch(
@@ -40,7 +40,7 @@ def send(broker: FakeBroker, producer_id: int, *, transactional: bool) -> None:
 
 
 def test_the_producers_of_a_partition() -> None:
-    """Idempotent and transactional ones; after a marker its coordinator's epoch is known."""
+    """Idempotent and transactional producers are listed; a marker sets the coordinator epoch."""
     broker = FakeBroker()
     broker.topics.create("t", 2, {})
     send(broker, 7, transactional=False)
@@ -66,7 +66,7 @@ def test_the_producers_of_a_partition() -> None:
 
 
 def test_what_cannot_be_described() -> None:
-    """Unknown topics and bad names come with a message, unknown partitions with the code alone."""
+    """Unknown topics and bad names have an error message, unknown partitions only a code."""
     broker = FakeBroker()
     broker.topics.create("t", 1, {})
     (unknown,) = asked(broker, "u", 0)

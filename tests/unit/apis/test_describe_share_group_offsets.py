@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets: what the share coordinator keeps, and the lag behind the log."""
+"""DescribeShareGroupOffsets: the share coordinator's start offsets, and the lag."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Asked = dict[str, list[int]] | None
 
 
 def asked(group_id: str, topics: Asked) -> DescribeShareGroupOffsetsRequestGroup:
-    """One group of a request: partitions by topic, None for all."""
+    """Return one group of a request: partitions by topic, None for all."""
     if topics is None:
         return DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=None)
     return DescribeShareGroupOffsetsRequestGroup(
@@ -55,19 +55,19 @@ class Described:
         partition.append(batch(*[b"v"] * 10), START_MS)
 
     def keep(self, partition: int, start_offset: int, complete: int = 0) -> None:
-        """The share coordinator has a state of a partition of `t`."""
+        """Give the share coordinator a state of a partition of `t`."""
         assert self.topic is not None
         key = SharePartitionKey(GROUP, self.topic.topic_id, partition)
         self.state.states[key] = 1, start_offset
         self.state.complete_counts[key] = complete
 
     async def ask(self, *groups: DescribeShareGroupOffsetsRequestGroup) -> Any:
-        """The groups of the answer."""
+        """Return the groups of the response."""
         request = DescribeShareGroupOffsetsRequest(groups=list(groups))
         return (await self.broker.answer("DescribeShareGroupOffsets", request, 1)).groups
 
     async def alter(self, partition: int, offset: int) -> None:
-        """Have the group begin at an offset of a partition of `t`."""
+        """Set the group's start offset of a partition of `t`."""
         topics = [
             AlterShareGroupOffsetsRequestTopic(
                 topic_name="t",
@@ -83,7 +83,7 @@ class Described:
 
 
 def shown(group: Any) -> dict[str, dict[int, tuple[int, int, int, ErrorCode]]]:
-    """By topic and partition: start offset, leader epoch, lag, error."""
+    """Return by topic and partition: start offset, leader epoch, lag, error."""
     assert not group.error_code, group
     return {
         topic.topic_name: {
@@ -103,7 +103,10 @@ NOTHING = (-1, 0, -1, ErrorCode.NONE)
 
 
 async def test_partitions_that_are_named() -> None:
-    """With the lag where it is known; no group has to be there. What is unknown comes last."""
+    """Named partitions have their lag if it is known, unknown partitions come last.
+
+    The group need not exist.
+    """
     t = Described()
     t.keep(0, 4, 2)
     t.keep(1, 0, -1)
@@ -127,7 +130,7 @@ async def test_partitions_that_are_named() -> None:
 
 
 async def test_all_of_a_group() -> None:
-    """Its initialized partitions, as far as their topics are still there."""
+    """Without named topics all initialized partitions are returned, but not of deleted topics."""
     t = Described()
     await t.alter(0, 3)
     await t.alter(2, 0)
@@ -144,14 +147,14 @@ async def test_all_of_a_group() -> None:
 
 
 async def test_groups_that_are_no_share_groups() -> None:
-    """A classic group has nothing initialized."""
+    """A classic group has no initialized partitions."""
     t = Described()
     await t.broker.join("c")
     assert shown((await t.ask(asked("c", None)))[0]) == {}
 
 
 async def test_no_topics() -> None:
-    """Nothing is asked, of nobody."""
+    """A request without topics is answered without a call to any coordinator."""
     t = Described()
     t.broker.groups.emigrate_all()
     answered = await t.ask(asked(GROUP, {}))
@@ -160,7 +163,7 @@ async def test_no_topics() -> None:
 
 
 async def test_a_group_that_is_not_here() -> None:
-    """The error is that of the group, with its text; the share coordinator answers all the same."""
+    """A group's error has its text; named partitions need only the share coordinator."""
     t = Described()
     await t.alter(0, 3)
     t.broker.groups.emigrate_all()
@@ -175,7 +178,7 @@ async def test_a_group_that_is_not_here() -> None:
     [("", {"t": [0]}), (GROUP, {"t": []}), (GROUP, {"t": [0, -1]})],
 )
 async def test_what_kafkas_persister_does_not_take(group_id: str, topics: Asked) -> None:
-    """It fails the group."""
+    """Values that Kafka's persister rejects fail the group with UNKNOWN_SERVER_ERROR."""
     t = Described()
     answered = await t.ask(asked(group_id, topics))
     assert answered[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
@@ -184,7 +187,7 @@ async def test_what_kafkas_persister_does_not_take(group_id: str, topics: Asked)
 
 
 async def test_errors_of_the_share_coordinator() -> None:
-    """They count as no offset, as with OffsetFetch."""
+    """An error of the share coordinator counts as no offset, as with OffsetFetch."""
     t = Described()
     t.keep(0, 4)
     assert t.topic is not None
@@ -193,7 +196,7 @@ async def test_errors_of_the_share_coordinator() -> None:
 
 
 async def test_a_log_whose_end_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a leader, or with a disk that fails: the partition has an error."""
+    """A partition without a leader, or whose log cannot be read, has an error."""
     t = Described()
     t.keep(0, 4)
     t.keep(1, 4)
@@ -215,7 +218,7 @@ async def test_a_log_whose_end_is_not_known(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def test_while_the_share_coordinator_thinks() -> None:
-    """The answer waits for all of its partitions."""
+    """The response waits for all of its partitions."""
     t = Described()
     t.keep(0, 4)
     t.state.hold()
@@ -229,7 +232,7 @@ async def test_while_the_share_coordinator_thinks() -> None:
 
 
 async def test_a_group_that_cannot_answer() -> None:
-    """A bug there fails the request."""
+    """A bug in the group fails the request."""
     t = Described()
     await t.alter(0, 3)
     group: Any = t.broker.groups.tasks[GROUP].group

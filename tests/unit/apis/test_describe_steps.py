@@ -1,4 +1,4 @@
-"""Descriptions of many groups in one request: others come in between, whatever the kind."""
+"""Descriptions of many groups in one request leave turns for other requests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ GROUPS = ["a", "b", "c"]
     ids=["classic", "consumer", "share", "streams"],
 )
 def test_each_group_is_a_step(handle: Callable[..., Any], request_: Message) -> None:
-    """A group of hundreds of members takes long to describe, and hundreds may be named."""
+    """Each described group is a step of its own, for every kind of group.
+
+    A group of hundreds of members takes long to describe, and a request may name hundreds.
+    """
     described: list[str] = []
 
     def submit(part: Part[str], group: Any) -> None:

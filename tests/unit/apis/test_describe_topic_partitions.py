@@ -1,6 +1,6 @@
-"""DescribeTopicPartitions: pages, their order, and what is refused.
+"""DescribeTopicPartitions: pages, their order, and refused requests.
 
-`tests/oracle/test_describe_topic_partitions.py` holds the same against a running Kafka.
+`tests/oracle/test_describe_topic_partitions.py` compares the same with a running Kafka.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Page = tuple[list[tuple[str | None, int, list[int]]], tuple[str, int] | None]
 def ask(
     broker: FakeBroker, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None
 ) -> Any:
-    """The answer to a request."""
+    """Return the response to a request."""
     start = Cursor(topic_name=cursor[0], partition_index=cursor[1]) if cursor else None
     request = DescribeTopicPartitionsRequest(
         topics=[TopicRequest(name=name) for name in names],
@@ -37,7 +37,7 @@ def ask(
 
 
 def page(response: Any) -> Page:
-    """Name, error and partitions of each topic, and where the next page begins."""
+    """Return name, error and partitions of each topic, and the next cursor."""
     topics = [
         (topic.name, topic.error_code, [one.partition_index for one in topic.partitions])
         for topic in response.topics
@@ -47,7 +47,7 @@ def page(response: Any) -> Page:
 
 
 def broker_with_topics(**settings: str) -> FakeBroker:
-    """Three topics, the names out of order."""
+    """Return a broker with three topics whose names are not in order of creation."""
     broker = FakeBroker(**settings)
     for name, partitions in (("b", 3), ("a", 2), ("c", 1)):
         broker.topics.create(name, partitions, {})
@@ -55,7 +55,7 @@ def broker_with_topics(**settings: str) -> FakeBroker:
 
 
 def test_a_topic_is_told_whole() -> None:
-    """Id, leader, replicas, empty lists of eligible leaders, and what one may do with it."""
+    """A topic has its id, leader, replicas, operations, and empty lists of eligible leaders."""
     broker = FakeBroker()
     made = broker.topics.create("t", 1, {})
     (topic,) = ask(broker, "t").topics
@@ -68,7 +68,7 @@ def test_a_topic_is_told_whole() -> None:
 
 
 def test_topics_come_by_name_and_once() -> None:
-    """Whatever the order asked for; without names all topics come, internal ones too."""
+    """Topics are sorted by name and listed once; without names all come, also internal ones."""
     broker = broker_with_topics()
     assert page(ask(broker, "c", "a", "c")) == ([("a", 0, [0, 1]), ("c", 0, [0])], None)
     broker.topics.create_internal("__consumer_offsets")
@@ -78,7 +78,7 @@ def test_topics_come_by_name_and_once() -> None:
 
 
 def test_pages_follow_each_other() -> None:
-    """A page holds so many partitions; from cursor to cursor every partition comes once."""
+    """A page has at most `limit` partitions; the cursors reach every partition once."""
     broker = broker_with_topics()
     first = page(ask(broker, limit=3))
     assert first == ([("a", 0, [0, 1]), ("b", 0, [0])], ("b", 1))
@@ -90,18 +90,18 @@ def test_pages_follow_each_other() -> None:
 
 @pytest.mark.parametrize("limit", [0, -5])
 def test_a_page_holds_one_partition_at_least(limit: int) -> None:
-    """A limit of nothing is one of 1."""
+    """A limit of 0 or less counts as 1."""
     assert page(ask(broker_with_topics(), limit=limit)) == ([("a", 0, [0])], ("a", 1))
 
 
 def test_the_broker_has_a_limit_too() -> None:
-    """`max.request.partition.size.limit` cuts what the client allows."""
+    """`max.request.partition.size.limit` caps the limit of the client."""
     broker = broker_with_topics(max_request_partition_size_limit="2")
     assert page(ask(broker, limit=100)) == ([("a", 0, [0, 1])], ("b", 0))
 
 
 def test_missing_topics_are_told_by_their_error() -> None:
-    """They take no room in the page, and the operations are told all the same."""
+    """Missing topics have an error and operations, and do not count towards the page."""
     broker = broker_with_topics()
     response = ask(broker, "a", "missing", "a b", limit=2)
     assert page(response) == (
@@ -121,21 +121,21 @@ def test_missing_topics_are_told_by_their_error() -> None:
 
 
 def test_a_cursor_behind_the_partitions_gives_none() -> None:
-    """The topic comes without partitions, and what follows it comes as well."""
+    """A cursor after a topic's last partition returns no partition of that topic."""
     told = page(ask(broker_with_topics(), cursor=("b", 3)))
     assert told == ([("b", 0, []), ("c", 0, [0])], None)
 
 
 @pytest.mark.parametrize("cursor", [("b", -1), ("x", 0)])
 def test_a_cursor_that_cannot_be_is_refused(cursor: tuple[str, int]) -> None:
-    """A negative partition, or a topic that is not among those asked for."""
+    """A cursor with a negative partition or a topic that was not requested is refused."""
     topics, following = page(ask(broker_with_topics(), "c", "b", cursor=cursor))
     assert topics == [("c", ErrorCode.INVALID_REQUEST, []), ("b", ErrorCode.INVALID_REQUEST, [])]
     assert following is None
 
 
 def test_an_empty_name_fails_the_whole_request() -> None:
-    """As in Kafka, unless there is a cursor."""
+    """An empty topic name fails the whole request, as in Kafka, unless there is a cursor."""
     broker = broker_with_topics()
     error = ErrorCode.UNKNOWN_SERVER_ERROR
     assert page(ask(broker, "b", "")) == ([("b", error, []), ("", error, [])], None)
@@ -145,7 +145,7 @@ def test_an_empty_name_fails_the_whole_request() -> None:
 
 
 def test_a_cursor_on_a_topic_that_is_gone_goes_on_behind_it() -> None:
-    """Asked for all topics, a topic deleted between two pages is stepped over."""
+    """A cursor on a deleted topic continues with the next topic, if all topics are requested."""
     assert page(ask(broker_with_topics(), cursor=("aa", 7)))[0] == [
         ("b", 0, [0, 1, 2]),
         ("c", 0, [0]),

@@ -1,4 +1,4 @@
-"""Fetch: limits, waiting, errors and sessions. The answers are those of a running Kafka."""
+"""Fetch: limits, waiting, errors and sessions. The responses are those of a running Kafka."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Partition = tuple[str, int, int] | tuple[str, int, int, int]
 
 
 def broker(**overrides: str) -> FakeBroker:
-    """A broker with topics "t" (two partitions) and "u"."""
+    """Return a broker with topics "t" (two partitions) and "u"."""
     made = FakeBroker(**overrides)
     made.topics.create("t", 2, {})
     made.topics.create("u", 1, {})
@@ -34,7 +34,7 @@ def broker(**overrides: str) -> FakeBroker:
 
 
 def fill(made: FakeBroker, topic: str, partition: int, count: int = 1) -> None:
-    """Append small batches of one record and let the waiting look."""
+    """Append small batches of one record, and wake waiting fetches."""
     there = made.topics.partition(topic, partition)
     assert there is not None
     for _ in range(count):
@@ -43,7 +43,7 @@ def fill(made: FakeBroker, topic: str, partition: int, count: int = 1) -> None:
 
 
 def request(made: FakeBroker, *partitions: Partition, **fields: Any) -> FetchRequest:
-    """A request for (topic, partition, offset[, max bytes]), by name and by id."""
+    """Return a request for (topic, partition, offset[, max bytes]), by name and by id."""
     topics = []
     for name, partition, offset, *limit in partitions:
         topic = made.topics.topic(name)
@@ -64,12 +64,12 @@ def request(made: FakeBroker, *partitions: Partition, **fields: Any) -> FetchReq
 
 
 def ask(made: FakeBroker, *partitions: Partition, version: int = 12, **fields: Any) -> Any:
-    """The answer to a request that need not wait."""
+    """Return the response to a request that does not wait."""
     return made.ask(fetch.handle, request(made, *partitions, **fields), version)
 
 
 def brief(response: FetchResponse) -> list[tuple[str, int, int, int]]:
-    """Topic, partition, error and how many bytes, of all that is answered."""
+    """Return topic, partition, error and size of every answered partition."""
     return [
         (topic.topic, one.partition_index, one.error_code, len(one.records or b""))
         for topic in response.responses
@@ -78,7 +78,7 @@ def brief(response: FetchResponse) -> list[tuple[str, int, int, int]]:
 
 
 def park(made: FakeBroker, *partitions: Partition, **fields: Any) -> FakeCall:
-    """A request that has to wait, half a second unless told otherwise."""
+    """Send a request that must wait, 500 ms by default; return its call."""
     fields = {"max_wait_ms": 500, "min_bytes": 1} | fields
     call = made.call(fetch.handle, request(made, *partitions, **fields), 12)
     assert call.replies == []
@@ -87,7 +87,7 @@ def park(made: FakeBroker, *partitions: Partition, **fields: Any) -> FakeCall:
 
 @pytest.mark.parametrize("version", range(4, 19))
 def test_the_stored_batches_come_back(version: int) -> None:
-    """At every version the batches are those of the log, with its three offsets."""
+    """At every version the response has the batches of the log and its three offsets."""
     made = broker()
     fill(made, "t", 0, 3)
     response = ask(made, ("t", 0, 0), version=version)
@@ -105,7 +105,7 @@ def test_the_stored_batches_come_back(version: int) -> None:
 
 
 def test_aborted_transactions_are_told_to_read_committed_only() -> None:
-    """The list is null with read_uncommitted and empty with read_committed."""
+    """Aborted transactions are null with read_uncommitted, and a list with read_committed."""
     made = broker()
     fill(made, "t", 0)
     for level, expected in ((0, None), (1, [])):
@@ -115,7 +115,7 @@ def test_aborted_transactions_are_told_to_read_committed_only() -> None:
 
 
 def test_the_limit_of_a_partition() -> None:
-    """Whole batches up to partition_max_bytes, but never less than the first batch of all."""
+    """partition_max_bytes limits whole batches, but the first batch is always returned."""
     made = broker()
     fill(made, "t", 0, 5)
     size = len(SMALL)
@@ -127,7 +127,7 @@ def test_the_limit_of_a_partition() -> None:
 
 
 def test_the_limit_of_a_request() -> None:
-    """max_bytes counts over all partitions in order; only the very first batch may exceed it."""
+    """max_bytes limits all partitions together; only the very first batch may exceed it."""
     made = broker()
     size = len(SMALL)
     for topic, partition in (("t", 1), ("t", 0), ("u", 0)):
@@ -144,7 +144,7 @@ def test_the_limit_of_a_request() -> None:
 
 
 def test_the_first_batch_goes_out_from_the_first_partition_that_has_one() -> None:
-    """Empty partitions do not use up the batch that may exceed the limits."""
+    """Empty partitions do not use up the first batch that may exceed the limits."""
     made = broker()
     fill(made, "u", 0)
     assert brief(ask(made, ("t", 0, 0, 1), ("u", 0, 0, 1))) == [
@@ -154,14 +154,14 @@ def test_the_first_batch_goes_out_from_the_first_partition_that_has_one() -> Non
 
 
 def test_the_brokers_own_limit() -> None:
-    """fetch.max.bytes bounds every answer."""
+    """fetch.max.bytes limits every response."""
     made = broker(fetch_max_bytes="1024")
     fill(made, "t", 0, 50)
     assert brief(ask(made, ("t", 0, 0)))[0][3] <= 1024
 
 
 def test_offsets_out_of_range() -> None:
-    """From the log start to the log end one may read; beyond it is OFFSET_OUT_OF_RANGE, at once."""
+    """An offset outside of the log start and end gets OFFSET_OUT_OF_RANGE at once."""
     made = broker()
     fill(made, "t", 0, 2)
     outside = ErrorCode.OFFSET_OUT_OF_RANGE
@@ -174,7 +174,7 @@ def test_offsets_out_of_range() -> None:
 
 
 def test_unknown_partitions_stand_behind_the_known() -> None:
-    """UNKNOWN_TOPIC_OR_PARTITION by name, UNKNOWN_TOPIC_ID by id, at the end of the answer."""
+    """Unknown partitions come last: UNKNOWN_TOPIC_OR_PARTITION by name, UNKNOWN_TOPIC_ID by id."""
     made = broker()
     fill(made, "t", 0)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -189,7 +189,7 @@ def test_unknown_partitions_stand_behind_the_known() -> None:
 
 
 def test_leader_epochs() -> None:
-    """Fencing by the leader epoch that the client knows, and by the epoch it last read."""
+    """Fetches are fenced by the client's leader epoch, and by the epoch that it last read."""
     made = broker()
     fill(made, "t", 0)
     made.topics.log("t", 0).begin_leader_epoch(3)
@@ -208,7 +208,7 @@ def test_leader_epochs() -> None:
 
 
 def test_replicas_are_refused() -> None:
-    """A broker that fetches gets NOT_LEADER_OR_FOLLOWER; -2, a debugging consumer, is served."""
+    """A fetch by a broker gets NOT_LEADER_OR_FOLLOWER; a debugging consumer (-2) is served."""
     made = broker()
     fill(made, "t", 0)
     refused = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -220,7 +220,7 @@ def test_replicas_are_refused() -> None:
 
 
 def test_a_debugging_consumer_reads_from_followers() -> None:
-    """Replica id -2 is served by each broker with a replica, another consumer by the leader."""
+    """Replica id -2 is served by each broker with a replica, other consumers only by the leader."""
     made = broker()
     fill(made, "t", 0)
     partition = made.topics.partition("t", 0)
@@ -234,7 +234,7 @@ def test_a_debugging_consumer_reads_from_followers() -> None:
 
 
 def test_zstd_topics_need_version_10() -> None:
-    """A topic that is compressed with zstd is not read below version 10."""
+    """A topic that is compressed with zstd cannot be read below version 10."""
     made = broker()
     made.topics.create("z", 1, {"compression.type": "zstd"})
     assert brief(ask(made, ("z", 0, 0), version=9))[0][2] == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
@@ -242,7 +242,7 @@ def test_zstd_topics_need_version_10() -> None:
 
 
 def test_a_partition_named_twice_is_answered_once() -> None:
-    """The first place and the last offset of a repeated partition count."""
+    """A partition named twice is answered once, at its first position with its last offset."""
     made = broker()
     fill(made, "t", 0, 3)
     found = brief(ask(made, ("t", 0, 0), ("u", 0, 0), ("t", 0, 2)))
@@ -253,7 +253,7 @@ def test_a_partition_named_twice_is_answered_once() -> None:
 
 
 def test_a_fetch_waits_for_data() -> None:
-    """Nothing to read: the fetch is parked, and answered by the next append to its partition."""
+    """A fetch with nothing to read is parked until the next append to its partition."""
     made = broker()
     call = park(made, ("t", 0, 0), ("t", 1, 0))
     fill(made, "u", 0)
@@ -264,7 +264,7 @@ def test_a_fetch_waits_for_data() -> None:
 
 
 def test_the_producer_is_answered_before_the_consumer() -> None:
-    """A Produce is answered first; the fetch that it wakes comes at the end of the turn."""
+    """A produce is answered before the fetch that it wakes."""
     made = broker()
     call = park(made, ("t", 0, 0))
     data = [PartitionProduceData(index=0, records=SMALL)]
@@ -276,7 +276,7 @@ def test_the_producer_is_answered_before_the_consumer() -> None:
 
 
 def test_a_fetch_does_not_wait_for_ever() -> None:
-    """After max_wait_ms a fetch is answered with what there is."""
+    """After max_wait_ms a fetch is answered with the available data."""
     made = broker()
     call = park(made, ("t", 0, 0), max_wait_ms=500)
     made.scheduler.advance(499)
@@ -286,7 +286,7 @@ def test_a_fetch_does_not_wait_for_ever() -> None:
 
 
 def test_min_bytes() -> None:
-    """Appends add up until min_bytes are there."""
+    """A fetch is answered when several appends have reached min_bytes together."""
     made = broker()
     size = len(SMALL)
     call = park(made, ("t", 0, 0), ("t", 1, 0), min_bytes=3 * size)
@@ -298,7 +298,7 @@ def test_min_bytes() -> None:
 
 
 def test_min_bytes_counts_what_was_there() -> None:
-    """What was found at first counts, and goes out at the deadline if no more comes."""
+    """Data present at the start counts towards min_bytes, and is returned at the deadline."""
     made = broker()
     fill(made, "t", 0)
     call = park(made, ("t", 0, 0), min_bytes=1000)
@@ -307,7 +307,7 @@ def test_min_bytes_counts_what_was_there() -> None:
 
 
 def test_min_bytes_cannot_exceed_max_bytes() -> None:
-    """A fetch whose min_bytes is above its max_bytes does not wait for what it may not have."""
+    """A fetch whose min_bytes exceeds its max_bytes does not wait."""
     made = broker()
     fill(made, "t", 0)
     response = ask(made, ("t", 0, 0), max_wait_ms=500, min_bytes=10_000, max_bytes=10)
@@ -315,7 +315,7 @@ def test_min_bytes_cannot_exceed_max_bytes() -> None:
 
 
 def test_an_unknown_topic_does_not_end_the_wait() -> None:
-    """Beside a partition that is waited for an unknown one is told at the deadline, as in Kafka."""
+    """An unknown topic beside a known partition is answered at the deadline, as in Kafka."""
     made = broker()
     call = park(made, ("t", 0, 0), ("no", 0, 0))
     made.scheduler.advance(500)
@@ -326,13 +326,13 @@ def test_an_unknown_topic_does_not_end_the_wait() -> None:
     ("partitions", "max_wait_ms"), [((("no", 0, 0),), 500), ((), 500), ((("t", 0, 0),), -1)]
 )
 def test_what_need_not_wait(partitions: tuple[Partition, ...], max_wait_ms: int) -> None:
-    """Only unknown topics, no topics, or a negative wait: the answer comes at once."""
+    """A fetch with only unknown topics, no topics, or a negative wait is answered at once."""
     response = ask(broker(), *partitions, max_wait_ms=max_wait_ms, min_bytes=1)
     assert len(brief(response)) == len(partitions)
 
 
 def test_a_deleted_topic_answers_who_waits_for_it() -> None:
-    """A parked fetch is told at once that its topic is gone, also if the name is taken again."""
+    """A parked fetch is answered at once when its topic is deleted, also if it is recreated."""
     made = broker()
     call = park(made, ("t", 0, 0))
     topic = made.topics.topic("t")
@@ -344,7 +344,7 @@ def test_a_deleted_topic_answers_who_waits_for_it() -> None:
 
 
 def test_a_fetch_of_a_closed_connection_is_dropped() -> None:
-    """Nothing is read for a client that has gone, and its fetch is forgotten."""
+    """The fetch of a closed connection is dropped without reading anything."""
     made = broker()
     connection = FakeConnection()
     asked = request(made, ("t", 0, 0), max_wait_ms=500, min_bytes=1)
@@ -355,7 +355,7 @@ def test_a_fetch_of_a_closed_connection_is_dropped() -> None:
 
 
 def test_a_stopping_broker_answers_who_waits() -> None:
-    """When the purgatory closes a parked fetch gets what there is."""
+    """A closing purgatory answers parked fetches with the available data."""
     made = broker()
     call = park(made, ("t", 0, 0))
     made.fetch_purgatory.close()
@@ -376,7 +376,7 @@ class Session:
         self.epoch = 0
 
     def ask(self, *partitions: Partition, forget: tuple[tuple[str, int], ...] = ()) -> Any:
-        """The next answer of the session."""
+        """Return the next response of the session."""
         self.epoch += 1
         forgotten = [ForgottenTopic(topic=name, partitions=[index]) for name, index in forget]
         return ask(
@@ -390,13 +390,13 @@ class Session:
 
 
 def test_without_a_session_the_id_is_zero() -> None:
-    """Epoch -1 is answered in full with session id 0."""
+    """Epoch -1 gets a full response with session id 0."""
     response = ask(broker(), ("t", 0, 0), session_epoch=-1)
     assert (response.session_id, len(brief(response))) == (0, 1)
 
 
 def test_an_incremental_answer_has_only_news() -> None:
-    """Partitions are left out while nothing about them changed."""
+    """An incremental response omits partitions that have not changed."""
     made = broker()
     fill(made, "t", 1)
     session = Session(made, ("t", 0, 0), ("t", 1, 0), ("u", 0, 0))
@@ -411,7 +411,7 @@ def test_an_incremental_answer_has_only_news() -> None:
 
 
 def test_forgotten_partitions_are_not_answered() -> None:
-    """A forgotten partition is out of the session though it has data."""
+    """A forgotten partition is not returned, although it has data."""
     made = broker()
     fill(made, "t", 0)
     fill(made, "u", 0)
@@ -420,7 +420,7 @@ def test_forgotten_partitions_are_not_answered() -> None:
 
 
 def test_errors_in_a_session_are_repeated() -> None:
-    """An error is told every time; when it is mended the partition is told once more."""
+    """An error is repeated in every response; the recovered partition is returned once more."""
     made = broker()
     session = Session(made, ("t", 0, 0))
     outside = ("t", 0, ErrorCode.OFFSET_OUT_OF_RANGE, 0)
@@ -431,7 +431,7 @@ def test_errors_in_a_session_are_repeated() -> None:
 
 
 def test_unknown_topics_stay_in_a_session() -> None:
-    """An unknown topic is answered every time until it is created."""
+    """An unknown topic is in every response until it is created."""
     made = broker()
     session = Session(made, ("t", 0, 0), ("new", 0, 0))
     assert brief(session.ask()) == [("new", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)]
@@ -440,7 +440,7 @@ def test_unknown_topics_stay_in_a_session() -> None:
 
 
 def test_errors_of_sessions_are_told_at_the_top() -> None:
-    """Unknown session, wrong epoch, names for ids: an error and nothing else."""
+    """Unknown session, wrong epoch, or names instead of ids give only a top-level error."""
     made = broker()
     session = Session(made, ("t", 0, 0))
     for fields, version, error in (
@@ -475,7 +475,7 @@ def test_partitions_take_turns() -> None:
 
 
 def test_a_session_that_was_taken_over_voids_the_parked_fetch() -> None:
-    """If the session goes on elsewhere, the fetch that waits is answered with an epoch error."""
+    """A parked fetch gets an epoch error if its session continues elsewhere."""
     made = broker()
     session = Session(made, ("t", 0, 0))
     call = park(made, session_id=session.id, session_epoch=1)
@@ -486,7 +486,7 @@ def test_a_session_that_was_taken_over_voids_the_parked_fetch() -> None:
 
 
 def test_no_free_slot_means_no_session() -> None:
-    """With all slots taken the full answer has session id 0."""
+    """With all session slots taken, the full response has session id 0."""
     made = broker(max_incremental_fetch_session_cache_slots="1")
     assert Session(made, ("t", 0, 0)).id == 1
     assert Session(made, ("t", 0, 0)).id == 0

@@ -1,4 +1,4 @@
-"""Fetches of committed records that wait: markers wake them, open transactions do not."""
+"""Waiting read_committed fetches: markers wake them, records of open transactions do not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BIG = b"x" * 2000
 
 
 class Stage:
-    """A broker with a topic of one partition, and producers with transactions in it."""
+    """A broker with a topic of one partition and transactional producers."""
 
     def __init__(self) -> None:
         self.broker = FakeBroker()
@@ -33,7 +33,7 @@ class Stage:
         self._sequences: dict[int, int] = {}
 
     def send(self, producer_id: int, value: bytes = b"v") -> int:
-        """Append a record of a producer's transaction; the size of its batch."""
+        """Append a record of a producer's transaction; return the size of its batch."""
         sequence = self._sequences.get(producer_id, 0)
         self._sequences[producer_id] = sequence + 1
         data = batch(
@@ -53,7 +53,7 @@ class Stage:
         self.broker.scheduler.turn()
 
     def park(self, offset: int, *, min_bytes: int = 1) -> FakeCall:
-        """A fetch of committed records that has to wait."""
+        """Send a read_committed fetch that has to wait; return its call."""
         asked = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
         request = FetchRequest(
             max_wait_ms=500,
@@ -67,7 +67,7 @@ class Stage:
 
 
 def answered(call: FakeCall) -> PartitionData:
-    """What the fetch was answered of its partition."""
+    """Return the partition of the fetch response."""
     (response,) = call.replies
     found: PartitionData = response.responses[0].partitions[0]
     return found
@@ -75,12 +75,15 @@ def answered(call: FakeCall) -> PartitionData:
 
 @pytest.mark.parametrize("commits", [True, False])
 def test_a_marker_wakes_readers_of_committed_records(commits: bool) -> None:
-    """Records of an open transaction do not; what was aborted comes with its name."""
+    """A marker wakes read_committed fetches; records of an open transaction do not.
+
+    Aborted records are returned together with their aborted transaction.
+    """
     stage = Stage()
     stage.send(1)
     call = stage.park(0)
     stage.send(1)
-    stage.end(2)  # nothing of it was open here
+    stage.end(2)  # no transaction of it was open here
     assert call.replies == []
     stage.end(1, commits=commits)
     found = answered(call)
@@ -90,7 +93,10 @@ def test_a_marker_wakes_readers_of_committed_records(commits: bool) -> None:
 
 
 def test_a_batch_that_exceeds_the_limit_has_no_list_of_aborted_transactions() -> None:
-    """The list is null when a limit cuts the first batch, and empty when nothing may be read."""
+    """The list of aborted transactions is null if a limit cuts the first batch.
+
+    The list is empty if nothing can be read.
+    """
     broker = FakeBroker()
     broker.topics.create("t", 2, {})
     data = batch(b"v")
@@ -121,7 +127,10 @@ def test_a_batch_that_exceeds_the_limit_has_no_list_of_aborted_transactions() ->
 
 
 def test_the_end_of_a_younger_transaction_wakes_nobody() -> None:
-    """The last stable offset is where the oldest one began; its end makes both readable."""
+    """The last stable offset is the start of the oldest open transaction.
+
+    Ending a younger one wakes no fetch; ending the oldest makes both readable.
+    """
     stage = Stage()
     stage.send(1)
     stage.send(2)
@@ -133,7 +142,7 @@ def test_the_end_of_a_younger_transaction_wakes_nobody() -> None:
 
 
 def test_min_bytes_counts_what_a_marker_makes_readable() -> None:
-    """Also what was in the log, unreadable, when the fetch began to wait."""
+    """Unreadable data that was in the log at the start of the wait counts once a marker follows."""
     stage = Stage()
     stage.send(1, BIG)
     call = stage.park(0, min_bytes=1000)
@@ -142,7 +151,7 @@ def test_min_bytes_counts_what_a_marker_makes_readable() -> None:
 
 
 def test_min_bytes_does_not_count_what_stays_unreadable() -> None:
-    """Of two transactions that began one after the other the first one ends first."""
+    """Data that stays unreadable behind the last stable offset does not count."""
     stage = Stage()
     size = stage.send(1)
     call = stage.park(0, min_bytes=1000)
@@ -157,7 +166,7 @@ def test_min_bytes_does_not_count_what_stays_unreadable() -> None:
 
 
 def test_bytes_below_an_offset_reach_over_segments() -> None:
-    """What lies in older segments counts whole."""
+    """The bytes below an offset include older segments entirely."""
     stage = Stage()
     stage.send(1, BIG)
     log = stage.partition.log

@@ -1,4 +1,4 @@
-"""Fetch sessions while topics are deleted and created again. The answers are those of Kafka.
+"""Fetch sessions while topics are deleted and recreated. The responses are those of Kafka.
 
 `tests/conformance/scenarios/fetch_topics.py` has more of them, recorded from a running Kafka.
 """
@@ -22,7 +22,7 @@ UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def delete(made: FakeBroker, name: str) -> None:
-    """Delete a topic, and let waiting fetches look."""
+    """Delete a topic, and wake waiting fetches."""
     topic = made.topics.topic(name)
     assert topic is not None
     run_all(made.topics.delete([topic]))
@@ -30,12 +30,12 @@ def delete(made: FakeBroker, name: str) -> None:
 
 
 def errors(response: FetchResponse) -> list[int]:
-    """The error of each partition of a response."""
+    """Return the error of each partition of a response."""
     return [one.error_code for topic in response.responses for one in topic.partitions]
 
 
 def waiting(made: FakeBroker, session: Session) -> FakeCall:
-    """The next request of a session, which waits half a second for one byte."""
+    """Send the next request of a session, which waits 500 ms for one byte; return its call."""
     session.epoch += 1
     fields: dict[str, Any] = {"session_id": session.id, "session_epoch": session.epoch}
     return made.call(
@@ -45,7 +45,7 @@ def waiting(made: FakeBroker, session: Session) -> FakeCall:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_deleted_topic_of_a_session_is_unknown_by_its_name(version: int) -> None:
-    """A session that saw the topic answers UNKNOWN_TOPIC_OR_PARTITION, also by id."""
+    """A deleted topic that the session has seen gets UNKNOWN_TOPIC_OR_PARTITION, also by id."""
     made = broker()
     session = Session(made, ("t", 0, 0), version=version)
     delete(made, "t")
@@ -54,14 +54,14 @@ def test_a_deleted_topic_of_a_session_is_unknown_by_its_name(version: int) -> No
 
 
 def test_an_id_that_a_session_never_saw_is_unknown() -> None:
-    """Without a name the error is UNKNOWN_TOPIC_ID."""
+    """An id that the session has never seen gets UNKNOWN_TOPIC_ID."""
     made = broker()
     session = Session(made, ("no", 0, 0), version=BY_ID)
     assert errors(session.first) == errors(session.ask()) == [ErrorCode.UNKNOWN_TOPIC_ID]
 
 
 def test_a_recreated_topic_of_a_session_is_told_at_once() -> None:
-    """The old id is INCONSISTENT_TOPIC_ID, although the other topic has nothing to read."""
+    """The id of a recreated topic gets INCONSISTENT_TOPIC_ID at once, without waiting for data."""
     made = broker()
     session = Session(made, ("t", 0, 0), ("u", 0, 0), version=BY_ID)
     delete(made, "t")
@@ -72,7 +72,7 @@ def test_a_recreated_topic_of_a_session_is_told_at_once() -> None:
 
 
 def test_a_recreated_topic_with_fewer_partitions() -> None:
-    """A partition that the new topic lacks is UNKNOWN_TOPIC_OR_PARTITION."""
+    """A partition that the recreated topic lacks gets UNKNOWN_TOPIC_OR_PARTITION."""
     made = broker()
     session = Session(made, ("t", 1, 0), version=BY_ID)
     delete(made, "t")
@@ -81,7 +81,7 @@ def test_a_recreated_topic_with_fewer_partitions() -> None:
 
 
 def test_a_recreated_topic_is_read_by_its_name() -> None:
-    """A session by name goes on with the new topic."""
+    """A session by name continues with the recreated topic."""
     made = broker()
     session = Session(made, ("t", 0, 0))
     delete(made, "t")
@@ -91,7 +91,7 @@ def test_a_recreated_topic_is_read_by_its_name() -> None:
 
 
 def test_outside_a_session_no_name_is_known() -> None:
-    """A full request by the id of a deleted topic is UNKNOWN_TOPIC_ID."""
+    """Outside of a session the id of a deleted topic gets UNKNOWN_TOPIC_ID."""
     made = broker()
     asked = request(made, ("t", 0, 0))
     delete(made, "t")
@@ -101,7 +101,7 @@ def test_outside_a_session_no_name_is_known() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_deletion_ends_the_wait(version: int) -> None:
-    """A waiting fetch of a topic that is deleted is answered UNKNOWN_TOPIC_OR_PARTITION."""
+    """A waiting fetch gets UNKNOWN_TOPIC_OR_PARTITION when its topic is deleted."""
     made = broker()
     session = Session(made, ("t", 0, 0), ("u", 0, 0), version=version)
     call = waiting(made, session)
@@ -110,12 +110,12 @@ def test_deletion_ends_the_wait(version: int) -> None:
     (response,) = call.replies
     assert errors(response) == [UNKNOWN]
     assert response.responses[0].partitions[0].aborted_transactions is None
-    # The next fetch waits, as an unknown partition alone is no reason to answer.
+    # The next fetch waits, because an unknown partition alone does not end the wait.
     assert waiting(made, session).replies == []
 
 
 def test_a_fetch_outside_a_session_waits_likewise() -> None:
-    """The deletion of one of two topics ends the wait."""
+    """Deleting one of two topics ends the wait of a fetch outside of a session."""
     made = broker()
     call = park(made, ("t", 0, 0), ("u", 0, 0))
     delete(made, "u")
@@ -123,7 +123,7 @@ def test_a_fetch_outside_a_session_waits_likewise() -> None:
 
 
 def test_a_reader_whose_log_diverges_is_told_where() -> None:
-    """The epoch that the reader read last ends here before its offset: at once, with no records."""
+    """A diverging reader gets the end offset of its epoch at once, without records."""
     made = broker()
     fill(made, "t", 0, 2)
     made.topics.log("t", 0).begin_leader_epoch(4)
@@ -144,7 +144,7 @@ def test_a_reader_whose_log_diverges_is_told_where() -> None:
 
 
 def test_a_session_repeats_that_a_log_diverges() -> None:
-    """An incremental response has the partition although its offsets are no news."""
+    """An incremental response repeats a diverging partition, although its offsets are unchanged."""
     made = broker()
     fill(made, "t", 0)
     asked = request(made, ("t", 0, 7), session_epoch=0)

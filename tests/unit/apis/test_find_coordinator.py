@@ -1,4 +1,4 @@
-"""FindCoordinator: every field as Kafka fills it, also beside an error."""
+"""FindCoordinator: every field as Kafka fills it, also with an error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MESSAGE = ErrorCode.INVALID_REQUEST.message
 @pytest.mark.parametrize("version", [1, 3])
 @pytest.mark.parametrize("key_type", [GROUP, TRANSACTION])
 async def test_one_coordinator(version: int, key_type: int) -> None:
-    """Up to v3 there is one key, and the message of no error is NONE."""
+    """Up to version 3 the request has one key, and the message without an error is NONE."""
     request = FindCoordinatorRequest(key="g", key_type=key_type)
     answer = await TransactionBroker().answer("FindCoordinator", request, version)
     assert (answer.error_code, answer.error_message, answer.node_id) == (0, "NONE", 1)
@@ -25,7 +25,7 @@ async def test_one_coordinator(version: int, key_type: int) -> None:
 
 @pytest.mark.parametrize("key_type", [SHARE, UNKNOWN, -1])
 async def test_one_that_is_refused(key_type: int) -> None:
-    """The node is -1 without host, and the message is that of the error."""
+    """A refused key has node -1, an empty host, and the message of the error."""
     request = FindCoordinatorRequest(key="g", key_type=key_type)
     answer = await TransactionBroker().answer("FindCoordinator", request, 3)
     assert (answer.node_id, answer.host, answer.port) == (-1, "", -1)
@@ -42,7 +42,7 @@ async def test_one_that_is_refused(key_type: int) -> None:
     ],
 )
 async def test_many_coordinators(key_type: int, error: ErrorCode, message: str) -> None:
-    """Since v4 each key has its answer; only an unknown key type is told why."""
+    """Since version 4 each key has its own result; only an unknown key type has a message."""
     request = FindCoordinatorRequest(coordinator_keys=["g", "h"], key_type=key_type)
     found = (await TransactionBroker().answer("FindCoordinator", request, 6)).coordinators
     assert [one.key for one in found] == ["g", "h"]
@@ -59,7 +59,10 @@ async def test_many_coordinators(key_type: int, error: ErrorCode, message: str) 
     ],
 )
 def test_share_partitions(version: int, key: str, error: ErrorCode) -> None:
-    """Since v6, by group, topic id and partition; who asks makes the topic."""
+    """Since version 6 share partitions are found by group, topic id and partition.
+
+    The request creates the internal topic.
+    """
     broker = ShareStateBroker()
     request = FindCoordinatorRequest(coordinator_keys=[key], key_type=SHARE)
     (one,) = broker.ask_now(find_coordinator.handle, request, version).coordinators

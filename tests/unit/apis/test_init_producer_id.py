@@ -1,4 +1,4 @@
-"""InitProducerId: ids are never given twice. The errors are Kafka's."""
+"""InitProducerId: ids are unique. The errors are Kafka's."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.unit.topics.fakes import FakeBroker
 
 
 def ask(broker: FakeBroker, version: int = 5, **fields: Any) -> tuple[int, int, int]:
-    """Error, producer id and epoch."""
+    """Return error, producer id and epoch."""
     request = InitProducerIdRequest(**({"transactional_id": None} | fields))
     response = broker.ask(init_producer_id.handle, request, version)
     return response.error_code, response.producer_id, response.producer_epoch
 
 
 def test_every_request_gets_another_id() -> None:
-    """At every version an id of its own, at epoch 0."""
+    """At every version each request gets a new id with epoch 0."""
     broker = FakeBroker()
     assert [ask(broker, version) for version in range(6)] == [(0, n, 0) for n in range(6)]
 
@@ -36,7 +36,7 @@ def test_ids_are_not_given_again_after_a_crash() -> None:
 
 
 def test_a_block_costs_one_write() -> None:
-    """Only every thousandth id is written to the disk."""
+    """Only every thousandth id needs a write to the disk."""
     broker = FakeBroker()
     ask(broker)
     written = len(broker.disk.operations)
@@ -48,7 +48,7 @@ def test_a_block_costs_one_write() -> None:
 
 
 def test_without_a_disk_there_is_no_id() -> None:
-    """COORDINATOR_LOAD_IN_PROGRESS, which clients retry, when no block can be kept."""
+    """If no block can be written, clients get the retriable COORDINATOR_LOAD_IN_PROGRESS."""
     broker = FakeBroker()
     broker.disk.fail_at(0)
     assert ask(broker) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1, -1)
@@ -60,17 +60,20 @@ def test_without_a_disk_there_is_no_id() -> None:
     [(0, 0, 0), (5, 32767, 0), (-5, 3, 0), (-5, -3, 0), (5, -1, 42), (-1, 3, 42)],
 )
 def test_an_id_that_is_brought_along(producer_id: int, epoch: int, error: int) -> None:
-    """Id and epoch belong together; whoever brings both gets a new id all the same."""
+    """Id and epoch must be given together; a request with both also gets a new id."""
     answer = ask(FakeBroker(), 3, producer_id=producer_id, producer_epoch=epoch)
     assert answer == ((error, -1, -1) if error else (0, 0, 0))
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 2**31 - 1])
 def test_the_transaction_timeout_does_not_matter(timeout_ms: int) -> None:
-    """Without a transactional id nobody looks at it."""
+    """Without a transactional id the transaction timeout is not checked."""
     assert ask(FakeBroker(), transaction_timeout_ms=timeout_ms) == (0, 0, 0)
 
 
 def test_a_transactional_id_is_not_empty() -> None:
-    """INVALID_REQUEST; what other ids are answered is in the tests of transactions."""
+    """An empty transactional id gets INVALID_REQUEST.
+
+    The tests of transactions cover other ids.
+    """
     assert ask(FakeBroker(), transactional_id="") == (ErrorCode.INVALID_REQUEST, -1, -1)

@@ -1,4 +1,4 @@
-"""ListConfigResources: topics, brokers, and groups with configs of their own."""
+"""ListConfigResources: topics, brokers, and groups with their own configs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.unit.topics.fakes import FakeBroker, FakeCall, FakeConnection
 
 
 def listed(broker: FakeBroker, *types: int, version: int = 1) -> tuple[int, list[tuple[str, int]]]:
-    """The error code, and name and type of what is listed."""
+    """Return the error code, and name and type of the listed resources."""
     call = FakeCall(version, "test", FakeConnection())
     request = ListConfigResourcesRequest(resource_types=list(types))
     call.serve(list_config_resources.handle, broker, request)
@@ -21,7 +21,7 @@ def listed(broker: FakeBroker, *types: int, version: int = 1) -> tuple[int, list
 
 
 def test_resources_of_each_type_are_listed() -> None:
-    """Groups are those with configs, whether they exist or not."""
+    """Resources are listed by type; groups with configs are listed even if they do not exist."""
     broker = FakeBroker()
     broker.topics.create("t", 1, {})
     broker.group_configs.set({"g": {"share.delivery.count.limit": "3"}})
@@ -33,19 +33,19 @@ def test_resources_of_each_type_are_listed() -> None:
 
 
 def test_version_0_lists_client_metrics_alone() -> None:
-    """Subscriptions to them, of which there is none here."""
+    """Version 0 lists only client metrics subscriptions, of which there are none here."""
     broker = FakeBroker()
     broker.topics.create("t", 1, {})
     assert listed(broker, version=0) == (0, [])
 
 
 def test_an_unknown_type_is_refused() -> None:
-    """With the error for versions, as in Kafka."""
+    """An unknown type gets UNSUPPORTED_VERSION, as in Kafka."""
     assert listed(FakeBroker(), 3) == (ErrorCode.UNSUPPORTED_VERSION, [])
 
 
 def test_long_lists_are_made_in_steps() -> None:
-    """Others may go on between."""
+    """Long lists are built in steps, so that other requests can run in between."""
     broker = FakeBroker()
     broker.group_configs.set(
         {f"g{number}": {"share.delivery.count.limit": "3"} for number in range(501)}

@@ -1,4 +1,4 @@
-"""ListOffsets. The log, the questions and the answers are those of a run against Kafka."""
+"""ListOffsets. The log, the requests and the responses were recorded from Kafka."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOTHING = (0, -1, -1, -1)
 
 @pytest.fixture(scope="module")
 def broker() -> FakeBroker:
-    """Topic "l1" with seven records in four batches, and "l0" without any."""
+    """Return a broker with topic "l1" (seven records in four batches) and the empty topic "l0"."""
     made = FakeBroker()
     topic = made.topics.create("l1", 2, {})
     made.topics.create("l0", 1, {})
@@ -44,7 +44,7 @@ def look_up(
     isolation_level: int = 0,
     replica_id: int = -1,
 ) -> tuple[int, int, int, int]:
-    """Error code, timestamp, offset and leader epoch of one partition."""
+    """Return error code, timestamp, offset and leader epoch of one partition."""
     request = ListOffsetsRequest(
         replica_id=replica_id,
         isolation_level=isolation_level,
@@ -90,7 +90,7 @@ def look_up(
 def test_offsets_by_time(
     broker: FakeBroker, timestamp: int, answer: tuple[int, int, int, int]
 ) -> None:
-    """The first record at or behind the time asked for, and the ends of the log."""
+    """A time gives the first record at or after it; special times give the ends of the log."""
     assert look_up(broker, "l1", timestamp) == answer
 
 
@@ -101,13 +101,13 @@ def test_offsets_by_time(
 def test_offsets_of_an_empty_log(
     broker: FakeBroker, timestamp: int, answer: tuple[int, int, int, int]
 ) -> None:
-    """An empty log has ends, but no record at any time."""
+    """An empty log has a start and an end, but no record at any time."""
     assert look_up(broker, "l0", timestamp) == answer
 
 
 @pytest.mark.parametrize("version", range(1, 12))
 def test_special_times_by_version(broker: FakeBroker, version: int) -> None:
-    """-3 came with version 7, -4 with 8, -5 with 9, -6 with 11; before: UNSUPPORTED_VERSION."""
+    """-3 needs version 7, -4 version 8, -5 version 9, -6 version 11; else UNSUPPORTED_VERSION."""
     epoch = 0 if version >= 4 else -1
     assert look_up(broker, "l1", -1, version=version) == (0, -1, 7, epoch)
     assert look_up(broker, "l1", 101, version=version) == (0, 300, 1, epoch)
@@ -123,7 +123,7 @@ def test_read_committed(broker: FakeBroker) -> None:
 
 
 def test_unknown_partitions(broker: FakeBroker) -> None:
-    """UNKNOWN_TOPIC_OR_PARTITION for what is not there."""
+    """Nonexistent partitions get UNKNOWN_TOPIC_OR_PARTITION."""
     unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1, -1)
     assert look_up(broker, "missing", -1) == unknown
     assert look_up(broker, "l1", -1, partition=7) == unknown
@@ -131,7 +131,7 @@ def test_unknown_partitions(broker: FakeBroker) -> None:
 
 
 def test_leader_epochs(broker: FakeBroker) -> None:
-    """An epoch that is not yet is UNKNOWN_LEADER_EPOCH, an old one FENCED_LEADER_EPOCH."""
+    """A future leader epoch gets UNKNOWN_LEADER_EPOCH, an old one FENCED_LEADER_EPOCH."""
     assert look_up(broker, "l1", -1, epoch=5)[0] == ErrorCode.UNKNOWN_LEADER_EPOCH
     assert look_up(broker, "l1", -1, epoch=0)[0] == 0
     assert look_up(broker, "l1", -1, epoch=-2)[0] == ErrorCode.FENCED_LEADER_EPOCH
@@ -139,13 +139,13 @@ def test_leader_epochs(broker: FakeBroker) -> None:
 
 @pytest.mark.parametrize("replica_id", [1, 5, -2])
 def test_replica_ids_do_not_matter(broker: FakeBroker, replica_id: int) -> None:
-    """Whoever asks gets the same offsets."""
+    """Every replica id gets the same offsets."""
     assert look_up(broker, "l1", -1, replica_id=replica_id) == (0, -1, 7, 0)
 
 
 @pytest.mark.parametrize("in_one_topic", [True, False])
 def test_a_partition_that_stands_twice_is_refused(broker: FakeBroker, in_one_topic: bool) -> None:
-    """INVALID_REQUEST once for the repeated partition; the others are answered."""
+    """A repeated partition gets one INVALID_REQUEST; the others are answered."""
     twice, other = (ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(2))
     topics = [ListOffsetsTopic(name="l1", partitions=[twice, other])]
     if in_one_topic:

@@ -1,4 +1,4 @@
-"""Metadata and DescribeCluster. The answers are those of a running Kafka."""
+"""Metadata and DescribeCluster. The responses are those of a running Kafka."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ NOT_ASKED = -(2**31)
 
 
 def request(*names: str | None, ids: tuple[bytes, ...] = (), **fields: Any) -> MetadataRequest:
-    """A request for topics by name and by id."""
+    """Return a request for topics by name and by id."""
     topics = [MetadataRequestTopic(name=name) for name in names]
     topics += [MetadataRequestTopic(name=None, topic_id=topic_id) for topic_id in ids]
     return MetadataRequest(topics=topics, **fields)
 
 
 def ask(broker: FakeBroker, asked: MetadataRequest, version: int = 12) -> Any:
-    """The answer to a request."""
+    """Return the response to a request."""
     return broker.ask(metadata.handle, asked, version)
 
 
 def errors(response: Any) -> list[tuple[str | None, int]]:
-    """Name and error of each topic."""
+    """Return name and error of each topic."""
     return [(topic.name, topic.error_code) for topic in response.topics]
 
 
 @pytest.mark.parametrize("version", range(14))
 def test_a_topic_with_its_partitions(version: int) -> None:
-    """At every version: leader, replicas and in-sync replicas are this broker."""
+    """At every version this broker is the leader, the only replica and in sync."""
     broker = FakeBroker()
     made = broker.topics.create("t", 2, {})
     response = ask(broker, request("t"), version)
@@ -59,7 +59,7 @@ def test_a_topic_with_its_partitions(version: int) -> None:
 
 
 def test_all_topics() -> None:
-    """Null asks for all topics, from version 1 on an empty list for none; in version 0 for all."""
+    """A null list requests all topics; an empty list requests none, but all in version 0."""
     broker = FakeBroker()
     broker.topics.create("a", 1, {})
     broker.topics.create_internal("__consumer_offsets")
@@ -75,7 +75,7 @@ def test_all_topics() -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 3, 4, 5, 7, 13])
 def test_an_asked_for_topic_is_created(version: int) -> None:
-    """The response to the request that creates a topic describes it, behind those that existed."""
+    """The response that reports a created topic lists it after the existing ones."""
     broker = FakeBroker(num_partitions="3")
     broker.topics.create("old", 1, {})
     first = ask(broker, request("new", "a b", "old"), version)
@@ -86,7 +86,7 @@ def test_an_asked_for_topic_is_created(version: int) -> None:
 
 
 def test_a_topic_is_not_created_against_anybodys_will() -> None:
-    """Neither if the request forbids it nor if the broker does."""
+    """A topic is created only if both the request and the broker allow this."""
     broker = FakeBroker()
     asked = request("new", allow_auto_topic_creation=False)
     assert errors(ask(broker, asked)) == errors(ask(broker, asked)) == [("new", UNKNOWN)]
@@ -96,7 +96,7 @@ def test_a_topic_is_not_created_against_anybodys_will() -> None:
 
 
 def test_a_name_that_collides_is_never_created() -> None:
-    """A name that differs from a topic's in `.` and `_` only stays unknown."""
+    """A name that differs from an existing topic only in `.` and `_` stays unknown."""
     broker = FakeBroker()
     broker.topics.create("a.b", 1, {})
     for _ in range(2):
@@ -104,7 +104,7 @@ def test_a_name_that_collides_is_never_created() -> None:
 
 
 def test_a_disk_that_fails_leaves_the_topic_unknown() -> None:
-    """A topic that cannot be created is answered as unknown, and the next request may succeed."""
+    """A topic that cannot be created is unknown, and the next request may succeed."""
     broker = FakeBroker()
     broker.disk.fail_at(0)
     assert errors(ask(broker, request("new"))) == [("new", UNKNOWN)]
@@ -114,14 +114,14 @@ def test_a_disk_that_fails_leaves_the_topic_unknown() -> None:
 @pytest.mark.parametrize("name", ["", "a b", ".", "..", "a" * 250, "é"])
 @pytest.mark.parametrize("may_create", [True, False])
 def test_invalid_names(name: str, may_create: bool) -> None:
-    """INVALID_TOPIC_EXCEPTION, whether topics may be created or not."""
+    """Invalid names get INVALID_TOPIC_EXCEPTION, whether topics may be created or not."""
     asked = request(name, allow_auto_topic_creation=may_create)
     response = ask(FakeBroker(), asked)
     assert errors(response) == [(name, ErrorCode.INVALID_TOPIC_EXCEPTION)]
 
 
 def test_internal_topics_that_are_asked_for() -> None:
-    """The topics of coordinators are created with configs and a number of partitions of theirs."""
+    """Requested internal topics are created with the coordinators' configs and partition counts."""
     broker = FakeBroker(offsets_topic_num_partitions="7")
     first = ask(broker, request("__consumer_offsets"))
     assert (errors(first), first.topics[0].is_internal) == ([("__consumer_offsets", 0)], True)
@@ -143,7 +143,7 @@ def test_internal_topics_that_are_asked_for() -> None:
 
 
 def test_topics_by_id() -> None:
-    """An id finds its topic; an unknown one is UNKNOWN_TOPIC_ID without a name."""
+    """An id finds its topic; an unknown id gets UNKNOWN_TOPIC_ID and no name."""
     broker = FakeBroker()
     made = broker.topics.create("t", 1, {})
     response = ask(broker, request(ids=(b"x" * 16, made.topic_id)))
@@ -152,7 +152,7 @@ def test_topics_by_id() -> None:
 
 
 def test_a_name_beside_an_id_does_not_count() -> None:
-    """Once an id is given, names are not looked at and nothing is created."""
+    """If the request has an id, names are ignored and no topic is created."""
     broker = FakeBroker()
     topics = [MetadataRequestTopic(name="new", topic_id=b"x" * 16)]
     topics.append(MetadataRequestTopic(name="other"))
@@ -163,7 +163,7 @@ def test_a_name_beside_an_id_does_not_count() -> None:
 
 @pytest.mark.parametrize("version", [10, 11])
 def test_ids_before_version_12_are_refused(version: int) -> None:
-    """INVALID_REQUEST in the place of everything."""
+    """Ids before version 12 fail the whole request with INVALID_REQUEST."""
     topics = [MetadataRequestTopic(name="t", topic_id=b"x" * 16)]
     response = ask(FakeBroker(), MetadataRequest(topics=topics), version)
     assert errors(response) == [("t", ErrorCode.INVALID_REQUEST)]
@@ -171,14 +171,14 @@ def test_ids_before_version_12_are_refused(version: int) -> None:
 
 
 def test_neither_name_nor_id() -> None:
-    """UNKNOWN_SERVER_ERROR, as Kafka answers, at the top too where there is a field for it."""
+    """Neither name nor id gives UNKNOWN_SERVER_ERROR, as in Kafka, also at the top level."""
     response = ask(FakeBroker(), request(None), 13)
     assert errors(response) == [("", ErrorCode.UNKNOWN_SERVER_ERROR)]
     assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_known_topics_come_first_and_each_once() -> None:
-    """A repeated name is answered once; unknown topics stand at the end."""
+    """Known topics come first, unknown topics last, and a repeated name is answered once."""
     broker = FakeBroker()
     broker.topics.create("a", 1, {})
     asked = request("z", "a", "z", "a", allow_auto_topic_creation=False)
@@ -186,9 +186,9 @@ def test_known_topics_come_first_and_each_once() -> None:
 
 
 def test_authorized_operations_only_if_asked_for() -> None:
-    """-2147483648 unless asked for; then all operations, as without an authorizer.
+    """Operations are -2147483648 unless requested; then all, as without an authorizer.
 
-    Also of names without a topic, but not of unknown ids.
+    Nonexistent names also have operations, unknown ids do not.
     """
     broker = FakeBroker()
     broker.topics.create("t", 1, {})
@@ -215,7 +215,7 @@ def test_authorized_operations_only_if_asked_for() -> None:
 
 
 def test_a_partition_that_cannot_be_opened() -> None:
-    """With a log that the disk keeps shut the topic is told, the partition is offline."""
+    """A topic whose log cannot be opened is listed, with its partition offline."""
     broker = FakeBroker()
     topic = broker.topics.create("t", 1, {})
     topic.partitions[0].append(batch(b"a"), START_MS)
@@ -230,7 +230,7 @@ def test_a_partition_that_cannot_be_opened() -> None:
 
 
 def test_the_rack_of_the_broker() -> None:
-    """Metadata shows it since version 1, DescribeCluster in every one."""
+    """Metadata shows the rack since version 1, DescribeCluster at every version."""
     broker = FakeBroker(broker_rack="r")
     response = broker.ask(metadata.handle, MetadataRequest(topics=[]), 9)
     assert [one.rack for one in response.brokers] == ["r"]
@@ -240,7 +240,7 @@ def test_the_rack_of_the_broker() -> None:
 
 @pytest.mark.parametrize("version", range(3))
 def test_the_cluster(version: int) -> None:
-    """DescribeCluster tells the one broker, which is the controller too."""
+    """DescribeCluster returns the only broker, which is also the controller."""
     request_of_brokers = DescribeClusterRequest()
     response = FakeBroker().ask(describe_cluster.handle, request_of_brokers, version)
     assert (response.error_code, response.cluster_id, response.controller_id) == (
@@ -254,7 +254,7 @@ def test_the_cluster(version: int) -> None:
 
 
 def test_the_operations_on_the_cluster() -> None:
-    """They are told when asked for."""
+    """Operations on the cluster are returned on request."""
     asked = DescribeClusterRequest(include_cluster_authorized_operations=True)
     response = FakeBroker().ask(describe_cluster.handle, asked, 2)
     assert response.cluster_authorized_operations == 8096
@@ -274,7 +274,7 @@ def test_the_operations_on_the_cluster() -> None:
     ],
 )
 def test_endpoints_that_are_no_brokers(endpoint_type: int, error: ErrorCode, message: str) -> None:
-    """Controllers are not asked at this listener, and other types do not exist."""
+    """Controller endpoints are refused on this listener, and unknown endpoint types too."""
     asked = DescribeClusterRequest(endpoint_type=endpoint_type)
     response = FakeBroker().ask(describe_cluster.handle, asked, 1)
     assert (response.error_code, response.error_message) == (error, message)

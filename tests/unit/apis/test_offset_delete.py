@@ -1,4 +1,4 @@
-"""OffsetDelete: the order of the answer, as a running Kafka 4.3.1 gives it."""
+"""OffsetDelete: the order of the response, as in Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ Answer = list[tuple[str, list[tuple[int, int]]]]
 @pytest.mark.parametrize(
     ("asked", "answered"),
     [
-        # Topics with something unknown come first, and in them what is unknown.
+        # Topics with unknown partitions come first, and unknown partitions come first in a topic.
         (
             [("t", [0, 5, 1]), ("zz", [0])],
             [("t", [(5, 3), (0, 0), (1, 0)]), ("zz", [(0, 3)])],
         ),
         ([("t", [1]), ("zz", [0])], [("zz", [(0, 3)]), ("t", [(1, 0)])]),
-        # An unknown topic without partitions is listed, a known one is not.
+        # An unknown topic without partitions is listed, a known topic is not.
         ([("zz", []), ("t", [])], [("zz", [])]),
         # A topic named twice is answered once.
         ([("t", [0]), ("t", [9]), ("t", [1])], [("t", [(9, 3), (0, 0), (1, 0)])]),
     ],
 )
 async def test_what_is_unknown_comes_first(asked: Topics, answered: Answer) -> None:
-    """Partitions that do not exist are answered before the group's."""
+    """Nonexistent partitions are answered before the group's."""
     broker = GroupBroker()
     await broker.commit("g", 5)
     request = OffsetDeleteRequest(

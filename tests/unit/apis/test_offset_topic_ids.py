@@ -1,5 +1,6 @@
-"""OffsetCommit and OffsetFetch of version 10: topics by id. What Kafka answers is in
-`tests/conformance/scenarios/topic_ids.py`; here is what needs a look inside.
+"""OffsetCommit and OffsetFetch of version 10 (topics by id), as seen from inside.
+
+`tests/conformance/scenarios/topic_ids.py` has Kafka's responses.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ UNKNOWN = bytes([7]) * 16
 
 
 def id_of(broker: GroupBroker) -> bytes:
-    """The id of topic `t`."""
+    """Return the id of topic `t`."""
     topic = broker.topics.topic("t")
     assert topic is not None
     return topic.topic_id
 
 
 def commit(topic: OffsetCommitRequestTopic, **fields: Any) -> OffsetCommitRequest:
-    """A standalone commit of offset 5 for partition 0 of a topic."""
+    """Return a standalone commit of offset 5 for partition 0 of a topic."""
     topic.partitions = [OffsetCommitRequestPartition(partition_index=0, committed_offset=5)]
     return OffsetCommitRequest(group_id="g", topics=[topic], **fields)
 
@@ -43,7 +44,7 @@ def commit(topic: OffsetCommitRequestTopic, **fields: Any) -> OffsetCommitReques
 async def fetched(
     broker: GroupBroker, version: int, topics: list[OffsetFetchRequestTopics] | None
 ) -> list[tuple[str | bytes, int]]:
-    """(name, or from version 10 on the id, and the offset of its only partition) of each topic."""
+    """Return the name (since version 10: the id) and the only offset of each topic."""
     group = OffsetFetchRequestGroup(group_id="g", topics=topics)
     answer = await broker.answer("OffsetFetch", OffsetFetchRequest(groups=[group]), version)
     topics_found = []
@@ -55,14 +56,14 @@ async def fetched(
 
 
 def stored(broker: GroupBroker) -> CommittedOffset:
-    """What group `g` has for partition 0 of `t`."""
+    """Return the stored offset of group `g` for partition 0 of `t`."""
     group = broker.groups.tasks["g"].group
     return group.offsets.by_topic["t"][0]
 
 
 @pytest.mark.parametrize("version", [8, 10])
 async def test_a_committed_offset_keeps_the_id_of_its_topic(version: int) -> None:
-    """Records carry it whether the request names the topic or has its id, as in Kafka 4.3."""
+    """Records carry the topic id whether the request has a name or an id, as in Kafka 4.3."""
     broker = GroupBroker()
     named = OffsetCommitRequestTopic(name="t")
     by_id = OffsetCommitRequestTopic(topic_id=id_of(broker))
@@ -71,7 +72,10 @@ async def test_a_committed_offset_keeps_the_id_of_its_topic(version: int) -> Non
 
 
 async def test_an_offset_that_expires_has_no_topic_id() -> None:
-    """It is written as version 1, which has none; memory says what the log says."""
+    """An offset with an expiry time is written as version 1, without a topic id.
+
+    The state in memory matches the log.
+    """
     broker = GroupBroker()
     request = commit(OffsetCommitRequestTopic(name="t"), retention_time_ms=1000)
     await broker.answer("OffsetCommit", request, 4)
@@ -79,7 +83,7 @@ async def test_an_offset_that_expires_has_no_topic_id() -> None:
 
 
 async def test_offsets_of_another_topic_of_that_name_are_not_those_of_the_id() -> None:
-    """An offset that was committed for another id is none, by id; by name it is there."""
+    """An offset committed for another topic id is not found by id, only by name."""
     broker = GroupBroker()
     await broker.commit("g", 5)
     other = OffsetCommitValue(offset=9, topic_id=UNKNOWN)
@@ -94,7 +98,7 @@ async def test_offsets_of_another_topic_of_that_name_are_not_those_of_the_id() -
 
 
 async def test_offsets_written_without_an_id_are_those_of_any() -> None:
-    """Logs of older brokers have no ids."""
+    """Offsets that older brokers wrote without an id match every id."""
     broker = GroupBroker()
     await broker.commit("g", 5)
     key = OffsetCommitKey(group="g", topic="t", partition=0)
@@ -104,7 +108,10 @@ async def test_offsets_written_without_an_id_are_those_of_any() -> None:
 
 
 async def test_offsets_of_a_topic_that_does_not_exist_have_no_id() -> None:
-    """They are left out where all topics are asked for by version 10, and shown before that."""
+    """Version 10 omits offsets of nonexistent topics if all topics are requested.
+
+    Older versions return them.
+    """
     broker = GroupBroker()
     await broker.commit("g", 5)
     key = OffsetCommitKey(group="g", topic="gone", partition=0)
@@ -114,7 +121,7 @@ async def test_offsets_of_a_topic_that_does_not_exist_have_no_id() -> None:
 
 
 async def test_a_refused_group_keeps_the_ids_of_a_commit() -> None:
-    """NOT_COORDINATOR comes with the id that was asked; a fetch has no topics then."""
+    """A NOT_COORDINATOR response keeps the ids of a commit, and has no topics for a fetch."""
     broker = GroupBroker()
     broker.groups.stop()
     topic = OffsetCommitRequestTopic(topic_id=id_of(broker))

@@ -1,4 +1,4 @@
-"""Produce: what is appended, what is refused, and how. The answers are those of a running Kafka."""
+"""Produce: appended and refused batches. The responses are those of a running Kafka."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.unit.topics.fakes import START_MS, FakeBroker, FakeCall, batch
 
 
 def broker(**overrides: str) -> FakeBroker:
-    """A broker with topic "t" of two partitions."""
+    """Return a broker with topic "t" of two partitions."""
     made = FakeBroker(**overrides)
     made.topics.create("t", 2, {})
     return made
@@ -37,7 +37,7 @@ def request(
     acks: int = 1,
     transactional_id: str | None = None,
 ) -> ProduceRequest:
-    """A request with one batch."""
+    """Return a request with one batch."""
     return ProduceRequest(
         transactional_id=transactional_id,
         acks=acks,
@@ -55,14 +55,14 @@ def request(
 def answer_of(
     made: FakeBroker, asked: ProduceRequest, version: int = 9, client_id: str | None = "test"
 ) -> PartitionProduceResponse:
-    """The answer for the only partition of a request."""
+    """Return the response for the only partition of a request."""
     response = made.ask(produce.handle, asked, version, client_id)
     answer: PartitionProduceResponse = response.responses[0].partition_responses[0]
     return answer
 
 
 def error_of(made: FakeBroker, records: bytes | None, version: int = 9, **fields: Any) -> int:
-    """The error code of one batch; nothing may have been appended if there is one."""
+    """Return the error code of one batch, and check that a refused batch was not appended."""
     end = made.topics.log("t", 0).log_end_offset
     answer = answer_of(made, request(records, **fields), version)
     assert answer.error_code == 0 or made.topics.log("t", 0).log_end_offset == end
@@ -71,7 +71,7 @@ def error_of(made: FakeBroker, records: bytes | None, version: int = 9, **fields
 
 @pytest.mark.parametrize("version", range(3, 13))
 def test_offsets_grow(version: int) -> None:
-    """Each batch is told the offset of its first record, at every version with topic names."""
+    """Each batch is answered with its first offset, at every version with topic names."""
     made = broker()
     assert answer_of(made, request(batch(b"a", b"b")), version).base_offset == 0
     second = answer_of(made, request(batch(b"c")), version)
@@ -80,7 +80,7 @@ def test_offsets_grow(version: int) -> None:
 
 
 def test_topics_by_id_from_version_13() -> None:
-    """Version 13 finds the topic by its id, and answers UNKNOWN_TOPIC_ID without it."""
+    """Version 13 finds the topic by its id; an unknown id gets UNKNOWN_TOPIC_ID."""
     made = broker()
     topic = made.topics.topic("t")
     assert topic is not None
@@ -92,23 +92,23 @@ def test_topics_by_id_from_version_13() -> None:
 
 @pytest.mark.parametrize("acks", [1, -1])
 def test_acks_one_and_all_are_answered(acks: int) -> None:
-    """With one replica acks=1 and acks=all mean the same."""
+    """With one replica, acks=1 and acks=all behave alike."""
     assert error_of(broker(), batch(b"a"), acks=acks) == 0
 
 
 @pytest.mark.parametrize("acks", [2, -2])
 def test_other_acks_are_invalid(acks: int) -> None:
-    """Any other number of acks is INVALID_REQUIRED_ACKS, and nothing is appended."""
+    """Other values of acks get INVALID_REQUIRED_ACKS, and nothing is appended."""
     assert error_of(broker(), batch(b"a"), acks=acks) == ErrorCode.INVALID_REQUIRED_ACKS
 
 
 def call_without_acks(made: FakeBroker, asked: ProduceRequest) -> FakeCall:
-    """A request with acks=0."""
+    """Send a request with acks=0; return its call."""
     return made.call(produce.handle, asked, 9)
 
 
 def test_acks_zero_is_not_answered() -> None:
-    """acks=0 appends and answers nothing."""
+    """acks=0 appends the batch and sends no response."""
     made = broker()
     call = call_without_acks(made, request(batch(b"a"), acks=0))
     assert (call.replies, call.ended_without_answer) == ([], True)
@@ -117,14 +117,14 @@ def test_acks_zero_is_not_answered() -> None:
 
 
 def test_acks_zero_closes_on_an_error() -> None:
-    """An error with acks=0 closes the connection, as nothing else would tell the producer."""
+    """An error with acks=0 closes the connection, the only way to notify the producer."""
     call = call_without_acks(broker(), request(batch(b"a"), topic="missing", acks=0))
     assert call.replies == []
     assert call.connection.refusals == ["acks=0 and UNKNOWN_TOPIC_OR_PARTITION"]
 
 
 def test_unknown_topics_and_partitions() -> None:
-    """A topic or partition that is not there is UNKNOWN_TOPIC_OR_PARTITION; none is created."""
+    """An unknown topic or partition gets UNKNOWN_TOPIC_OR_PARTITION and is not created."""
     made = broker()
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert error_of(made, batch(b"a"), topic="missing") == unknown
@@ -135,7 +135,7 @@ def test_unknown_topics_and_partitions() -> None:
 
 
 def test_internal_topics_are_not_for_clients() -> None:
-    """INVALID_TOPIC_EXCEPTION for a write to an internal topic, but for the admin client's id."""
+    """Writes to internal topics get INVALID_TOPIC_EXCEPTION, except from the admin client id."""
     made = broker()
     made.topics.create_internal("__consumer_offsets")
     asked = request(batch(b"a"), topic="__consumer_offsets")
@@ -144,12 +144,12 @@ def test_internal_topics_are_not_for_clients() -> None:
 
 
 def damaged(records: bytes, position: int, byte: int) -> bytes:
-    """A batch with one other byte."""
+    """Return a batch with one changed byte."""
     return records[:position] + bytes([byte]) + records[position + 1 :]
 
 
 def test_an_unknown_compression() -> None:
-    """UNKNOWN_SERVER_ERROR for a codec that does not exist."""
+    """A nonexistent codec gets UNKNOWN_SERVER_ERROR."""
     records = bytearray(damaged(batch(b"a"), 22, 5))
     struct.pack_into(">I", records, 17, crc32c(bytes(records[21:])))
     assert error_of(broker(), bytes(records)) == ErrorCode.UNKNOWN_SERVER_ERROR
@@ -179,12 +179,12 @@ def test_an_unknown_compression() -> None:
     ],
 )  # fmt: skip
 def test_bad_batches(records: bytes | None, error: ErrorCode) -> None:
-    """What is no good batch of records gets the error that Kafka gives it."""
+    """An invalid batch gets Kafka's error."""
     assert error_of(broker(), records) == error
 
 
 async def test_a_transactional_batch_needs_a_transaction() -> None:
-    """A transactional id in the request, and one that is known. A plain batch needs neither."""
+    """A transactional batch needs a known transactional id in the request; a plain one does not."""
     made = TransactionBroker()
     records = batch(b"a", transactional=True, producer_id=5, producer_epoch=0, base_sequence=0)
     denied = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -195,7 +195,7 @@ async def test_a_transactional_batch_needs_a_transaction() -> None:
 
 
 def test_zstd_needs_version_7() -> None:
-    """UNSUPPORTED_COMPRESSION_TYPE for zstd below version 7."""
+    """zstd below version 7 gets UNSUPPORTED_COMPRESSION_TYPE."""
     made = broker()
     records = batch(b"a", compression=Compression.ZSTD)
     assert error_of(made, records, version=6) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
@@ -203,7 +203,7 @@ def test_zstd_needs_version_7() -> None:
 
 
 def test_sequences_of_idempotent_producers() -> None:
-    """A retried batch gets its first answer again; a gap and an old epoch are refused."""
+    """A retried batch gets its first response again; gaps and old epochs are refused."""
     made = broker()
 
     def send(epoch: int, sequence: int, producer_id: int = 77) -> tuple[int, int]:
@@ -224,7 +224,7 @@ def test_sequences_of_idempotent_producers() -> None:
 
 
 def test_the_log_append_time_is_told() -> None:
-    """A topic that stamps records itself answers with the broker's time."""
+    """With LogAppendTime the response has the broker's time."""
     made = broker()
     made.topics.create("stamped", 1, {"message.timestamp.type": "LogAppendTime"})
     made.clock.time_ms = START_MS + 50
@@ -233,7 +233,7 @@ def test_the_log_append_time_is_told() -> None:
 
 
 def test_records_without_keys_in_a_compacted_topic() -> None:
-    """Each such record is named from version 8 on."""
+    """Each record without a key is named in the response since version 8."""
     made = broker()
     made.topics.create("compacted", 1, {"cleanup.policy": "compact"})
     records = batch(b"a", b"b", key=None)
@@ -258,7 +258,7 @@ def test_records_without_keys_in_a_compacted_topic() -> None:
 
 
 def test_too_large_a_batch() -> None:
-    """MESSAGE_TOO_LARGE above max.message.bytes, without a log start offset."""
+    """A batch above max.message.bytes gets MESSAGE_TOO_LARGE, without a log start offset."""
     made = broker()
     made.topics.create("small", 1, {"max.message.bytes": "200"})
     answer = answer_of(made, request(batch(b"a" * 500), topic="small"))
@@ -320,9 +320,9 @@ FORMAT = (ErrorCode.INVALID_RECORD, None)
 async def test_what_is_checked_before_anything_is_appended(
     records: list[bytes], fields: dict[str, Any], expected: list[tuple[ErrorCode, str | None]]
 ) -> None:
-    """An impossible size or magic and a transactional id that is missing refuse all partitions.
+    """An invalid size or magic, or a missing transactional id, refuses all partitions.
 
-    Acks are looked at after the format of a batch and after its transaction.
+    Acks are checked after the format of a batch and its transaction.
     """
     made = TransactionBroker()
     asked = request(None, **fields)
@@ -337,12 +337,12 @@ async def test_what_is_checked_before_anything_is_appended(
 
 
 def test_a_transactional_id_counts_before_the_topic() -> None:
-    """A partition that does not exist is refused for the transactional id that is missing."""
+    """A missing transactional id takes precedence over a nonexistent partition."""
     assert error_of(broker(), TRANSACTIONAL, partition=9) == DENIED[0]
 
 
 def test_acks_zero_closes_when_the_whole_request_is_refused() -> None:
-    """There is no other way to tell."""
+    """With acks=0 the connection is closed when the whole request is refused."""
     made = broker()
     asked = request(TOO_SHORT, acks=0)
     asked.topic_data[0].partition_data.append(PartitionProduceData(index=1, records=batch(b"a")))
@@ -353,7 +353,7 @@ def test_acks_zero_closes_when_the_whole_request_is_refused() -> None:
 
 
 def test_a_failing_disk() -> None:
-    """KAFKA_STORAGE_ERROR when the batch cannot be written; the next one goes in its place."""
+    """A failed write gets KAFKA_STORAGE_ERROR; the next batch takes the same offset."""
     made = broker()
     assert error_of(made, batch(b"a")) == 0
     made.disk.fail_at(0)
@@ -362,7 +362,7 @@ def test_a_failing_disk() -> None:
 
 
 def test_the_batch_is_stored_as_it_was_sent() -> None:
-    """Only base offset and leader epoch differ between what was sent and what is stored."""
+    """A stored batch differs from the sent one only in base offset and leader epoch."""
     made = broker()
     first, second = batch(b"a"), batch(b"b", compression=Compression.GZIP)
     for records in (first, second):
@@ -373,5 +373,5 @@ def test_the_batch_is_stored_as_it_was_sent() -> None:
 
 
 def test_an_empty_request() -> None:
-    """A request without topics is answered without topics."""
+    """A request without topics gets a response without topics."""
     assert broker().ask(produce.handle, ProduceRequest(acks=1), 9).responses == []

@@ -1,4 +1,4 @@
-"""Reassignments and elections that clients ask for: what moves, what waits, what is kept."""
+"""Reassignments and elections requested by clients: moves, waits, and persistence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PREFERRED, UNCLEAN = 0, 1
 
 
 async def started(*places: Sequence[int], disk: MemoryDisk | None = None) -> Nodes:
-    """Three brokers, and a topic `t` whose partitions lie there."""
+    """Return three brokers and a topic `t` whose partitions have these replicas."""
     nodes = await Nodes(disk).start()
     topics = nodes.cluster.topics
     list(topics.add([topics.new_topic("t", len(places), {}, places=dict(enumerate(places)))]))
@@ -37,7 +37,7 @@ async def started(*places: Sequence[int], disk: MemoryDisk | None = None) -> Nod
 async def alter(
     nodes: Nodes, *targets: tuple[int, list[int] | None], topic: str = "t", **fields: Any
 ) -> list[int]:
-    """The error codes of AlterPartitionReassignments of partitions of one topic."""
+    """Return the error codes of AlterPartitionReassignments for partitions of one topic."""
     partitions = [
         ReassignablePartition(partition_index=index, replicas=replicas)
         for index, replicas in targets
@@ -50,7 +50,7 @@ async def alter(
 
 
 async def unfinished(nodes: Nodes) -> dict[int, tuple[list[int], list[int], list[int]]]:
-    """What ListPartitionReassignments shows: replicas, those that come, those that go."""
+    """Return ListPartitionReassignments: replicas, adding replicas, removing replicas."""
     request = ListPartitionReassignmentsRequest(topics=None)
     answer = await nodes.answer(1, "ListPartitionReassignments", request)
     return {
@@ -61,7 +61,7 @@ async def unfinished(nodes: Nodes) -> dict[int, tuple[list[int], list[int], list
 
 
 async def elect(nodes: Nodes, kind: int, *indexes: int) -> list[int]:
-    """The error codes of ElectLeaders."""
+    """Return the error codes of ElectLeaders."""
     asked = [TopicPartitions(topic="t", partitions=list(indexes))]
     request = ElectLeadersRequest(election_type=kind, topic_partitions=asked)
     (result,) = (await nodes.answer(1, "ElectLeaders", request)).replica_election_results
@@ -69,14 +69,14 @@ async def elect(nodes: Nodes, kind: int, *indexes: int) -> list[int]:
 
 
 def places(nodes: Nodes) -> list[tuple[int, int, tuple[int, ...]]]:
-    """Leader, leader epoch and replicas of each partition."""
+    """Return leader, leader epoch and replicas of each partition."""
     topic = nodes.cluster.topics.topic("t")
     assert topic is not None
     return [(one.leader_id, one.leader_epoch, one.replicas) for one in topic.partitions]
 
 
 async def test_leaders_and_replicas_move_and_are_kept() -> None:
-    """A leader that loses its replica is replaced; a restart finds everything as it was."""
+    """A leader that loses its replica is replaced; the new state survives a restart."""
     disk = MemoryDisk()
     nodes = await started((1, 2), (1, 2), (1, 2), disk=disk)
     assert await alter(nodes, (0, [3]), (1, [2, 1]), (2, [1, 3])) == [0, 0, 0]
@@ -93,7 +93,7 @@ async def test_leaders_and_replicas_move_and_are_kept() -> None:
 
 
 async def test_a_reassignment_waits_for_a_stopped_broker() -> None:
-    """It is listed, keeps its leader, and is finished by the broker's return."""
+    """A reassignment to a stopped broker is listed and completes when that broker starts."""
     nodes = await started((1, 2), (1, 2))
     await nodes.cluster.stop_broker(3)
     assert await alter(nodes, (0, [3, 2]), (1, [2, 1, 3])) == [0, 0]
@@ -107,7 +107,7 @@ async def test_a_reassignment_waits_for_a_stopped_broker() -> None:
 
 
 async def test_an_unfinished_reassignment_is_finished_by_a_restart() -> None:
-    """The brokers of a process start together, so that nothing is left to wait for."""
+    """A restart completes unfinished reassignments, as all brokers of a process start together."""
     disk = MemoryDisk()
     nodes = await started((1, 2), disk=disk)
     await nodes.cluster.stop_broker(3)
@@ -122,7 +122,7 @@ async def test_an_unfinished_reassignment_is_finished_by_a_restart() -> None:
 
 
 async def test_a_reassignment_is_cancelled() -> None:
-    """The replicas are those of before; a second cancellation has nothing to do."""
+    """Cancelling restores the old replicas; a second time it gets NO_REASSIGNMENT_IN_PROGRESS."""
     nodes = await started((1, 2))
     await nodes.cluster.stop_broker(3)
     assert await alter(nodes, (0, [3])) == [0]
@@ -134,7 +134,7 @@ async def test_a_reassignment_is_cancelled() -> None:
 
 
 async def test_an_offline_partition_is_not_led_by_a_replica_that_it_gets() -> None:
-    """A replica that never followed a leader leads after an unclean election only."""
+    """A new replica leads an offline partition only after an unclean election."""
     nodes = await started((2,), (2,))
     await nodes.cluster.stop_broker(2)
     not_available = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
@@ -151,7 +151,7 @@ async def test_an_offline_partition_is_not_led_by_a_replica_that_it_gets() -> No
 
 
 async def test_a_cancellation_may_need_an_unclean_election() -> None:
-    """It is refused unless the topic allows such elections, and leaves no leader then."""
+    """Cancelling is refused without unclean elections; with them the partition has no leader."""
     nodes = await started((2,))
     await nodes.cluster.stop_broker(2)
     await nodes.cluster.stop_broker(1)
@@ -179,7 +179,7 @@ async def test_a_cancellation_may_need_an_unclean_election() -> None:
 
 
 async def test_the_number_of_replicas_may_be_kept() -> None:
-    """Of an unfinished reassignment the number counts that it leads to."""
+    """A fixed replication factor counts the target replicas of an unfinished reassignment."""
     nodes = await started((1, 2))
     await nodes.cluster.stop_broker(3)
     no_change: dict[str, Any] = {"allow_replication_factor_change": False}
@@ -191,7 +191,7 @@ async def test_the_number_of_replicas_may_be_kept() -> None:
 
 
 async def test_a_group_stays_where_its_leader_stays() -> None:
-    """A new leader epoch of the same broker costs no member anything."""
+    """A new leader epoch on the same broker does not disturb the group's members."""
     nodes = await Nodes(offsets_topic_replication_factor="2").start()
     nodes.cluster.topics.create("t", 1, {})
     home = nodes.home("g")
@@ -211,7 +211,7 @@ async def test_a_group_stays_where_its_leader_stays() -> None:
 
 
 async def test_what_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The partitions that have changed are answered with the error of the disk, others not."""
+    """Partitions whose change cannot be written get the error of the disk; other ones do not."""
     nodes = await started((1, 2), (1, 2))
 
     def fail(topics: object) -> Steps:
@@ -226,7 +226,7 @@ async def test_what_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch) -
 
 
 async def test_too_many_changes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reassignments beyond the limit fail, elections fail as a whole, as in Kafka."""
+    """Reassignments beyond the limit fail; too many elections fail entirely, as in Kafka."""
     for module in (alter_partition_reassignments, elect_leaders):
         monkeypatch.setattr(module, "MAX_RECORDS_PER_REQUEST", 2)
     nodes = await started((1, 2), (1, 2), (1, 2))

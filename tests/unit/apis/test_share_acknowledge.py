@@ -1,4 +1,4 @@
-"""ShareAcknowledge: what is checked before anything is acknowledged, and what is answered."""
+"""ShareAcknowledge: the checks before any acknowledgement, and the responses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INVALID = ErrorCode.INVALID_REQUEST
 
 
 def with_records(count: int = 10) -> ShareBroker:
-    """Member A has all records of "t"."""
+    """Return a broker on which member A has acquired all records of "t"."""
     broker = ShareBroker()
     broker.produce("t", count)
     broker.fetch(T0)
@@ -24,7 +24,7 @@ def with_records(count: int = 10) -> ShareBroker:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_records_are_acknowledged(version: int) -> None:
-    """The answer says how long a renewed lock holds, since version 2."""
+    """Since version 2 the response has the duration of renewed locks."""
     broker = with_records(5)
     call = broker.acknowledge(("t", 0, 0, 4, ACCEPT), version=version)
     (response,) = call.replies
@@ -53,14 +53,14 @@ def test_records_are_acknowledged(version: int) -> None:
     ],
 )
 def test_what_cannot_be(said: list[tuple[int, int, int | list[int]]]) -> None:
-    """Offsets that fall, types that do not exist or are not as many, renewal unannounced."""
+    """Falling offsets, invalid or miscounted types, and unannounced renewals are refused."""
     broker = with_records()
     assert broker.acknowledged(*[("t", 0, *one) for one in said]) == {"t-0": INVALID}
     assert broker.persister.writes == []
 
 
 def test_renewal_is_of_version_2() -> None:
-    """Version 1 has no such type."""
+    """Version 1 does not accept the renew type."""
     broker = with_records()
     assert broker.acknowledged(("t", 0, 0, 4, RENEW), version=1) == {"t-0": INVALID}
     said = ("t", 0, 0, 4, RENEW)
@@ -70,7 +70,7 @@ def test_renewal_is_of_version_2() -> None:
 
 
 def test_many_types() -> None:
-    """They are looked at in steps."""
+    """Many types are checked in steps."""
     count = 2 * TYPES_PER_STEP
     broker = with_records(count)
     types = [ACCEPT] * count
@@ -82,7 +82,7 @@ def test_many_types() -> None:
 
 
 def test_each_partition_has_its_own_outcome() -> None:
-    """What is wrong in one does not touch another."""
+    """An error in one partition does not affect the others."""
     broker = with_records(5)
     broker.produce("t", 5, index=1)
     broker.fetch(T1, epoch=1)
@@ -99,7 +99,7 @@ def test_each_partition_has_its_own_outcome() -> None:
 
 
 def test_partitions_of_which_nothing_is_said() -> None:
-    """They are named if anything is acknowledged at all."""
+    """Partitions without acknowledgements are answered if the request has any at all."""
     broker = with_records(5)
     assert broker.acknowledged(named=(T0, T1)) == {}
     assert broker.acknowledged(("t", 0, 0, 4, ACCEPT), epoch=2, named=(T1,)) == {
@@ -109,7 +109,7 @@ def test_partitions_of_which_nothing_is_said() -> None:
 
 
 def test_an_answer_waits_for_all_partitions() -> None:
-    """One of them is not written yet."""
+    """The response waits until every partition is written."""
     broker = with_records(5)
     broker.produce("t", 5, index=1)
     broker.fetch(T1, epoch=1)
@@ -121,7 +121,7 @@ def test_an_answer_waits_for_all_partitions() -> None:
 
 
 def test_a_session_is_closed() -> None:
-    """What the member has is given back, where it has anything."""
+    """Closing a session releases the member's records."""
     broker = with_records(5)
     broker.fetch(T1, epoch=1, max_wait_ms=0)
     broker.share_partitions.remove(broker.key("t", 1))
@@ -131,7 +131,7 @@ def test_a_session_is_closed() -> None:
 
 
 def test_a_session_that_is_gone_when_it_is_closed() -> None:
-    """Its connection ended while the acknowledgement was written."""
+    """A session may end with its connection while its last acknowledgements are written."""
     broker = with_records(5)
     broker.persister.is_held = True
     call = broker.acknowledge(("t", 0, 0, 0, ACCEPT), epoch=-1)
@@ -141,7 +141,7 @@ def test_a_session_that_is_gone_when_it_is_closed() -> None:
 
 
 def test_a_share_partition_was_forgotten_while_it_was_written() -> None:
-    """Another one has taken its place, and stays."""
+    """A share partition that replaces a forgotten one stays when an old write completes."""
     broker = with_records(5)
     broker.persister.is_held = True
     broker.persister.errors = [ErrorCode.FENCED_LEADER_EPOCH]
@@ -156,7 +156,7 @@ def test_a_share_partition_was_forgotten_while_it_was_written() -> None:
 
 
 def test_one_timer_rings_for_all_locks() -> None:
-    """It is set for the earliest, and again when it rang too early."""
+    """One timer covers all locks: set for the earliest one, and again if it fires too early."""
     broker = ShareBroker()
     broker.produce("t", 1, 1, 1)
     for epoch in range(3):
@@ -180,13 +180,13 @@ def test_one_timer_rings_for_all_locks() -> None:
 
 
 def test_nobody_leads_what_is_unknown() -> None:
-    """The leader of a topic that is gone."""
+    """The leader of a deleted topic is unknown."""
     broker = ShareBroker()
     assert leader_of(broker, (UNKNOWN_TOPIC, 0)) == (-1, -1)  # type: ignore[arg-type]  # a fake
 
 
 def test_a_partition_is_forgotten_while_its_locks_are_renewed() -> None:
-    """Nothing of it is written any more, whoever leads it then."""
+    """A partition that is forgotten while locks are renewed is not written any more."""
     broker = with_records()
     manager, key = broker.share_partitions, broker.key("t")
     renewals = [

@@ -1,5 +1,7 @@
-"""ShareFetch: sessions, waiting, several partitions, errors. The answers are those of a running
-Kafka, but where a test says otherwise."""
+"""ShareFetch: sessions, waiting, several partitions, errors.
+
+The responses are those of a running Kafka, except where a test says otherwise.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ NO_LIMITS = {"max_bytes": 0, "min_bytes": 0, "max_records": 0, "max_wait_ms": 0}
 
 
 def reading(*places: tuple[str, int]) -> ShareBroker:
-    """A broker that has read the states of these share partitions."""
+    """Return a broker that has loaded the states of these share partitions."""
     broker = ShareBroker()
     broker.fetch(*places, member="reader", max_wait_ms=0)
     return broker
@@ -37,7 +39,7 @@ def reading(*places: tuple[str, int]) -> ShareBroker:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_records_are_acquired(version: int) -> None:
-    """The batches of the log, and how long they are locked."""
+    """The response has the acquired batches of the log, and the duration of their locks."""
     broker = ShareBroker()
     broker.produce("t", 3, 2)
     call = broker.fetch(T0, version=version)
@@ -51,7 +53,10 @@ def test_records_are_acquired(version: int) -> None:
 
 
 def test_the_first_answer_names_all_partitions() -> None:
-    """Later ones only what has records, what joins, errors, and acknowledgements."""
+    """The first response lists all partitions.
+
+    Later responses list only partitions with records, errors or acknowledgements, and new ones.
+    """
     broker = reading(T0, T1)
     broker.produce("t", 1)
     assert broker.fetched(T0, T1) == {"t-0": [(0, 0, 1)], "t-1": []}
@@ -64,7 +69,10 @@ def test_the_first_answer_names_all_partitions() -> None:
 
 
 def test_states_that_are_first_read_come_one_after_the_other() -> None:
-    """The first fetch ends with the first partition that has enough; the next one has the rest."""
+    """When states are loaded first, the fetch ends with the first partition that has enough.
+
+    The next fetch returns the other partitions.
+    """
     broker = ShareBroker()
     broker.produce("t", 1, index=1)
     broker.produce("u", 1)
@@ -73,7 +81,7 @@ def test_states_that_are_first_read_come_one_after_the_other() -> None:
 
 
 def test_a_state_that_is_first_read_is_left_out_beside_records() -> None:
-    """A partition that joins a session is fetched the next time if others have enough."""
+    """A partition that joins a session waits for the next fetch if others have enough records."""
     broker = ShareBroker()
     broker.fetch(T0, max_wait_ms=0)
     broker.produce("t", 1)
@@ -83,7 +91,7 @@ def test_a_state_that_is_first_read_is_left_out_beside_records() -> None:
 
 
 def test_states_that_are_first_read_make_up_min_bytes() -> None:
-    """As many partitions are read as are needed; a fetch that must not wait reads all of them."""
+    """States are loaded until min_bytes is reached; a fetch without a wait loads all of them."""
     for max_wait_ms, third in ((500, {}), (0, {"u-0": [(0, 0, 1)]})):
         broker = ShareBroker()
         for name, index in (T0, T1, U0):
@@ -94,7 +102,7 @@ def test_states_that_are_first_read_make_up_min_bytes() -> None:
 
 
 def test_a_fetch_waits_for_records() -> None:
-    """Somebody produces them."""
+    """A waiting fetch is answered when records are produced."""
     broker = ShareBroker()
     call = broker.fetch(T0)
     assert call.replies == []
@@ -103,7 +111,7 @@ def test_a_fetch_waits_for_records() -> None:
 
 
 def test_a_fetch_waits_for_its_time() -> None:
-    """Then it is answered with nothing."""
+    """A waiting fetch is answered without records after max_wait_ms."""
     broker = ShareBroker()
     call = broker.fetch(T0)
     broker.scheduler.advance(499)
@@ -113,7 +121,11 @@ def test_a_fetch_waits_for_its_time() -> None:
 
 
 def test_a_fetch_waits_for_what_others_give_back() -> None:
-    """By an acknowledgement, the end of their session or connection, or as their lock expires."""
+    """A waiting fetch gets records that other members release.
+
+    Records are released by acknowledgement, by the end of a session or connection, and by expiring
+    locks.
+    """
     broker = ShareBroker()
     broker.produce("t", 3)
     connection = FakeConnection()
@@ -139,7 +151,7 @@ def test_a_fetch_waits_for_what_others_give_back() -> None:
 
 
 def test_a_fetch_whose_client_has_gone_acquires_nothing() -> None:
-    """It is dropped when there are records for it."""
+    """A waiting fetch of a closed connection is dropped and acquires no records."""
     broker = ShareBroker()
     call = broker.fetch(T0)
     call.connection.closed = True
@@ -150,7 +162,7 @@ def test_a_fetch_whose_client_has_gone_acquires_nothing() -> None:
 
 
 def test_min_bytes() -> None:
-    """A fetch waits for so many bytes, of all of its partitions."""
+    """A fetch waits until all of its partitions together have min_bytes."""
     broker = ShareBroker()
     size = len(batch(b"v"))
     call = broker.fetch(T0, T1, min_bytes=2 * size)
@@ -161,7 +173,7 @@ def test_min_bytes() -> None:
 
 
 def test_min_bytes_count_up_to_the_limit_of_a_partition() -> None:
-    """Its share of the bytes of the request."""
+    """Each partition counts towards min_bytes only up to its share of max_bytes."""
     broker = ShareBroker()
     size = len(batch(b"v"))
     call = broker.fetch(T0, T1, min_bytes=2 * size, max_bytes=2 * size)
@@ -172,7 +184,7 @@ def test_min_bytes_count_up_to_the_limit_of_a_partition() -> None:
 
 
 def test_min_bytes_of_an_old_segment() -> None:
-    """What has been rolled is fetched at once."""
+    """Records of an older segment end the wait at once, whatever min_bytes is."""
     broker = ShareBroker()
     broker.produce("t", 1)
     broker.topics.log("t", 0).roll(broker.clock.now_ms())
@@ -180,13 +192,13 @@ def test_min_bytes_of_an_old_segment() -> None:
 
 
 def test_no_min_bytes() -> None:
-    """Nothing is waited for, but that records may be acquired at all."""
+    """With min_bytes=0 an empty partition is answered at once."""
     broker = ShareBroker()
     assert broker.fetched(T0, min_bytes=0) == {"t-0": []}
 
 
 def test_limits_of_zero() -> None:
-    """Nothing is fetched, nor loaded; a negative limit of records fetches nothing either."""
+    """Limits of 0 fetch and load nothing; neither does a negative limit of records."""
     broker = ShareBroker()
     broker.produce("t", 1)
     assert broker.fetched(T0, max_records=0) == {}
@@ -197,7 +209,7 @@ def test_limits_of_zero() -> None:
 
 
 def test_max_bytes_are_shared() -> None:
-    """Each partition gets as many; the first one at least a batch."""
+    """max_bytes is divided evenly; the first partition gets at least one batch."""
     broker = reading(T0, T1, U0)
     size = len(batch(b"v"))
     for name, index in (T0, T1, U0):
@@ -209,7 +221,7 @@ def test_max_bytes_are_shared() -> None:
 
 
 def test_max_records_are_of_all_partitions() -> None:
-    """What one partition leaves the next one gets."""
+    """If a partition has fewer records than max_records, the next partition gets the rest."""
     broker = reading(T0, T1, U0)
     for name, index in (T0, T1, U0):
         broker.produce(name, 2, 2, index=index)
@@ -218,8 +230,10 @@ def test_max_records_are_of_all_partitions() -> None:
 
 
 def test_partitions_take_turns() -> None:
-    """Those that had records move to the end, each request begins with another one, and where
-    nobody has looked yet comes last."""
+    """Partitions take turns.
+
+    Partitions that had records move to the end, and each request begins with another partition.
+    """
     broker = reading(T0, T1, U0)
     for name, index in (T0, T1, U0):
         broker.produce(name, *[1] * 9, index=index)
@@ -230,7 +244,7 @@ def test_partitions_take_turns() -> None:
 
 
 def test_a_group_that_is_far_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is read little by little, and more if its batches are large."""
+    """A group far behind reads its records in portions; large batches give larger portions."""
     broker = ShareBroker()
     for _ in range(40):
         broker.produce("t", 100)
@@ -258,7 +272,7 @@ def test_a_group_that_is_far_behind(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_only_the_batches_of_what_was_acquired_come() -> None:
-    """A record in the middle of a batch brings the whole batch, but no other one."""
+    """A record in the middle of a batch returns its whole batch, and no other batch."""
     broker = ShareBroker()
     broker.produce("t", 3, 5, 3)
     broker.fetch(T0)
@@ -275,7 +289,7 @@ def test_only_the_batches_of_what_was_acquired_come() -> None:
     [(None, "A"), ("g", None), ("g", ""), ("g", "x" * 37)],
 )
 def test_ids_that_cannot_be(group: str | None, member: str | None) -> None:
-    """No group, no member, or an id longer than a UUID."""
+    """An empty group id, an empty member id and an id longer than a UUID are refused."""
     broker = ShareBroker()
     answer = broker.fetched(T0, group=group, member=member)
     assert answer == {"error": ErrorCode.INVALID_REQUEST}
@@ -283,7 +297,7 @@ def test_ids_that_cannot_be(group: str | None, member: str | None) -> None:
 
 
 def test_epochs() -> None:
-    """They rise by one, in fetches and acknowledgements alike."""
+    """The session epoch rises by one with each fetch and each acknowledgement."""
     broker = ShareBroker()
     broker.produce("t", 1, 1)
     not_found = {"error": ErrorCode.SHARE_SESSION_NOT_FOUND}
@@ -303,7 +317,7 @@ def test_epochs() -> None:
 
 
 def test_a_session_that_goes_on_while_a_fetch_waits() -> None:
-    """The answer of the older request is void."""
+    """A waiting fetch gets INVALID_SHARE_SESSION_EPOCH if its session has continued."""
     broker = ShareBroker()
     broker.fetch(T0, max_wait_ms=0)
     waiting = broker.fetch(epoch=1)
@@ -313,7 +327,7 @@ def test_a_session_that_goes_on_while_a_fetch_waits() -> None:
 
 
 def test_a_session_is_closed_with_acknowledgements() -> None:
-    """The rest of what the member has is given back."""
+    """Closing a session acknowledges the given records and releases the member's others."""
     broker = ShareBroker()
     broker.produce("t", 3)
     broker.fetch(T0)
@@ -324,14 +338,17 @@ def test_a_session_is_closed_with_acknowledgements() -> None:
 
 
 def test_acknowledgements_cannot_open_a_session() -> None:
-    """There is nothing yet that could be acknowledged."""
+    """The first request of a session cannot acknowledge anything."""
     broker = ShareBroker()
     answer = broker.fetched(T0, said=(("t", 0, 0, 0, ACCEPT),))
     assert answer == {"error": ErrorCode.INVALID_REQUEST}
 
 
 def test_what_is_released_is_not_fetched_by_the_same_request() -> None:
-    """It is written after that; then a fetch that waits gets it."""
+    """Records that a fetch releases are not returned by the same fetch.
+
+    The release is written afterwards; a waiting fetch then gets the records.
+    """
     broker = reading(T1)
     broker.produce("t", 3, 2)
     broker.fetch(T0, max_records=1)
@@ -346,7 +363,10 @@ def test_what_is_released_is_not_fetched_by_the_same_request() -> None:
 
 
 def test_a_partition_that_is_named_twice() -> None:
-    """No session is opened, and the one before is over; later it is no matter."""
+    """A first request that names a partition twice ends the old session and opens no new one.
+
+    In a later request the repetition is ignored.
+    """
     broker = ShareBroker()
     failed = {"error": ErrorCode.UNKNOWN_SERVER_ERROR}
     once = ShareFetchTopic(
@@ -362,7 +382,7 @@ def test_a_partition_that_is_named_twice() -> None:
 
 
 def test_acknowledgements_that_are_refused() -> None:
-    """The fetch goes on; each partition has its own error, and Kafka's words for it."""
+    """Refused acknowledgements have Kafka's error and text per partition; the fetch continues."""
     broker = ShareBroker()
     broker.produce("t", 2)
     broker.fetch(T0, T1)
@@ -377,7 +397,7 @@ def test_acknowledgements_that_are_refused() -> None:
 
 
 def test_an_acknowledgement_that_takes_its_time() -> None:
-    """The answer waits until it is written."""
+    """The response waits until the acknowledgements are written."""
     broker = ShareBroker()
     broker.produce("t", 2, 2)
     broker.fetch(T0, max_records=1)
@@ -389,7 +409,7 @@ def test_an_acknowledgement_that_takes_its_time() -> None:
 
 
 def test_renewing_fetches_nothing() -> None:
-    """And must not ask for anything (KIP-1222)."""
+    """A fetch that renews locks returns no records, and must not request any (KIP-1222)."""
     broker = ShareBroker()
     broker.produce("t", 2, 2)
     broker.fetch(T0, max_records=1)
@@ -412,7 +432,10 @@ def test_renewing_fetches_nothing() -> None:
 
 
 def test_acquire_modes() -> None:
-    """Exactly so many records; a mode that does not exist fails all but what is acknowledged."""
+    """Strict mode acquires at most max_records; an unknown mode fails the fetch.
+
+    The acknowledgements of the failed request are applied.
+    """
     broker = ShareBroker()
     broker.produce("t", 5)
     answer = broker.fetched(T0, share_acquire_mode=1, max_records=2)
@@ -424,7 +447,7 @@ def test_acquire_modes() -> None:
 
 
 def test_topics_that_are_unknown() -> None:
-    """An unknown topic id is answered in its place, and the others are served."""
+    """An unknown topic id gets its error, and the other topics are fetched."""
     broker = ShareBroker()
     broker.produce("t", 1)
     unknown = ErrorCode.UNKNOWN_TOPIC_ID
@@ -437,7 +460,7 @@ def test_topics_that_are_unknown() -> None:
 
 
 def delete(broker: ShareBroker, name: str) -> bytes:
-    """Delete a topic; returns its id."""
+    """Delete a topic; return its id."""
     topic = broker.topics.topic(name)
     assert topic is not None
     run_all(broker.topics.delete([topic]))
@@ -445,7 +468,10 @@ def delete(broker: ShareBroker, name: str) -> bytes:
 
 
 def test_a_topic_that_is_deleted() -> None:
-    """A session keeps the name: UNKNOWN_TOPIC_OR_PARTITION; share partitions are forgotten."""
+    """A deleted topic in a session gets UNKNOWN_TOPIC_OR_PARTITION.
+
+    Its share partitions are removed.
+    """
     broker = ShareBroker()
     broker.produce("t", 1)
     broker.fetch(T0, U0)
@@ -463,7 +489,7 @@ def test_a_topic_that_is_deleted() -> None:
 
 
 def test_a_topic_that_is_created_again() -> None:
-    """The id in the session is in error once the wait is over, whatever else is in the session."""
+    """The id of a recreated topic has an error at the end of the wait, whatever else is fetched."""
     broker = ShareBroker()
     broker.fetch(T0, max_wait_ms=0)
     gone = delete(broker, "t")
@@ -487,7 +513,7 @@ def test_a_topic_that_is_created_again() -> None:
 
 
 def test_the_client_goes_while_a_deleted_topic_is_waited_for() -> None:
-    """No response is sent."""
+    """A client that disconnects during the wait for a deleted topic gets no response."""
     broker = ShareBroker()
     broker.fetch(T0, max_wait_ms=0)
     delete(broker, "t")
@@ -499,7 +525,7 @@ def test_the_client_goes_while_a_deleted_topic_is_waited_for() -> None:
 
 
 def test_partitions_that_are_unknown() -> None:
-    """Beyond those that the topic has."""
+    """A partition index beyond the topic's partitions is unknown."""
     broker = ShareBroker()
     broker.produce("t", 1)
     answer = broker.fetched(T0, ("t", 2), ("t", -1))
@@ -510,7 +536,7 @@ def test_partitions_that_are_unknown() -> None:
 
 
 def test_too_many_sessions() -> None:
-    """One more is refused, after the time that it would have waited."""
+    """A session beyond the limit is refused, after its max_wait_ms."""
     broker = ShareBroker(group_share_max_share_sessions="1", group_share_max_size="1")
     broker.fetch(T0, max_wait_ms=0)
     call = broker.fetch(T0, member="B")
@@ -525,7 +551,7 @@ def test_too_many_sessions() -> None:
 
 
 def test_a_share_partition_that_is_not_initialized() -> None:
-    """The persister knows nothing of it; the next fetch asks again."""
+    """An uninitialized share partition has an error; the next fetch loads its state again."""
     broker = ShareBroker()
     broker.produce("t", 1)
     assert broker.fetched(T0, group="other") == {"t-0": ErrorCode.UNKNOWN_SERVER_ERROR}
@@ -536,7 +562,7 @@ def test_a_share_partition_that_is_not_initialized() -> None:
 
 
 def test_one_share_partition_fails_and_another_does_not() -> None:
-    """The answer has both."""
+    """A share partition with an error does not affect the others of the same response."""
     broker = ShareBroker()
     broker.produce("t", 1)
     broker.persister.states.pop(broker.key("t", 1))
@@ -548,7 +574,7 @@ def test_one_share_partition_fails_and_another_does_not() -> None:
 
 
 def test_a_state_that_takes_its_time() -> None:
-    """Fetches wait until it is read, or their time is over."""
+    """Fetches wait until the state is loaded, or until max_wait_ms."""
     broker = ShareBroker()
     broker.produce("t", 1)
     broker.persister.is_held = True
@@ -562,7 +588,7 @@ def test_a_state_that_takes_its_time() -> None:
 
 
 def test_a_state_that_cannot_be_read_in_the_end() -> None:
-    """Who asked for it is told when its time is over, as in Kafka."""
+    """The fetch that started a failed load gets its error after max_wait_ms, as in Kafka."""
     broker = ShareBroker()
     broker.persister.is_held = True
     broker.persister.errors = [ErrorCode.FENCED_LEADER_EPOCH]
@@ -578,7 +604,7 @@ def test_a_state_that_cannot_be_read_in_the_end() -> None:
 
 
 def test_another_broker_leads() -> None:
-    """Its address comes with the answer (KIP-951); what was in flight is forgotten."""
+    """When another broker leads, the response names it (KIP-951); in-flight records are dropped."""
     broker = ShareBroker()
     broker.produce("t", 1)
     broker.fetch(T0)
@@ -597,7 +623,7 @@ def test_another_broker_leads() -> None:
 
 
 def test_the_log_begins_later() -> None:
-    """The fetch is answered with nothing; the next one finds what there is."""
+    """After a raised log start offset a fetch returns nothing; the next one continues there."""
     broker = ShareBroker()
     broker.produce("t", 2, 2)
     broker.fetch(T0, max_records=1)
@@ -610,7 +636,7 @@ def test_the_log_begins_later() -> None:
 
 
 def test_a_log_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error is told at once."""
+    """A read error of the log is returned at once."""
     broker = ShareBroker()
     broker.produce("t", 1)
     log = broker.topics.log("t", 0)
@@ -629,7 +655,7 @@ def test_a_log_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_read_committed() -> None:
-    """Records of open transactions wait; those of aborted ones never come."""
+    """With read_committed a fetch waits for open transactions and never returns aborted records."""
     broker = ShareBroker()
     broker.configs["share.isolation.level"] = "read_committed"
     broker.produce("t", 2)
@@ -665,7 +691,7 @@ def test_read_committed() -> None:
     ],
 )
 def test_where_a_group_begins(reset: str, expected: dict[str, Any]) -> None:
-    """By the config of the group."""
+    """A new group starts at the offset of its share.auto.offset.reset config."""
     broker = ShareBroker()
     broker.configs["share.auto.offset.reset"] = reset
     now_ms = broker.clock.now_ms()
@@ -675,7 +701,7 @@ def test_where_a_group_begins(reset: str, expected: dict[str, Any]) -> None:
 
 
 def test_where_to_begin_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error of the log is told."""
+    """A log error during the offset reset is returned to the client."""
     broker = ShareBroker()
     broker.configs["share.auto.offset.reset"] = "by_duration:P1D"
     log = broker.topics.log("t", 0)
@@ -688,7 +714,10 @@ def test_where_to_begin_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_last_client_of_a_group_goes() -> None:
-    """All is forgotten, and read again by the next one; another group stays."""
+    """When the last client of a group leaves, its state is dropped; other groups keep theirs.
+
+    The next client loads the state again.
+    """
     broker = ShareBroker()
     broker.initialize("t", 0, "other")
     broker.produce("t", 2)
@@ -703,7 +732,7 @@ def test_the_last_client_of_a_group_goes() -> None:
 
 
 def test_a_group_comes_back_before_it_is_forgotten() -> None:
-    """What is forgotten in steps stays when there is a session again."""
+    """A new session stops the removal of its group's share partitions, which works in steps."""
     broker = ShareBroker()
     broker.produce("t", 2)
     connection = FakeConnection()
@@ -718,7 +747,7 @@ def test_a_group_comes_back_before_it_is_forgotten() -> None:
 
 
 def test_the_last_client_of_a_group_has_closed_its_session() -> None:
-    """Its connection ends later, and the group is forgotten with it."""
+    """A group whose sessions are all closed is dropped when its last connection ends."""
     broker = ShareBroker()
     connection = FakeConnection()
     broker.fetch(T0, connection=connection, max_wait_ms=0)
@@ -730,7 +759,7 @@ def test_the_last_client_of_a_group_has_closed_its_session() -> None:
 
 
 def between_steps(number: int, change: Callable[[], object]) -> Any:
-    """A handler during which something happens, after so many of its steps."""
+    """Return a handler that calls `change` after this number of its steps."""
 
     def handle(*args: Any) -> Iterator[None]:
         for count, _ in enumerate(share_fetch.handle(*args)):
@@ -742,7 +771,7 @@ def between_steps(number: int, change: Callable[[], object]) -> Any:
 
 
 def test_a_topic_is_deleted_in_the_middle_of_a_request() -> None:
-    """The other one is fetched."""
+    """A topic deleted during a request does not prevent fetching the other topic."""
     outcomes = []
     for number in range(40):
         broker = reading(T0, U0)
@@ -768,7 +797,7 @@ def test_a_topic_is_deleted_in_the_middle_of_a_request() -> None:
 
 
 def test_a_topic_is_deleted_while_states_are_first_read() -> None:
-    """Whenever that happens, the fetch does not wait for the topic that is gone."""
+    """A topic deleted at any step of the first load does not make the fetch wait."""
     for number in range(40):
         broker = ShareBroker()
         broker.produce("t", 1)
@@ -780,7 +809,7 @@ def test_a_topic_is_deleted_while_states_are_first_read() -> None:
 
 
 def test_the_client_goes_while_its_session_is_opened() -> None:
-    """There is none then, as nothing would end it."""
+    """A client that disconnects while its session is opened leaves no session behind."""
     broker = ShareBroker()
     connection = FakeConnection()
     handle = between_steps(1, lambda: setattr(connection, "closed", True))
@@ -789,7 +818,7 @@ def test_the_client_goes_while_its_session_is_opened() -> None:
 
 
 def test_the_broker_stops() -> None:
-    """Nothing is known any more, and no timer left."""
+    """A stopping broker drops all share partitions and timers."""
     broker = ShareBroker()
     broker.produce("t", 2)
     broker.fetch(T0)
@@ -800,7 +829,7 @@ def test_the_broker_stops() -> None:
 
 
 def test_a_share_partition_that_is_led_elsewhere_by_now() -> None:
-    """The share coordinator says so: it is forgotten, and the client told."""
+    """A fenced write drops the share partition and returns NOT_LEADER_OR_FOLLOWER."""
     broker = ShareBroker()
     broker.produce("t", 2)
     broker.fetch(T0)
@@ -816,7 +845,7 @@ def test_a_share_partition_that_is_led_elsewhere_by_now() -> None:
 
 
 def test_one_of_very_many_partitions() -> None:
-    """With so many a fetch does not look at all of them with each change."""
+    """With very many partitions a fetch is answered without checking all of them per change."""
     broker = ShareBroker()
     count = 2001
     broker.topics.create("many", count, {})
@@ -828,7 +857,7 @@ def test_one_of_very_many_partitions() -> None:
 
 
 def test_something_happens_while_a_large_fetch_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between two steps: it looks once more."""
+    """Records that arrive between two steps of a large fetch are found by another check."""
     broker = ShareBroker()
     broker.fetch(T0, max_wait_ms=0)
     watch = KeyedPurgatory.watch

@@ -1,4 +1,4 @@
-"""The five APIs of the share coordinator: every field as Kafka fills it."""
+"""The five share coordinator APIs: every field as Kafka fills it."""
 
 from __future__ import annotations
 
@@ -32,36 +32,36 @@ OK = (E.NONE, None)
 
 
 class Client(ShareStateBroker):
-    """A broker, and who asks it. The topic is made with the first request."""
+    """A broker and its client. The internal topic is created with the first request."""
 
     def initialize(self, *partitions: int, **fields: Any) -> Any:
-        """InitializeShareGroupState."""
+        """Send InitializeShareGroupState."""
         request = initialize_request(self.t.topic_id, *partitions, **fields)
         return self.ask_now(initialize_share_group_state.handle, request)
 
     def write(self, partition: int, *batches: Batch, version: int = 1, **fields: Any) -> Any:
-        """WriteShareGroupState."""
+        """Send WriteShareGroupState."""
         request = write_request(self.t.topic_id, partition, *batches, **fields)
         return self.ask_now(write_share_group_state.handle, request, version)
 
     def read(self, *partitions: int, **fields: Any) -> Any:
-        """ReadShareGroupState."""
+        """Send ReadShareGroupState."""
         request = read_request(self.t.topic_id, *partitions, **fields)
         return self.ask_now(read_share_group_state.handle, request)
 
     def summary(self, *partitions: int, version: int = 1, **fields: Any) -> Any:
-        """ReadShareGroupStateSummary."""
+        """Send ReadShareGroupStateSummary."""
         request = summary_request(self.t.topic_id, *partitions, **fields)
         return self.ask_now(read_share_group_state_summary.handle, request, version)
 
     def delete(self, *partitions: int, **fields: Any) -> Any:
-        """DeleteShareGroupState."""
+        """Send DeleteShareGroupState."""
         request = delete_request(self.t.topic_id, *partitions, **fields)
         return self.ask_now(delete_share_group_state.handle, request)
 
 
 def test_the_state_of_a_share_partition() -> None:
-    """It begins, is written and read, and is forgotten."""
+    """The state of a share partition is initialized, written, read and deleted."""
     broker = Client()
     assert error_of(broker.initialize(1, start=3)) == OK
     assert error_of(broker.write(1, (3, 5, 2, 1), (6, 9, 0, 2), start=3, complete=3)) == OK
@@ -87,7 +87,7 @@ def test_the_state_of_a_share_partition() -> None:
 
 
 def test_version_0_knows_no_delivery_complete_count() -> None:
-    """Taken as -1, and not answered."""
+    """In version 0 delivery_complete_count counts as -1 and is not returned."""
     broker = Client()
     broker.initialize(0, start=3)
     broker.write(0, start=4, complete=7, version=0)
@@ -96,7 +96,7 @@ def test_version_0_knows_no_delivery_complete_count() -> None:
 
 
 def test_an_error_has_no_state_beside_it() -> None:
-    """All numbers are what they are by default."""
+    """A result with an error has the default value in every other field."""
     broker = Client()
     broker.initialize(0, start=3)
     broker.read(0, leader_epoch=2)
@@ -116,7 +116,7 @@ def test_an_error_has_no_state_beside_it() -> None:
 
 
 def test_many_share_partitions() -> None:
-    """Each has its own answer, under its topic."""
+    """Each share partition has its own result, under its topic."""
     broker = Client()
     other = broker.topics.create("other", 1, {})
     request = initialize_request(broker.t.topic_id, 0, 3, 4)
@@ -136,7 +136,7 @@ def test_many_share_partitions() -> None:
 
 
 def test_a_share_partition_that_is_named_twice() -> None:
-    """It is asked twice, and answered once: what came last."""
+    """A share partition named twice is read twice and answered once, with the last result."""
     broker = Client()
     broker.initialize(0)
     request = read_request(broker.t.topic_id, 0, leader_epoch=2)
@@ -151,7 +151,7 @@ def test_a_share_partition_that_is_named_twice() -> None:
 
 
 def test_requests_that_name_nothing() -> None:
-    """No group, no topic, or a topic without partitions: no results at all."""
+    """Without a group, topics or partitions the response has no results."""
     broker = Client()
     for ask in (broker.initialize, broker.read, broker.summary, broker.delete):
         assert ask(0, group="").results == []
@@ -164,7 +164,7 @@ def test_requests_that_name_nothing() -> None:
 
 
 def test_a_broker_that_keeps_nothing() -> None:
-    """Another one leads the partition of the topic: each answer says so in its words."""
+    """If another broker leads the internal topic, each result is NOT_COORDINATOR."""
     broker = Client()
     broker.share_states.ensure_topic()
     broker.share_states.emigrate_all()
@@ -184,7 +184,7 @@ def test_a_broker_that_keeps_nothing() -> None:
 
 @pytest.mark.parametrize(("step", "count", "error"), [(1, 60_000, OK), (2, 60_000, None)])
 def test_very_many_state_batches(step: int, count: int, error: tuple[E, None] | None) -> None:
-    """Combined in steps; what is too much all the same is refused."""
+    """Very many state batches are combined in steps; if still too many, they are refused."""
     broker = Client()
     broker.initialize(0)
     batches = [(step * first, step * first, 2, 1) for first in range(count)]

@@ -1,4 +1,4 @@
-"""Requests that work in steps: what other requests do in between, and Kafka's limits of them."""
+"""Requests that run in steps: other requests in between, and Kafka's limits on their size."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def interrupted(
     version: int,
     meanwhile: Callable[[], object],
 ) -> Any:
-    """The answer to a request during whose first step another one is served."""
+    """Return the response to a request, with `meanwhile` called after its first step."""
     call = FakeCall(version, "test", FakeConnection())
     steps = handle(cast("Any", broker), call, request)
     next(steps)
@@ -52,24 +52,24 @@ def interrupted(
 
 
 def creation(*names: str) -> CreateTopicsRequest:
-    """A request for topics with a partition each."""
+    """Return a request for topics with one partition each."""
     topics = [CreatableTopic(name=one, num_partitions=1, replication_factor=1) for one in names]
     return CreateTopicsRequest(topics=topics)
 
 
 def deletion(*names: str) -> DeleteTopicsRequest:
-    """A request to delete topics."""
+    """Return a request to delete topics."""
     return DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in names])
 
 
 def setting(topic: str, name: str, value: str) -> AlterConfigsResource:
-    """A change of one config of a topic."""
+    """Return a change of one config of a topic."""
     config = AlterableConfig(name=name, config_operation=0, value=value)
     return AlterConfigsResource(resource_type=2, resource_name=topic, configs=[config])
 
 
 def test_a_topic_that_another_request_has_created() -> None:
-    """It exists; the others of the request are created."""
+    """A topic that another request creates meanwhile exists; the other topics are created."""
     broker = FakeBroker()
     handle = create_topics.handle
     response = interrupted(
@@ -81,7 +81,7 @@ def test_a_topic_that_another_request_has_created() -> None:
 
 
 def test_a_topic_that_another_request_has_deleted() -> None:
-    """It is unknown; the others of the request are deleted."""
+    """A topic that another request deletes meanwhile is unknown; the other topics are deleted."""
     broker = FakeBroker()
     for name in ("a", "b"):
         broker.topics.create(name, 1, {})
@@ -98,7 +98,7 @@ def test_a_topic_that_another_request_has_deleted() -> None:
 
 
 def test_partitions_that_another_request_has_added() -> None:
-    """Only what is still missing is added."""
+    """Partitions that another request adds meanwhile are not added again."""
     broker = FakeBroker()
     topic = broker.topics.create("a", 1, {})
 
@@ -113,7 +113,7 @@ def test_partitions_that_another_request_has_added() -> None:
 
 
 def test_configs_that_another_request_has_changed() -> None:
-    """Both changes hold."""
+    """Two concurrent changes of a topic's configs are both applied."""
     broker = FakeBroker()
     topic = broker.topics.create("a", 1, {})
     broker.topics.create("b", 1, {})
@@ -121,7 +121,7 @@ def test_configs_that_another_request_has_changed() -> None:
     request = IncrementalAlterConfigsRequest(resources=resources)
     call = FakeCall(1, "test", FakeConnection())
     steps = incremental_alter_configs.handle(cast("Any", broker), cast("Any", call), request)
-    for _ in range(2 + 4):  # both are counted, and the change of the first topic is planned
+    for _ in range(2 + 4):  # both resources are counted, and the first topic's change is planned
         next(steps)
     run_all(broker.topics.set_configs({topic: {"segment.ms": "9"}}))
     run_all(steps)
@@ -130,7 +130,7 @@ def test_configs_that_another_request_has_changed() -> None:
 
 
 def test_a_deleted_topic_never_reads_or_writes_a_new_one() -> None:
-    """A request that still has a partition of a deleted topic gets an error from it."""
+    """A request that holds a partition of a deleted topic gets an error from that partition."""
     broker = FakeBroker()
     topic = broker.topics.create("a", 1, {})
     run_all(broker.topics.delete([topic]))
@@ -140,7 +140,7 @@ def test_a_deleted_topic_never_reads_or_writes_a_new_one() -> None:
 
 
 def test_too_many_topics_at_once() -> None:
-    """5 001 topics are 10 002 records: all of the request is refused, as in Kafka."""
+    """5 001 topics would be 10 002 records: the whole request is refused, as in Kafka."""
     broker = FakeBroker()
     names = [f"t{number}" for number in range(5001)]
     response = broker.ask(create_topics.handle, creation(*names, "a b"), 7)
@@ -150,7 +150,7 @@ def test_too_many_topics_at_once() -> None:
 
 
 def test_too_many_partitions_at_once() -> None:
-    """More than 10 000 partitions are refused with all of the request, before anything else."""
+    """A request with more than 10 000 partitions is refused entirely, before other checks."""
     broker = FakeBroker()
     topics = [CreatableTopic(name=one, num_partitions=6000) for one in ("t1", "t2", "t1")]
     response = broker.ask(create_topics.handle, CreateTopicsRequest(topics=topics), 7)
@@ -161,7 +161,7 @@ def test_too_many_partitions_at_once() -> None:
 
 
 def test_too_many_names_are_not_created() -> None:
-    """Metadata of 5 001 unknown names creates none of them, as in Kafka."""
+    """Metadata with 5 001 unknown names creates none of these topics, as in Kafka."""
     broker = FakeBroker()
     names = [MetadataRequestTopic(name=f"t{number}") for number in range(5001)]
     response = broker.ask(metadata.handle, MetadataRequest(topics=names), 9)
@@ -170,7 +170,7 @@ def test_too_many_names_are_not_created() -> None:
 
 
 def test_too_many_deletions_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond the limit topics stay, with an error without a text, as in Kafka."""
+    """Topics beyond the limit are not deleted and get an error without a text, as in Kafka."""
     monkeypatch.setattr(delete_topics, "MAX_RECORDS_PER_REQUEST", 2)
     broker = FakeBroker()
     for name in "abc":
@@ -182,7 +182,7 @@ def test_too_many_deletions_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_too_many_changes_of_configs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of the request is refused, as in Kafka."""
+    """A request with too many config changes is refused entirely, as in Kafka."""
     monkeypatch.setattr("coordinator_server.apis.config_writes.MAX_RECORDS_PER_REQUEST", 1)
     broker = FakeBroker()
     for name in "ab":
@@ -196,7 +196,7 @@ def test_too_many_changes_of_configs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_changed_value_is_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request with one change is within a limit of one, whether the config was set before."""
+    """Changing one config counts as one record, whether the config was set before or not."""
     monkeypatch.setattr("coordinator_server.apis.config_writes.MAX_RECORDS_PER_REQUEST", 1)
     broker = FakeBroker()
     topic = broker.topics.create("a", 1, {})
@@ -207,7 +207,7 @@ def test_a_changed_value_is_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_request_writes_the_catalogue_once() -> None:
-    """However many topics it creates or deletes."""
+    """One request writes the catalogue once, however many topics it creates or deletes."""
     broker = FakeBroker()
     broker.topics.create("first", 1, {})
     names = [f"t{number}" for number in range(50)]
@@ -222,7 +222,7 @@ def test_one_request_writes_the_catalogue_once() -> None:
 
 
 def test_no_change_is_not_written() -> None:
-    """A request whose topics have all gone meanwhile writes nothing."""
+    """A request whose topics are all deleted meanwhile writes nothing."""
     broker = FakeBroker()
     before = len(broker.disk.operations)
     run_all(broker.topics.set_configs({}))
@@ -230,7 +230,7 @@ def test_no_change_is_not_written() -> None:
 
 
 def test_configs_of_two_requests_at_once() -> None:
-    """The later one counts for the topic and for its open log, in whatever order the steps come."""
+    """Of two concurrent changes the later one applies to the topic and its open log."""
     broker = FakeBroker()
     topics = [broker.topics.create(name, 1, {}) for name in ("a", "t")]
     log = broker.topics.log("t", 0)
@@ -243,7 +243,7 @@ def test_configs_of_two_requests_at_once() -> None:
 
 
 def test_configs_of_a_topic_that_is_replaced_meanwhile() -> None:
-    """A new topic of the same name keeps its own."""
+    """A recreated topic of the same name keeps its own configs."""
     broker = FakeBroker()
     topics = [broker.topics.create(name, 1, {}) for name in ("a", "t")]
     broker.topics.log("t", 0)
@@ -258,7 +258,7 @@ def test_configs_of_a_topic_that_is_replaced_meanwhile() -> None:
 
 @pytest.mark.parametrize("min_bytes", [1, 30])
 def test_an_append_while_a_fetch_looks(min_bytes: int) -> None:
-    """A partition that had been read when the records came is looked at once more."""
+    """A fetch reads a partition again if records arrive after it was read."""
     broker = FakeBroker()
     broker.topics.create("t", 3, {})
     asked = [
@@ -277,7 +277,7 @@ def test_an_append_while_a_fetch_looks(min_bytes: int) -> None:
     broker.fetch_purgatory.close()
     call = FakeCall(12, "test", FakeConnection())
     steps = fetch.handle(cast("Any", broker), cast("Any", call), request)
-    for _ in range(count):  # all but the last, which parks it
+    for _ in range(count):  # all steps but the last, which parks the fetch
         next(steps)
     partition = broker.topics.partition("t", 0)
     assert partition is not None
@@ -291,7 +291,7 @@ def test_an_append_while_a_fetch_looks(min_bytes: int) -> None:
 
 
 def test_a_negative_number_of_partitions_makes_no_room() -> None:
-    """The limit holds for what could be created."""
+    """A negative partition count does not make room for other topics within the limit."""
     broker = FakeBroker()
     topics = [
         CreatableTopic(name="negative", num_partitions=-(2**31), replication_factor=1),
@@ -322,7 +322,7 @@ def test_a_negative_number_of_partitions_makes_no_room() -> None:
 def test_a_config_that_another_request_sets_between_any_steps(
     kind: int, name: str, own: tuple[str, str], others: tuple[str, str], steps_before: int
 ) -> None:
-    """Both are acknowledged, and both are kept."""
+    """Two concurrent config changes are both acknowledged and both kept, at any interleaving."""
 
     def request(config: tuple[str, str]) -> IncrementalAlterConfigsRequest:
         configs = [AlterableConfig(name=config[0], value=config[1], config_operation=0)]

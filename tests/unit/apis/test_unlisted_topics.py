@@ -1,4 +1,4 @@
-"""`__group_events` is missing from listings of all topics, and is there for those who name it."""
+"""`__group_events` is hidden in listings of all topics, but available by name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ALL = [OFFSETS_TOPIC, "a"]
 
 
 def made(**settings: str) -> FakeBroker:
-    """A broker with a topic of a user, and two internal topics."""
+    """Return a broker with a user topic and two internal topics."""
     broker = FakeBroker(**settings)
     broker.topics.create("a", 1, {})
     broker.topics.create_internal(OFFSETS_TOPIC)
@@ -37,20 +37,20 @@ def made(**settings: str) -> FakeBroker:
 
 
 def in_metadata(broker: FakeBroker, version: int = 12) -> list[str]:
-    """The topics in the answer to a Metadata request for all topics."""
+    """Return the topics of a Metadata response for all topics."""
     asked = MetadataRequest(topics=None if version else [])
     return sorted(one.name for one in broker.ask(metadata.handle, asked, version).topics)
 
 
 def in_pages(broker: FakeBroker, cursor: Cursor | None = None) -> list[str]:
-    """The topics in the answer to a DescribeTopicPartitions request for all topics."""
+    """Return the topics of a DescribeTopicPartitions response for all topics."""
     asked = DescribeTopicPartitionsRequest(response_partition_limit=100, cursor=cursor)
     answer = broker.ask(describe_topic_partitions.handle, asked, 0)
     return sorted(one.name for one in answer.topics)
 
 
 def in_log_dirs(broker: FakeBroker, *names: str) -> list[str]:
-    """The topics in the answer to a DescribeLogDirs request, for all topics if none is named."""
+    """Return the topics of a DescribeLogDirs response, for all topics if none is named."""
     topics = [DescribableLogDirTopic(topic=one, partitions=[0]) for one in names]
     asked = DescribeLogDirsRequest(topics=topics or None)
     (result,) = broker.ask(describe_log_dirs.handle, asked, 4).results
@@ -58,19 +58,19 @@ def in_log_dirs(broker: FakeBroker, *names: str) -> list[str]:
 
 
 def in_resources(broker: FakeBroker) -> list[str]:
-    """The topics in the answer to a ListConfigResources request."""
+    """Return the topics of a ListConfigResources response."""
     asked = ListConfigResourcesRequest(resource_types=[2])
     answer = broker.ask(list_config_resources.handle, asked, 1)
     return sorted(one.resource_name for one in answer.config_resources)
 
 
 def in_regex(broker: FakeBroker) -> list[str]:
-    """The topics that the expression `.*` of a consumer group matches."""
+    """Return the topics that the pattern `.*` of a consumer group matches."""
     return sorted(run_all(resolve([".*"], broker.topics, 0))[".*"].topics)
 
 
 def test_no_listing_has_it() -> None:
-    """Users' topics and Kafka's internal topics are listed, `__group_events` is not."""
+    """Listings have user topics and Kafka's internal topics, but not `__group_events`."""
     broker = made()
     assert in_metadata(broker) == in_metadata(broker, 0) == ALL
     assert in_pages(broker) == ALL
@@ -90,7 +90,7 @@ def test_every_listing_has_it_if_a_setting_says_so() -> None:
 
 @pytest.mark.parametrize("version", [0, 12])
 def test_metadata_by_name_has_it(version: int) -> None:
-    """By its name the topic is described, as an internal one."""
+    """Metadata by name returns the topic, as an internal one."""
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=GROUP_EVENTS_TOPIC)])
     (topic,) = made().ask(metadata.handle, asked, version).topics
     assert (topic.error_code, topic.name) == (ErrorCode.NONE, GROUP_EVENTS_TOPIC)
@@ -99,7 +99,7 @@ def test_metadata_by_name_has_it(version: int) -> None:
 
 
 def test_metadata_by_id_has_it() -> None:
-    """By its id the topic is described."""
+    """Metadata by id returns the topic."""
     broker = made()
     topic = broker.topics.topic(GROUP_EVENTS_TOPIC)
     assert topic is not None
@@ -109,7 +109,7 @@ def test_metadata_by_id_has_it() -> None:
 
 
 def test_the_other_listings_by_name_have_it() -> None:
-    """DescribeTopicPartitions and DescribeLogDirs answer for the topic when it is named."""
+    """DescribeTopicPartitions and DescribeLogDirs return the topic when it is named."""
     broker = made()
     asked = DescribeTopicPartitionsRequest(
         topics=[TopicRequest(name=GROUP_EVENTS_TOPIC)], response_partition_limit=9

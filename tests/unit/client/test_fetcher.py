@@ -1,4 +1,4 @@
-"""The fetcher in a cluster whose brokers fail: which partitions it reads all the same."""
+"""The fetcher in a cluster with failing brokers: the partitions that it still reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RECORDS = build_batch([Record(0, 0, None, b"value", [])]).to_bytes()
 
 
 class Cluster:
-    """Brokers by id, each the leader of the partitions that `leaders` gives it; -1 is none."""
+    """Brokers by id, each the leader of its partitions in `leaders`; -1 is no leader."""
 
     def __init__(self, leaders: dict[Partition, int]) -> None:
         self.leaders = leaders
@@ -27,15 +27,15 @@ class Cluster:
         self.now_s = 0.0
 
     def monotonic(self) -> float:
-        """The clock: it goes on by half a second with each Fetch, and by what is slept."""
+        """Return the simulated time, which advances by 500 ms per Fetch and by each sleep."""
         return self.now_s
 
     def sleep(self, pause_s: float) -> None:
-        """Let time pass."""
+        """Advance the time."""
         self.now_s += pause_s
 
     def metadata(self, names: list[str]) -> Any:
-        """The leaders; an error for topics that are missing."""
+        """Return the leaders, and an error for missing topics."""
         self.look_ups += 1
         topics = []
         for name in names:
@@ -49,7 +49,7 @@ class Cluster:
         return SimpleNamespace(topics=topics)
 
     def ask(self, request: Any, node_id: int, **_: Any) -> Any:
-        """A record of each partition that this broker leads."""
+        """Return a record of each partition that this broker leads."""
         if node_id in self.down:
             raise ClientError(ErrorCode.NETWORK_EXCEPTION)
         self.now_s += 0.5
@@ -71,7 +71,7 @@ class Cluster:
 
 
 def read(reader: Fetcher, *partitions: Partition) -> set[Partition]:
-    """The partitions of which one fetch gives records."""
+    """Return the partitions from which one fetch gets records."""
     pieces, errors = reader.fetch(dict.fromkeys(partitions, 0), 1.0)
     assert not errors
     return {fetched.partition for piece in pieces for fetched in piece}
@@ -79,21 +79,24 @@ def read(reader: Fetcher, *partitions: Partition) -> set[Partition]:
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """Two brokers, a partition on each."""
+    """Return two brokers with a partition each."""
     cluster = Cluster({("t", 0): 1, ("t", 1): 2})
     monkeypatch.setattr(fetcher, "time", cluster)
     return cluster
 
 
 def test_a_partition_without_a_leader_holds_up_no_other(cluster: Cluster) -> None:
-    """Its broker is down and has no replica; the others are read."""
+    """A partition without a leader does not delay the others."""
     cluster.leaders["t", 1] = -1
     reader = Fetcher(cast(Client, cluster), FetchSettings())
     assert read(reader, ("t", 0), ("t", 1)) == {("t", 0)}
 
 
 def test_a_leader_that_cannot_be_reached_holds_up_no_other(cluster: Cluster) -> None:
-    """The controller may take some seconds to notice; leaders are not looked up all the time."""
+    """An unreachable leader does not delay the others, and metadata requests are limited.
+
+    The controller may take some seconds to notice the failure.
+    """
     cluster.down.add(2)
     reader = Fetcher(cast(Client, cluster), FetchSettings())
     for _ in range(100):
@@ -102,7 +105,7 @@ def test_a_leader_that_cannot_be_reached_holds_up_no_other(cluster: Cluster) -> 
 
 
 def test_a_leader_that_returns_is_read_again(cluster: Cluster) -> None:
-    """However long it was away, and however long the fetches from the others take."""
+    """A leader that returns is read again, however long it was away and other fetches take."""
     cluster.leaders["t", 1] = -1
     reader = Fetcher(cast(Client, cluster), FetchSettings())
     for _ in range(100):
@@ -112,7 +115,10 @@ def test_a_leader_that_returns_is_read_again(cluster: Cluster) -> None:
 
 
 def test_a_topic_that_is_deleted_holds_up_no_other(cluster: Cluster) -> None:
-    """Until a member with a pattern joins without it."""
+    """A deleted topic does not delay the others.
+
+    The topic stays subscribed until a member with a pattern rejoins.
+    """
     cluster.leaders["u", 0] = 1
     cluster.missing.add("u")
     reader = Fetcher(cast(Client, cluster), FetchSettings())
@@ -120,7 +126,7 @@ def test_a_topic_that_is_deleted_holds_up_no_other(cluster: Cluster) -> None:
 
 
 def test_a_leader_that_moves_is_followed(cluster: Cluster) -> None:
-    """NOT_LEADER_OR_FOLLOWER leads to a look-up."""
+    """NOT_LEADER_OR_FOLLOWER triggers a metadata request, and the new leader is read."""
     reader = Fetcher(cast(Client, cluster), FetchSettings())
     assert read(reader, ("t", 0)) == {("t", 0)}
     cluster.leaders["t", 0] = 2

@@ -1,4 +1,4 @@
-"""A member of a group: the assignments that a leader makes, and errors in its thread."""
+"""A group member: the assignments of a leader, and errors in its thread."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from protocol.errors import ErrorCode
 
 
 class Topics:
-    """A client that knows how many partitions topics have."""
+    """A client that knows the partition counts of topics."""
 
     def __init__(self, **counts: int) -> None:
         self._counts = counts
 
     def metadata(self, names: list[str]) -> Any:
-        """A response with those topics; an error for others."""
+        """Return a response with those topics, and an error for others."""
         return SimpleNamespace(
             topics=[
                 SimpleNamespace(
@@ -39,7 +39,7 @@ class Topics:
 
 
 def assign(topics: Topics, *members: tuple[str, str | None, list[str]]) -> dict[str, Any]:
-    """The assignments of members, each with its id, instance id and topics."""
+    """Return the assignments of members, each given by its id, instance id and topics."""
     joined = [
         SimpleNamespace(
             member_id=member_id,
@@ -52,7 +52,7 @@ def assign(topics: Topics, *members: tuple[str, str | None, list[str]]) -> dict[
 
 
 def test_the_first_members_get_one_partition_more() -> None:
-    """Runs of partitions, per topic, in the order of the member ids."""
+    """Each topic is split into ranges by member id; the first members get one partition more."""
     given = assign(Topics(t=5, u=1), ("b", None, ["t", "u"]), ("a", None, ["u", "t"]))
     assert given == {
         "a": [("t", 0), ("t", 1), ("t", 2), ("u", 0)],
@@ -61,7 +61,10 @@ def test_the_first_members_get_one_partition_more() -> None:
 
 
 def test_static_members_come_first_in_the_order_of_their_instances() -> None:
-    """A restart with another member id moves no partition (KIP-345)."""
+    """Static members come first, ordered by instance id.
+
+    A restart with another member id then moves no partition (KIP-345).
+    """
     given = assign(
         Topics(t=3), ("a", None, ["t"]), ("b", "instance-2", ["t"]), ("c", "instance-1", ["t"])
     )
@@ -69,13 +72,16 @@ def test_static_members_come_first_in_the_order_of_their_instances() -> None:
 
 
 def test_a_topic_goes_to_its_readers_and_a_missing_one_to_no_member() -> None:
-    """Members without partitions get an empty assignment."""
+    """A topic is assigned to its subscribers; members without partitions get an empty assignment.
+
+    A missing topic is assigned to no member.
+    """
     given = assign(Topics(t=2), ("a", None, ["t"]), ("b", None, ["missing"]))
     assert given == {"a": [("t", 0), ("t", 1)], "b": []}
 
 
 class Coordinator:
-    """A client of a coordinator that makes each member the leader of a group with `metadata`."""
+    """A client whose coordinator makes each member the leader of a group with `metadata`."""
 
     def __init__(self, metadata: bytes) -> None:
         self._metadata = metadata
@@ -83,27 +89,30 @@ class Coordinator:
         self.closed = threading.Event()
 
     def coordinator(self, _: str) -> int:
-        """A node."""
+        """Return a node."""
         return 1
 
     def open_connection(self, _: int) -> Coordinator:
-        """A connection, which is this too."""
+        """Return this object as the connection."""
         return self
 
     def ask(self, request: Any, **_: Any) -> Any:
-        """The answer to a JoinGroup."""
+        """Return a JoinGroup response."""
         member = SimpleNamespace(member_id="m", group_instance_id=None, metadata=self._metadata)
         return SimpleNamespace(
             error_code=0, member_id="m", leader="m", skip_assignment=False, members=[member]
         )
 
     def close(self) -> None:
-        """The thread has ended."""
+        """Record that the thread has ended."""
         self.closed.set()
 
 
 def test_a_subscription_that_cannot_be_read_ends_the_membership() -> None:
-    """The caller gets an error, as it would wait for an assignment for ever."""
+    """An unreadable subscription of a member raises an error and ends the membership.
+
+    Otherwise the caller would wait for an assignment for ever.
+    """
     coordinator = Coordinator(metadata=b"\xff")
     member = GroupMember(lambda: cast(Client, coordinator), MemberSettings("g"))
     member.join(["t"])
@@ -112,7 +121,10 @@ def test_a_subscription_that_cannot_be_read_ends_the_membership() -> None:
 
 
 def test_no_client_for_the_thread_is_an_error_of_join() -> None:
-    """Its bootstrap servers, for example, have no address any more."""
+    """If the thread's client cannot be created, `join` raises the error.
+
+    For example, the bootstrap servers may no longer resolve.
+    """
 
     def connect() -> Client:
         raise ClientError(ErrorCode.INVALID_CONFIG)

@@ -1,4 +1,4 @@
-"""The producer against brokers that fail: what is sent again, and what is given up."""
+"""The producer against failing brokers: retries, and records that fail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from protocol.hashing import partition_for_key
 
 
 class Cluster:
-    """A client of one broker, which answers each Produce with the next of `errors`, then none.
+    """A client of one broker, which answers each Produce with the next error in `errors`.
 
     The first `unreachable` connections fail; a batch of more than `largest` records is too large.
     """
@@ -35,11 +35,11 @@ class Cluster:
         self._unreachable = unreachable
         self._largest = largest
         self.batches: list[tuple[int, BatchHeader, list[bytes | None]]] = []
-        """What was sent: partition, header, values."""
+        """The sent batches: partition, header, values."""
         self.producer_ids = 0
 
     def metadata(self, names: list[str], *, create: bool) -> Any:
-        """The topic, led by broker 1."""
+        """Return the topic, led by broker 1."""
         partitions = [
             SimpleNamespace(partition_index=index, leader_id=1) for index in range(self.partitions)
         ]
@@ -47,13 +47,13 @@ class Cluster:
         return SimpleNamespace(topics=[topic])
 
     def ask(self, request: Any, node_id: int | None) -> Any:
-        """A producer id."""
+        """Return a producer id."""
         assert type(request).__name__ == "InitProducerIdRequest"
         self.producer_ids += 1
         return SimpleNamespace(error_code=0, producer_id=self.producer_ids, producer_epoch=0)
 
     def connection(self, node_id: int) -> Any:
-        """A connection, which takes Produce requests."""
+        """Return a connection, which takes Produce requests."""
         if self._unreachable:
             self._unreachable -= 1
             raise ClientError(ErrorCode.NETWORK_EXCEPTION)
@@ -79,7 +79,7 @@ class Cluster:
 
 
 class Outcome:
-    """A producer, and the records that it could not write."""
+    """A producer, and the records that it failed to write."""
 
     def __init__(self, cluster: Cluster, **settings: Any) -> None:
         self.failed: list[tuple[bytes | None, ErrorCode]] = []
@@ -105,7 +105,10 @@ class Outcome:
 
 @pytest.mark.parametrize("error", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NETWORK_EXCEPTION])
 def test_a_batch_is_sent_again_with_its_sequence_numbers(error: ErrorCode) -> None:
-    """The broker knows it by them, if it has written it; the next batch goes on after it."""
+    """A retried batch keeps its sequence numbers, so that the broker detects duplicates.
+
+    The next batch continues after them.
+    """
     cluster = Cluster(error)
     outcome = Outcome(cluster)
     outcome.write(b"1", b"2")
@@ -116,7 +119,10 @@ def test_a_batch_is_sent_again_with_its_sequence_numbers(error: ErrorCode) -> No
 
 
 def test_after_the_last_retry_the_records_fail_and_their_numbers_are_not_used_again() -> None:
-    """They may be written all the same: a new producer id keeps the next ones apart."""
+    """After the last retry the records fail, and their sequence numbers are not used again.
+
+    The broker may still have written them, so the producer gets a new producer id.
+    """
     cluster = Cluster(*[ErrorCode.NETWORK_EXCEPTION] * 3)
     outcome = Outcome(cluster, retries=2)
     outcome.write(b"1", b"2")
@@ -130,7 +136,7 @@ def test_after_the_last_retry_the_records_fail_and_their_numbers_are_not_used_ag
 
 
 def test_an_error_that_stays_is_not_tried_again() -> None:
-    """MESSAGE_TOO_LARGE of the broker fails at once."""
+    """MESSAGE_TOO_LARGE is not retriable and fails the records at once."""
     cluster = Cluster(ErrorCode.MESSAGE_TOO_LARGE)
     outcome = Outcome(cluster)
     outcome.write(b"1")
@@ -139,7 +145,7 @@ def test_an_error_that_stays_is_not_tried_again() -> None:
 
 
 def test_a_broker_that_has_forgotten_the_producer_gets_a_new_one() -> None:
-    """UNKNOWN_PRODUCER_ID, as after retention: the batch is sent again under a new id."""
+    """After UNKNOWN_PRODUCER_ID, as after retention, the batch is sent with a new producer id."""
     cluster = Cluster(ErrorCode.UNKNOWN_PRODUCER_ID)
     outcome = Outcome(cluster)
     outcome.write(b"1")
@@ -148,7 +154,7 @@ def test_a_broker_that_has_forgotten_the_producer_gets_a_new_one() -> None:
 
 
 def test_without_keys_a_batch_fills_before_the_partition_changes() -> None:
-    """A full batch is sent at once, and in all every partition gets records."""
+    """Without keys a batch fills before the partition changes; every partition gets records."""
     cluster = Cluster(partitions=2)
     outcome = Outcome(cluster, batch_size=200)
     for number in range(200):
@@ -162,7 +168,7 @@ def test_without_keys_a_batch_fills_before_the_partition_changes() -> None:
 
 
 def test_a_broker_that_cannot_be_reached_uses_up_no_attempt() -> None:
-    """It restarts: the batch waits for it, for as long as delivery.timeout.ms allows."""
+    """A batch waits for an unreachable broker until delivery.timeout.ms, without using a retry."""
     cluster = Cluster(unreachable=5)
     outcome = Outcome(cluster, retries=1)
     outcome.write(b"1")
@@ -171,7 +177,7 @@ def test_a_broker_that_cannot_be_reached_uses_up_no_attempt() -> None:
 
 
 def test_a_batch_that_no_broker_takes_in_time_fails() -> None:
-    """With the text of Kafka's TimeoutException; delivery.timeout.ms is over at once here."""
+    """A batch fails at delivery.timeout.ms with the text of Kafka's TimeoutException."""
     cluster = Cluster(unreachable=1)
     outcome = Outcome(cluster, delivery_timeout_ms=0)
     outcome.write(b"1", b"2")
@@ -184,7 +190,10 @@ def test_a_batch_that_no_broker_takes_in_time_fails() -> None:
 
 
 def test_a_batch_that_is_too_large_is_sent_in_smaller_ones() -> None:
-    """max.message.bytes of the topic may be less than batch.size; the order of records stays."""
+    """A batch that is too large is split, and its records keep their order.
+
+    max.message.bytes of the topic may be lower than batch.size.
+    """
     cluster = Cluster(largest=2)
     outcome = Outcome(cluster)
     outcome.write(b"1", b"2", b"3", b"4", b"5")
@@ -196,7 +205,10 @@ def test_a_batch_that_is_too_large_is_sent_in_smaller_ones() -> None:
 
 
 def test_a_partition_that_is_gone_fails_its_records_alone() -> None:
-    """The topic was deleted and created with fewer partitions, while a batch was sent again."""
+    """Records of a partition that no longer exists fail; the other records are written.
+
+    The topic may be recreated with fewer partitions during a retry.
+    """
     cluster = Cluster(ErrorCode.NOT_LEADER_OR_FOLLOWER, partitions=3)
     outcome = Outcome(cluster, delivery_timeout_ms=100)
     keys = (b"%d" % number for number in range(100))
@@ -208,7 +220,7 @@ def test_a_partition_that_is_gone_fails_its_records_alone() -> None:
 
 @pytest.mark.parametrize(("acks", "offsets"), [(-1, [7, 8]), (0, [-1, -1])])
 def test_each_record_that_is_written_is_told(acks: int, offsets: list[int]) -> None:
-    """With its partition and its offset, which nobody knows with acks=0."""
+    """Each written record is reported with its partition and, except with acks=0, its offset."""
     written: list[tuple[bytes | None, int, int]] = []
 
     def tell(record: Record, partition: int) -> None:

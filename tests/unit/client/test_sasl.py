@@ -1,4 +1,4 @@
-"""What a client sends for each mechanism, and what it does not believe."""
+"""The client side of each SASL mechanism, and the server responses that it refuses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from protocol.apis.sasl_authenticate import SaslAuthenticateResponse
 from protocol.apis.sasl_handshake import SaslHandshakeResponse
 from protocol.errors import ErrorCode
 
-# RFC 7677, 3.
+# The example of RFC 7677, section 3.
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 WHOLE_NONCE = f"{NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
 SERVER_FIRST = f"r={WHOLE_NONCE},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
@@ -34,7 +34,7 @@ SERVER_FINAL = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
 def converse(tokens: Tokens, answers: Sequence[str]) -> list[str]:
-    """What the client says to these answers."""
+    """Return the client's messages for these server messages."""
     said = [next(tokens).decode()]
     for answer in answers:
         try:
@@ -45,14 +45,14 @@ def converse(tokens: Tokens, answers: Sequence[str]) -> list[str]:
 
 
 def test_scram_is_that_of_the_rfc() -> None:
-    """The example of RFC 7677."""
+    """SCRAM-SHA-256 gives the messages of the example in RFC 7677."""
     tokens = scram(SHA_256, "user", "pencil", nonce=NONCE)
     said = converse(tokens, [SERVER_FIRST, SERVER_FINAL])
     assert said == [f"n,,n=user,r={NONCE}", CLIENT_FINAL]
 
 
 def test_names_are_escaped_and_tokens_are_marked() -> None:
-    """The two characters of SCRAM in a name, and Kafka's extension for delegation tokens."""
+    """SCRAM escapes `=` and `,` in names, and marks delegation tokens with Kafka's extension."""
     tokens = scram(SHA_512, "a=b,c", "x", nonce="n", is_delegation_token=True)
     assert next(tokens) == b"n,,n=a=3Db=2Cc,r=n,tokenauth=true"
     assert converse(plain("a", "b"), [""]) == ["\0a\0b"]
@@ -72,14 +72,14 @@ def test_names_are_escaped_and_tokens_are_marked() -> None:
     ],
 )
 def test_a_server_that_does_not_know_the_password(answers: list[str], reason: str) -> None:
-    """It is not believed."""
+    """The client refuses a server that does not know the password."""
     with pytest.raises(SaslError, match=reason) as raised:
         converse(scram(SHA_256, "user", "pencil", nonce=NONCE), answers)
     assert raised.value.code == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 def test_tokens_of_oauth(tmp_path: Path) -> None:
-    """A token that is accepted, one that is not, and where tokens come from."""
+    """An OAuth token is accepted or refused; tokens come from each supported source."""
     assert converse(oauthbearer("t"), [""]) == ["n,,\1auth=Bearer t\1\1"]
     with pytest.raises(SaslError, match="invalid_token"):
         converse(oauthbearer("t"), ['{"status":"invalid_token"}', ""])
@@ -96,14 +96,14 @@ def test_tokens_of_oauth(tmp_path: Path) -> None:
 
 
 class Answers:
-    """A connection that answers what it is told to."""
+    """A connection that returns the given responses."""
 
     def __init__(self, *answers: Any) -> None:
         self._answers = list(answers)
         self.requests: list[Any] = []
 
     def exchange(self, request: Any, *, min_version: int = 0) -> Any:
-        """The next answer."""
+        """Return the next response."""
         self.requests.append(request)
         return self._answers.pop(0)
 
@@ -114,7 +114,7 @@ def _authenticate(connection: Answers) -> int:
 
 
 def test_the_conversation_with_a_broker() -> None:
-    """The mechanism, the tokens, the lifetime of the session."""
+    """The client negotiates the mechanism, sends its tokens and takes the session lifetime."""
     done = SaslAuthenticateResponse(error_message=None, auth_bytes=b"", session_lifetime_ms=5)
     connection = Answers(SaslHandshakeResponse(mechanisms=["PLAIN"]), done)
     assert _authenticate(connection) == 5
@@ -136,7 +136,7 @@ def test_the_conversation_with_a_broker() -> None:
     ],
 )
 def test_a_mechanism_that_is_refused(code: int, words: str) -> None:
-    """In Kafka's words, with what the broker offers."""
+    """A refused mechanism raises an error with Kafka's text and the offered mechanisms."""
     with pytest.raises(SaslError) as raised:
         _authenticate(Answers(SaslHandshakeResponse(error_code=code, mechanisms=["X"])))
     assert str(raised.value) == words
@@ -144,7 +144,7 @@ def test_a_mechanism_that_is_refused(code: int, words: str) -> None:
 
 
 def test_a_user_that_is_refused() -> None:
-    """With the broker's words."""
+    """A refused user raises an error with the broker's text."""
     refused = SaslAuthenticateResponse(error_code=58, error_message="no", auth_bytes=b"")
     with pytest.raises(SaslError, match=r"^no$"):
         _authenticate(Answers(SaslHandshakeResponse(mechanisms=[]), refused))

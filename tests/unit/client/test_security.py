@@ -1,4 +1,4 @@
-"""The settings of a client's security, by Java's names and librdkafka's, and what they refuse."""
+"""A client's security settings with the names of Java and librdkafka, and invalid ones."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ SECRET = "not-to-be-shown"
 
 
 def test_plain_text_is_the_default() -> None:
-    """No security, whatever else is in the file."""
+    """Without security.protocol a client uses PLAINTEXT, whatever else is in the file."""
     assert read_security({}) is None
     assert read_security({"security.protocol": "plaintext", "sasl.mechanism": "X"}) is None
     assert read_settings({"security.protocol": " PLAINTEXT"}).security is None
 
 
 def test_users_by_either_spelling() -> None:
-    """sasl.jaas.config, and sasl.username with sasl.password."""
+    """Users come from sasl.jaas.config, or from sasl.username and sasl.password."""
     java = read_sasl({"sasl.mechanism": "PLAIN", "sasl.jaas.config": JAAS.format(SECRET)})
     rdkafka = read_sasl({"sasl.mechanisms": "PLAIN", "sasl.username": "a", "sasl.password": SECRET})
     for sasl in (java, rdkafka):
@@ -51,7 +51,7 @@ def test_users_by_either_spelling() -> None:
 
 
 def test_jaas_text() -> None:
-    """Quotes of either kind, escapes, and words."""
+    """JAAS text may have both kinds of quotes, escapes, and plain words."""
     assert jaas_options(' m.M required a="b;\\"c" d=\'e f\' tokenauth=true ; ') == {
         "a": 'b;"c',
         "d": "e f",
@@ -82,14 +82,14 @@ def test_jaas_text() -> None:
     ],
 )
 def test_what_cannot_be_used_is_named(properties: dict[str, str], message: str) -> None:
-    """The setting with its value, at once."""
+    """An invalid setting is refused at once, with its name and value."""
     with pytest.raises(ClientError) as raised:
         read_security(properties)
     assert message in str(raised.value)
 
 
 def test_tokens() -> None:
-    """Given, in a file, or unsecured by claims."""
+    """OAuth tokens are given, read from a file, or made from unsecured claims."""
     common = {"sasl.mechanism": "OAUTHBEARER"}
     given = read_sasl({**common, "sasl.oauthbearer.token": "t"})
     assert given.token is not None
@@ -107,7 +107,7 @@ def test_tokens() -> None:
 
 
 def test_a_key_of_another_certificate(tmp_path: Path) -> None:
-    """Both files are named."""
+    """A key that does not match its certificate is refused with the names of both files."""
     authority = Authority()
     chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
     chain.write_bytes(authority.issue("client").chain_pem())
@@ -119,7 +119,7 @@ def test_a_key_of_another_certificate(tmp_path: Path) -> None:
 
 
 def test_stores_of_each_kind(tmp_path: Path) -> None:
-    """PEM files and texts, PKCS12, JKS."""
+    """PEM files, PEM texts, PKCS12 and JKS stores can be read."""
     authority = Authority()
     identity = authority.issue("client")
     authority.write(tmp_path / "ca.pem")
@@ -161,7 +161,7 @@ def test_stores_of_each_kind(tmp_path: Path) -> None:
             "ssl.keystore.password": SECRET,
         },
         {
-            "ssl.truststore.location": str(tmp_path / "ca.jks"),  # unchecked, as in Java
+            "ssl.truststore.location": str(tmp_path / "ca.jks"),  # not verified, as in Java
             "ssl.keystore.location": str(tmp_path / "other.jks"),
             "ssl.keystore.password": SECRET,
             "ssl.key.password": "another",
@@ -174,7 +174,7 @@ def test_stores_of_each_kind(tmp_path: Path) -> None:
 
 
 def _refused_stores(tmp_path: Path) -> None:
-    """Passwords that are wrong or missing, files of another kind, and cut ones."""
+    """Check that wrong or missing passwords, other formats and truncated files are refused."""
     for properties in (
         {"ssl.keystore.location": str(tmp_path / "locked.pem")},
         {"ssl.keystore.location": str(tmp_path / "both.p12"), "ssl.keystore.password": "x"},
@@ -198,7 +198,10 @@ def _refused_stores(tmp_path: Path) -> None:
 
 
 def test_what_is_checked() -> None:
-    """Names unless the algorithm is empty or none; the chain unless librdkafka's switch is off."""
+    """The host name is checked unless the algorithm is empty or none.
+
+    The certificate chain is checked unless librdkafka's switch is off.
+    """
     assert context_of(read_tls({})).verify_mode is ssl.CERT_REQUIRED
     for off in ("", "none"):
         tls = read_tls({"ssl.endpoint.identification.algorithm": off})

@@ -1,4 +1,4 @@
-"""The settings of the client from Kafka's properties, and addresses from bootstrap.servers."""
+"""Client settings from Kafka's properties, and addresses of bootstrap.servers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from coordinator_server.client import (
 
 
 def test_properties_replace_defaults_and_others_are_ignored() -> None:
-    """A file that is shared with other clients does."""
+    """Properties replace defaults; unknown ones are ignored, because clients may share a file."""
     properties = {"client.id": "c", "request.timeout.ms": " 5 ", "ssl.truststore.location": "/x"}
     settings = read_settings(properties, ClientSettings(default_api_timeout_ms=7))
     assert settings == ClientSettings("c", 5, 7)
@@ -22,13 +22,13 @@ def test_properties_replace_defaults_and_others_are_ignored() -> None:
 
 
 def test_what_cannot_be_used_is_refused() -> None:
-    """A value that is no number."""
+    """A value that is not a number is refused."""
     with pytest.raises(ClientError, match=r"^Invalid value x for configuration retry.backoff.ms: "):
         read_settings({"retry.backoff.ms": "x"})
 
 
 def test_addresses_are_read_as_kafkas_clients_read_them() -> None:
-    """A listener's name in front, brackets around IPv6, blanks between."""
+    """Addresses may have a listener name in front, brackets around IPv6, and blanks in between."""
     assert parse_addresses("a:1, PLAINTEXT://b.c:2,[::1]:3,") == [
         Address("a", 1),
         Address("b.c", 2),
@@ -46,7 +46,7 @@ def test_addresses_are_read_as_kafkas_clients_read_them() -> None:
     ],
 )
 def test_what_is_no_address_is_named(text: str, message: str) -> None:
-    """The words of Kafka's ConfigException."""
+    """An invalid address is refused with the text of Kafka's ConfigException."""
     with pytest.raises(ClientError) as raised:
         parse_addresses(text)
     assert str(raised.value) == message

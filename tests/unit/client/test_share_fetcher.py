@@ -1,4 +1,4 @@
-"""What a member of a share group sends its leaders: share sessions and acknowledgements."""
+"""Requests of a share group member to partition leaders: share sessions and acknowledgements."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OFFSETS = (0, 1, 3)  # offset 2 is a gap
 
 
 class Cluster:
-    """Two brokers, which lead one partition each and answer with what is in `answers`."""
+    """Two brokers, which lead one partition each and return the responses in `answers`."""
 
     def __init__(self) -> None:
         self.nodes = {1: None, 2: None}
@@ -45,7 +45,7 @@ class Cluster:
         self.answers: list[ShareFetchResponse | ClientError] = []
 
     def metadata(self, _: object) -> MetadataResponse:
-        """The leaders: broker 1 of partition 0, broker 2 of partition 1."""
+        """Return the leaders: broker 1 of partition 0, broker 2 of partition 1."""
         partitions = [
             MetadataResponsePartition(partition_index=index, leader_id=index + 1)
             for index in (0, 1)
@@ -54,7 +54,7 @@ class Cluster:
         return MetadataResponse(topics=[topic])
 
     def ask(self, request: Any, node_id: int) -> ShareFetchResponse:
-        """The next answer, an empty one when there is none."""
+        """Return the next response, or an empty one."""
         self.asked.append((node_id, request))
         answer = self.answers.pop(0) if self.answers else ShareFetchResponse()
         if isinstance(answer, ClientError):
@@ -63,7 +63,7 @@ class Cluster:
 
 
 def records(error_code: int = 0) -> ShareFetchResponse:
-    """A response with three records of four acquired offsets, or with a partition's error."""
+    """Return a response with three records of four acquired offsets, or a partition error."""
     batch = build_batch([Record(offset, 0, None, b"v", []) for offset in OFFSETS]).to_bytes()
     data = SharePartitionData(
         partition_index=0,
@@ -77,18 +77,18 @@ def records(error_code: int = 0) -> ShareFetchResponse:
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """The brokers."""
+    """Return the brokers."""
     return Cluster()
 
 
 @pytest.fixture
 def fetcher(cluster: Cluster) -> ShareFetcher:
-    """A fetcher of these brokers."""
+    """Return a fetcher of these brokers."""
     return ShareFetcher(cast(Client, cluster), "g", "m", ShareFetchSettings())
 
 
 def topics(request: ShareFetchRequest | ShareAcknowledgeRequest) -> dict[int, list[Any]]:
-    """The partitions of a request, each with offsets and types that it acknowledges."""
+    """Return the partitions of a request, each with its acknowledged offsets and types."""
     return {
         partition.partition_index: [
             (batch.first_offset, batch.last_offset, *batch.acknowledge_types)
@@ -110,7 +110,10 @@ def fetch_three(cluster: Cluster, fetcher: ShareFetcher) -> list[Acquired]:
 def test_each_leader_has_a_session_that_names_only_what_has_changed(
     cluster: Cluster, fetcher: ShareFetcher
 ) -> None:
-    """Epochs 0, 1, 2; a partition is sent once, and once more when it is forgotten."""
+    """Each leader has a share session with epochs 0, 1, 2, whose requests name only changes.
+
+    A partition is sent once when it is added and once when it is removed.
+    """
     for partitions in ([FIRST, SECOND], [FIRST, SECOND], [FIRST]):
         fetcher.fetch(partitions, 0)
     of_second = [request for node_id, request in cluster.asked if node_id == 2]
@@ -123,7 +126,10 @@ def test_each_leader_has_a_session_that_names_only_what_has_changed(
 def test_acknowledgements_go_with_the_next_fetch_in_runs(
     cluster: Cluster, fetcher: ShareFetcher
 ) -> None:
-    """Offsets of one type in a row are one batch; an offset without a record is a gap."""
+    """The next fetch carries the acknowledgements: one batch per run of offsets of one type.
+
+    An offset without a record is a gap.
+    """
     first, second, third = fetch_three(cluster, fetcher)
     assert first.fetched.delivery_count == 2
     for item, kind in ((first, ACCEPT), (second, ACCEPT), (third, REJECT)):
@@ -150,7 +156,10 @@ def test_closing_sends_the_last_acknowledgements(cluster: Cluster, fetcher: Shar
 def test_a_lost_session_is_opened_again_without_acknowledgements(
     cluster: Cluster, fetcher: ShareFetcher, code: ErrorCode
 ) -> None:
-    """The leader has released the records: acknowledging them would be an error."""
+    """A lost share session is opened again without acknowledgements.
+
+    The leader has released the records, so acknowledging them would be an error.
+    """
     first, *_ = fetch_three(cluster, fetcher)
     fetcher.acknowledge(first, ACCEPT)
     cluster.answers.append(ShareFetchResponse(error_code=code))
@@ -164,14 +173,14 @@ def test_a_lost_session_is_opened_again_without_acknowledgements(
 def test_a_partition_whose_leader_moved_is_looked_up_again(
     cluster: Cluster, fetcher: ShareFetcher
 ) -> None:
-    """A retriable error of a partition gives no records, and holds up nothing."""
+    """A retriable partition error returns no records, updates the leader and delays nothing."""
     cluster.answers.append(records(ErrorCode.NOT_LEADER_OR_FOLLOWER))
     assert fetcher.fetch([FIRST], 0) == []
     assert len(fetch_three(cluster, fetcher)) == 3
 
 
 def test_errors_that_no_attempt_mends_are_raised(cluster: Cluster, fetcher: ShareFetcher) -> None:
-    """The error of a request, and the authorization error of a topic."""
+    """Non-retriable errors of a request and authorization errors of a topic are raised."""
     cluster.answers.append(ShareFetchResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
     with pytest.raises(ClientError) as raised:
         fetcher.fetch([FIRST], 0)

@@ -1,4 +1,4 @@
-"""How a member of a share group goes on when the coordinator refuses a heartbeat."""
+"""A share group member whose heartbeat the coordinator refuses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARTITIONS = [(TOPIC, 0), (TOPIC, 1)]
 
 
 class Coordinator:
-    """A coordinator that answers with these error codes first, and then with an assignment."""
+    """A coordinator that returns these error codes first, and then an assignment."""
 
     def __init__(self, *codes: ErrorCode) -> None:
         self.codes = list(codes)
@@ -30,15 +30,15 @@ class Coordinator:
         self.is_closed = False
 
     def coordinator(self, _: str) -> int:
-        """The node id."""
+        """Return the node id."""
         return 1
 
     def close(self) -> None:
-        """Note that the client was closed."""
+        """Record that the client was closed."""
         self.is_closed = True
 
     def ask(self, request: ShareGroupHeartbeatRequest, _: int) -> Any:
-        """Answer a heartbeat."""
+        """Return a heartbeat response."""
         self.asked.append(request)
         if self.codes:
             return ShareGroupHeartbeatResponse(error_code=self.codes.pop(0))
@@ -51,14 +51,14 @@ class Coordinator:
 
 
 def joined(coordinator: Coordinator) -> ShareMember:
-    """A member that has begun to join."""
+    """Return a member that has started to join."""
     member = ShareMember(lambda: cast(Client, coordinator), "g", ["topic"])
     member.start()
     return member
 
 
 def test_a_member_joins_heartbeats_and_leaves() -> None:
-    """Its subscription goes with epoch 0 alone; epoch -1 leaves."""
+    """The subscription is sent only with epoch 0; epoch -1 leaves."""
     coordinator = Coordinator()
     member = joined(coordinator)
     assert member.partitions(30) == PARTITIONS
@@ -81,7 +81,7 @@ def test_a_member_joins_heartbeats_and_leaves() -> None:
     ],
 )
 def test_a_member_that_was_removed_joins_again(code: ErrorCode) -> None:
-    """It joins with epoch 0 after an unknown member id, a fenced epoch, or a retriable error."""
+    """After an unknown member id, a fenced epoch or a retriable error a member joins at epoch 0."""
     coordinator = Coordinator(code)
     member = joined(coordinator)
     assert member.partitions(30) == PARTITIONS
@@ -90,7 +90,7 @@ def test_a_member_that_was_removed_joins_again(code: ErrorCode) -> None:
 
 
 def test_an_error_that_no_heartbeat_mends_ends_the_member() -> None:
-    """`partitions` raises the error, and no heartbeat follows."""
+    """After a fatal error `partitions` raises it, and no heartbeat follows."""
     coordinator = Coordinator(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     member = joined(coordinator)
     with pytest.raises(ClientError) as raised:

@@ -1,4 +1,4 @@
-"""StepRunner: long work in slices, between which the loop turns."""
+"""StepRunner: long work in slices, between which the event loop runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STEP_MS = 1
 
 
 class Loop:
-    """Callbacks by hand, and a timer that each step moves."""
+    """An event loop driven by the test, and a timer that each step advances."""
 
     def __init__(self) -> None:
         self.soon: list[Callable[[], None]] = []
@@ -24,18 +24,18 @@ class Loop:
         self.runner = StepRunner(cast("Scheduler", self), lambda: self.seconds)
 
     def call_soon(self, callback: Callable[[], None]) -> object:
-        """Call back in the next turn."""
+        """Schedule a callback for the next turn."""
         self.soon.append(callback)
         return None
 
     def turn(self) -> None:
-        """One turn of the loop."""
+        """Run one turn of the loop."""
         callbacks, self.soon = self.soon, []
         for callback in callbacks:
             callback()
 
     def work(self, steps: int, done: list[str], name: str = "") -> Steps:
-        """So many steps of a millisecond."""
+        """Run this number of steps of 1 ms each."""
         for _ in range(steps):
             self.seconds += STEP_MS / 1000
             done.append(name)
@@ -44,13 +44,13 @@ class Loop:
 
 @pytest.fixture
 def loop() -> Iterator[Loop]:
-    """A loop; the collector is on again afterwards."""
+    """Return a loop; enable garbage collection afterwards."""
     yield Loop()
     gc.enable()
 
 
 def test_short_work_is_done_at_once(loop: Loop) -> None:
-    """Work of less than a slice needs no turn of the loop."""
+    """Work shorter than a slice is finished without a turn of the loop."""
     done: list[str] = []
     assert loop.runner.run_now(loop.work(SLICE_MS - 1, done))
     assert len(done) == SLICE_MS - 1
@@ -59,7 +59,7 @@ def test_short_work_is_done_at_once(loop: Loop) -> None:
 
 
 def test_long_work_gives_the_loop_a_turn_after_each_slice(loop: Loop) -> None:
-    """A slice ends when its time is over, and the next one follows in the next turn."""
+    """A slice ends when its time is over, and the next slice runs in the next turn."""
     done: list[str] = []
     assert not loop.runner.run_now(loop.work(3 * SLICE_MS - 1, done))
     for slices in (1, 2):
@@ -72,7 +72,7 @@ def test_long_work_gives_the_loop_a_turn_after_each_slice(loop: Loop) -> None:
 
 
 def test_several_pieces_of_work_take_turns(loop: Loop) -> None:
-    """One slice per turn of the loop, whose ever it is."""
+    """Several pieces of work take turns, with one slice per turn of the loop."""
     done: list[str] = []
     loop.runner.run(loop.work(2 * SLICE_MS, done, "a"))
     loop.runner.run(loop.work(SLICE_MS, done, "b"))
@@ -84,7 +84,7 @@ def test_several_pieces_of_work_take_turns(loop: Loop) -> None:
 
 
 def test_the_collector_waits_for_the_end(loop: Loop) -> None:
-    """Long work makes many objects: the garbage collector would look at them again and again."""
+    """Garbage collection is off during long work, which creates many objects."""
     loop.runner.run(loop.work(1, []))
     assert not gc.isenabled()
     loop.turn()
@@ -92,7 +92,7 @@ def test_the_collector_waits_for_the_end(loop: Loop) -> None:
 
 
 def test_work_that_raises_ends(loop: Loop) -> None:
-    """The error goes to the loop, the other work goes on."""
+    """An exception in one piece of work reaches the loop, and the other work continues."""
 
     def broken() -> Steps:
         yield
@@ -108,7 +108,7 @@ def test_work_that_raises_ends(loop: Loop) -> None:
 
 
 def test_run_all_returns_what_the_steps_return() -> None:
-    """For callers that have the time."""
+    """`run_all` runs all steps at once and returns their result."""
 
     def steps() -> Generator[None, None, int]:
         yield
@@ -118,7 +118,10 @@ def test_run_all_returns_what_the_steps_return() -> None:
 
 
 def test_new_work_gets_little_time_while_other_work_is_under_way(loop: Loop) -> None:
-    """Many long requests in one turn do not each take a slice of it; what is short is done."""
+    """New work during other work gets less than a slice, enough for short work.
+
+    Otherwise many long requests in one turn would take a slice each.
+    """
     done: list[str] = []
     assert not loop.runner.run_now(loop.work(2 * SLICE_MS, done, "first"))
     assert not loop.runner.run_now(loop.work(2 * SLICE_MS, done, "second"))
@@ -132,14 +135,14 @@ def test_new_work_gets_little_time_while_other_work_is_under_way(loop: Loop) -> 
 
 
 def test_long_work_begins_at_once_if_there_is_no_other(loop: Loop) -> None:
-    """One long request does not wait for a turn."""
+    """Long work starts at once if no other work is running."""
     done: list[str] = []
     loop.runner.run_long(loop.work(2 * SLICE_MS, done))
     assert len(done) == SLICE_MS
 
 
 def test_after_the_end_nothing_is_done(loop: Loop) -> None:
-    """Work under way is dropped, and so is what comes."""
+    """Closing drops running and new work."""
     done: list[str] = []
     assert not loop.runner.run_now(loop.work(3 * SLICE_MS, done))
     loop.runner.close()

@@ -1,4 +1,4 @@
-"""The system clock: the time of day, and timers on the running loop."""
+"""The system clock: the time of day, and timers on the running event loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.unit.topics.fakes import START_MS
 
 
 async def test_it_runs_and_fires() -> None:
-    """Its time is after the epoch of the tests, and no timer fires early."""
+    """The clock's time is after the epoch of the tests, and no timer fires early."""
     clock = SystemClock()
     started_ms = clock.now_ms()
     assert started_ms > START_MS
@@ -22,7 +22,7 @@ async def test_it_runs_and_fires() -> None:
 
 
 async def test_timers_fire_in_the_order_of_their_time() -> None:
-    """A later timer does not put off an earlier one, whichever was set first."""
+    """A later timer does not delay an earlier one, whichever was set first."""
     clock = SystemClock()
     fired: list[str] = []
     ended = asyncio.Event()
@@ -35,7 +35,7 @@ async def test_timers_fire_in_the_order_of_their_time() -> None:
 
 
 async def test_a_cancelled_timer_does_not_fire() -> None:
-    """Neither one that others wait behind, nor one that is due in the same turn."""
+    """A cancelled timer does not fire, whether it is first in the queue or due in this turn."""
     clock = SystemClock()
     fired: list[str] = []
     ended = asyncio.Event()
@@ -49,7 +49,7 @@ async def test_a_cancelled_timer_does_not_fire() -> None:
 
 
 async def test_the_loop_is_free_between_many_timers() -> None:
-    """Timers that are due together fire TIMERS_PER_TURN at a time."""
+    """Timers that are due together fire TIMERS_PER_TURN at a time, leaving turns for the loop."""
     clock = SystemClock()
     turns: list[int] = []
     turn = 0

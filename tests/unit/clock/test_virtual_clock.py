@@ -1,4 +1,4 @@
-"""The virtual clock, on top of a machine whose time the test moves."""
+"""The virtual clock, on top of a machine clock that the test moves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.unit.topics.fakes import START_MS, FakeClock, FakeScheduler, FakeTime
 
 
 class Machine(FakeScheduler):
-    """The machine's clock; `advance` lets its time pass and fires its timers."""
+    """The machine's clock; `advance` moves its time and fires its timers."""
 
     def __init__(self) -> None:
         super().__init__(FakeClock())
@@ -24,7 +24,7 @@ class Machine(FakeScheduler):
 
 
 class VirtualTime:
-    """A VirtualClock and its machine; `fired` has the names of timers and when they fired."""
+    """A VirtualClock and its machine; `fired` has the names of fired timers and their times."""
 
     def __init__(self) -> None:
         self.machine = Machine()
@@ -32,11 +32,11 @@ class VirtualTime:
         self.fired: list[tuple[str, int]] = []
 
     def note(self, name: str) -> Callable[[], None]:
-        """A callback that notes when it is called, in milliseconds since the start."""
+        """Return a callback that records the time of its call, in ms since the start."""
         return lambda: self.fired.append((name, self.clock.now_ms() - START_MS))
 
     def fire_next(self) -> None:
-        """Advance the frozen clock to what is due next, and fire it."""
+        """Advance the frozen clock to the next due timer, and fire it."""
         due_ms = self.clock.next_due_ms()
         assert due_ms is not None
         self.clock.advance(due_ms - self.clock.now_ms())
@@ -45,7 +45,7 @@ class VirtualTime:
 
 
 def test_untouched_it_is_the_machines_clock() -> None:
-    """Time and timers are those of the machine until the clock is changed."""
+    """Until it is changed, the clock has the time and timers of the machine."""
     time = VirtualTime()
     time.clock.call_later(0.3, time.note("later"))
     time.clock.call_maintenance(0.1, time.note("maintenance"))
@@ -59,7 +59,7 @@ def test_untouched_it_is_the_machines_clock() -> None:
 
 
 def test_while_it_is_frozen_no_timer_fires() -> None:
-    """Neither time nor timers move; then both go on from there, never back."""
+    """A frozen clock and its timers stand still, and both continue without going back."""
     time = VirtualTime()
     time.clock.call_later(0.5, time.note("a"))
     time.machine.advance(200)
@@ -79,7 +79,7 @@ def test_while_it_is_frozen_no_timer_fires() -> None:
 
 
 def test_what_is_due_fires_though_time_is_frozen() -> None:
-    """A call that is due now is made now, as it waits for no time."""
+    """A call that is due now runs even if the clock is frozen."""
     time = VirtualTime()
     time.clock.freeze()
     time.clock.call_later(0, time.note("now"))
@@ -89,7 +89,7 @@ def test_what_is_due_fires_though_time_is_frozen() -> None:
 
 
 def test_timers_fire_in_the_order_of_their_times() -> None:
-    """Each at its own millisecond; those of one millisecond as they were set."""
+    """Timers fire at their own millisecond; timers of one millisecond in the order of setting."""
     time = VirtualTime()
     for name, seconds in (("c", 300.0), ("a", 45.0), ("d", 300.0), ("b", 299.9)):
         time.clock.call_later(seconds, time.note(name))
@@ -101,7 +101,10 @@ def test_timers_fire_in_the_order_of_their_times() -> None:
 
 
 def test_a_timer_sets_the_next_one_from_its_own_time() -> None:
-    """A periodic timer fires at the times at which it would fire in real time."""
+    """A timer set by a firing timer is relative to that timer's due time.
+
+    A periodic timer thus fires at the same times as in real time.
+    """
     time = VirtualTime()
 
     def again() -> None:
@@ -116,7 +119,7 @@ def test_a_timer_sets_the_next_one_from_its_own_time() -> None:
 
 
 def test_a_cancelled_timer_does_not_fire() -> None:
-    """Not even if it is cancelled by one that was due at the same time."""
+    """A cancelled timer does not fire, even if a timer due at the same time cancels it."""
     time = VirtualTime()
     second = time.clock.call_later(0.1, time.note("cancelled later"))
     time.clock.call_later(0.05, time.note("cancelled")).cancel()
@@ -128,7 +131,7 @@ def test_a_cancelled_timer_does_not_fire() -> None:
 
 
 def test_cancelled_timers_do_not_pile_up() -> None:
-    """A timer that is moved again and again costs no more than a few entries."""
+    """A timer that is moved again and again leaves only a few entries in the queue."""
     time = VirtualTime()
     for _ in range(10_000):
         time.clock.call_later(300, time.note("never")).cancel()
@@ -139,7 +142,7 @@ def test_cancelled_timers_do_not_pile_up() -> None:
 
 
 def test_maintenance_pauses_while_time_is_advanced() -> None:
-    """Rounds in between are left out; the last one is done if it is asked for."""
+    """While time is advanced, most maintenance rounds are skipped; one at the end is optional."""
     time = VirtualTime()
 
     def round_() -> None:
@@ -163,7 +166,7 @@ def test_maintenance_pauses_while_time_is_advanced() -> None:
 
 
 def test_a_failing_timer_does_not_take_the_others_with_it() -> None:
-    """Every call is the loop's own, which reports what is raised and goes on."""
+    """An exception in a timer is reported by the loop and does not stop other timers."""
     time = VirtualTime()
 
     def fail() -> None:
@@ -181,7 +184,7 @@ def test_a_failing_timer_does_not_take_the_others_with_it() -> None:
 
 
 def test_after_a_reset_it_has_the_machines_time() -> None:
-    """Timers wait for as long as they would have waited."""
+    """After a reset the clock has the machine's time, and timers keep their remaining delays."""
     time = VirtualTime()
     time.clock.call_later(10, time.note("a"))
     time.clock.call_maintenance(20, time.note("b"))

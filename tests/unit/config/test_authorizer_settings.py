@@ -1,4 +1,4 @@
-"""Settings of the authorizer that are possible, and hardly what was meant."""
+"""Authorizer settings that are legal but probably a mistake."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from coordinator_server.config.authorizer_settings import AUTHORIZER_CLASS, auth
     ],
 )
 def test_super_users(super_users: str, expected: list[str]) -> None:
-    """A comma instead of a semicolon, a type in lower case, nobody at all."""
+    """A warning names a wrong separator, a lower-case type, and an empty super.users."""
     assert authorizer_doubts(AUTHORIZER_CLASS, super_users, allows_everyone=False) == expected
 
 
 def test_an_authorizer_that_is_off() -> None:
-    """What is set for it has no effect."""
+    """A warning names authorizer settings without an authorizer."""
     assert authorizer_doubts("", "", allows_everyone=False) == []
     assert authorizer_doubts(AUTHORIZER_CLASS, "", allows_everyone=True) == []
     assert authorizer_doubts("", "User:a", allows_everyone=True) == [

@@ -1,4 +1,4 @@
-"""Subscriptions to client metrics: they are kept, and their patterns are those of Java and RE2."""
+"""Client metrics subscriptions: persistence, and patterns with the syntax of Java and RE2."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ CONFIGS = {"metrics": "a,b", "interval.ms": "100", "match": "client_id=x.*"}
 
 
 def opened(disk: MemoryDisk) -> ClientMetricsConfigs:
-    """The subscriptions of a data directory."""
+    """Open the subscriptions of a data directory."""
     return ClientMetricsConfigs(LogManager.open(disk, DATA, log_defaults(Config())).catalogue)
 
 
 def test_subscriptions_are_kept_when_they_are_set() -> None:
-    """A broker that is killed loses none of them; a deleted subscription stays deleted."""
+    """A set or deleted subscription survives a kill of the broker."""
     disk = MemoryDisk()
     configs = opened(disk)
     configs.set({"s": CONFIGS, "gone": CONFIGS})
@@ -35,7 +35,7 @@ def test_subscriptions_are_kept_when_they_are_set() -> None:
 
 
 def test_compaction_of_the_catalogue_keeps_subscriptions() -> None:
-    """Many changes of one subscription leave one line."""
+    """Compaction of the catalogue keeps one line per subscription, however often it changed."""
     disk = MemoryDisk()
     disk.mkdir(DATA)
     catalogue = TopicCatalogue(disk, DATA)
@@ -49,7 +49,7 @@ def test_compaction_of_the_catalogue_keeps_subscriptions() -> None:
 
 
 def test_many_subscriptions_are_parsed_in_steps() -> None:
-    """Each of them once, until it changes."""
+    """Subscriptions are parsed in steps, each of them once until it changes."""
     configs = opened(MemoryDisk())
     configs.set({f"s{number}": {"metrics": f"m{number}"} for number in range(20)})
     assert len(list(configs.prepare())) == 20
@@ -65,7 +65,10 @@ def test_many_subscriptions_are_parsed_in_steps() -> None:
     "expression", ["a{2", "{", "a{x}", "(?=a)", "(a)\\1", "a++", "[", "\ud800"]
 )
 def test_expressions_that_java_or_re2_does_not_know_are_refused(expression: str) -> None:
-    """RE2 has neither lookaround nor references to groups, and takes a lonely brace for text."""
+    """A pattern that Java or RE2 does not accept is refused.
+
+    RE2 has neither lookaround nor backreferences, and takes a lone brace as text.
+    """
     text = f"Illegal client matching pattern: client_id={expression}"
     with pytest.raises(TopicConfigError) as refusal:
         check("s", {"match": f"client_id={expression}"})
@@ -74,5 +77,5 @@ def test_expressions_that_java_or_re2_does_not_know_are_refused(expression: str)
 
 @pytest.mark.parametrize("expression", ["a{2}", "a{2}b{13}", "\\{", "[{]", "\\p{L}+", "[]{]"])
 def test_braces_that_java_takes_are_taken(expression: str) -> None:
-    """As repetitions, classes and escapes."""
+    """Braces that Java accepts are accepted: as repetitions, classes and escapes."""
     check("s", {"match": f"client_id={expression}"})

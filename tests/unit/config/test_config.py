@@ -1,4 +1,4 @@
-"""Settings: where values come from, what is refused, what topics inherit."""
+"""Settings: their sources, invalid values, and the defaults of topics."""
 
 import json
 import re
@@ -36,7 +36,7 @@ from storage.topic_settings import TOPIC_SETTINGS
 
 ROOT = Path(__file__).parents[3]
 KAFKAS = json.loads((ROOT / "tests" / "data" / "reference" / "settings.json").read_text())
-"""Kafka's own tables, read from its ConfigDefs: type, default, limits, whether it is internal."""
+"""Kafka's own tables, read from its ConfigDefs: type, default, limits, internal or not."""
 
 OURS = {
     "create.topics",
@@ -50,7 +50,7 @@ OURS = {
     "ssl.handshake.timeout.ms",
     "scram.users",
     "dev.security.dir",
-    # Those of Kafka's authorizer, which are no part of its table.
+    # Settings of Kafka's authorizer, which are not in Kafka's table.
     "super.users",
     "allow.everyone.if.no.acl.found",
 }
@@ -79,11 +79,11 @@ DIFFERENT = {
     "group.share.assignors": "likewise",
     "group.streams.assignors": "likewise",
 }
-"""Settings whose row differs from Kafka's on purpose, and why."""
+"""Settings whose row differs from Kafka's on purpose, with the reason."""
 
 
 def test_the_later_source_wins() -> None:
-    """Order: default < file < environment < --set, and the source is remembered."""
+    """The order is default < file < environment < --set, and the source is remembered."""
     name = "group.max.size"
     assert (Config().integer(name), Config().source(name)) == (2147483647, "default")
     file, environment, overrides = {name: "1"}, {"KAFKA_GROUP_MAX_SIZE": "2"}, {name: "3"}
@@ -94,7 +94,7 @@ def test_the_later_source_wins() -> None:
 
 
 def test_environment_names_follow_kafkas_image() -> None:
-    """`_` is a dot, `__` an underscore, `___` a dash; variables of the JVM are no settings."""
+    """`_` is a dot, `__` an underscore, `___` a dash; JVM variables are no settings."""
     environment = {
         "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
         "KAFKA_A__B___C_D": "x",
@@ -149,7 +149,7 @@ def test_environment_names_follow_kafkas_image() -> None:
     ],
 )
 def test_a_bad_value_is_named(name: str, value: str, expected: str) -> None:
-    """The error names the setting, the value and what is wrong with it."""
+    """The error names the setting, its value and the problem."""
     with pytest.raises(ConfigError, match="^" + name.replace(".", r"\.")) as caught:
         Config(overrides={name: value})
     assert expected in str(caught.value)
@@ -157,7 +157,7 @@ def test_a_bad_value_is_named(name: str, value: str, expected: str) -> None:
 
 @pytest.mark.parametrize("kind", ["consumer", "share", "streams"])
 def test_a_session_is_longer_than_a_heartbeat_interval(kind: str) -> None:
-    """Within their limits each, and still of no use together, as Kafka finds too."""
+    """A session timeout that does not exceed the heartbeat interval is refused, as in Kafka."""
     times = {
         f"group.{kind}.min.session.timeout.ms": "5000",
         f"group.{kind}.session.timeout.ms": "5000",
@@ -168,27 +168,27 @@ def test_a_session_is_longer_than_a_heartbeat_interval(kind: str) -> None:
 
 
 def test_assignors_may_be_named_by_kafkas_classes() -> None:
-    """As a server.properties of Kafka 4.0 has them."""
+    """Assignors may be named by Kafka's classes, as in a server.properties of Kafka 4.0."""
     classes = ",".join(reversed(CONSUMER_ASSIGNOR_CLASSES))
     config = Config(overrides={"group.consumer.assignors": classes})
     assert group_settings(config).consumer_assignors == ("range", "uniform")
 
 
 def test_there_is_one_share_assignor() -> None:
-    """By its name or by Kafka's class."""
+    """The only share assignor is found by its name and by Kafka's class."""
     for item in ("simple", SHARE_ASSIGNOR_CLASS):
         assert Config(overrides={"group.share.assignors": item}).ignored == []
 
 
 def test_protocols_that_are_off() -> None:
-    """All but classic may be left out; share groups have no part in it."""
+    """Every protocol except classic may be disabled; share groups are not among them."""
     config = Config(overrides={"group.coordinator.rebalance.protocols": "consumer,classic"})
     assert group_settings(config).protocols == {GroupKind.CLASSIC, GroupKind.CONSUMER}
     assert config.ignored == []
 
 
 def test_what_does_not_apply_is_collected() -> None:
-    """Names of Kafka's without effect here are kept for one warning, each once."""
+    """Kafka's settings without effect here are collected for one warning, each once."""
     given = {"process.roles": "broker", "ssl.protocol": "TLSv1.3", "listener.name.a.b": "c"}
     config = Config(file=given, overrides={"process.roles": "controller"})
     assert config.ignored == list(given)
@@ -200,7 +200,7 @@ def test_what_does_not_apply_is_collected() -> None:
 
 
 def test_an_unknown_name_is_told_with_the_nearest() -> None:
-    """A name that Kafka does not know either is mostly a typo."""
+    """A name that Kafka does not have is reported with the most similar setting."""
     config = Config(file={"num.partitionz": "3", "zzz": "1"}, overrides={"Group.Max.Size": "2"})
     assert config.unknown == {
         "num.partitionz": "num.partitions",
@@ -216,7 +216,7 @@ def test_an_unknown_name_is_told_with_the_nearest() -> None:
 
 
 def test_the_environment_may_have_variables_of_others() -> None:
-    """Only one that resembles a setting is taken for a typo; the others are ignored as before."""
+    """An environment variable is reported as a typo only if it resembles a setting."""
     config = Config(environment={"KAFKA_NUM_PARTITION": "3", "KAFKA_BOOTSTRAP_SERVERS": "a:1"})
     assert config.unknown == {"num.partition": "num.partitions"}
     assert config.ignored == ["bootstrap.servers"]
@@ -224,7 +224,7 @@ def test_the_environment_may_have_variables_of_others() -> None:
 
 @pytest.mark.parametrize("source", ["file", "environment", "overrides"])
 def test_strict_refuses_an_unknown_name(source: str) -> None:
-    """Wherever it comes from; names of Kafka's are taken, with effect or without."""
+    """--strict refuses unknown names from any source, but accepts all of Kafka's names."""
     name = "KAFKA_NUM_PARTITIONZ" if source == "environment" else "num.partitionz"
     settings: dict[str, Any] = {source: {name: "3"}}
     with pytest.raises(ConfigError, match=r"num\.partitionz: .* did you mean num\.partitions\?"):
@@ -233,12 +233,12 @@ def test_strict_refuses_an_unknown_name(source: str) -> None:
 
 
 def test_the_other_names_are_kafkas() -> None:
-    """They are the settings of Kafka's brokers that our table does not have."""
+    """The names without effect are exactly the Kafka broker settings that our table lacks."""
     assert KAFKAS["broker"].keys() - SETTINGS.keys() == OF_KAFKA
 
 
 def test_set_wants_a_name_and_a_value() -> None:
-    """`--set` takes NAME=VALUE; the value may hold further equals signs or nothing."""
+    """`--set` takes NAME=VALUE; the value may be empty or contain equals signs."""
     assert settings_in_arguments(["a=b=c", "d="]) == {"a": "b=c", "d": ""}
     with pytest.raises(ConfigError, match="NAME=VALUE expected"):
         settings_in_arguments(["group.max.size"])
@@ -254,13 +254,13 @@ def test_a_topic_inherits_the_finest_unit() -> None:
 
 
 def test_topic_defaults_cover_every_topic_config() -> None:
-    """Without settings each topic config has the default of its row, from whatever source."""
+    """Without settings each topic config has the default of its row, whatever its source."""
     for name, row in TOPIC_SETTINGS.items():
         assert Config().topic_default(name) == row.setting.default, name
 
 
 def test_listeners_of_a_controller_are_left_out() -> None:
-    """A combined server.properties works: its CONTROLLER listener is not ours to serve."""
+    """The CONTROLLER listener of a combined server.properties is ignored."""
     config = Config(
         file={
             "listeners": "PLAINTEXT://localhost:9092,CONTROLLER://:9093",
@@ -272,7 +272,7 @@ def test_listeners_of_a_controller_are_left_out() -> None:
 
 
 def test_listeners_may_have_any_name() -> None:
-    """A listener name is mapped to its security protocol, and found again when advertised."""
+    """A listener with any name is mapped to its security protocol, also when advertised."""
     config = Config(
         overrides={
             "listeners": "INSIDE://:9092,OUTSIDE://[::1]:9093",
@@ -285,7 +285,7 @@ def test_listeners_may_have_any_name() -> None:
 
 
 def test_listeners_of_a_controller_may_be_advertised() -> None:
-    """Controllers advertise themselves since KIP-853; that is not for clients."""
+    """Advertised controller listeners (KIP-853) are accepted and hidden from clients."""
     config = Config(
         file={
             "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
@@ -297,7 +297,7 @@ def test_listeners_of_a_controller_may_be_advertised() -> None:
 
 
 def test_listener_names_know_no_case() -> None:
-    """Names are compared in upper case, as Kafka's ListenerName does."""
+    """Listener names are compared in upper case, as in Kafka's ListenerName."""
     config = Config(
         overrides={
             "listeners": "inside://:9092,controller://:9093",
@@ -311,7 +311,7 @@ def test_listener_names_know_no_case() -> None:
 
 
 def test_one_published_port_is_for_one_listener() -> None:
-    """With several listeners published.port says nothing; with several brokers it counts on."""
+    """published.port needs a single listener; with several brokers their ports are consecutive."""
     several = {
         "listeners": "A://:9092,B://:9093",
         "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT",
@@ -329,7 +329,7 @@ def test_one_published_port_is_for_one_listener() -> None:
 
 @pytest.mark.parametrize(("given", "expected"), [({}, 1), ({"broker.id": "4"}, 4)])
 def test_the_node_id_has_an_older_name(given: dict[str, str], expected: int) -> None:
-    """node.id counts, else broker.id, else 1; both have the value that counts."""
+    """node.id takes precedence over broker.id; the default is 1, and both get the same value."""
     config = Config(overrides=given)
     assert config.node_id == config.integer("node.id") == config.integer("broker.id") == expected
     assert config.source("node.id") == config.source("broker.id") == ("set" if given else "default")
@@ -339,7 +339,10 @@ def test_the_node_id_has_an_older_name(given: dict[str, str], expected: int) -> 
 
 
 def test_settings_of_listeners_that_there_are_not() -> None:
-    """They are named as ignored; the two names of what is between brokers exclude each other."""
+    """Settings of nonexistent listeners are reported as ignored.
+
+    inter.broker.listener.name and security.inter.broker.protocol exclude each other.
+    """
     overrides = {
         "listener.name.plaintext.ssl.client.auth": "required",
         "listener.name.elsewhere.ssl.client.auth": "required",
@@ -358,14 +361,14 @@ def test_settings_of_listeners_that_there_are_not() -> None:
 
 
 def test_the_data_directory_is_the_first_of_the_list() -> None:
-    """log.dirs comes before log.dir, and only its first item is used."""
+    """log.dirs takes precedence over log.dir, and only its first directory is used."""
     assert Config().data_directory == "/tmp/kafka-logs"
     assert Config(overrides={"log.dirs": "/a , /b"}).data_directory == "/a"
     assert Config(overrides={"log.dir": "/c,/d"}).data_directory == "/c"
 
 
 def test_items_that_are_given_twice_count_once() -> None:
-    """As in Kafka 4 (KIP-1161): the same listener twice is one listener."""
+    """A listener that is given twice counts once, as in Kafka 4 (KIP-1161)."""
     config = Config(overrides={"listeners": "PLAINTEXT://:9092,PLAINTEXT://:9092"})
     assert config.listeners() == (Listener("PLAINTEXT", "", 9092),)
 
@@ -375,27 +378,27 @@ def test_items_that_are_given_twice_count_once() -> None:
     [("host:1", ("host", 1)), (":0", ("", 0)), ("[::1]:9092", ("::1", 9092))],
 )
 def test_addresses(text: str, expected: tuple[str, int]) -> None:
-    """HOST:PORT with an empty host or an IPv6 address in brackets."""
+    """An address is HOST:PORT; the host may be empty or an IPv6 address in brackets."""
     assert parse_address(text) == expected
 
 
 @pytest.mark.parametrize("name", list(SETTINGS))
 def test_every_default_is_legal(name: str) -> None:
-    """The default of a setting parses back to itself and lies in its range."""
+    """The default of each setting parses back to itself and lies within its range."""
     default = render(SETTINGS[name].default)
     if default is not None:
         assert parse(SETTINGS[name], default) == SETTINGS[name].default
 
 
 def test_every_setting_is_explained() -> None:
-    """Each row of the table says in a sentence what it is for."""
+    """Each row of the table has a sentence that explains the setting."""
     for setting in SETTINGS.values():
         assert setting.meaning.endswith("."), setting.name
         assert isinstance(setting.kind, Kind)
 
 
 def test_every_setting_is_read_or_said_to_have_no_effect() -> None:
-    """A setting whose name stands nowhere in the code is in WITHOUT_EFFECT, and the other way."""
+    """WITHOUT_EFFECT has exactly the settings whose names the code never uses."""
     sources = [
         path.read_text()
         for path in (ROOT / "coordinator_server").rglob("*.py")
@@ -407,13 +410,13 @@ def test_every_setting_is_read_or_said_to_have_no_effect() -> None:
         if len(setting.choices) == 1 or (
             setting.least is not None and setting.least == setting.most
         ):
-            continue  # one legal value: there is nothing to read
+            continue  # the only legal value: nothing reads this setting
         read = any(f'"{name}"' in source for source in sources)
         assert read != (name in WITHOUT_EFFECT), name
 
 
 def kafkas_row(setting: Setting) -> tuple[str, str | None, set[str] | str | None, bool]:
-    """Type, default, choices or limits, and whether it is internal, as the recorded rows are."""
+    """Return type, default, choices or limits, and whether it is internal, like a recorded row."""
     limits: set[str] | str | None = None
     if setting.choices:
         limits = set(setting.choices)
@@ -426,7 +429,7 @@ def kafkas_row(setting: Setting) -> tuple[str, str | None, set[str] | str | None
 
 
 def recorded_row(row: list[Any]) -> tuple[str, str | None, set[str] | str | None, bool]:
-    """A recorded row, its choices as a set."""
+    """Return a recorded row, with its choices as a set."""
     kind, default, limits, internal = row
     if limits and not re.match(r"\[-?\d", limits):
         limits = set(limits.strip("[]").split(", "))
@@ -434,13 +437,13 @@ def recorded_row(row: list[Any]) -> tuple[str, str | None, set[str] | str | None
 
 
 def test_the_tables_are_of_the_reference_version() -> None:
-    """The recorded tables of Kafka are those of the release that we follow."""
+    """The recorded tables of Kafka are from the reference version."""
     assert KAFKAS["version"] == REFERENCE_VERSION
 
 
 @pytest.mark.parametrize("name", list(SETTINGS))
 def test_the_settings_are_kafkas(name: str) -> None:
-    """Each setting that is not ours has Kafka's type, default and limits, but for the named few."""
+    """Each Kafka setting has Kafka's type, default and limits, except for the listed few."""
     if name in OURS:
         assert name not in KAFKAS["broker"]
         return
@@ -452,7 +455,7 @@ def test_the_settings_are_kafkas(name: str) -> None:
 
 
 def test_the_topic_configs_are_kafkas() -> None:
-    """The table of topic settings has Kafka's rows: all of them, with the same synonyms."""
+    """The table of topic configs has all of Kafka's rows, with the same synonyms."""
     assert list(TOPIC_SETTINGS) == sorted(KAFKAS["topic"])
     for name, row in TOPIC_SETTINGS.items():
         ours, theirs = kafkas_row(row.setting), recorded_row(KAFKAS["topic"][name])
@@ -463,7 +466,7 @@ def test_the_topic_configs_are_kafkas() -> None:
 
 
 def test_the_group_configs_are_kafkas() -> None:
-    """Groups have Kafka's configs, each from the same broker setting and with the same default."""
+    """Groups have Kafka's configs, each with the same broker setting and default."""
     assert GROUP_SETTINGS.keys() == KAFKAS["group"].keys()
     for name, setting in GROUP_SETTINGS.items():
         row = recorded_row(KAFKAS["group"][name])
@@ -473,5 +476,5 @@ def test_the_group_configs_are_kafkas() -> None:
 
 
 def test_the_documentation_is_the_table() -> None:
-    """docs/settings.md is what `coordinator-server settings` prints (`make settings`)."""
+    """docs/settings.md matches the output of `coordinator-server settings` (`make settings`)."""
     assert (ROOT / "docs" / "settings.md").read_text() == describe()

@@ -1,4 +1,4 @@
-"""Configs that groups have of their own: what is allowed, what counts, and that they are kept."""
+"""Per-group configs: allowed values, effective values, and persistence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DATA = "/data"
 
 
 def group_configs(disk: MemoryDisk | None = None, **overrides: str) -> GroupConfigs:
-    """The configs of the groups of a data directory."""
+    """Return the group configs of a data directory."""
     logs = LogManager.open(disk or MemoryDisk(), DATA, log_defaults(Config()))
     settings = {name.replace("_", "."): value for name, value in overrides.items()}
     return GroupConfigs(logs.catalogue, Config(overrides=settings))
@@ -97,14 +97,14 @@ def group_configs(disk: MemoryDisk | None = None, **overrides: str) -> GroupConf
     ],
 )
 def test_a_bad_config_is_refused(name: str, value: str, message: str) -> None:
-    """The text names the config and what is wrong with it."""
+    """The error names the config and the problem."""
     with pytest.raises(TopicConfigError) as refused:
         group_configs().check({name: value})
     assert message in refused.value.message
 
 
 def test_good_configs_are_taken() -> None:
-    """Values within the broker's bounds, and what has no bounds."""
+    """Values within the broker's bounds are accepted, as are configs without bounds."""
     group_configs().check(
         {
             "consumer.session.timeout.ms": "50000",
@@ -116,7 +116,7 @@ def test_good_configs_are_taken() -> None:
 
 
 def test_a_session_is_longer_than_the_heartbeat_interval() -> None:
-    """The one of the group and that of the broker are held against each other."""
+    """A group's session timeout must exceed the heartbeat interval, its own or the broker's."""
     configs = group_configs(
         group_consumer_min_session_timeout_ms="1", group_consumer_min_heartbeat_interval_ms="1"
     )
@@ -125,13 +125,13 @@ def test_a_session_is_longer_than_the_heartbeat_interval() -> None:
 
 
 def test_an_interval_of_the_broker_is_not_held_against_its_bounds() -> None:
-    """Only one that the group sets is."""
+    """A broker's assignment interval outside of its bounds does not fail other group configs."""
     configs = group_configs(group_share_assignment_interval_ms="20")
     configs.check({"share.delivery.count.limit": "3"})
 
 
 def test_configs_are_kept() -> None:
-    """A broker that starts again has them; a group without configs is forgotten."""
+    """Group configs survive a restart; a group without configs is forgotten."""
     disk = MemoryDisk()
     configs = group_configs(disk)
     configs.set(
@@ -145,7 +145,7 @@ def test_configs_are_kept() -> None:
 
 
 def test_compaction_keeps_configs() -> None:
-    """The catalogue is written again with the configs of groups in it."""
+    """Compaction of the catalogue keeps the group configs."""
     disk = MemoryDisk()
     disk.mkdir(DATA)
     catalogue = TopicCatalogue(disk, DATA)
@@ -159,7 +159,7 @@ def test_compaction_keeps_configs() -> None:
 
 
 def test_a_value_out_of_bounds_by_now_counts_as_the_nearest() -> None:
-    """The broker may start with other bounds than those the value was checked against."""
+    """A kept value outside of the broker's present bounds counts as the nearest bound."""
     disk = MemoryDisk()
     own = {
         "consumer.session.timeout.ms": "50000",
@@ -183,7 +183,7 @@ def test_a_value_out_of_bounds_by_now_counts_as_the_nearest() -> None:
 
 
 def test_all_can_be_forgotten() -> None:
-    """A broker that is reset has none; there need not be any."""
+    """Reset removes all group configs, also if there are none."""
     configs = group_configs()
     configs.clear()
     configs.set({"g": {"share.delivery.count.limit": "3"}})

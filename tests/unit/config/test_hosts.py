@@ -1,4 +1,4 @@
-"""Hosts as texts: addresses and names."""
+"""Hosts as text: addresses and names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from coordinator_server.config.hosts import (
         ("::1", True),
         ("localhost", True),
         ("LOCALHOST", True),
-        ("localhost.localdomain", False),  # a name server may know it
+        ("localhost.localdomain", False),  # a name server may resolve it
         ("::ffff:127.0.0.1", True),
         ("128.0.0.1", False),
         ("::2", False),
@@ -42,16 +42,16 @@ def test_loopback(host: str, expected: bool) -> None:
         ("broker", False),
         ("", False),
         ("%eth0", False),
-        ("127.0.0.1%eth0", False),  # IPv4 knows no zones
+        ("127.0.0.1%eth0", False),  # IPv4 has no zones
         ("1.2.3", False),
         ("1.2.3.256", False),
-        ("01.2.3.4", False),  # octal to some, decimal to others
+        ("01.2.3.4", False),  # octal for some parsers, decimal for others
         ("1.2.3.4/8", False),
         ("[::1]", False),
     ],
 )
 def test_names_are_no_addresses(host: str, expected: bool) -> None:
-    """A zone id does not make an address a name; what only looks like one is none."""
+    """An address may have a zone id; names and malformed addresses are no addresses."""
     assert is_address(host) is expected
 
 
@@ -66,12 +66,12 @@ def test_names_are_no_addresses(host: str, expected: bool) -> None:
     ],
 )
 def test_addresses_as_java_writes_them(host: str, written: str) -> None:
-    """ACLs and the descriptions of groups have them so."""
+    """Addresses are formatted as in Java, for ACLs and descriptions of groups."""
     assert as_java(host) == written
 
 
 def test_ipv4_behind_an_ipv6_socket_is_ipv4() -> None:
-    """Mapped addresses are IPv4 addresses, other IPv6 addresses stay as they are."""
+    """IPv4-mapped IPv6 addresses become IPv4 addresses; other IPv6 addresses stay."""
     assert parse_address("::ffff:10.0.0.1") == parse_address("10.0.0.1")
     assert parse_address("::ffff:0a00:0001") == parse_address("10.0.0.1")
     assert parse_address("::10.0.0.1") != parse_address("10.0.0.1")

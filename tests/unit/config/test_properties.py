@@ -1,4 +1,4 @@
-"""Java properties text."""
+"""Text in the Java properties format."""
 
 import pytest
 
@@ -23,12 +23,12 @@ from coordinator_server.config.properties import parse_properties
     ],
 )
 def test_properties_are_read_as_java_reads_them(text: str, expected: dict[str, str]) -> None:
-    """Comments, separators, continued lines and escapes mean what java.util.Properties says."""
+    """Comments, separators, continued lines and escapes are those of java.util.Properties."""
     assert parse_properties(text) == expected
 
 
 @pytest.mark.parametrize("text", ["a=\\u12", "a=\\uxyzt"])
 def test_a_malformed_escape_is_an_error(text: str) -> None:
-    """A \\u without four hexadecimal digits is refused, as Java does."""
+    """A \\u without four hexadecimal digits is refused, as in Java."""
     with pytest.raises(ValueError):
         parse_properties(text)

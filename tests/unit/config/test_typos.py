@@ -1,4 +1,4 @@
-"""Typos in the settings of one listener: said with what was meant, and refused by --strict."""
+"""Typos in per-listener settings: reported with the intended name, refused by --strict."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from coordinator_server.config.config import Config, ConfigError
     ],
 )
 def test_a_typo_in_a_listeners_setting(name: str, meant: str) -> None:
-    """The rest of the name stays as it is."""
+    """A typo in a listener's setting is reported with the corrected full name."""
     given = {f"listener.name.{name}": "x"}
     config = Config(file=given)
     assert config.unknown == {f"listener.name.{name}": f"listener.name.{meant}"}
@@ -30,7 +30,7 @@ def test_a_typo_in_a_listeners_setting(name: str, meant: str) -> None:
     "name", ["a.b", "a", "a.ssl.engine.factory.class", "a.num.partitions", "a.plain.whatever.else"]
 )
 def test_what_is_no_typo(name: str) -> None:
-    """Kafka's other settings and those of plugins may stand there; they have no effect."""
+    """Kafka's other settings and those of plugins are accepted per listener, without effect."""
     config = Config(file={f"listener.name.{name}": "x"}, strict=True)
     assert config.ignored == [f"listener.name.{name}"]
     assert config.unknown == {}

@@ -1,4 +1,4 @@
-"""The image's entry point: what it makes of variables, mounted files and directories."""
+"""The image's entry point: its handling of variables, mounted files and directories."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from coordinator_server.security.sasl.plain import PLAIN_MODULE
 
 
 def nothing_is_mounted(_: str) -> bool:
-    """A machine without volumes."""
+    """Return False: no volume is mounted."""
     return False
 
 
 def test_without_anything_the_volume_is_used() -> None:
-    """The defaults of a bare `docker run`: all interfaces, port 9092, the image's volume."""
+    """A bare `docker run` listens on all interfaces, on port 9092, and uses the image's volume."""
     environment = {"PATH": "/bin"}
     config, file, _ = prepare(environment, files=(), is_mount=nothing_is_mounted)
     assert file is None
@@ -36,7 +36,7 @@ def test_without_anything_the_volume_is_used() -> None:
 
 @pytest.mark.parametrize(("mounted", "directory"), DATA_MOUNTS.items())
 def test_data_lies_where_a_volume_is_mounted(mounted: str, directory: str) -> None:
-    """A volume at a default of an image of Kafka is used without KAFKA_LOG_DIRS."""
+    """A volume at the default directory of a Kafka image is used without KAFKA_LOG_DIRS."""
     environment: dict[str, str] = {}
     config, *_ = prepare(environment, files=(), is_mount=lambda path: path == mounted)
     assert config.data_directory == directory
@@ -44,7 +44,10 @@ def test_data_lies_where_a_volume_is_mounted(mounted: str, directory: str) -> No
 
 @pytest.mark.parametrize("mounted", sorted(set(DATA_MOUNTS) - {DATA_DIRECTORY}))
 def test_the_volume_of_the_image_comes_last(mounted: str) -> None:
-    """Docker mounts it even if nobody asks for it: a volume that somebody asked for counts."""
+    """A volume that the user mounted takes precedence over the image's own.
+
+    Docker mounts the image's volume in every case.
+    """
     is_mount = {mounted, DATA_DIRECTORY}.__contains__
     config, *_ = prepare({}, files=(), is_mount=is_mount)
     assert config.data_directory == DATA_MOUNTS[mounted]
@@ -52,7 +55,7 @@ def test_the_volume_of_the_image_comes_last(mounted: str) -> None:
 
 @pytest.mark.parametrize("name", ["KAFKA_LOG_DIRS", "KAFKA_LOG_DIR"])
 def test_a_data_directory_that_is_set_stays(name: str) -> None:
-    """What the user says comes before what is mounted."""
+    """A configured data directory takes precedence over mounted volumes."""
     environment = {name: "/elsewhere"}
     config, *_ = prepare(environment, files=(), is_mount=lambda _: True)
     assert config.data_directory == "/elsewhere"
@@ -60,7 +63,7 @@ def test_a_data_directory_that_is_set_stays(name: str) -> None:
 
 
 def test_a_mounted_file_counts_and_variables_override_it(tmp_path: Path) -> None:
-    """The first server.properties that is there is read, its log.dirs too."""
+    """The first server.properties found is read, with its log.dirs; variables override it."""
     file = tmp_path / "server.properties"
     file.write_text("log.dirs=/from/file\nnum.partitions=3\ngroup.max.size=5\n")
     environment = {"KAFKA_NUM_PARTITIONS": "7"}
@@ -74,7 +77,7 @@ def test_a_mounted_file_counts_and_variables_override_it(tmp_path: Path) -> None
 
 
 def test_a_mounted_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    """A broken file ends the start with its name."""
+    """An unreadable mounted file stops the start with an error that names the file."""
     file = tmp_path / "server.properties"
     file.write_text("a=\\u12")
     with pytest.raises(ConfigError, match=f"^{file}: malformed"):
@@ -82,7 +85,7 @@ def test_a_mounted_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_listeners_come_from_those_that_are_advertised() -> None:
-    """Without KAFKA_LISTENERS the advertised names and ports are listened on, everywhere."""
+    """Without KAFKA_LISTENERS the broker listens on all interfaces on the advertised ports."""
     environment = {
         "KAFKA_ADVERTISED_LISTENERS": "INSIDE://broker:19092, OUTSIDE://localhost:9092",
         "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
@@ -112,20 +115,20 @@ READY = "[KafkaServer id=3] started: Kafka Server started, Transitioning from RE
     ],
 )
 def test_the_container_serves_unless_told_otherwise(given: list[str], expected: list[str]) -> None:
-    """Flags are those of `serve`; another command is left as it is."""
+    """Flags are passed to `serve`; another command is left as it is."""
     prepared = Prepared(Config(overrides={"node.id": "3"}), "f")
     assert command(given, prepared, None) == expected
 
 
 def test_no_file_no_flag() -> None:
-    """--config is given only where a file is mounted, --cluster-id where the id is."""
+    """--config is passed only if a file is mounted, --cluster-id only if the id is set."""
     prepared = Prepared(Config(overrides={"node.id": "3"}), None)
     assert command([], prepared, None) == ["serve", "--ready-message", READY]
     assert command([], prepared, "c")[:3] == ["serve", "--cluster-id", "c"]
 
 
 def test_the_variables_of_bitnamis_image() -> None:
-    """KAFKA_CFG_NAME is KAFKA_NAME, which counts if both are there."""
+    """KAFKA_CFG_NAME means KAFKA_NAME, which takes precedence if both are set."""
     environment = {
         "KAFKA_CFG_NODE_ID": "4",
         "KAFKA_CFG_NUM_PARTITIONS": "3",
@@ -144,7 +147,7 @@ def test_the_variables_of_bitnamis_image() -> None:
 
 
 def test_a_container_of_a_controller_says_why_it_does_not_serve() -> None:
-    """Listeners of a controller alone leave nothing to listen on."""
+    """A configuration with only controller listeners is refused with the reason."""
     environment = {
         "KAFKA_PROCESS_ROLES": "controller",
         "KAFKA_LISTENERS": "CONTROLLER://:9093",
@@ -172,7 +175,7 @@ def test_a_container_of_a_controller_says_why_it_does_not_serve() -> None:
     ],
 )
 def test_protocols_in_bitnamis_names(variable: str, setting: str) -> None:
-    """Bitnami's image writes the protocols SASL_* with one underscore."""
+    """Protocols that Bitnami's image writes with one underscore (SASL_*) are accepted."""
     value = "required" if variable.endswith("AUTH") else "PLAIN"
     environment = {variable: value}
     prepare(environment, files=(), is_mount=nothing_is_mounted)
@@ -181,7 +184,7 @@ def test_protocols_in_bitnamis_names(variable: str, setting: str) -> None:
 
 
 def test_a_host_name_is_advertised() -> None:
-    """KAFKA_ADVERTISED_HOST_NAME counts if no listeners are set."""
+    """KAFKA_ADVERTISED_HOST_NAME is used if no listeners are set."""
     given = {"KAFKA_ADVERTISED_HOST_NAME": "example", "KAFKA_ADVERTISED_PORT": "19092"}
     config, *_ = prepare(dict(given), files=(), is_mount=nothing_is_mounted)
     assert [str(one) for one in config.listeners()] == ["PLAINTEXT://:9092"]
@@ -195,7 +198,7 @@ def test_a_host_name_is_advertised() -> None:
 
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory of secrets and of Bitnami's files."""
+    """Return the directory of secrets and of Bitnami's files."""
     monkeypatch.setattr(image_variables, "SECRETS_DIRECTORY", str(tmp_path))
     monkeypatch.setattr(
         image_variables, "BITNAMI_DIRECTORIES", (str(tmp_path / "no"), str(tmp_path))
@@ -212,7 +215,7 @@ SASL = {
 
 
 def test_files_of_secrets(directory: Path) -> None:
-    """FILENAME is the store, CREDENTIALS has its password; mutual TLS needs the trust store."""
+    """FILENAME names the store and CREDENTIALS its password; mutual TLS needs the trust store."""
     (directory / "keys").touch()
     (directory / "words").write_text("secret\n\n")
     given = SSL | {
@@ -234,7 +237,7 @@ def test_files_of_secrets(directory: Path) -> None:
 
 
 def test_without_tls_the_files_are_named_as_ignored() -> None:
-    """Variables of key stores mean nothing where no listener has TLS."""
+    """Key store variables without a TLS listener are reported as ignored."""
     given = {**SSL, "KAFKA_LISTENERS": "PLAINTEXT://:9092"}
     config, *_ = prepare(given, files=(), is_mount=nothing_is_mounted)
     assert config.ignored == ["KAFKA_SSL_KEYSTORE_FILENAME"]
@@ -242,7 +245,10 @@ def test_without_tls_the_files_are_named_as_ignored() -> None:
 
 
 def test_users_of_bitnamis_image(directory: Path) -> None:
-    """Each listener has the clients, the one between brokers one more user; files have values."""
+    """Each listener gets the client users; the inter-broker listener gets one more user.
+
+    Values can be read from files.
+    """
     (directory / "words").write_text("x y\n")
     given = SASL | {
         "KAFKA_CLIENT_USERS": "a;b,",
@@ -287,7 +293,7 @@ def test_users_count_without_other_variables_of_bitnamis_image() -> None:
 
 
 def test_a_mounted_jaas_file_has_the_users(directory: Path) -> None:
-    """Where kafka_jaas.conf is mounted, KAFKA_CLIENT_USERS mean nothing, as in Bitnami's image."""
+    """A mounted kafka_jaas.conf takes precedence over KAFKA_CLIENT_USERS, as in Bitnami's image."""
     path = directory / "kafka_jaas.conf"
     path.touch()
     given = SASL | {"KAFKA_CLIENT_USERS": "a", "KAFKA_CLIENT_PASSWORDS": "x", "KAFKA_OPTS": "-Da=b"}
@@ -300,7 +306,7 @@ TLS = {"KAFKA_CFG_LISTENERS": "SSL://:9092", "KAFKA_CERTIFICATE_PASSWORD": "secr
 
 
 def test_stores_of_bitnamis_image(directory: Path) -> None:
-    """KAFKA_TLS_TYPE says which files of the folder certs are the stores."""
+    """KAFKA_TLS_TYPE selects the store files in the folder certs."""
     certs = directory / "certs"
     for name in ("keystore.jks", "truststore.jks", "keystore.pem", "keystore.key", "other"):
         (certs / f"kafka.{name}").write_text(f"the {name}\n")
@@ -348,7 +354,7 @@ def test_stores_of_bitnamis_image(directory: Path) -> None:
 def test_variables_that_cannot_be_used(
     directory: Path, given: dict[str, str], refusal: str
 ) -> None:
-    """The message names the variable that the user wrote, and the file."""
+    """The error names the variable that the user set, and the file."""
     with pytest.raises(ConfigError) as caught:
         prepare(dict(given), files=(), is_mount=nothing_is_mounted)
     assert str(caught.value) == refusal.format(directory)

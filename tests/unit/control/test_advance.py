@@ -1,4 +1,4 @@
-"""The time of a cluster is advanced: what falls due happens, in order, each at its own time."""
+"""Advancing the time of a cluster: timers fire in order, each at its own time."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ DAY_MS = 24 * 3600 * SECOND_MS
 
 
 class VirtualTimeNodes(Nodes):
-    """A cluster with a virtual clock; the machine's time does not move."""
+    """A cluster with a virtual clock; the machine's time stands still."""
 
     def classic(self, group_id: str) -> GroupMetadata:
-        """A group of the classic protocol that broker 1 coordinates."""
+        """Return a classic group that broker 1 coordinates."""
         group = self.cluster.brokers[1].groups.tasks[group_id].group
         assert isinstance(group, GroupMetadata)
         return group
@@ -38,7 +38,7 @@ class VirtualTimeNodes(Nodes):
     has_virtual_clock = True
 
     async def start(self) -> VirtualTimeNodes:
-        """Start the cluster; its offsets topic is there, and a topic `t`."""
+        """Start the cluster with its offsets topic and a topic `t`."""
         await super().start()
         self.cluster.topics.create("t", 1, {})
         self.controller = ClockController(self.cluster)
@@ -46,11 +46,11 @@ class VirtualTimeNodes(Nodes):
 
     @property
     def elapsed_ms(self) -> int:
-        """The time since the start."""
+        """The time since the start in ms."""
         return self.cluster.clock.now_ms() - START_MS
 
     async def join_with(self, group: str, session_timeout_ms: int) -> str:
-        """Bring a group to Stable with one member of this session timeout; returns its id."""
+        """Bring a group to Stable with one member of this session timeout; return its member id."""
         node_id = self.home(group).leader_id
         request: JoinGroupRequest = join_request(group)
         request.session_timeout_ms = session_timeout_ms
@@ -63,7 +63,7 @@ class VirtualTimeNodes(Nodes):
         return str(joined.member_id)
 
     def fetch(self, max_wait_ms: int) -> FakeCall:
-        """Fetch from the empty topic `t`."""
+        """Send a fetch of the empty topic `t`; return its call."""
         partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
         request = FetchRequest(
             max_wait_ms=max_wait_ms,
@@ -76,12 +76,12 @@ class VirtualTimeNodes(Nodes):
 
 @pytest.fixture
 async def nodes() -> VirtualTimeNodes:
-    """One broker."""
+    """Return a cluster of one broker."""
     return await VirtualTimeNodes(None, 1).start()
 
 
 async def test_timers_fire_in_the_order_of_real_time() -> None:
-    """Sessions of many groups on three brokers end each at its own millisecond, in order."""
+    """Sessions of many groups on three brokers expire at their own millisecond, in order."""
     nodes = await VirtualTimeNodes(None, 3).start()
     timeouts_ms = {"late": 300_000, "early": 6_000, "middle": 45_000, "never": 300_001}
     for group, timeout_ms in timeouts_ms.items():
@@ -101,14 +101,14 @@ async def test_timers_fire_in_the_order_of_real_time() -> None:
 async def test_what_follows_from_a_timer_happens_within_the_advance(
     nodes: VirtualTimeNodes,
 ) -> None:
-    """Members that do not sync are expelled at the rebalance timeout, and the group is empty."""
+    """Members that do not sync are removed at the rebalance timeout, and the group is empty."""
     for _ in range(2):
         request = join_request("g")
         request.session_timeout_ms = request.rebalance_timeout_ms = 60_000
         nodes.send(1, "JoinGroup", request, 3)
     await settle()
     group = nodes.classic("g")
-    assert group.generation_id > 0  # both have joined; neither syncs, neither sends a heartbeat
+    assert group.generation_id > 0  # both have joined; neither of them syncs or sends a heartbeat
     await nodes.controller.advance(59)
     assert group.membership.members
     await nodes.controller.advance(60_000)
@@ -117,17 +117,17 @@ async def test_what_follows_from_a_timer_happens_within_the_advance(
 
 
 async def test_offsets_of_an_empty_group_expire_in_one_call(nodes: VirtualTimeNodes) -> None:
-    """After offsets.retention.minutes they are gone, and so is the group; not a moment before."""
+    """Offsets of an empty group expire after offsets.retention.minutes, and so does the group."""
     assert await nodes.commit(1, "g", 5) == ErrorCode.NONE
     await nodes.controller.advance(7 * DAY_MS - 1)
     assert await nodes.committed(1, "g") == (ErrorCode.NONE, 5)
-    await nodes.controller.advance(600 * SECOND_MS)  # the next look at old offsets
+    await nodes.controller.advance(600 * SECOND_MS)  # the next expiry check
     assert await nodes.committed(1, "g") == (ErrorCode.NONE, -1)
     assert "g" not in nodes.cluster.brokers[1].groups.tasks
 
 
 async def test_old_records_go(nodes: VirtualTimeNodes) -> None:
-    """Retention is checked as the time passes, once more at the end if it is due."""
+    """Retention is checked while time is advanced, and once more at the end if it is due."""
     log = nodes.cluster.topics.create("old", 1, {"retention.ms": "3600000"}).partitions[0].log
     log.append(batch(b"x", times_ms=[START_MS]), START_MS)
     await nodes.controller.advance(3599 * SECOND_MS)
@@ -139,7 +139,7 @@ async def test_old_records_go(nodes: VirtualTimeNodes) -> None:
 async def test_a_week_takes_a_bounded_number_of_rounds(
     nodes: VirtualTimeNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A week has 40 320 rounds of maintenance; an advance does a few, the last one at its end."""
+    """An advance by a week runs only a few of its 40 320 maintenance rounds, one at the end."""
     times_ms: list[int] = []
     begin = MaintenanceScheduler.step
 
@@ -154,7 +154,7 @@ async def test_a_week_takes_a_bounded_number_of_rounds(
 
 
 async def test_a_parked_fetch_returns_as_time_moves(nodes: VirtualTimeNodes) -> None:
-    """At its max_wait_ms and not before."""
+    """A parked fetch is answered exactly at its max_wait_ms."""
     call = nodes.fetch(60_000)
     await settle()
     await nodes.controller.advance(59_999)
@@ -164,7 +164,10 @@ async def test_a_parked_fetch_returns_as_time_moves(nodes: VirtualTimeNodes) -> 
 
 
 async def test_a_parked_fetch_returns_though_time_is_frozen(nodes: VirtualTimeNodes) -> None:
-    """Its client waits in the machine's time, and other requests wait behind it."""
+    """A parked fetch is answered while time is frozen, as its client waits in real time.
+
+    Later requests of the connection wait behind the fetch.
+    """
     await nodes.controller.freeze()
     call = nodes.fetch(5)
     while not call.answered:
@@ -174,7 +177,11 @@ async def test_a_parked_fetch_returns_though_time_is_frozen(nodes: VirtualTimeNo
 
 
 async def test_after_a_freeze_a_fetch_waits_as_long_as_before(nodes: VirtualTimeNodes) -> None:
-    """The broker's time is behind then; a fetch that did not wait would be sent without end."""
+    """After a freeze a fetch still waits for its max_wait_ms.
+
+    The broker's time is behind the machine's then; without a wait the client would poll in a busy
+    loop.
+    """
     await nodes.controller.freeze()
     nodes.clock.time_ms += 10_000
     await nodes.controller.resume()
@@ -186,7 +193,7 @@ async def test_after_a_freeze_a_fetch_waits_as_long_as_before(nodes: VirtualTime
 
 
 async def test_frozen_the_initial_delay_does_not_end() -> None:
-    """Members of a new group are gathered for as long as the test wants."""
+    """While time is frozen, the initial rebalance delay does not end."""
     nodes = await VirtualTimeNodes(None, 1, group_initial_rebalance_delay_ms="3000").start()
     await nodes.controller.freeze()
     await nodes.controller.freeze()
@@ -198,7 +205,7 @@ async def test_frozen_the_initial_delay_does_not_end() -> None:
     group = nodes.classic("g")
     assert group.state is PREPARING_REBALANCE
     assert nodes.controller.is_frozen
-    # After three seconds newcomers have come, so three more are given, as Kafka does.
+    # Members have joined in the first 3 s, so the phase is extended by 3 s, as in Kafka.
     await nodes.controller.advance(5_999)
     assert not any(call.answered for call in calls)
     await nodes.controller.advance(1)
@@ -213,7 +220,7 @@ async def test_frozen_the_initial_delay_does_not_end() -> None:
 
 
 async def test_requests_that_came_before_are_handled_first(nodes: VirtualTimeNodes) -> None:
-    """A heartbeat in the mailbox counts at the time at which it came."""
+    """A heartbeat that arrived before an advance counts at its arrival time."""
     member_id = await nodes.join(1, "g")
     await nodes.controller.advance(9_000)
     request = join_request("h")
@@ -226,7 +233,7 @@ async def test_requests_that_came_before_are_handled_first(nodes: VirtualTimeNod
 
 
 async def test_one_change_after_the_other(nodes: VirtualTimeNodes) -> None:
-    """Advances that are asked for at the same time add up; a broker may be stopped meanwhile."""
+    """Concurrent advances add up, also if a broker is stopped and started meanwhile."""
     await asyncio.gather(
         nodes.controller.advance(1_000),
         nodes.cluster.stop_broker(1),
@@ -241,7 +248,10 @@ async def test_one_change_after_the_other(nodes: VirtualTimeNodes) -> None:
 async def test_a_broker_that_does_not_come_to_rest_is_an_error(
     nodes: VirtualTimeNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error names what it is busy with; time goes on, and requests are handled again."""
+    """A broker that does not come to rest is an error that names its pending work.
+
+    Time continues, and requests are handled again.
+    """
     monkeypatch.setattr(advance, "QUIESCENCE_SECONDS", 0.0)
     monkeypatch.setattr(type(nodes.cluster), "busy_with", lambda *_, **__: "group g")
     released = []
@@ -255,7 +265,7 @@ async def test_a_broker_that_does_not_come_to_rest_is_an_error(
 
 
 async def test_without_control_there_is_no_virtual_clock() -> None:
-    """Unless it was asked for, the brokers use the machine's clock itself."""
+    """Without clock control the brokers use the machine's clock itself."""
     nodes = await Nodes(None, 1).start()
     clock: BrokerClock = nodes.clock
     assert nodes.cluster.clock is nodes.cluster.client_clock is clock
@@ -266,7 +276,7 @@ async def test_without_control_there_is_no_virtual_clock() -> None:
 async def test_a_reset_resets_the_clock(
     nodes: VirtualTimeNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Time is the machine's again, and runs; maintenance is due as before the advance."""
+    """A reset restores the machine's time, which runs on; maintenance keeps its remaining delay."""
     monkeypatch.setattr(type(LOG), "emit", lambda *_, **__: None)
     await nodes.controller.advance(7 * DAY_MS)
     await nodes.controller.freeze()

@@ -1,4 +1,4 @@
-"""docs/clock.md: whoever reads the machine's time or asks the loop for a timer is named there."""
+"""Checks that docs/clock.md names every module that reads the machine's time or sets a timer."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tests.support import ROOT
 PAGE = (ROOT / "docs" / "clock.md").read_text()
 ROW = re.compile(r"^\| (.+?) \| (broker|client|machine) \| .+ \|$", re.MULTILINE)
 SERVER = ROOT / "coordinator_server"
-# The clocks themselves, and what runs in processes of its own.
-ELSEWHERE = ("control.advance", "rebalances.events_reader")  # the latter is a tool's
+# The clocks themselves, and code that runs in other processes.
+ELSEWHERE = ("control.advance", "rebalances.events_reader")  # the latter belongs to a tool
 PACKAGES_ELSEWHERE = ("clock", "container", "tools", "kafka_tools", "testing", "client")
 TIMERS = {"call_later", "call_at", "call_maintenance", "timeout", "timeout_at", "wait_for"}
 CLOCKS = {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "thread_time"}
 
 
 def keeps_time(module: ast.Module) -> bool:
-    """Whether a module plans by time, sleeps, or reads a clock of the machine."""
+    """Return whether a module sets timers, sleeps, or reads a clock of the machine."""
     for node in ast.walk(module):
         if isinstance(node, ast.Attribute):
             name, owner = node.attr, node.value
@@ -36,7 +36,7 @@ def keeps_time(module: ast.Module) -> bool:
 
 
 def test_the_table_names_every_module_that_keeps_time() -> None:
-    """Its first column has each of them in brackets, with the time that it goes by."""
+    """The first column of the table names each of these modules, with the time that it follows."""
     named = {
         name for what, _ in ROW.findall(PAGE) for name in re.findall(r"`([a-z_.]+)`(?=[,)])", what)
     }
@@ -57,6 +57,6 @@ def test_the_table_names_every_module_that_keeps_time() -> None:
 
 
 def test_storage_reads_no_clock() -> None:
-    """Time is an argument there, as it is in the heart."""
+    """The storage package reads no clock: time is an argument there."""
     for path in (ROOT / "storage").glob("*.py"):
         assert not keeps_time(ast.parse(path.read_text())), path.name

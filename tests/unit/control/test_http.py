@@ -1,4 +1,4 @@
-"""The control server's limits in time, and its own faults; the rest is in tests/e2e."""
+"""The control server's timeouts and its own bugs; tests/e2e has the other tests."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ class Served:
         self.answer: dict[str, Any] = {"answer": 1}
 
     async def connect(self) -> Streams:
-        """A connection to it."""
+        """Connect to the server."""
         host, _, port = self.events[0][1]["address"].rpartition(":")
         return await asyncio.open_connection(host, int(port))
 
     async def get(self, _: ControlRequest) -> dict[str, Any]:
-        """Answer `answer`."""
+        """Return `answer`."""
         return self.answer
 
     async def fail(self, _: ControlRequest) -> dict[str, Any]:
-        """Meet a bug."""
+        """Raise an error, like a bug in a route."""
         raise ZeroDivisionError
 
 
 @pytest.fixture
 async def served(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
-    """Started, and stopped at the end."""
+    """Start the server, and stop it after the test."""
     served = Served()
 
     def emit(_: object, event: str, **fields: Any) -> None:
@@ -56,7 +56,7 @@ async def served(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
 
 
 async def test_a_bug_costs_its_connection_and_is_logged_once(served: Served) -> None:
-    """The connection is closed, one event is written, and the next one is served."""
+    """A bug closes its connection and is logged once; the next request is served."""
     reader, writer = await served.connect()
     writer.write(b"GET /bug HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert await reader.read() == b""
@@ -75,7 +75,7 @@ async def test_a_bug_costs_its_connection_and_is_logged_once(served: Served) -> 
 async def test_a_request_that_does_not_end_is_408(
     served: Served, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
-    """A head or a body that stops half way is answered when the time is up, and closed."""
+    """A request whose head or body stays incomplete gets 408 at the timeout and is closed."""
     monkeypatch.setattr(http, "IDLE_SECONDS", 0.05)
     reader, writer = await served.connect()
     writer.write(sent)
@@ -89,7 +89,7 @@ async def test_a_request_that_does_not_end_is_408(
 async def test_an_idle_connection_is_closed_without_an_answer(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that asked for nothing, and one that did and then was silent."""
+    """An idle connection is closed without a response, before or after its first request."""
     monkeypatch.setattr(http, "IDLE_SECONDS", 0.05)
     reader, writer = await served.connect()
     assert await reader.read() == b""
@@ -103,7 +103,7 @@ async def test_an_idle_connection_is_closed_without_an_answer(
 async def test_an_answer_that_is_not_taken_ends_the_connection(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client that never reads does not keep the answer in memory for ever."""
+    """A client that does not read its response is disconnected at the timeout."""
     served.answer = {"answer": "x" * (64 << 20)}
     monkeypatch.setattr(http, "IDLE_SECONDS", 0.2)
     reader, writer = await served.connect()
@@ -117,7 +117,7 @@ async def test_an_answer_that_is_not_taken_ends_the_connection(
 
 
 async def test_a_stop_does_not_wait_for_the_clients(served: Served) -> None:
-    """Connections that are idle, or half way through a request, are closed."""
+    """A stop closes connections that are idle or in the middle of a request."""
     clients = [await served.connect() for _ in range(2)]
     reader, writer = clients[0]
     writer.write(REQUEST + b"Expect: 100-continue\r\nContent-Length: 9\r\n\r\n")

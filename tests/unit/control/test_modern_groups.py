@@ -1,4 +1,4 @@
-"""Groups whose members have epochs, as the control server shows them, while time is advanced."""
+"""The control server's view of consumer, share and streams groups while time is advanced."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.unit.topics.fakes import batch
 
 
 class ModernNodes(VirtualTimeNodes):
-    """One broker with the topics `t` and `three`, and clients of all kinds of groups."""
+    """A broker with the topics `t` and `three`, and clients of all kinds of groups."""
 
     async def start(self) -> ModernNodes:
         """Start the cluster."""
@@ -36,13 +36,13 @@ class ModernNodes(VirtualTimeNodes):
         return self
 
     def topic_id(self, name: str) -> bytes:
-        """The id of a topic."""
+        """Return the id of a topic."""
         topic = self.cluster.topics.topic(name)
         assert topic is not None
         return topic.topic_id
 
     async def ask(self, api: str, request: Message, version: int) -> Any:
-        """The answer of the broker."""
+        """Return the response of the broker."""
         call = self.send(1, api, request, version)
         for _ in range(100):
             if call.replies:
@@ -53,7 +53,7 @@ class ModernNodes(VirtualTimeNodes):
     async def beat(
         self, member_id: str, epoch: int, owned: list[int] | None = None
     ) -> ConsumerGroupHeartbeatResponse:
-        """A heartbeat of a member of a consumer group that reads `three`."""
+        """Send a heartbeat of a member that subscribes to `three`; return the response."""
         request = ConsumerGroupHeartbeatRequest(
             group_id="g", member_id=member_id, member_epoch=epoch
         )
@@ -70,7 +70,7 @@ class ModernNodes(VirtualTimeNodes):
         return answer
 
     async def share(self, member_id: str, epoch: int) -> int:
-        """A heartbeat of a member of a share group that reads `t`; its epoch."""
+        """Send a heartbeat of a share group member that subscribes to `t`; return its epoch."""
         request = ShareGroupHeartbeatRequest(group_id="g", member_id=member_id, member_epoch=epoch)
         if not epoch:
             request.subscribed_topic_names = ["t"]
@@ -79,7 +79,7 @@ class ModernNodes(VirtualTimeNodes):
         return int(answer.member_epoch)
 
     async def take(self, member_id: str, epoch: int) -> int:
-        """A ShareFetch from `t`; how many records it acquired."""
+        """Send a ShareFetch for `t`; return the number of acquired records."""
         partition = ShareFetchPartition(partition_index=0)
         topic = ShareFetchTopic(topic_id=self.topic_id("t"), partitions=[partition])
         request = ShareFetchRequest(
@@ -103,7 +103,7 @@ class ModernNodes(VirtualTimeNodes):
         )
 
     async def group(self) -> dict[str, Any]:
-        """GET /groups/g."""
+        """Return the response to GET /groups/g."""
         await settle()
         found: dict[str, Any]
         found = await groups.group(ControlRequest(self.cluster, {"GROUP": "g"}, {}, b""))
@@ -112,18 +112,21 @@ class ModernNodes(VirtualTimeNodes):
 
 @pytest.fixture
 async def nodes() -> ModernNodes:
-    """One broker."""
+    """Return a cluster of one broker."""
     return await ModernNodes(None, 1).start()
 
 
 def of(found: dict[str, Any], member_id: str) -> dict[str, Any]:
-    """One member of a group."""
+    """Return one member of a group."""
     members: dict[str, dict[str, Any]] = {one["member_id"]: one for one in found["members"]}
     return members[member_id]
 
 
 async def test_a_member_that_waits(nodes: ModernNodes) -> None:
-    """Whose release it waits for, and for how long; when that never comes, the other is fenced."""
+    """A waiting member is shown with the owner it waits for and the time; the owner is fenced.
+
+    The owner is fenced when it does not revoke within its rebalance timeout.
+    """
     await nodes.beat("a", 0)
     await nodes.controller.advance(1_000)
     await nodes.beat("b", 0)
@@ -175,7 +178,7 @@ async def test_a_member_that_waits(nodes: ModernNodes) -> None:
 
 
 async def test_the_interval_between_assignments(nodes: ModernNodes) -> None:
-    """The next target is computed by the first heartbeat after it."""
+    """The first heartbeat after the assignment interval computes the next target assignment."""
     await nodes.beat("a", 0)
     assert (await nodes.beat("b", 0)).member_epoch == 2
     assert (await nodes.group())["state"] == "Assigning"
@@ -186,7 +189,7 @@ async def test_the_interval_between_assignments(nodes: ModernNodes) -> None:
 
 
 async def test_sessions_end(nodes: ModernNodes) -> None:
-    """As the time is advanced, each at its own millisecond."""
+    """Each session ends at its own millisecond while time is advanced."""
     await nodes.beat("a", 0)
     await nodes.controller.advance(44_999)
     assert len((await nodes.group())["members"]) == 1
@@ -196,7 +199,7 @@ async def test_sessions_end(nodes: ModernNodes) -> None:
 
 
 async def test_share_partitions(nodes: ModernNodes) -> None:
-    """What is in flight, until it was delivered too often."""
+    """In-flight records of share partitions are shown until they reach the delivery limit."""
     nodes.cluster.group_configs.set({"g": {"share.auto.offset.reset": "earliest"}})
     epoch = await nodes.share("m", 0)
     assert not from_json(await nodes.group()).is_settled
@@ -235,7 +238,7 @@ async def test_share_partitions(nodes: ModernNodes) -> None:
 
 
 async def test_streams_tasks(nodes: ModernNodes) -> None:
-    """Tasks by subtopology."""
+    """Streams tasks are shown by subtopology."""
     request = StreamsGroupHeartbeatRequest(
         group_id="g",
         member_id="s",

@@ -1,4 +1,4 @@
-"""What the control server shows of client telemetry."""
+"""The control server's view of client telemetry."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ TIME_MS = 1_700_000_000_123
 
 
 class ControlledNodes(Nodes):
-    """Brokers of a cluster with a control server."""
+    """The brokers of a cluster with a control server."""
 
     has_virtual_clock = True
 
 
 def metrics_of(**counts: int) -> bytes:
-    """Metrics as a client encodes them: sums of these values."""
+    """Return encoded metrics as from a client: sums with these values."""
     data = MetricsData()
     resource = data.resource_metrics.add()
     resource.resource.attributes.add(key="client_rack").value.string_value = "r1"
@@ -43,7 +43,7 @@ def metrics_of(**counts: int) -> bytes:
 
 
 async def pushed(nodes: Nodes, metrics: bytes, **fields: Any) -> ErrorCode:
-    """Get a subscription, push, and return the error of the push."""
+    """Get a subscription and push metrics; return the error of the push."""
     request = GetTelemetrySubscriptionsRequest(client_instance_id=ID)
     answer = await nodes.answer(1, "GetTelemetrySubscriptions", request)
     assert not answer.error_code
@@ -57,14 +57,14 @@ async def pushed(nodes: Nodes, metrics: bytes, **fields: Any) -> ErrorCode:
 
 
 async def asked(nodes: Nodes, client: str) -> dict[str, Any]:
-    """GET /telemetry/CLIENT."""
+    """Return the response to GET /telemetry/CLIENT."""
     request = ControlRequest(nodes.cluster, {"CLIENT": client}, {}, b"")
     return await telemetry.client_metrics(request)
 
 
 @pytest.mark.parametrize("compression", list(Compression))
 async def test_the_last_push_of_a_client_is_shown(compression: Compression) -> None:
-    """By the id of the instance and by the client id, whatever its compression."""
+    """A client's last push is found by instance id and by client id, whatever its compression."""
     nodes = await ControlledNodes().start()
     nodes.cluster.telemetry.configs.set({"all": {"metrics": "*", "interval.ms": "100"}})
     metrics = compress(compression, metrics_of(records=5))
@@ -91,7 +91,10 @@ async def test_the_last_push_of_a_client_is_shown(compression: Compression) -> N
 
 
 async def test_unknown_clients_and_bytes_that_are_no_metrics_are_errors() -> None:
-    """A push is not decoded when it comes: Kafka leaves that to its reporter."""
+    """Unknown clients and undecodable pushes are errors of the control server.
+
+    As in Kafka, a push is not decoded on arrival.
+    """
     nodes = await ControlledNodes().start()
     with pytest.raises(ControlError) as refusal:
         await asked(nodes, "test")
@@ -105,7 +108,7 @@ async def test_unknown_clients_and_bytes_that_are_no_metrics_are_errors() -> Non
 async def test_without_the_package_the_answer_names_the_extra(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The list of clients needs no package."""
+    """Without the telemetry package the response names the extra to install."""
     nodes = await ControlledNodes().start()
     assert await pushed(nodes, metrics_of(a=1)) is ErrorCode.NONE
     whole = builtins.__import__
@@ -123,7 +126,10 @@ async def test_without_the_package_the_answer_names_the_extra(
 
 
 async def test_a_long_answer_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A push of a megabyte may have hundreds of thousands of empty data points."""
+    """A response has a bounded number of data points, and reports omitted data points.
+
+    A push of 1 MB may have hundreds of thousands of empty data points.
+    """
     monkeypatch.setattr(telemetry, "MOST_POINTS", 400)
     nodes = await ControlledNodes().start()
     assert await pushed(nodes, metrics_of(**{f"m{one}": one for one in range(500)})) == 0
@@ -132,14 +138,14 @@ async def test_a_long_answer_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_pushes_are_kept_for_a_control_server_alone() -> None:
-    """Without one nobody could read them."""
+    """Without a control server pushes are not stored."""
     nodes = await Nodes().start()
     assert await pushed(nodes, metrics_of(a=1)) is ErrorCode.NONE
     assert not nodes.cluster.telemetry.pushes
 
 
 async def test_brokers_share_subscriptions_and_know_instances_of_their_own() -> None:
-    """A client that goes on with another broker asks that one again."""
+    """Brokers share subscriptions, but each broker tracks the client instances itself."""
     nodes = await Nodes().start()
     nodes.cluster.telemetry.configs.set({"s": {"metrics": "a"}})
     request = GetTelemetrySubscriptionsRequest(client_instance_id=ID)

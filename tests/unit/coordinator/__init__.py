@@ -1,1 +1,1 @@
-"""Tests of what runs the heart: group tasks, routing, the offsets log, loading."""
+"""Tests of the code around the groups: tasks, routing, the offsets log, loading."""

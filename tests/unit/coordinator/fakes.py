@@ -1,4 +1,4 @@
-"""A broker with groups on a disk in memory, without sockets; requests by the real handlers."""
+"""A broker with groups on a disk in memory, without sockets; the request handlers are real."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class GroupBroker(FakeBroker):
         self.groups.start()
 
     def send(self, api: str, request: Message, version: int | None = None) -> FakeCall:
-        """Hand a request to its handler; the answer may come later."""
+        """Pass a request to its handler; the response may come later. Return the call."""
         spec = SPEC_BY_NAME[api]
         version = newest_with_names(spec) if version is None else version
         call = FakeCall(version, "test", FakeConnection())
@@ -81,20 +81,20 @@ class GroupBroker(FakeBroker):
         return call
 
     async def answer(self, api: str, request: Message, version: int | None = None) -> Any:
-        """The answer to a request that is not parked."""
+        """Return the response to a request that is not parked."""
         call = self.send(api, request, version)
         await settle()
         assert call.replies, "parked"
         return call.replies[0]
 
     def classic(self, group_id: str) -> GroupMetadata:
-        """A group of the classic protocol that exists."""
+        """Return an existing classic group."""
         group = self.groups.tasks[group_id].group
         assert isinstance(group, GroupMetadata)
         return group
 
     async def join(self, group: str, version: int = 3) -> str:
-        """Bring a group to Stable with one member; returns its id."""
+        """Bring a group to Stable with one member; return the member's id."""
         joined = await self.answer("JoinGroup", join_request(group), version)
         assert joined.error_code == ErrorCode.NONE
         one = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"mine")
@@ -112,12 +112,12 @@ class GroupBroker(FakeBroker):
         return str(joined.member_id)
 
     async def commit(self, group: str, offset: int, partition: int = 0) -> int:
-        """Commit as a standalone consumer; the partition's error code."""
+        """Commit as a standalone consumer; return the partition's error code."""
         answer = await self.answer("OffsetCommit", commit_request(group, offset, partition))
         return int(answer.topics[0].partitions[0].error_code)
 
     async def committed(self, group: str, partition: int = 0) -> int:
-        """The committed offset of partition of `t`, -1 without one."""
+        """Return the committed offset of a partition of `t`; -1 without one."""
         topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[partition])]
         request = OffsetFetchRequest(
             groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)]
@@ -127,13 +127,13 @@ class GroupBroker(FakeBroker):
 
 
 async def settle() -> None:
-    """Let every task run until nothing is left to do at this moment."""
+    """Let every task run until none has anything to do."""
     for _ in range(20):
         await asyncio.sleep(0)
 
 
 def join_request(group: str, member_id: str = "") -> JoinGroupRequest:
-    """A JoinGroup of a consumer."""
+    """Return a JoinGroup request of a consumer."""
     return JoinGroupRequest(
         group_id=group,
         session_timeout_ms=10_000,
@@ -147,7 +147,7 @@ def join_request(group: str, member_id: str = "") -> JoinGroupRequest:
 def commit_request(
     group: str, offset: int, partition: int = 0, topic: str = "t"
 ) -> OffsetCommitRequest:
-    """An OffsetCommit of a standalone consumer."""
+    """Return an OffsetCommit request of a standalone consumer."""
     one = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
     return OffsetCommitRequest(
         group_id=group,

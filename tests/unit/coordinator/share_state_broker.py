@@ -1,4 +1,4 @@
-"""A broker with a share coordinator, on a disk in memory; requests by the real handlers."""
+"""A broker with a share coordinator, on a disk in memory; the request handlers are real."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ GROUP = "g"
 
 
 class ShareStateBroker(FakeBroker):
-    """Topic "t" has four partitions, `__share_group_state` one unless it is set otherwise."""
+    """Topic "t" has four partitions, `__share_group_state` one by default."""
 
     def __init__(self, disk: MemoryDisk | None = None, /, **overrides: str) -> None:
         super().__init__(disk, **{"share_coordinator_state_topic_num_partitions": "1", **overrides})
@@ -75,15 +75,15 @@ class ShareStateBroker(FakeBroker):
 
     @property
     def virtual_clock(self) -> Any:
-        """Clock and timers in one, as the coordinators want them."""
+        """A clock and its timers in one object, as the coordinators need."""
         return _Clock(self)
 
     def key(self, partition: int = 0) -> SharePartitionKey:
-        """A share partition of "t"."""
+        """Return the key of a share partition of "t"."""
         return SharePartitionKey(GROUP, self.t.topic_id, partition)
 
     def ask_now(self, handle: Any, request: Any, version: int = 0) -> Any:
-        """The answer to a request that is not parked."""
+        """Return the response to a request that is not parked."""
         call = self.call(handle, request, version)
         self.scheduler.turn()
         return call.replies[0]
@@ -91,11 +91,11 @@ class ShareStateBroker(FakeBroker):
     # --- the log ----------------------------------------------------------------------------------
 
     def headers(self, index: int = 0) -> list[BatchHeader]:
-        """The batches of a partition of the topic."""
+        """Return the batches of a partition of the internal topic."""
         return list(iterate_batches(self._data(index)))
 
     def records(self, index: int = 0) -> list[ShareRecord]:
-        """The records of a partition of the topic from its log start offset on."""
+        """Return the records of a partition of the internal topic, from its log start offset on."""
         data, start = self._data(index), self.topics.log(SHARE_STATE_TOPIC, index).log_start_offset
         return [
             decode_record(one.key or b"", one.value)
@@ -109,16 +109,16 @@ class ShareStateBroker(FakeBroker):
         return bytes(log.read(log.log_start_offset, 1 << 30))
 
     def led(self, index: int = 0) -> ShareStatePartition:
-        """What the coordinator has of a partition of the topic that it leads."""
+        """Return the coordinator's state for a partition of the internal topic that it leads."""
         (found,) = (one for one in self.share_states.active() if one.index == index)
         return found
 
     def is_replayed(self, index: int = 0) -> bool:
-        """Whether the log makes the coordinator's state from nothing."""
+        """Return whether a replay of the log gives the coordinator's state."""
         return self.replayed(index) == self.led(index).shard.hard_state()
 
     def replayed(self, index: int = 0) -> Mapping[SharePartitionKey, tuple[Any, ...]]:
-        """The state that the log makes from nothing."""
+        """Return the state from a replay of the log."""
         led = self.led(index)
         fresh = ShareCoordinatorShard(self.share_states.settings.updates_per_snapshot, lambda _: 9)
         again = ShareStatePartition(led._partition, self.clock, fresh)
@@ -128,7 +128,7 @@ class ShareStateBroker(FakeBroker):
 
 
 class _Clock:
-    """The fake clock, with the timers of the fake scheduler."""
+    """The fake clock with the timers of the fake scheduler."""
 
     def __init__(self, broker: FakeBroker) -> None:
         self.now_ms = broker.clock.now_ms
@@ -140,7 +140,7 @@ class _Clock:
 def initialize_request(
     topic_id: bytes, *partitions: int, state_epoch: int = 1, start: int = -1, group: str = GROUP
 ) -> InitializeShareGroupStateRequest:
-    """InitializeShareGroupState of partitions of one topic."""
+    """Return an InitializeShareGroupState request for partitions of one topic."""
     asked = [
         InitializePartition(partition=one, state_epoch=state_epoch, start_offset=start)
         for one in partitions
@@ -152,7 +152,7 @@ def initialize_request(
 def read_request(
     topic_id: bytes, *partitions: int, leader_epoch: int = 0, group: str = GROUP
 ) -> ReadShareGroupStateRequest:
-    """ReadShareGroupState of partitions of one topic."""
+    """Return a ReadShareGroupState request for partitions of one topic."""
     asked = [ReadPartition(partition=one, leader_epoch=leader_epoch) for one in partitions]
     data = ReadStateData(topic_id=topic_id, partitions=asked)
     return ReadShareGroupStateRequest(group_id=group, topics=[data])
@@ -168,7 +168,7 @@ def write_request(
     complete: int = 0,
     group: str = GROUP,
 ) -> WriteShareGroupStateRequest:
-    """WriteShareGroupState of one partition."""
+    """Return a WriteShareGroupState request for one partition."""
     one = WritePartition(
         partition=partition,
         state_epoch=state_epoch,
@@ -189,7 +189,7 @@ def write_request(
 def delete_request(
     topic_id: bytes, *partitions: int, group: str = GROUP
 ) -> DeleteShareGroupStateRequest:
-    """DeleteShareGroupState of partitions of one topic."""
+    """Return a DeleteShareGroupState request for partitions of one topic."""
     asked = [DeletePartition(partition=one) for one in partitions]
     data = DeleteStateData(topic_id=topic_id, partitions=asked)
     return DeleteShareGroupStateRequest(group_id=group, topics=[data])
@@ -198,13 +198,13 @@ def delete_request(
 def summary_request(
     topic_id: bytes, *partitions: int, leader_epoch: int = 0, group: str = GROUP
 ) -> ReadShareGroupStateSummaryRequest:
-    """ReadShareGroupStateSummary of partitions of one topic."""
+    """Return a ReadShareGroupStateSummary request for partitions of one topic."""
     asked = [ReadSummaryPartition(partition=one, leader_epoch=leader_epoch) for one in partitions]
     data = ReadStateSummaryData(topic_id=topic_id, partitions=asked)
     return ReadShareGroupStateSummaryRequest(group_id=group, topics=[data])
 
 
 def error_of(response: Any) -> tuple[ErrorCode, str | None]:
-    """The error of the only share partition in a response."""
+    """Return the error of the only share partition in a response."""
     ((one,),) = (topic.partitions for topic in response.results)
     return ErrorCode(one.error_code), one.error_message

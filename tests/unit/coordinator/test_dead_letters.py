@@ -1,4 +1,4 @@
-"""Dead letters of share groups are appended to their topic, which may have to be created."""
+"""Dead letters of share groups, appended to their topic, which may be created first."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COPY = {"errors.deadletterqueue.copy.record.enable": "true"}
 def make(
     *, exists: bool = True, may_create: bool = False, configs: dict[str, str] | None = None
 ) -> ShareBroker:
-    """A broker whose group "g" has a dead letter queue of two partitions."""
+    """Return a broker whose group "g" has a dead letter queue of two partitions."""
     broker = ShareBroker(num_partitions="3", **{_MAY_CREATE: str(may_create).lower()})
     broker.configs[DEAD_LETTER_TOPIC] = QUEUE
     if exists:
@@ -38,7 +38,7 @@ def make(
 
 
 def reject(broker: ShareBroker, *sizes: int, index: int = 0, **fields: object) -> None:
-    """Have A acquire batches of so many records and reject all of them."""
+    """Let member A acquire batches of these sizes and reject all of their records."""
     broker.produce("t", *sizes, index=index, **fields)
     broker.fetched(("t", index), max_records=10_000)
     last = sum(sizes) - 1
@@ -47,7 +47,7 @@ def reject(broker: ShareBroker, *sizes: int, index: int = 0, **fields: object) -
 
 
 def records(broker: ShareBroker, index: int = 0, name: str = QUEUE) -> list[Record]:
-    """What is in a partition of the queue."""
+    """Return the records in a partition of the queue."""
     topic = broker.topics.topic(name)
     if topic is None:
         return []
@@ -56,12 +56,12 @@ def records(broker: ShareBroker, index: int = 0, name: str = QUEUE) -> list[Reco
 
 
 def offsets(found: Sequence[Record]) -> list[int]:
-    """The offsets of the original records."""
+    """Return the offsets of the original records."""
     return [int(dict(one.headers)["__dlq.errors.offset"] or b"") for one in found]
 
 
 def timers(broker: ShareBroker) -> list[FakeTimer]:
-    """The attempts that are planned."""
+    """Return the scheduled attempts."""
     return [
         one
         for one in broker.scheduler.timers
@@ -70,17 +70,17 @@ def timers(broker: ShareBroker) -> list[FakeTimer]:
 
 
 def error_of(broker: ShareBroker) -> str | None:
-    """Why the last records that were given up are not in the queue."""
+    """Return the error that kept the last given-up records out of the queue."""
     return broker.given_up[-1].queue_error
 
 
 def no_steps(_: Sequence[QueueOutcome]) -> Steps:
-    """Make no steps of the outcomes."""
+    """Make no steps for the outcomes."""
     yield from ()
 
 
 class SourceLog:
-    """A log whose reads are counted; the records of compacted offsets are missing."""
+    """A log that counts its reads; the records of compacted offsets are missing."""
 
     log_start_offset, high_watermark = 0, 1000
 
@@ -96,7 +96,10 @@ class SourceLog:
 
 
 def test_headers_are_all_there_is_without_copies() -> None:
-    """Key and value are null, and the time is that of the rejection."""
+    """Without copies a dead letter has only headers, and the time of the rejection.
+
+    Key and value are null.
+    """
     broker = make()
     broker.clock.time_ms += 5_000
     reject(broker, 2)
@@ -118,7 +121,7 @@ def test_headers_are_all_there_is_without_copies() -> None:
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZSTD])
 def test_copies_have_key_and_value(compression: Compression) -> None:
-    """The headers of the original record are not copied, as in Kafka."""
+    """Copies have the key and value of the original record, but not its headers, as in Kafka."""
     broker = make()
     broker.configs |= COPY
     reject(broker, 3, compression=compression)
@@ -129,7 +132,7 @@ def test_copies_have_key_and_value(compression: Compression) -> None:
 
 @pytest.mark.parametrize("deleted", [1, 2, 3])
 def test_copies_of_records_that_are_gone_are_headers(deleted: int) -> None:
-    """Nothing can be read below the log start offset; the records above it have copies."""
+    """Records below the log start offset have no copies; the records above have."""
     broker = make()
     broker.configs |= COPY
     broker.produce("t", 2, 1)
@@ -143,7 +146,7 @@ def test_copies_of_records_that_are_gone_are_headers(deleted: int) -> None:
 
 
 def test_records_that_cannot_be_read_are_headers() -> None:
-    """The batch of the source is damaged."""
+    """A dead letter of an unreadable record has only headers."""
     broker = make()
     broker.configs |= COPY
     log = SourceLog(batch(b"v")[:-4] + b"\xff" * 4)
@@ -155,7 +158,7 @@ def test_records_that_cannot_be_read_are_headers() -> None:
 
 
 def test_compacted_offsets_are_read_in_few_steps() -> None:
-    """One read covers a gap in the log, and each read is a step of its own."""
+    """One read skips a gap of compacted offsets, and each read is a step of its own."""
     broker = make()
     broker.configs |= COPY
     log = SourceLog(build_batch([Record(900, 1, None, b"v")]).to_bytes())
@@ -175,7 +178,7 @@ def test_compacted_offsets_are_read_in_few_steps() -> None:
 
 
 def test_the_partition_is_chosen_by_that_of_the_records() -> None:
-    """Its number modulo the partitions of the queue."""
+    """The source partition modulo the number of queue partitions selects the queue partition."""
     broker = make()
     reject(broker, 1, index=1)
     assert records(broker, 0) == []
@@ -183,7 +186,7 @@ def test_the_partition_is_chosen_by_that_of_the_records() -> None:
 
 
 def test_many_records_go_in_several_batches() -> None:
-    """A step encodes one batch, so that other work can be done in between."""
+    """Many dead letters are written in several batches, with one step for each batch."""
     broker = make()
     broker.configs |= COPY
     reject(broker, *[700] * 3)
@@ -197,14 +200,14 @@ def test_many_records_go_in_several_batches() -> None:
 
 
 def test_batches_are_bounded_by_what_the_queue_takes() -> None:
-    """Each batch has as many records as fit."""
+    """No batch exceeds the max.message.bytes of the queue."""
     broker = make(configs={"max.message.bytes": "1000"})
     reject(broker, 20)
     assert offsets(records(broker)) == list(range(20))
 
 
 def test_a_record_that_is_too_large_does_not_hold_up_others() -> None:
-    """It alone is lost, and the reason is told."""
+    """A record that is too large is lost alone, and the reason is reported."""
     broker = make(configs={"max.message.bytes": "1000"})
     broker.configs |= COPY
     partition = broker.topics.partition("t", 0)
@@ -218,7 +221,7 @@ def test_a_record_that_is_too_large_does_not_hold_up_others() -> None:
 
 
 def test_a_check_that_takes_long_is_done_in_a_thread() -> None:
-    """A queue that compresses takes a large record when the thread has checked it."""
+    """A long check of a record for a compressing queue runs in a thread."""
     broker = make(configs={"compression.type": "gzip", "max.message.bytes": "2000000"})
     broker.configs |= COPY
     partition = broker.topics.partition("t", 0)
@@ -232,7 +235,10 @@ def test_a_check_that_takes_long_is_done_in_a_thread() -> None:
 
 
 def test_the_queue_is_created_when_that_is_allowed() -> None:
-    """With the default number of partitions, as a queue."""
+    """If auto-creation is enabled, the queue is created with the default partition count.
+
+    Its configs mark the topic as a dead letter queue.
+    """
     broker = make(exists=False, may_create=True)
     reject(broker, 1)
     topic = broker.topics.topic(QUEUE)
@@ -258,7 +264,7 @@ def test_the_queue_is_created_when_that_is_allowed() -> None:
 def test_queues_that_cannot_be_written(
     name: str, configs: dict[str, str] | None, may_create: bool, reason: str
 ) -> None:
-    """The records are archived at once, and the reason is told."""
+    """Records for a queue that cannot be written are archived at once, with a reported reason."""
     broker = make(exists=False, may_create=may_create)
     broker.configs[DEAD_LETTER_TOPIC] = name
     if configs is not None:
@@ -273,7 +279,7 @@ def test_queues_that_cannot_be_written(
 
 
 def test_a_queue_that_was_unset_meanwhile() -> None:
-    """The group has none any more when the letters are to be written."""
+    """A group whose queue is unset before the write has no queue any more."""
     broker = make()
     broker.produce("t", 1)
     broker.fetched(("t", 0))
@@ -291,7 +297,7 @@ def lead(broker: ShareBroker, leader_id: int) -> None:
 
 
 def test_a_queue_without_a_leader_is_tried_again() -> None:
-    """The letters are written once it has one; until then the records are Archiving."""
+    """Records stay Archiving until the queue has a leader, and are then written."""
     broker = make()
     lead(broker, -1)
     reject(broker, 2)
@@ -306,7 +312,7 @@ def test_a_queue_without_a_leader_is_tried_again() -> None:
 
 
 def test_a_queue_that_stays_without_a_leader() -> None:
-    """After five attempts, 15 seconds, the records are given up."""
+    """After five attempts in 15 s without a leader the records are given up."""
     broker = make()
     lead(broker, -1)
     reject(broker, 2)
@@ -320,7 +326,10 @@ def test_a_queue_that_stays_without_a_leader() -> None:
 
 @pytest.mark.parametrize("ends", [True, False])
 def test_a_broker_that_stops_writes_no_more(ends: bool) -> None:
-    """The records stay Archiving, so that the next leader sends them; forgetting is the same."""
+    """A stopped broker writes no more dead letters; the records stay Archiving.
+
+    The next leader sends them. The same holds when the share partitions are forgotten.
+    """
     broker = make()
     lead(broker, -1)
     reject(broker, 2)
@@ -337,7 +346,7 @@ def test_a_broker_that_stops_writes_no_more(ends: bool) -> None:
 
 
 def test_letters_of_a_broker_that_stops_at_once() -> None:
-    """Nothing is written between the steps of a stopped broker."""
+    """A broker that stops between two steps writes nothing."""
     broker = make()
     broker.produce("t", 1)
     broker.fetched(("t", 0))
@@ -348,7 +357,7 @@ def test_letters_of_a_broker_that_stops_at_once() -> None:
 
 
 def test_a_queue_that_does_not_store_the_records() -> None:
-    """Records without a key are refused by a topic that is compacted."""
+    """A compacted queue refuses dead letters, which have no key."""
     broker = make(configs={"cleanup.policy": "compact"})
     reject(broker, 2)
     assert records(broker) == []
@@ -356,7 +365,7 @@ def test_a_queue_that_does_not_store_the_records() -> None:
 
 
 def test_a_disk_that_fails() -> None:
-    """The failure is the reason."""
+    """A disk failure is reported as the reason."""
     broker = make()
     partition = broker.topics.partition(QUEUE, 0)
     assert partition is not None
@@ -366,7 +375,7 @@ def test_a_disk_that_fails() -> None:
 
 
 def test_records_over_the_limit() -> None:
-    """The header tells why, and how often they were delivered."""
+    """For records over the delivery limit the header has the reason and the delivery count."""
     broker = make()
     broker.configs["share.delivery.count.limit"] = "2"
     broker.produce("t", 1)
@@ -382,7 +391,7 @@ def test_records_over_the_limit() -> None:
 
 
 def test_letters_of_one_change_have_outcomes_of_their_own() -> None:
-    """Two ranges that become dead letters together are written and told one by one."""
+    """Two ranges that become dead letters together are written and reported separately."""
     broker = make()
     broker.produce("t", 1)
     partition = broker.topics.partition("t", 0)

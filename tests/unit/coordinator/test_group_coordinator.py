@@ -1,4 +1,4 @@
-"""Requests find their group's task, the records of a drain are one batch, groups survive."""
+"""Routing of requests to group tasks, one batch per drain, and groups that survive."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from tests.unit.topics.fakes import FakeCall
 
 
 def refuse(*_: object, **__: object) -> None:
-    """Stands in for a log whose disk fails."""
+    """Replace a log method by a failure of the disk."""
     raise StorageError("the disk is gone")
 
 
 def log_of(broker: GroupBroker, group: str) -> Any:
-    """The partition log that holds a group."""
+    """Return the partition log that holds a group."""
     return broker.topics.log(OFFSETS_TOPIC, partition_for(group, 4))
 
 
 async def test_the_records_of_one_drain_are_one_batch() -> None:
-    """Commits that wait in the mailbox together are written together, in Kafka's form."""
+    """Commits that wait in the mailbox together are written as one batch in Kafka's format."""
     broker = GroupBroker()
     calls = [broker.send("OffsetCommit", commit_request("g", offset)) for offset in (1, 2, 3)]
     await settle()
@@ -54,7 +54,7 @@ async def test_the_records_of_one_drain_are_one_batch() -> None:
 
 
 async def test_an_answer_waits_for_the_append(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A commit that the log refuses is answered with the mapped error and changes nothing."""
+    """A commit that the log refuses gets the mapped error and changes nothing."""
     broker = GroupBroker()
     assert await broker.commit("g", 5) == ErrorCode.NONE
     with monkeypatch.context() as patched:
@@ -65,7 +65,10 @@ async def test_an_answer_waits_for_the_append(monkeypatch: pytest.MonkeyPatch) -
 
 
 async def test_the_offsets_topic_may_be_deleted() -> None:
-    """Its groups are gone, their members are told, and new groups begin in a new offsets topic."""
+    """Deleting the offsets topic ends its groups with NOT_COORDINATOR for their members.
+
+    New groups start in a new offsets topic.
+    """
     broker = GroupBroker()
     await broker.join("g")
     parked = broker.send("JoinGroup", join_request("g"), 3)
@@ -100,7 +103,10 @@ async def test_groups_come_back_from_the_log() -> None:
 
 
 async def test_while_a_partition_loads_its_groups_are_asked_to_wait() -> None:
-    """COORDINATOR_LOAD_IN_PROGRESS, but a heartbeat is answered NONE so that members stay calm."""
+    """While loading, requests get COORDINATOR_LOAD_IN_PROGRESS, but heartbeats get NONE.
+
+    A heartbeat without an error keeps members from rejoining.
+    """
     broker = GroupBroker()
     member_id = await broker.join("g")
     broker.groups.stop()
@@ -124,7 +130,10 @@ async def test_while_a_partition_loads_its_groups_are_asked_to_wait() -> None:
 async def test_a_bug_costs_one_request_and_the_group_is_loaded_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The request fails, parked ones are sent to find their coordinator, the offsets stay."""
+    """A bug fails its request; the group is reloaded and keeps its offsets.
+
+    Parked requests get NOT_COORDINATOR.
+    """
     broker = GroupBroker()
     await broker.join("g")
     assert await broker.commit("other", 9) == ErrorCode.NONE
@@ -152,7 +161,7 @@ async def test_a_bug_costs_one_request_and_the_group_is_loaded_anew(
 async def test_a_bug_behind_the_append_fails_only_what_it_met(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A bug in what follows a write: the request fails, the group goes on with what is stored."""
+    """A bug after a write fails the request; the group continues with the stored state."""
     broker = GroupBroker()
     sound = GroupMetadata.replay_offsets
     bugs = [ZeroDivisionError()]
@@ -173,7 +182,7 @@ async def test_a_bug_behind_the_append_fails_only_what_it_met(
 async def test_an_answer_that_cannot_be_sent_spoils_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A reply that raises fails its own request; the others of the drain are answered."""
+    """A response that cannot be sent fails its own request; the others are answered."""
     broker = GroupBroker()
     assert await broker.commit("g", 1) == ErrorCode.NONE
     calls = [broker.send("OffsetCommit", commit_request("g", offset)) for offset in (2, 3, 4)]
@@ -192,7 +201,10 @@ async def test_an_answer_that_cannot_be_sent_spoils_no_other(
 async def test_an_answer_may_lead_to_the_end_of_its_group(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A connection goes on with deleting the offsets topic: every commit is answered once."""
+    """If a response leads to the end of its group, every commit is answered exactly once.
+
+    Here the reply deletes the offsets topic.
+    """
     broker = GroupBroker()
     assert await broker.commit("g", 1) == ErrorCode.NONE
     topic = broker.topics.topic(OFFSETS_TOPIC)
@@ -213,7 +225,7 @@ async def test_an_answer_may_lead_to_the_end_of_its_group(
 async def test_a_group_that_cannot_be_put_back_answers_errors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """When even the reload fails nobody waits for ever: every request gets an error."""
+    """If the reload fails too, every request gets an error at once."""
     broker = GroupBroker()
     await broker.join("g")
 
@@ -234,7 +246,7 @@ async def test_a_group_that_cannot_be_put_back_answers_errors(
 async def test_a_bug_in_one_of_many_groups_fails_the_request_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """DescribeGroups over a broken group and a good one is answered exactly once."""
+    """DescribeGroups with one broken group is answered exactly once."""
     broker = GroupBroker()
     assert await broker.commit("good", 1) == ErrorCode.NONE
     assert await broker.commit("bad", 1) == ErrorCode.NONE
@@ -246,7 +258,7 @@ async def test_a_bug_in_one_of_many_groups_fails_the_request_once(
 
 
 async def test_a_deleted_group_leaves_no_task() -> None:
-    """DeleteGroups ends the group's task; the group can be made anew."""
+    """DeleteGroups ends the group's task; the group can be created again."""
     broker = GroupBroker()
     assert await broker.commit("g", 1) == ErrorCode.NONE
     request = DeleteGroupsRequest(groups_names=["g", "g", "none"])
@@ -263,7 +275,7 @@ async def test_a_deleted_group_leaves_no_task() -> None:
 async def test_what_follows_a_deletion_at_once_meets_no_dead_group(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A commit that is handled as soon as DeleteGroups is answered makes the group anew."""
+    """A commit handled right after the response of DeleteGroups creates the group again."""
     broker = GroupBroker()
     assert await broker.commit("g", 1) == ErrorCode.NONE
     followed: list[FakeCall] = []
@@ -280,7 +292,7 @@ async def test_what_follows_a_deletion_at_once_meets_no_dead_group(
 
 
 async def test_the_offsets_of_a_deleted_topic_go() -> None:
-    """Topic deletion drops the offsets of every group; the groups stay."""
+    """Deleting a topic drops its offsets in every group; the groups stay."""
     broker = GroupBroker()
     assert await broker.commit("g", 1) == ErrorCode.NONE
     topic = broker.topics.topic("t")
@@ -307,7 +319,7 @@ async def test_old_offsets_expire() -> None:
 
 
 async def test_stopping_answers_what_is_parked() -> None:
-    """Parked joins get NOT_COORDINATOR; what comes later COORDINATOR_NOT_AVAILABLE."""
+    """On a stop parked joins get NOT_COORDINATOR, later requests COORDINATOR_NOT_AVAILABLE."""
     broker = GroupBroker(group_initial_rebalance_delay_ms="3000")
     parked = broker.send("JoinGroup", join_request("g"), 3)
     await settle()
@@ -321,7 +333,7 @@ async def test_stopping_answers_what_is_parked() -> None:
 async def test_a_partition_that_cannot_be_read_stops_only_its_own_groups(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its groups are answered NOT_COORDINATOR, groups of other partitions are served."""
+    """Groups of an unreadable partition get NOT_COORDINATOR; groups of other partitions work."""
     broker = GroupBroker()
     assert partition_for("a", 4) != partition_for("b", 4)
     assert await broker.commit("a", 1) == ErrorCode.NONE
@@ -339,7 +351,7 @@ async def test_a_partition_that_cannot_be_read_stops_only_its_own_groups(
 
 
 def _only_for(one: Any, broken: Any, sound: Any) -> Any:
-    """A method that is broken for one object."""
+    """Return a method that is broken for one object."""
 
     def method(self: Any, *arguments: Any, **options: Any) -> Any:
         chosen = broken if self is one else sound
@@ -349,7 +361,7 @@ def _only_for(one: Any, broken: Any, sound: Any) -> Any:
 
 
 async def test_garbage_makes_no_group() -> None:
-    """Requests of members of unknown groups leave neither task nor record behind."""
+    """Member requests to unknown groups leave neither a task nor a record."""
     broker = GroupBroker()
     heartbeat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
     unknown = (await broker.answer("Heartbeat", heartbeat)).error_code
@@ -361,7 +373,10 @@ async def test_garbage_makes_no_group() -> None:
 
 
 async def test_a_group_that_cannot_be_put_back_is_in_no_snapshot() -> None:
-    """Its partition is read from the log at the next start: its offsets are there, and others'."""
+    """A partition with a broken group gets no snapshot and is loaded from its log.
+
+    All committed offsets are there after the start.
+    """
     disk = MemoryDisk()
     broker = GroupBroker(disk, offsets_topic_num_partitions="1")
     assert await broker.commit("g", 42) == ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""Partitions that a broker leads: one that cannot be loaded does not keep the others from it."""
+"""Loading of led partitions: one that fails does not stop the others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REFUSED = ErrorCode.NOT_COORDINATOR
 
 
 class KeyPartition(CoordinatorPartition):
-    """A partition with something to load."""
+    """A partition that has to be loaded."""
 
     topic = "keys"
 
@@ -30,12 +30,12 @@ class KeyPartition(CoordinatorPartition):
 
     @property
     def is_blank(self) -> bool:
-        """There is something."""
+        """Return False: there is something to load."""
         return False
 
 
 class Keeper(CoordinatorRuntime[KeyPartition, str]):
-    """Three partitions; `to_raise` while 1 is loaded, and `to_raise_later` once it was loaded."""
+    """Three partitions; partition 1 raises `to_raise` in its load, or `to_raise_later` after it."""
 
     keys = "keys"
 
@@ -84,7 +84,7 @@ class Keeper(CoordinatorRuntime[KeyPartition, str]):
         self.events.append((event, fields))
 
     def work_on(self) -> None:
-        """Load what is to be loaded."""
+        """Load the pending partitions."""
         while self.work:
             for _ in self.work.popleft():
                 pass
@@ -100,7 +100,10 @@ class Keeper(CoordinatorRuntime[KeyPartition, str]):
     ],
 )
 def test_one_that_cannot_be_loaded_is_refused(keeper: Keeper, *, is_bug: bool) -> None:
-    """It says why, a bug with its traceback; those before and after it are served."""
+    """A partition whose load fails is refused with the reason; the other partitions are served.
+
+    A bug is logged with its traceback.
+    """
     keeper.work_on()
     assert keeper.served == [0, 2]
     assert [keeper.partition_at(index)[1] for index in range(3)] == [ErrorCode.NONE, REFUSED, 0]
@@ -112,7 +115,7 @@ def test_one_that_cannot_be_loaded_is_refused(keeper: Keeper, *, is_bug: bool) -
 
 
 def test_one_that_is_emigrated_meanwhile_is_not_served() -> None:
-    """Whether that is noticed between two steps or after the last."""
+    """A partition that is emigrated while it loads is not served."""
     keeper = Keeper()
     assert keeper.partition_at(1)[1] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     keeper.emigrate(1)
@@ -123,7 +126,7 @@ def test_one_that_is_emigrated_meanwhile_is_not_served() -> None:
 
 
 def test_what_comes_after_a_bug_is_loaded_as_well() -> None:
-    """A partition that the broker becomes leader of later."""
+    """A partition that immigrates after a bug is loaded as well."""
     keeper = Keeper(ZeroDivisionError("odd"))
     keeper.work_on()
     keeper.emigrate(0)

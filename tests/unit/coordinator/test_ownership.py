@@ -1,4 +1,4 @@
-"""Groups follow the leader of their partition: who serves them, and what happens when it moves."""
+"""Groups follow the leader of their partition: the coordinator, and a change of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.unit.topics.fakes import START_MS, batch
 
 
 async def started(**overrides: str) -> tuple[Nodes, int, int, int]:
-    """A cluster with a topic `t`; the broker that coordinates `g`, and the two others."""
+    """Start a cluster with topic `t`; return it, the coordinator of `g` and two other brokers."""
     nodes = await Nodes(**overrides).start()
     nodes.cluster.topics.create("t", 1, {}, 3)
     first = nodes.home("g").leader_id
@@ -35,7 +35,7 @@ async def started(**overrides: str) -> tuple[Nodes, int, int, int]:
 
 
 def group_tasks(nodes: Nodes) -> list[str]:
-    """The groups that have a task, on any broker."""
+    """Return the groups that have a task, on any broker."""
     return sorted(
         f"group {group_id}"
         for broker in nodes.cluster.brokers.values()
@@ -44,7 +44,7 @@ def group_tasks(nodes: Nodes) -> list[str]:
 
 
 async def test_only_the_leader_coordinates() -> None:
-    """All others say NOT_COORDINATOR to every request of groups; everyone knows who it is."""
+    """Only the leader coordinates; other brokers return NOT_COORDINATOR and know the leader."""
     nodes, leader, other, _ = await started()
     member_id = await nodes.join(leader, "g")
     wrong = ErrorCode.NOT_COORDINATOR
@@ -77,7 +77,7 @@ async def test_only_the_leader_coordinates() -> None:
 
 
 async def test_a_moved_group_goes_on_elsewhere() -> None:
-    """Generation, member and offsets are those that it had; the old coordinator has nothing."""
+    """A moved group keeps its generation, members and offsets; the old coordinator has nothing."""
     nodes, old, new, _ = await started()
     member_id = await nodes.join(old, "g")
     home = nodes.home("g")
@@ -96,7 +96,7 @@ async def test_a_moved_group_goes_on_elsewhere() -> None:
 
 
 async def test_parked_requests_are_answered_when_the_group_moves() -> None:
-    """Joins and syncs that wait get NOT_COORDINATOR at once, and their timers are gone."""
+    """When a group moves, parked joins and syncs get NOT_COORDINATOR, and their timers end."""
     nodes, old, new, _ = await started(group_initial_rebalance_delay_ms="3000")
     join = nodes.send(old, "JoinGroup", join_request("g"), 3)
     await settle()
@@ -105,7 +105,7 @@ async def test_parked_requests_are_answered_when_the_group_moves() -> None:
     assert join.replies[0].error_code == ErrorCode.NOT_COORDINATOR
     await nodes.loaded()
     assert not nodes.cluster.brokers[old].groups.tasks
-    assert group_tasks(nodes) == ["group g"]  # an empty group, at its new coordinator
+    assert group_tasks(nodes) == ["group g"]  # an empty group, on its new coordinator
 
     nodes, old, new, _ = await started()
     leader = await nodes.join(old, "g")
@@ -129,7 +129,7 @@ def _rejoin(group: str, member_id: str) -> JoinGroupRequest:
 
 
 async def test_while_the_new_coordinator_loads_members_stay_calm() -> None:
-    """Heartbeats are answered NONE, all else COORDINATOR_LOAD_IN_PROGRESS."""
+    """While the new coordinator loads, heartbeats get NONE, others COORDINATOR_LOAD_IN_PROGRESS."""
     nodes, old, new, _ = await started()
     member_id = await nodes.join(old, "g")
     nodes.move(nodes.home("g"), new)
@@ -143,7 +143,7 @@ async def test_while_the_new_coordinator_loads_members_stay_calm() -> None:
 
 
 async def test_a_load_that_is_overtaken_is_dropped() -> None:
-    """A group that moves on before it is loaded is nowhere but at its last coordinator."""
+    """A group that moves on during its load exists only at its last coordinator."""
     nodes, old, passed, last = await started()
     assert await nodes.commit(old, "g", 5) == ErrorCode.NONE
     home = nodes.home("g")
@@ -160,7 +160,7 @@ async def test_a_load_that_is_overtaken_is_dropped() -> None:
 
 
 async def test_what_was_asked_before_a_move_is_still_done() -> None:
-    """A commit in the mailbox is written before the group goes, and its answer says so."""
+    """A commit in the mailbox is written and acknowledged before the group moves."""
     nodes, old, new, _ = await started()
     assert await nodes.commit(old, "g", 1) == ErrorCode.NONE
     asked = nodes.send(old, "OffsetCommit", commit_request("g", 2))
@@ -171,7 +171,7 @@ async def test_what_was_asked_before_a_move_is_still_done() -> None:
 
 
 async def test_the_old_coordinator_cannot_write() -> None:
-    """Once another broker leads, what waits in its mailbox is refused and not in the log."""
+    """Requests in the mailbox of the old coordinator are refused and not written."""
     nodes, old, new, _ = await started()
     assert await nodes.commit(old, "g", 1) == ErrorCode.NONE
     home = nodes.home("g")
@@ -185,7 +185,7 @@ async def test_the_old_coordinator_cannot_write() -> None:
 
 
 async def test_an_epoch_that_is_over_never_writes_again() -> None:
-    """A partition that comes back to its broker is served anew; the old hold on it is void."""
+    """A partition that returns to its broker is served anew; its former handle cannot append."""
     nodes, old, new, _ = await started()
     assert await nodes.commit(old, "g", 1) == ErrorCode.NONE
     former = nodes.cluster.brokers[old].groups.tasks["g"].partition
@@ -201,7 +201,10 @@ async def test_an_epoch_that_is_over_never_writes_again() -> None:
 
 
 async def test_a_stopped_coordinator_is_replaced() -> None:
-    """Parked joins are answered, the next replica coordinates, nothing committed is missing."""
+    """The next replica replaces a stopped coordinator and has all committed offsets.
+
+    Parked joins are answered.
+    """
     nodes, old, *_ = await started()
     new = nodes.home("g").replicas[1]
     assert await nodes.commit(old, "g", 3) == ErrorCode.NONE
@@ -219,7 +222,7 @@ async def test_a_stopped_coordinator_is_replaced() -> None:
 
 
 async def test_a_broker_that_never_saw_a_group_takes_over_all_of_anothers() -> None:
-    """Several partitions come at once to a coordinator that nobody had asked for a group yet."""
+    """A broker can take over several partitions at once before it has served any group."""
     nodes = await Nodes(None, 2).start()
     nodes.cluster.topics.create("t", 1, {})
     homes = [nodes.home(group) for group in ("a", "b", "c", "d", "e", "f")]
@@ -231,7 +234,7 @@ async def test_a_broker_that_never_saw_a_group_takes_over_all_of_anothers() -> N
 
 
 async def test_a_group_whose_partition_is_offline_has_no_coordinator() -> None:
-    """COORDINATOR_NOT_AVAILABLE until its broker is back, then it is as it was."""
+    """A group on an offline partition gets COORDINATOR_NOT_AVAILABLE until its broker is back."""
     nodes, leader, *_ = await started(offsets_topic_replication_factor="1")
     (other, *_) = {1, 2, 3} - {leader}
     assert await nodes.commit(leader, "g", 3) == ErrorCode.NONE
@@ -245,7 +248,7 @@ async def test_a_group_whose_partition_is_offline_has_no_coordinator() -> None:
 
 
 async def test_every_broker_follows_a_new_offsets_topic() -> None:
-    """After the offsets topic is deleted groups begin anew, at the leaders of the new topic."""
+    """After the offsets topic is deleted, groups start anew at the leaders of the new topic."""
     nodes, leader, *_ = await started()
     await nodes.join(leader, "g")
     parked = nodes.send(leader, "JoinGroup", join_request("g"), 3)
@@ -263,7 +266,7 @@ async def test_every_broker_follows_a_new_offsets_topic() -> None:
 async def test_what_follows_a_refusal_at_once_meets_no_closed_partition(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A request on the same connection, handled as soon as a parked one is answered, is served."""
+    """A request handled right after the response to a parked one meets no closed partition."""
     nodes, leader, *_ = await started(group_initial_rebalance_delay_ms="3000")
     parked = nodes.send(leader, "JoinGroup", join_request("g"), 3)
     await settle()
@@ -284,7 +287,10 @@ async def test_what_follows_a_refusal_at_once_meets_no_closed_partition(
 
 
 async def test_only_the_leader_serves_a_partition() -> None:
-    """Produce, Fetch and ListOffsets elsewhere: NOT_LEADER_OR_FOLLOWER, and where the leader is."""
+    """Produce, Fetch and ListOffsets on another broker get NOT_LEADER_OR_FOLLOWER.
+
+    The response names the leader.
+    """
     nodes, *_ = await started()
     partition = nodes.partition("t", 0)
     leader, other, _ = partition.replicas
@@ -314,7 +320,10 @@ async def test_only_the_leader_serves_a_partition() -> None:
 
 @pytest.mark.parametrize("how", ["moved", "stopped"])
 async def test_a_fetch_that_waits_is_told_of_the_new_leader(how: str) -> None:
-    """It is answered at once, with the leader's id and epoch; there the records go on."""
+    """A waiting fetch is answered at once with the id and epoch of the new leader.
+
+    The new leader has the records.
+    """
     nodes, *_ = await started()
     partition = nodes.partition("t", 0)
     old, new, _ = partition.replicas

@@ -1,4 +1,4 @@
-"""The records of a commit, encoded in one pass, are those that are encoded one by one."""
+"""The records of a commit are the same whether encoded in one pass or one by one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOPICS = st.lists(
 
 
 def section(*writes: OffsetRecords, one_by_one: bool = False) -> tuple[bytes, int]:
-    """The encoded records of some writes, and how many they are."""
+    """Return the encoded records of some writes, and their count."""
     builder = RecordsBuilder(1 << 24)
     for records in writes:
         builder.add(list(records) if one_by_one else records)
@@ -39,7 +39,7 @@ def section(*writes: OffsetRecords, one_by_one: bool = False) -> tuple[bytes, in
 def commit(
     topics: list[tuple[str, bytes, list[tuple[int, int, int]]]], time_ms: int = 1
 ) -> OffsetRecords:
-    """The records of a commit of (partition, offset, leader epoch), with their layout."""
+    """Return the records of a commit of (partition, offset, leader epoch), with their layout."""
     layout = CommitLayout(
         "group",
         tuple((name, topic_id, tuple(row[0] for row in rows)) for name, topic_id, rows in topics),
@@ -55,14 +55,14 @@ def commit(
 def test_one_pass_gives_the_bytes_of_single_records(
     topics: list[tuple[str, bytes, list[tuple[int, int, int]]]], time_ms: int
 ) -> None:
-    """Of any topics, ids and numbers; the second commit uses what the first has left."""
+    """Encoding in one pass gives the bytes of single records, also with a cached layout."""
     records = commit(topics, time_ms)
     expected = section(records, one_by_one=True)
     assert section(records) == section(records) == expected
 
 
 def test_only_the_first_write_of_a_batch_uses_its_layout() -> None:
-    """The kept heads hold offset deltas from 0 on."""
+    """Only the first write of a batch uses its cached layout, whose offset deltas start at 0."""
     first, second = commit([("t", bytes(16), [(0, 5, 1)])]), commit([("t", bytes(16), [(1, 6, 2)])])
     assert section(first, second) == section(first, second, one_by_one=True)
     builder = RecordsBuilder(1 << 20)
@@ -73,7 +73,7 @@ def test_only_the_first_write_of_a_batch_uses_its_layout() -> None:
 
 
 def test_batches_with_the_same_keys_say_so() -> None:
-    """The same consumer's next commit has the same key set; a batch of other keys has another."""
+    """Repeated commits of one consumer have the same key set; a batch of other keys has another."""
     rows = [(partition, 1, 1) for partition in range(20)]
     sets = []
     for topics in ([("t", bytes(16), rows)], [("u", bytes(16), rows)]):
@@ -88,7 +88,7 @@ def test_batches_with_the_same_keys_say_so() -> None:
 
 
 def test_a_batch_has_a_largest_size() -> None:
-    """What does not fit is left out, and said so."""
+    """A builder reports that it is full instead of exceeding the maximum batch size."""
     records = commit([("t", bytes(16), [(partition, 1, 1) for partition in range(50)])])
     size = len(section(records)[0])
     for limit, is_full in ((size, False), (size - 1, True)):
@@ -101,7 +101,7 @@ def test_a_batch_has_a_largest_size() -> None:
 
 
 def test_no_record_is_smaller_than_the_bound() -> None:
-    """So that a write is refused by its count only if its records would not fit."""
+    """The minimum record size is a true bound, so no write that fits is refused by its count."""
     for offset in (CommittedOffset(0), CommittedOffset(0, expire_timestamp=1)):
         key, value = encode_record(next(iter(OffsetRecords("", [("t", {0: offset})]))))
         assert value is not None
@@ -114,7 +114,7 @@ def test_no_record_is_smaller_than_the_bound() -> None:
 
 
 def test_layouts_are_kept_for_the_next_commit() -> None:
-    """One that is not too large; there is none of a topic that is named twice."""
+    """Layouts are cached for the next commit, unless they are too large or name a topic twice."""
     known = (("t", bytes(16), (0, 1)),)
     assert layout_of("g", known) is layout_of("g", known)
     assert layout_of("g", known) is not layout_of("h", known)
@@ -131,7 +131,7 @@ def test_layouts_are_kept_for_the_next_commit() -> None:
 def test_keys_of_one_layout_are_those_that_parsing_gives(
     count: int, name: str, damage: tuple[int, int] | None
 ) -> None:
-    """Also where the deltas become longer; a byte changed gives the changed keys, or none."""
+    """The keys of one layout are the parsed keys, or None, also if a byte is damaged."""
     encoded, _ = section(commit([(name, bytes(16), [(n, n, 0) for n in range(count)])]))
     if damage is not None:
         place, value = damage

@@ -1,4 +1,4 @@
-"""Loading one partition of the offsets topic: the last word on each key, and snapshots."""
+"""Loading a partition of the offsets topic: the last record of each key, and snapshots."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ Pair = tuple[bytes | None, bytes | None]
 
 
 def new_group(group_id: str) -> GroupMetadata:
-    """A blank group."""
+    """Return a blank group."""
     return blank_group(group_id)
 
 
 def commit(group: str, partition: int, offset: int, **fields: Any) -> CoordinatorRecord:
-    """The record of a committed offset of topic `t`."""
+    """Return the record of a committed offset of topic `t`."""
     value = OffsetCommitValue(offset=offset, commit_timestamp=NOW_MS, **fields)
     return OffsetCommitKey(group=group, topic="t", partition=partition), value
 
 
 def described(group: str, *members: str) -> CoordinatorRecord:
-    """The record of a group."""
+    """Return the metadata record of a group."""
     value = GroupMetadataValue(
         protocol_type="consumer",
         generation=3,
@@ -78,7 +78,7 @@ def described(group: str, *members: str) -> CoordinatorRecord:
 def batch(
     pairs: Iterable[Pair], *, producer_id: int = -1, control: bool = False, compressed: bool = False
 ) -> EncodedBatch:
-    """One batch; with a producer id one of a transaction."""
+    """Return a batch; with a producer id, a transactional one."""
     return build_batch(
         [Record(offset, NOW_MS, key, value) for offset, (key, value) in enumerate(pairs)],
         producer_id=producer_id,
@@ -91,14 +91,14 @@ def batch(
 
 
 def marker(producer_id: int, *, commits: bool) -> EncodedBatch:
-    """The end of a transaction."""
+    """Return the marker of a transaction."""
     key = b"\0\0\0\1" if commits else b"\0\0\0\0"
     built = batch([(key, bytes(6))], producer_id=producer_id, control=True)
     return built._replace(marker=EndMarker(commits, 0))
 
 
 def log_of(*batches: EncodedBatch) -> PartitionLog:
-    """A log with these batches."""
+    """Return a log with these batches."""
     log = open_log(MemoryDisk())
     for one in batches:
         log.append_own(one, NOW_MS)
@@ -106,12 +106,12 @@ def log_of(*batches: EncodedBatch) -> PartitionLog:
 
 
 def plain(*records: CoordinatorRecord) -> EncodedBatch:
-    """One plain batch of records."""
+    """Return a non-transactional batch of records."""
     return batch([encode_record(record) for record in records])
 
 
 def load(log: PartitionLog) -> tuple[dict[str, Group], OffsetsReplay, Restoring]:
-    """The groups that the log comes to."""
+    """Return the groups that are loaded from the log."""
     replay = OffsetsReplay(log)
     for _ in replay.steps():
         pass
@@ -122,14 +122,14 @@ def load(log: PartitionLog) -> tuple[dict[str, Group], OffsetsReplay, Restoring]
 
 
 def offsets(log: PartitionLog, group: str = "g") -> dict[int, int]:
-    """The committed offsets of topic `t` in the log."""
+    """Return the committed offsets of topic `t` in the log."""
     groups, _, _ = load(log)
     found = groups[group].offsets.by_topic.get("t", {}) if group in groups else {}
     return {partition: value.offset for partition, value in found.items()}
 
 
 def test_the_last_record_of_a_key_counts() -> None:
-    """Later commits win, in one batch and across batches, with and without metadata."""
+    """The last commit of a key wins, within and across batches, with and without metadata."""
     log = log_of(
         plain(commit("g", 0, 1), commit("g", 1, 1, metadata="m"), commit("h", 0, 9)),
         plain(commit("g", 1, 2), commit("g", 0, 2, metadata="m"), commit("g", 0, 3)),
@@ -140,7 +140,7 @@ def test_the_last_record_of_a_key_counts() -> None:
 
 
 def test_what_is_loaded_is_what_was_replayed_live() -> None:
-    """Every kind of record comes out as if each had been replayed as it was written."""
+    """Loading gives the same groups as replaying each record when it was written."""
     records = [
         commit("g", 0, 1),
         described("g", "m-1"),
@@ -168,7 +168,7 @@ def test_what_is_loaded_is_what_was_replayed_live() -> None:
 
 
 def test_offsets_of_a_topic_share_its_id() -> None:
-    """The id is one object however many offsets are loaded."""
+    """All loaded offsets of a topic share one topic id object."""
     records = [commit("g", n, n, topic_id=bytes(range(16))) for n in range(5)]
     groups, _, _ = load(log_of(plain(*records)))
     loaded = groups["g"].offsets.by_topic["t"]
@@ -177,7 +177,7 @@ def test_offsets_of_a_topic_share_its_id() -> None:
 
 
 def test_tombstones_end_what_came_before() -> None:
-    """An offset that was dropped may be committed again."""
+    """An offset that a tombstone removed may be committed again."""
     log = log_of(
         plain(commit("g", 0, 1), commit("g", 1, 1)),
         plain(offset_tombstone("g", "t", 0), offset_tombstone("g", "t", 1)),
@@ -187,7 +187,7 @@ def test_tombstones_end_what_came_before() -> None:
 
 
 def test_a_transaction_counts_when_it_is_committed() -> None:
-    """What is open or aborted does not count; a plain commit behind a pending one wins."""
+    """A transactional offset counts after its commit; a later plain commit takes precedence."""
     one, two = [encode_record(commit("g", 0, 1))], [encode_record(commit("g", 1, 1))]
     assert offsets(log_of(batch(one, producer_id=5))) == {}
     assert offsets(log_of(batch(one, producer_id=5), marker(5, commits=False))) == {}
@@ -208,7 +208,10 @@ def test_a_transaction_counts_when_it_is_committed() -> None:
 
 
 def test_the_later_of_two_transactions_wins_whichever_ends_first() -> None:
-    """It is the order of the records that counts, as for the cleaner, not that of the markers."""
+    """Of two transactions the later record in the log wins, not the later marker.
+
+    The cleaner uses the same order.
+    """
     one, two = [encode_record(commit("g", 0, 1))], [encode_record(commit("g", 0, 2))]
     for first, second in ((5, 6), (6, 5)):
         log = log_of(
@@ -221,7 +224,7 @@ def test_the_later_of_two_transactions_wins_whichever_ends_first() -> None:
 
 
 def test_a_control_batch_that_compaction_emptied_ends_nothing() -> None:
-    """Nor does one of another kind."""
+    """Neither an emptied control batch nor an unknown control record ends a transaction."""
     emptied = build_batch(
         [], base_offset=0, producer_id=5, producer_epoch=0, transactional=True, control=True
     )
@@ -233,8 +236,10 @@ def test_a_control_batch_that_compaction_emptied_ends_nothing() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_compaction_changes_no_group(seed: int) -> None:
-    """Transactions that cross each other, commit, abort or stay open, plain commits and tombstones
-    in any order: the log comes to the same before and after passes at any time."""
+    """Compaction at any time does not change the groups that are loaded from the log.
+
+    The log has interleaved transactions (committed, aborted, open), plain commits and tombstones.
+    """
     random = Random(seed)
     config = LogConfig(cleanup_policy=("compact",), segment_bytes=900, delete_retention_ms=10)
     log = open_log(MemoryDisk(), config)
@@ -261,7 +266,7 @@ def test_compaction_changes_no_group(seed: int) -> None:
 
 
 def test_unknown_and_damaged_records_are_counted_and_left() -> None:
-    """They spoil no other record, and the reason of one is told."""
+    """Unknown and damaged records are counted and skipped, and one reason is logged."""
     no_value = encode_key(commit("g", 3, 0)[0])
     streams_group = encode_key(StreamsGroupMetadataKey(group_id="s"))
     epoch = encode_value(StreamsGroupMetadataValue(epoch=5), 0)
@@ -285,7 +290,7 @@ def test_unknown_and_damaged_records_are_counted_and_left() -> None:
 
 
 def test_a_batch_that_lost_its_length_ends_the_load() -> None:
-    """A file that changed below the broker is an error, not a load without an end."""
+    """A batch whose length was damaged on disk raises an error instead of an endless load."""
     disk = MemoryDisk()
     log = open_log(disk)
     first = log.append_own(plain(commit("g", 0, 1)), NOW_MS)
@@ -297,14 +302,14 @@ def test_a_batch_that_lost_its_length_ends_the_load() -> None:
 
 
 def test_offsets_of_very_old_brokers_count() -> None:
-    """Key type 0 is read."""
+    """Offset records of very old brokers (key type 0) are loaded."""
     key = LegacyOffsetCommitKey(group="g", topic="t", partition=4)
     value = LegacyOffsetCommitValue(offset=11, metadata="", commit_timestamp=NOW_MS)
     assert offsets(log_of(batch([(encode_key(key), encode_value(value, 0))]))) == {4: 11}
 
 
 def test_a_snapshot_holds_the_hard_state() -> None:
-    """Groups come back as they were, those without offsets or without a record too."""
+    """A snapshot restores groups exactly, also those without offsets or without a record."""
     groups, _, _ = load(
         log_of(
             plain(
@@ -326,7 +331,7 @@ def test_a_snapshot_holds_the_hard_state() -> None:
 
 
 def test_long_work_is_done_in_steps() -> None:
-    """The loop gets its turn while many offsets are loaded, from the log or a snapshot."""
+    """Many offsets are loaded in steps, from the log or from a snapshot."""
     log = log_of(*[plain(*[commit(f"g{n}", p, p) for p in range(1000)]) for n in range(5)])
     replay = OffsetsReplay(log)
     assert sum(1 for _ in replay.steps()) >= 2
@@ -338,7 +343,7 @@ def test_long_work_is_done_in_steps() -> None:
 
 
 def test_members_are_loaded_in_steps_too() -> None:
-    """A snapshot of a group with very many records, though without offsets."""
+    """A snapshot with very many members is loaded in steps, even without offsets."""
     group: Group = new_group("g")
     for number in range(4000):
         key = ConsumerGroupMemberMetadataKey(group_id="g", member_id=str(number))
@@ -349,7 +354,7 @@ def test_members_are_loaded_in_steps_too() -> None:
 
 
 async def test_a_clean_stop_leaves_snapshots_for_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Groups are there after a clean stop without a look at the log; a kill reads the log."""
+    """After a clean stop groups are loaded from snapshots; after a kill, from the log."""
     disk = MemoryDisk()
     broker = GroupBroker(disk)
     await broker.join("g")

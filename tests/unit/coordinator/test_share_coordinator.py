@@ -1,4 +1,4 @@
-"""The share coordinator: its log, what time does to it, and what a crash leaves."""
+"""The share coordinator: its log, timers, and crashes."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ MINUTE_MS = 60_000
 
 
 class Keeper(ShareStateBroker):
-    """A broker whose share state topic is there; what it is asked is answered at once."""
+    """A broker with the share state topic, whose requests are answered at once."""
 
     def __init__(self, disk: MemoryDisk | None = None, /, **overrides: str) -> None:
         super().__init__(disk, **overrides)
         assert self.share_states.ensure_topic() is E.NONE
 
     def initialize(self, partition: int = 0, start: int = 0) -> StateOutcome:
-        """Begin a share partition."""
+        """Initialize a share partition."""
         answers: list[StateOutcome] = []
         self.share_states.initialize(self.key(partition), 1, start, answers.append)
         return answers[0]
@@ -51,14 +51,14 @@ class Keeper(ShareStateBroker):
         return answers[0]
 
     def read(self, partition: int = 0, leader_epoch: int = 0) -> ShareState:
-        """The state."""
+        """Return the state."""
         answers: list[ShareState] = []
         self.share_states.read(self.key(partition), leader_epoch, answers.append)
         return answers[0]
 
 
 def restarted(broker: ShareStateBroker, random: Random | None = None, /, **settings: str) -> Keeper:
-    """A broker on what the disk has after a kill; after a power cut with `random`."""
+    """Return a broker on the disk after a kill, or with `random` after a power cut."""
     if random is None:
         broker.disk.processes_died()
     else:
@@ -70,7 +70,7 @@ def restarted(broker: ShareStateBroker, random: Random | None = None, /, **setti
 
 
 def test_batches_as_kafka_writes_them() -> None:
-    """One record in a batch without a producer, whose sequence is 0 all the same."""
+    """Each record is a batch without a producer, but with base sequence 0, as in Kafka."""
     broker = Keeper()
     broker.initialize()
     broker.write()
@@ -82,7 +82,7 @@ def test_batches_as_kafka_writes_them() -> None:
 
 
 def test_the_state_survives_a_restart() -> None:
-    """All of it comes from the log; then it goes on."""
+    """The whole state is loaded from the log after a restart and can be written again."""
     broker = Keeper()
     for partition in range(3):
         assert broker.initialize(partition) == StateOutcome(E.NONE)
@@ -99,14 +99,17 @@ def test_the_state_survives_a_restart() -> None:
 
 @pytest.mark.parametrize(("torn", "seed"), [(False, None), (True, None), (False, 1), (True, 2)])
 def test_a_crash_anywhere(torn: bool, seed: int | None) -> None:
-    """What was answered is there after the restart; with a sync of every record, after a power
-    cut too (`seed` chooses what of the unsynced survives)."""
+    """Acknowledged writes survive a kill at every disk operation.
+
+    With a sync of every record they survive a power cut too; `seed` selects the surviving unsynced
+    data.
+    """
     settings = {} if seed is None else SYNCED
     points = 0
     while True:
         disk = MemoryDisk()
         broker = Keeper(disk, **settings)
-        broker.log_manager.flusher = None  # what must be synced is synced by the append
+        broker.log_manager.flusher = None  # the append syncs whatever must be synced
         disk.crash_at(points, torn=torn)
         answered = []
         with suppress(Crash):
@@ -130,7 +133,7 @@ def test_a_crash_anywhere(torn: bool, seed: int | None) -> None:
 
 
 def test_an_append_that_fails_changes_nothing() -> None:
-    """The client is told to look for the coordinator; then it is as it was."""
+    """A failed append gives NOT_COORDINATOR and leaves the state unchanged."""
     broker = Keeper()
     broker.initialize()
     broker.write()
@@ -145,7 +148,7 @@ def test_an_append_that_fails_changes_nothing() -> None:
 
 
 def test_a_record_that_is_too_large() -> None:
-    """An error that nobody retries; the state is as it was."""
+    """A record that is too large gets a non-retriable error and leaves the state unchanged."""
     broker = Keeper()
     topic = broker.topics.topic(SHARE_STATE_TOPIC)
     assert topic is not None
@@ -160,23 +163,23 @@ def test_a_record_that_is_too_large() -> None:
 
 
 class Flusher:
-    """Syncs when it is told to, in order."""
+    """Syncs on request, in order."""
 
     def __init__(self, broker: Keeper) -> None:
         self._waiting: deque[Done] = deque()
         broker.log_manager.use(self)  # type: ignore[arg-type]  # all that is used of one
 
     def when_flushed(self, log: object, done: Done) -> None:
-        """Wait."""
+        """Queue the callback."""
         self._waiting.append(done)
 
     def flush(self, error: StorageError | None = None) -> None:
-        """Tell the one that waits longest."""
+        """Call the callback that has waited longest."""
         self._waiting.popleft()(error)
 
 
 def test_an_answer_waits_for_what_it_depends_on() -> None:
-    """With a sync of every record: also a read waits for the write before it."""
+    """With a sync of every record, a read waits for the write before it."""
     broker = Keeper(**SYNCED)
     flusher = Flusher(broker)
     answers: list[object] = []
@@ -193,7 +196,7 @@ def test_an_answer_waits_for_what_it_depends_on() -> None:
 
 
 def test_a_persister_that_is_closed_waits_for_what_is_under_way() -> None:
-    """It is in the log; only what would be asked next is not asked any more."""
+    """Closing a persister lets the call in flight finish and refuses the next ones."""
     broker = Keeper(**SYNCED)
     flusher = Flusher(broker)
     answers: list[E] = []
@@ -206,7 +209,7 @@ def test_a_persister_that_is_closed_waits_for_what_is_under_way() -> None:
 
 
 def test_a_partition_is_given_up_and_taken_over() -> None:
-    """Nothing of it is served meanwhile; then it is loaded again."""
+    """A lost partition is not served; when it returns, it is loaded again."""
     broker = Keeper()
     broker.initialize()
     broker.write()
@@ -227,7 +230,7 @@ def test_a_partition_is_given_up_and_taken_over() -> None:
 
 
 def test_a_stopped_coordinator() -> None:
-    """Nothing is served, and no timer is left."""
+    """A stopped coordinator serves nothing and has no timers."""
     broker = Keeper()
     broker.initialize()
     broker.share_states.stop()
@@ -237,7 +240,7 @@ def test_a_stopped_coordinator() -> None:
 
 
 def test_without_the_topic_nothing_is_known_any_more() -> None:
-    """It is made anew for the next who asks."""
+    """Deleting the internal topic drops all state; the next request creates the topic again."""
     broker = Keeper()
     broker.initialize()
     topic = broker.topics.topic(SHARE_STATE_TOPIC)
@@ -249,7 +252,7 @@ def test_without_the_topic_nothing_is_known_any_more() -> None:
 
 
 def test_the_state_of_a_deleted_topic_goes_with_it() -> None:
-    """Tombstones for its share partitions; others stay."""
+    """Deleting a topic writes tombstones for its share partitions; others keep their state."""
     broker = Keeper()
     other = broker.topics.create("other", 30, {})
     broker.initialize()
@@ -268,11 +271,11 @@ def test_the_state_of_a_deleted_topic_goes_with_it() -> None:
 
 
 def test_what_is_out_of_date_is_deleted() -> None:
-    """Every five minutes, up to the oldest snapshot that counts; a restart brings nothing back."""
+    """Every five minutes records below the oldest needed snapshot are deleted for good."""
     settings = {"share_coordinator_snapshot_update_records_per_snapshot": "2"}
     broker = Keeper(**settings)
     log = broker.topics.log(SHARE_STATE_TOPIC, 0)
-    broker.scheduler.advance(5 * MINUTE_MS)  # nothing to do
+    broker.scheduler.advance(5 * MINUTE_MS)  # nothing to delete
     broker.initialize()
     for first in range(0, 40, 10):
         broker.write(0, first)
@@ -287,7 +290,7 @@ def test_what_is_out_of_date_is_deleted() -> None:
 
 
 def test_a_log_that_cannot_be_pruned_is_pruned_later() -> None:
-    """The error ends nothing but this attempt."""
+    """A failed pruning of the log is retried later and has no other effect."""
     broker = Keeper(share_coordinator_snapshot_update_records_per_snapshot="0")
     broker.initialize()
     broker.write()
@@ -304,14 +307,14 @@ def test_a_log_that_cannot_be_pruned_is_pruned_later() -> None:
 
 
 def test_cold_share_partitions_hold_nothing_back() -> None:
-    """Their snapshot is written again, so that the log before it can go."""
+    """Snapshots of idle share partitions are rewritten, so that older records can be deleted."""
     broker = Keeper(share_coordinator_snapshot_update_records_per_snapshot="1")
     log = broker.topics.log(SHARE_STATE_TOPIC, 0)
     broker.initialize(1)
     broker.initialize(0)
     for first in range(0, 60, 10):
         broker.write(0, first)
-    broker.scheduler.advance(5 * MINUTE_MS)  # pruned first, then rewritten
+    broker.scheduler.advance(5 * MINUTE_MS)  # prunes first, then rewrites
     assert log.log_start_offset == 0
     rewritten = broker.records()[-2:]
     assert [one.key.partition for one in rewritten] == [1, 0]
@@ -319,13 +322,13 @@ def test_cold_share_partitions_hold_nothing_back() -> None:
     assert broker.headers()[-1].record_count == 2
     broker.scheduler.advance(5 * MINUTE_MS)
     assert log.log_start_offset == end - 2
-    broker.scheduler.advance(50 * MINUTE_MS)  # nothing is going on: nothing is written
+    broker.scheduler.advance(50 * MINUTE_MS)  # without new writes nothing is rewritten
     assert log.log_end_offset == end
     assert broker.read(1).error is E.NONE
 
 
 def test_a_share_partition_may_be_gone_before_its_turn() -> None:
-    """Rewriting goes in steps; what is deleted in between stays deleted."""
+    """A share partition deleted between two rewriting steps stays deleted."""
     broker = Keeper()
     broker.initialize()
     broker.clock.time_ms += 5 * MINUTE_MS
@@ -341,7 +344,7 @@ def test_a_share_partition_may_be_gone_before_its_turn() -> None:
 
 
 def test_records_that_cannot_be_read_are_left_out() -> None:
-    """As what another writer may have left there; the rest counts."""
+    """Records that cannot be decoded, as from another writer, are skipped."""
     broker = Keeper()
     broker.initialize()
     partition = broker.topics.partition(SHARE_STATE_TOPIC, 0)
@@ -355,7 +358,7 @@ def test_records_that_cannot_be_read_are_left_out() -> None:
 
 
 def test_a_log_that_cannot_be_loaded() -> None:
-    """Its share partitions have no coordinator here."""
+    """The share partitions of a log that cannot be loaded have no coordinator."""
     broker = Keeper()
     broker.initialize()
     broker.share_states.emigrate(0)
@@ -368,7 +371,7 @@ def test_a_log_that_cannot_be_loaded() -> None:
 
 
 def test_share_partitions_spread_over_the_topic() -> None:
-    """By the hash of their key; each partition has its own log and state."""
+    """Share partitions are distributed by the hash of their key; each has its own log and state."""
     broker = Keeper(share_coordinator_state_topic_num_partitions="4")
     homes: dict[int, set[int]] = {}
     for partition in range(4):
@@ -383,7 +386,7 @@ def test_share_partitions_spread_over_the_topic() -> None:
 
 
 def test_a_long_history_is_loaded_in_steps() -> None:
-    """More than one read, and more records than one step takes."""
+    """A log of more than one read is loaded in steps."""
     broker = Keeper()
     broker.initialize()
     records: list[ShareRecord] = [
@@ -397,4 +400,4 @@ def test_a_long_history_is_loaded_in_steps() -> None:
 
 
 def _ignore(_: object) -> None:
-    """What comes of it is seen in the log."""
+    """Ignore the outcome, which is visible in the log."""

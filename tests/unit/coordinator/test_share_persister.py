@@ -1,5 +1,4 @@
-"""Who asks for the state of share partitions within the process: from any broker, until it is
-there."""
+"""The share persister of a broker, which calls any coordinator in the process with retries."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ STATE = ShareState(E.NONE, 1, 0, BATCHES)
 
 
 class Asker:
-    """Asks, and keeps the answers in the order in which they come."""
+    """A caller that records the responses in the order of their arrival."""
 
     def __init__(self, persister: SharePersister, key: SharePartitionKey) -> None:
         self.answers: list[object] = []
@@ -38,7 +37,7 @@ class Asker:
         self.key = key
 
     def initialize(self) -> None:
-        """Begin at offset 0."""
+        """Initialize the state at offset 0."""
         self._persister.initialize(self.key, 1, 0, self._take)
 
     def write(self) -> None:
@@ -46,19 +45,19 @@ class Asker:
         self._persister.write(self.key, 1, 0, 0, 10, BATCHES, self._take)
 
     def read(self, leader_epoch: int = 0) -> None:
-        """The state."""
+        """Read the state."""
         self._persister.read(self.key, leader_epoch, self._take)
 
     def summary(self) -> None:
-        """The state without batches."""
+        """Read the state without its batches."""
         self._persister.read_summary(self.key, 0, self._take)
 
     def delete(self) -> None:
-        """Forget it."""
+        """Delete the state."""
         self._persister.delete(self.key, self._take)
 
     def everything(self) -> None:
-        """All of it, in order."""
+        """Make every kind of call, in order."""
         for ask in (self.initialize, self.write, self.read, self.summary, self.delete, self.read):
             ask()
 
@@ -66,13 +65,13 @@ class Asker:
         self.answers.append(answer)
 
     def takes(self) -> list[object]:
-        """The answers so far, which are not given again."""
+        """Return the responses so far, and forget them."""
         taken, self.answers = self.answers, []
         return taken
 
 
 def everything(last: ShareState) -> list[object]:
-    """The answers to `everything`."""
+    """Return the responses to `everything`."""
     return [E.NONE, E.NONE, STATE, ShareStateSummary(E.NONE, 1, 0, 0, 10), E.NONE, last]
 
 
@@ -82,14 +81,13 @@ UNINITIALIZED = ShareState(
 
 
 def wait(broker: ShareStateBroker, elapsed_ms: int) -> None:
-    """Let time pass, a little at a time."""
+    """Advance the time in small steps."""
     for _ in range(0, elapsed_ms, 20):
         broker.scheduler.advance(20)
 
 
 def load(broker: ShareStateBroker) -> Callable[[], None]:
-    """Have the topic's partition be loaded again; it does not end until what is returned is
-    called."""
+    """Start a load of the internal topic's partition; calling the returned function ends it."""
     broker.share_states.emigrate(0)
     partition = broker.topics.partition(SHARE_STATE_TOPIC, 0)
     assert partition is not None
@@ -100,7 +98,7 @@ def load(broker: ShareStateBroker) -> Callable[[], None]:
 
 
 def test_it_is_asked_at_once() -> None:
-    """The topic is made; the answers come before the call returns."""
+    """The topic is created, and responses arrive before the call returns."""
     broker = ShareStateBroker()
     asker = Asker(broker.persister, broker.key())
     asker.everything()
@@ -109,7 +107,7 @@ def test_it_is_asked_at_once() -> None:
 
 
 def test_who_is_answered_asks_again() -> None:
-    """From within the answer, which came late; the line of questions is ended once."""
+    """A callback may make the next call; the queue of a delayed call is removed once."""
     broker = ShareStateBroker()
     asker = Asker(broker.persister, broker.key())
     asker.initialize()
@@ -125,7 +123,7 @@ def test_who_is_answered_asks_again() -> None:
 
 
 def test_who_fails_at_its_answer_stops_nobody() -> None:
-    """What is asked next is answered all the same."""
+    """A callback that raises does not prevent later calls."""
     broker = ShareStateBroker()
 
     def fail(_: E) -> None:
@@ -139,7 +137,7 @@ def test_who_fails_at_its_answer_stops_nobody() -> None:
 
 
 def test_what_is_loading_is_asked_again() -> None:
-    """In the order of the calls, also of those that come meanwhile."""
+    """Calls during a load are retried in order, including calls made meanwhile."""
     broker = ShareStateBroker()
     asker = Asker(broker.persister, broker.key())
     other = Asker(broker.persister, broker.key(1))
@@ -148,7 +146,7 @@ def test_what_is_loading_is_asked_again() -> None:
     asker.everything()
     other.initialize()
     wait(broker, 5000)
-    assert asker.takes() == [E.NONE]  # of before
+    assert asker.takes() == [E.NONE]  # the calls from before
     assert other.takes() == []
     go_on()
     wait(broker, 1000)
@@ -158,9 +156,9 @@ def test_what_is_loading_is_asked_again() -> None:
 
 
 def test_patience_has_an_end() -> None:
-    """As long as Kafka's brokers ask: then the error is answered, to all that wait in the line.
+    """After Kafka's retry time the error goes to all queued calls.
 
-    One that comes later is patient again.
+    A later call is retried for the same time again.
     """
     broker = ShareStateBroker()
     broker.share_states.ensure_topic()
@@ -184,7 +182,7 @@ def test_patience_has_an_end() -> None:
 
 
 def test_what_was_answered_makes_patient_again() -> None:
-    """Those behind an answer that came in the end wait as long as it did."""
+    """A successful call restarts the retry time of the calls queued behind it."""
     broker = ShareStateBroker()
     broker.share_states.ensure_topic()
     broker.share_states.emigrate_all()
@@ -212,7 +210,7 @@ def test_what_was_answered_makes_patient_again() -> None:
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_closed_persister(waits: bool) -> None:
-    """It answers whatever waits and whatever comes, at once."""
+    """A closed persister fails queued and new calls at once."""
     broker = ShareStateBroker()
     broker.share_states.ensure_topic()
     asker = Asker(broker.persister, broker.key())
@@ -233,7 +231,7 @@ def test_a_closed_persister(waits: bool) -> None:
 
 
 def test_the_topic_cannot_be_made() -> None:
-    """It is tried again."""
+    """Creating the topic is retried if it fails."""
     broker = ShareStateBroker()
     create, errors = broker.topics.create_internal, [StorageError("full")]
 
@@ -251,7 +249,7 @@ def test_the_topic_cannot_be_made() -> None:
 
 
 def test_one_that_asks_again_when_it_is_answered() -> None:
-    """As a share partition does with what has gathered meanwhile."""
+    """A callback may write again, as a share partition does with changes gathered meanwhile."""
     broker = ShareStateBroker()
     persister = broker.persister
     seen: list[E] = []
@@ -267,7 +265,7 @@ def test_one_that_asks_again_when_it_is_answered() -> None:
 
 
 def test_a_long_line_is_asked_in_a_loop() -> None:
-    """Not each from within the one before."""
+    """A long queue is processed in a loop, not by recursion."""
     broker = ShareStateBroker()
     broker.share_states.ensure_topic()
     asker = Asker(broker.persister, broker.key())
@@ -281,7 +279,7 @@ def test_a_long_line_is_asked_in_a_loop() -> None:
 
 
 async def test_a_cluster() -> None:
-    """Whichever broker leads; what was written is there when another one does."""
+    """A call reaches whichever broker leads, and written state survives a change of the leader."""
     nodes = await Nodes(share_coordinator_state_topic_num_partitions="6").start()
     cluster = nodes.cluster
     topic = cluster.topics.create("t", 4, {})
@@ -314,7 +312,7 @@ async def test_a_cluster() -> None:
 
 
 async def test_a_partition_without_a_leader() -> None:
-    """Nobody keeps its share partitions until its broker is back."""
+    """Share partitions of an offline partition have no coordinator until its broker is back."""
     nodes = await Nodes(None, 2, share_coordinator_state_topic_replication_factor="1").start()
     cluster = nodes.cluster
     topic = cluster.topics.create("t", 1, {})
@@ -336,7 +334,7 @@ async def test_a_partition_without_a_leader() -> None:
 
 
 def test_it_is_a_share_persister() -> None:
-    """The leaders of share partitions and the group coordinator know no more of it than that."""
+    """The persister has the interface that share partitions and the group coordinator use."""
     broker = ShareStateBroker()
     persister: SharePersister = broker.persister
     assert isinstance(persister, LocalSharePersister)

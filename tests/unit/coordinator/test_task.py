@@ -1,4 +1,4 @@
-"""The task of a group: what waits for a sync, what runs in steps, what ends with the group."""
+"""A group's task: waiting for a sync, steps, and the end of the group."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TOPICS = {"wide": MANY, "one": 1, "two": MANY}
 
 
 def syncing() -> tuple[GroupContext, Member]:
-    """A member of a stable group whose appends have to be synced from now on."""
+    """Return a member of a Stable group whose appends must be synced from now on."""
     context = GroupContext()
     (a,) = context.stable("A")
     context.broker.flushes = True
@@ -47,16 +47,15 @@ def syncing() -> tuple[GroupContext, Member]:
 
 
 def codes(answer: Answer) -> set[ErrorCode]:
-    """The errors of a commit."""
+    """Return the errors of a commit."""
     topics: list[Any] = answer.response.topics
     return {ErrorCode(one.error_code) for topic in topics for one in topic.partitions}
 
 
 def test_a_failed_sync_changes_no_answer_but_its_own() -> None:
-    """A commit and a heartbeat of one drain, one failed sync: only the commit is refused.
+    """If a sync fails, the commit is refused but a heartbeat of the same drain succeeds.
 
-    Heartbeats share their responses. Once one of them was changed in place, and every heartbeat of
-    every group was answered NOT_COORDINATOR from then on.
+    Heartbeats share their response object, which must not be changed in place.
     """
     context, a = syncing()
     with context.broker.one_drain():
@@ -75,10 +74,10 @@ def test_a_failed_sync_changes_no_answer_but_its_own() -> None:
 
 
 def test_answers_wait_for_the_sync_of_their_own_records_only() -> None:
-    """A commit waits, a fetch and a heartbeat that come after it do not."""
+    """Only requests that wrote records wait for a sync; a later fetch and heartbeat do not."""
     context, a = syncing()
     waiting = commit_answer(context.broker, ("one", 0, 7))
-    assert codes(waiting) == {E.UNKNOWN_MEMBER_ID}  # written nothing, so nothing to wait for
+    assert codes(waiting) == {E.UNKNOWN_MEMBER_ID}  # it wrote nothing and does not wait
     waiting = commit_answer(
         context.broker, ("one", 0, 7), member_id=a.id, generation_id_or_member_epoch=1
     )
@@ -90,7 +89,7 @@ def test_answers_wait_for_the_sync_of_their_own_records_only() -> None:
 
 
 def test_a_failed_sync_refuses_an_assignment() -> None:
-    """The leader and the followers learn that the assignment may be lost."""
+    """After a failed sync leader and followers learn that the assignment may be lost."""
     context = GroupContext()
     a, b = context.completing("A", "B")
     context.broker.flushes = True
@@ -101,7 +100,7 @@ def test_a_failed_sync_refuses_an_assignment() -> None:
 
 
 def test_shared_answers_cannot_be_changed() -> None:
-    """Setting a field of a heartbeat's response raises."""
+    """Setting a field of a heartbeat's shared response raises an error."""
     context = GroupContext()
     (a,) = context.stable("A")
     response = a.send_heartbeat().response
@@ -114,7 +113,7 @@ def test_shared_answers_cannot_be_changed() -> None:
 
 
 def large(broker: OneGroupBroker, request: Message, version: int) -> tuple[Answer, int]:
-    """Send a large request, and turn the loop until it is answered: the answer, and the turns."""
+    """Send a large request and turn the loop; return the response and the number of turns."""
     with broker.one_drain():
         answer = broker.send(request, version, is_large=True)
         turns = 0
@@ -125,7 +124,7 @@ def large(broker: OneGroupBroker, request: Message, version: int) -> tuple[Answe
 
 
 def partitions_of(topic: str, count: int) -> OffsetCommitRequestTopic:
-    """Offset 5 for each partition."""
+    """Return offset 5 for each partition."""
     return OffsetCommitRequestTopic(
         name=topic,
         partitions=[
@@ -136,18 +135,18 @@ def partitions_of(topic: str, count: int) -> OffsetCommitRequestTopic:
 
 
 def commit_request(*topics: OffsetCommitRequestTopic) -> OffsetCommitRequest:
-    """A commit of a standalone consumer."""
+    """Return a commit of a standalone consumer."""
     return OffsetCommitRequest(group_id="g", topics=list(topics))
 
 
 @pytest.fixture(autouse=True)
 def no_time_for_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every slice ends after one step, so that steps are turns of the loop."""
+    """End every slice after one step, so that each step is a turn of the loop."""
     monkeypatch.setattr("coordinator_server.clock.step_runner.SLICE_MS", 0)
 
 
 def test_large_requests_run_in_steps() -> None:
-    """Commit, delete of offsets and of the group: several turns each, the same answers."""
+    """Large commits and deletions run in several turns, with the same responses."""
     broker = OneGroupBroker(topics=TOPICS)
     answer, turns = large(broker, commit_request(partitions_of("wide", MANY)), 8)
     assert (codes(answer), turns > MANY // 500) == ({E.NONE}, True)
@@ -162,7 +161,7 @@ def test_large_requests_run_in_steps() -> None:
 
 
 def test_requests_after_a_large_one_wait_for_it_and_no_other_group_does() -> None:
-    """The group handles one operation at a time; the loop goes on."""
+    """Later requests of the group wait for a large one; other groups do not."""
     many = 10 * MANY
     broker = OneGroupBroker(topics={**TOPICS, "wide": many})
     other = Member(broker, "O")
@@ -182,7 +181,7 @@ def test_requests_after_a_large_one_wait_for_it_and_no_other_group_does() -> Non
 
 
 def test_what_came_before_a_large_request_does_not_wait_for_it() -> None:
-    """The drain up to it is settled first."""
+    """Requests before a large one are written and answered before it runs."""
     broker = OneGroupBroker(topics=TOPICS)
     with broker.one_drain():
         before = broker.send(commit_request(partitions_of("one", 1)), 8)
@@ -192,7 +191,7 @@ def test_what_came_before_a_large_request_does_not_wait_for_it() -> None:
 
 
 def test_members_of_large_requests() -> None:
-    """JoinGroup with many protocols, SyncGroup with many assignments, LeaveGroup of many."""
+    """Large JoinGroup, SyncGroup and LeaveGroup requests run in steps."""
     context = GroupContext(max_size=MANY)
     protocols = [JoinGroupRequestProtocol(name=f"p{number}") for number in range(MANY)]
     request = JoinGroupRequest(
@@ -222,7 +221,7 @@ def test_members_of_large_requests() -> None:
 
 
 def test_a_large_group_is_described_expired_and_deleted_in_steps() -> None:
-    """Whether work is long depends on the group as well as on the request."""
+    """Describing, expiring and deleting a large group runs in steps, whatever the request."""
     broker = OneGroupBroker(topics=TOPICS)
     both = (partitions_of("wide", MANY), partitions_of("two", MANY))
     large(broker, commit_request(*both), 8)
@@ -251,7 +250,7 @@ def test_a_large_group_is_described_expired_and_deleted_in_steps() -> None:
 
 
 def test_unloading_refuses_large_requests() -> None:
-    """One under way and one in the mailbox: NOT_COORDINATOR, and nothing is written."""
+    """Unloading answers running and queued large requests with NOT_COORDINATOR, without a write."""
     broker = OneGroupBroker(topics=TOPICS)
     with broker.one_drain():
         under_way = broker.send(commit_request(partitions_of("wide", MANY)), 8, is_large=True)
@@ -266,7 +265,7 @@ def test_unloading_refuses_large_requests() -> None:
 
 
 def test_what_was_meant_for_a_deleted_group_goes_through_the_door_again() -> None:
-    """Requests behind the deletion meet the group that has the id then, if there is one."""
+    """Requests queued behind a deletion are routed again, to a new group if there is one."""
     context = GroupContext()
     broker = context.broker
     commit(broker, ("one", 0, 1))
@@ -286,7 +285,7 @@ def test_what_was_meant_for_a_deleted_group_goes_through_the_door_again() -> Non
 
 
 def raising(*_: object, **__: object) -> None:
-    """A bug."""
+    """Raise, like a bug."""
     raise RuntimeError("a bug")
 
 
@@ -294,7 +293,7 @@ BUG = "the member that meets a bug"
 
 
 def raising_for_one(member_id: str) -> Callable[..., ErrorCode]:
-    """`GroupMetadata.check_member` with a bug that one member meets."""
+    """Return a `GroupMetadata.check_member` that raises for one member."""
     check = GroupMetadata.check_member
 
     def buggy(group: GroupMetadata, caller: str, instance_id: str | None) -> ErrorCode:
@@ -307,14 +306,14 @@ def raising_for_one(member_id: str) -> Callable[..., ErrorCode]:
 
 @pytest.fixture
 def context() -> GroupContext:
-    """A broker whose group may raise."""
+    """Return the context of a broker whose group may raise."""
     made = GroupContext()
     made.broker.survives_bugs = True
     return made
 
 
 def test_a_bug_costs_one_request(context: GroupContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What came before it in the drain is kept; the group is as its log says, and goes on."""
+    """A bug fails one request; the drain before it is kept, and the group is reloaded."""
     (a,) = context.stable("A")
     with context.broker.one_drain():
         before = commit_answer(
@@ -330,7 +329,7 @@ def test_a_bug_costs_one_request(context: GroupContext, monkeypatch: pytest.Monk
 
 
 def test_a_bug_in_a_large_request(context: GroupContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It costs that request alone, too."""
+    """A bug in a large request fails only that request."""
     (a,) = context.stable("A")
     monkeypatch.setattr(GroupMetadata, "check_commit", raising)
     request = commit_request(partitions_of("many", 100))
@@ -340,7 +339,7 @@ def test_a_bug_in_a_large_request(context: GroupContext, monkeypatch: pytest.Mon
 
 
 def test_a_bug_beside_what_has_begun_its_steps() -> None:
-    """That would go on with the group that is dropped: it fails as well."""
+    """A bug also fails a stepwise request that has started on the dropped group."""
     context = ConsumerContext()
     context.broker.survives_bugs = True
     context.joined(context.member("a", "three"))
@@ -357,7 +356,7 @@ def test_a_bug_beside_what_has_begun_its_steps() -> None:
 def test_a_second_bug_breaks_the_group(
     context: GroupContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the group cannot be reloaded, every request to it fails at once; none waits for ever."""
+    """If the group cannot be reloaded, every request to it fails at once."""
     (a,) = context.stable("A")
     monkeypatch.setattr("coordinator_server.coordinator.task.load_finished", raising)
     monkeypatch.setattr(GroupMetadata, "check_commit", raising)
@@ -373,13 +372,13 @@ def test_a_second_bug_breaks_the_group(
 
 @pytest.fixture
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A turn of the loop applies three operations of a group and sends two answers."""
+    """Limit a turn of the loop to three operations and two responses of a group."""
     monkeypatch.setattr("coordinator_server.coordinator.task.OPERATIONS_PER_TURN", 3)
     monkeypatch.setattr("coordinator_server.coordinator.task.ANSWERS_PER_TURN", 2)
 
 
 def answered_by_turn(context: GroupContext, answers: list[Answer]) -> list[int]:
-    """How many are answered after each call of the loop, until nothing is left to do."""
+    """Return the total number of answered calls after each loop callback, until none is left."""
     counts = []
     while context.broker.clock.soon:
         context.broker.clock.soon.popleft()()
@@ -389,19 +388,19 @@ def answered_by_turn(context: GroupContext, answers: list[Answer]) -> list[int]:
 
 @pytest.mark.usefixtures("short_turns")
 def test_a_rebalance_of_many_members_takes_turns() -> None:
-    """Their requests are applied and answered a few at a time; all members get one generation."""
+    """A rebalance of many members takes several turns, and all members get one generation."""
     context = GroupContext(max_size=10)
     members = context.stable(*"ABCDE")
     with context.broker.one_drain():
         answers = [one.join() for one in members]
-        # Three joins, the other two and the first two answers, two answers, one answer.
+        # Turns: three joins; two joins and two responses; two responses; one response.
         assert answered_by_turn(context, answers) == [0, 2, 4, 5]
     assert {one.response.generation_id for one in answers} == {2}
 
 
 @pytest.mark.usefixtures("short_turns")
 def test_answers_left_for_later_turns_go_out_before_the_group_is_unloaded() -> None:
-    """The members learn of their generation, as the answers were given before."""
+    """Responses left for later turns are sent before the group is unloaded."""
     context = GroupContext(max_size=10)
     members = context.stable(*"ABCDE")
     with context.broker.one_drain():
@@ -415,7 +414,7 @@ def test_answers_left_for_later_turns_go_out_before_the_group_is_unloaded() -> N
 
 @pytest.mark.usefixtures("short_turns")
 def test_an_answer_that_cannot_be_sent_fails_alone(context: GroupContext) -> None:
-    """In a later turn, as in the first one."""
+    """A response that cannot be sent in a later turn fails alone, as in the first turn."""
     members = context.stable(*"ABCD")
     with context.broker.one_drain():
         answers = [one.join() for one in members]
@@ -431,7 +430,7 @@ def test_an_answer_that_cannot_be_sent_fails_alone(context: GroupContext) -> Non
 
 @pytest.mark.usefixtures("short_turns")
 def test_a_group_that_has_ended_still_sends_its_answers() -> None:
-    """It is forgotten before its first answer, and what is left goes out all the same."""
+    """A group that has ended still sends all of its responses."""
     context = GroupContext()
     with context.broker.one_drain():
         context.broker.append_error = lambda: E.KAFKA_STORAGE_ERROR
@@ -451,7 +450,10 @@ def test_a_group_that_has_ended_still_sends_its_answers() -> None:
 def test_a_commit_decoded_by_columns_is_that_of_its_elements(
     version: int, note: str | None, is_twice: bool
 ) -> None:
-    """The same records and the same answer, also with a partition that is named twice."""
+    """A commit decoded by columns gives the same records and responses as one by elements.
+
+    A partition may be named twice.
+    """
     indexes = [*range(20), 3] if is_twice else [*range(20)]
     partitions = [
         OffsetCommitRequestPartition(

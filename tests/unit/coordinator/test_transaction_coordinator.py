@@ -1,4 +1,4 @@
-"""The transaction coordinator: its log, markers, time, and what a crash leaves."""
+"""The transaction coordinator: its log, markers, timers, and crashes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.coordinator.transaction_broker import V1, V2, Producer, Transact
 
 
 def in_transaction(broker: TransactionBroker, *partitions: int) -> Producer:
-    """A producer with a record in each partition of its open transaction."""
+    """Return a producer with a record in each partition of its open transaction."""
     producer = broker.init()
     assert broker.add(producer, *partitions) is E.NONE
     for partition in partitions:
@@ -28,7 +28,7 @@ def in_transaction(broker: TransactionBroker, *partitions: int) -> Producer:
 
 @pytest.mark.parametrize("commits", [True, False])
 async def test_a_reader_of_committed_records_sees_all_or_nothing(commits: bool) -> None:
-    """Nothing while the transaction is open; then all of it in every partition, or none."""
+    """A read_committed reader sees none of an open transaction, and then all or none of it."""
     broker = TransactionBroker()
     producer = in_transaction(broker, 0, 1)
     assert broker.committed_values(0) == broker.committed_values(1) == []
@@ -38,7 +38,7 @@ async def test_a_reader_of_committed_records_sees_all_or_nothing(commits: bool) 
 
 
 async def test_transactions_v2_add_partitions_with_their_records() -> None:
-    """Produce 12 needs no AddPartitionsToTxn, and each end gives a new epoch."""
+    """Produce 12 needs no AddPartitionsToTxn, and each EndTxn returns a new epoch."""
     broker = TransactionBroker()
     producer = broker.init()
     for epoch in range(3):
@@ -56,7 +56,10 @@ async def test_transactions_v2_add_partitions_with_their_records() -> None:
 async def test_records_of_a_partition_that_was_not_added_are_refused(
     version: int, error: E
 ) -> None:
-    """Or else they would open a transaction that nobody ends (KIP-890)."""
+    """Records of a partition that was not added are refused (KIP-890).
+
+    Otherwise they would open a transaction that no client ends.
+    """
     broker = TransactionBroker()
     producer = broker.init()
     broker.add(producer, 1)
@@ -66,14 +69,14 @@ async def test_records_of_a_partition_that_was_not_added_are_refused(
 
 
 async def test_verification_can_be_switched_off() -> None:
-    """`transaction.partition.verification.enable=false`: as before KIP-890."""
+    """With `transaction.partition.verification.enable=false` records need no added partition."""
     broker = TransactionBroker(transaction_partition_verification_enable="false")
     assert broker.produce(broker.init(), b"v") is E.NONE
 
 
 @pytest.mark.parametrize("version", [11, 12])
 async def test_records_that_come_after_the_end_are_refused(version: int) -> None:
-    """They are of an epoch that is over, or of a partition that is not in a transaction."""
+    """Records after the end of a transaction are refused, by epoch or by partition."""
     broker = TransactionBroker()
     producer = broker.init()
     broker.produce(producer, b"in time", version=12)
@@ -85,7 +88,7 @@ async def test_records_that_come_after_the_end_are_refused(version: int) -> None
 
 
 async def test_a_new_producer_fences_the_old_one() -> None:
-    """What the old one left open is aborted before the new one begins."""
+    """A new producer aborts the open transaction of the old one before it starts."""
     broker = TransactionBroker()
     old = in_transaction(broker, 0)
     new = broker.init()
@@ -97,7 +100,7 @@ async def test_a_new_producer_fences_the_old_one() -> None:
 
 
 async def test_a_transaction_that_takes_too_long_is_aborted() -> None:
-    """After its own timeout, at the next check; the producer finds itself fenced."""
+    """A transaction is aborted at the first check after its timeout; the producer is fenced."""
     broker = TransactionBroker()
     producer = in_transaction(broker, 0)
     broker.scheduler.advance(60_000)
@@ -118,14 +121,14 @@ async def test_a_transaction_that_takes_too_long_is_aborted() -> None:
     ],
 )
 async def test_the_timeout_has_limits(timeout_ms: int, error: E) -> None:
-    """Positive, and at most `transaction.max.timeout.ms`."""
+    """The timeout must be positive and at most `transaction.max.timeout.ms`."""
     broker = TransactionBroker(transaction_max_timeout_ms="1000")
     request = InitProducerIdRequest(transactional_id="id", transaction_timeout_ms=timeout_ms)
     assert broker.answer_now("InitProducerId", request).error_code == error
 
 
 async def test_an_unused_id_is_forgotten() -> None:
-    """After `transactional.id.expiration.ms`; the next start does not find it either."""
+    """An unused id expires after `transactional.id.expiration.ms`, also in the log."""
     broker = TransactionBroker(
         transactional_id_expiration_ms="5000",
         transaction_remove_expired_transaction_cleanup_interval_ms="1000",
@@ -139,7 +142,7 @@ async def test_an_unused_id_is_forgotten() -> None:
 
 
 def restarted(broker: TransactionBroker, power: Random | None = None) -> TransactionBroker:
-    """The broker after a kill, or after a power cut, with everything loaded."""
+    """Return the broker after a kill or a power cut, with everything loaded."""
     if power is None:
         broker.disk.processes_died()
     else:
@@ -149,7 +152,7 @@ def restarted(broker: TransactionBroker, power: Random | None = None) -> Transac
 
 @pytest.mark.parametrize("version", [V1, V2])
 async def test_an_open_transaction_survives_a_kill(version: int) -> None:
-    """It goes on where it was, and its end is that of all its records."""
+    """An open transaction survives a kill and is ended with all of its records."""
     broker = TransactionBroker()
     producer = in_transaction(broker, 0)
     before = broker.state()
@@ -167,9 +170,11 @@ async def test_an_open_transaction_survives_a_kill(version: int) -> None:
 async def test_a_crash_anywhere_in_an_end_is_finished_after_the_restart(
     version: int, torn: bool, commits: bool, seed: int | None
 ) -> None:
-    """At every operation on the disk: all partitions see the same end, and an end that was
-    answered is the one that was asked for. With a sync of every record, after a power cut too
-    (`seed` chooses what of the unsynced survives)."""
+    """A crash at any disk operation of an end leaves the same outcome in all partitions.
+
+    An acknowledged end has the requested outcome. With a sync of every record this holds after a
+    power cut too; `seed` selects the surviving unsynced data.
+    """
     points = 0
     settings = {} if seed is None else {"log_flush_interval_messages": "1"}
     while True:
@@ -182,7 +187,7 @@ async def test_a_crash_anywhere_in_an_end_is_finished_after_the_restart(
             answered = broker.end(producer, commits=commits, version=version)
         survived = disk.fault_is_pending
         broker = restarted(broker, None if seed is None else Random(seed))
-        broker.init()  # which ends what is open
+        broker.init()  # this ends any open transaction
         seen = [broker.committed_values(partition) for partition in (0, 1, 2)]
         assert seen in ([[b"v"]] * 3, [[]] * 3), points
         if answered is not None:
@@ -195,7 +200,7 @@ async def test_a_crash_anywhere_in_an_end_is_finished_after_the_restart(
 
 
 async def test_a_marker_that_cannot_be_written_is_tried_again() -> None:
-    """The end is answered once every partition has it."""
+    """A marker that cannot be written is retried; EndTxn is answered when all are written."""
     broker = TransactionBroker()
     producer = in_transaction(broker, 0, 1)
     broker.disk.fail_at(1)  # after the decision, the first marker
@@ -208,7 +213,7 @@ async def test_a_marker_that_cannot_be_written_is_tried_again() -> None:
 
 
 async def test_an_end_that_moves_is_finished_by_the_next_coordinator() -> None:
-    """Its EndTxn is answered NOT_COORDINATOR; asked again, it succeeds."""
+    """When the coordinator moves during an end, EndTxn gets NOT_COORDINATOR; a retry succeeds."""
     broker = TransactionBroker()
     producer = in_transaction(broker, 0, 1)
     request = EndTxnRequest(
@@ -230,7 +235,7 @@ async def test_an_end_that_moves_is_finished_by_the_next_coordinator() -> None:
 
 
 async def test_an_ending_transaction_is_described_with_what_has_no_marker() -> None:
-    """A partition is no longer described once it has its marker, as in Kafka."""
+    """DescribeTransactions omits the partitions that have their marker, as in Kafka."""
     broker = TransactionBroker()
     producer = in_transaction(broker, 0, 1)
     assert described(broker) == ("Ongoing", [0, 1])
@@ -242,14 +247,14 @@ async def test_an_ending_transaction_is_described_with_what_has_no_marker() -> N
 
 
 def described(broker: TransactionBroker) -> tuple[str, list[int]]:
-    """State and partitions in DescribeTransactions."""
+    """Return state and partitions in DescribeTransactions."""
     request = DescribeTransactionsRequest(transactional_ids=["id"])
     (state,) = broker.answer_now("DescribeTransactions", request).transaction_states
     return state.transaction_state, [one for topic in state.topics for one in topic.partitions]
 
 
 async def test_a_partition_that_is_deleted_needs_no_marker() -> None:
-    """The transaction ends without it."""
+    """A transaction ends without a marker in a deleted partition."""
     broker = TransactionBroker()
     topic = broker.topics.topic("t")
     assert topic is not None
@@ -260,7 +265,7 @@ async def test_a_partition_that_is_deleted_needs_no_marker() -> None:
 
 
 async def test_without_the_transactions_topic_nothing_is_known_any_more() -> None:
-    """Its deletion ends all ids; the next producer begins from the start."""
+    """Deleting the transactions topic drops all ids; the next producer starts from epoch 0."""
     broker = TransactionBroker()
     broker.init()
     topic = broker.topics.topic(TRANSACTIONS_TOPIC)

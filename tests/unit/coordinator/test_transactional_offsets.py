@@ -1,4 +1,4 @@
-"""Offsets that are committed in transactions, from the request to the group and its log."""
+"""Transactional offset commits, from the request to the group and its log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ UNSTABLE = "unstable"
 
 
 def add_offsets(broker: TransactionBroker, producer: Producer, group: str = GROUP) -> E:
-    """AddOffsetsToTxn."""
+    """Send AddOffsetsToTxn; return the error."""
     request = AddOffsetsToTxnRequest(
         transactional_id="id",
         producer_id=producer[0],
@@ -47,7 +47,7 @@ def add_offsets(broker: TransactionBroker, producer: Producer, group: str = GROU
 def commit_request(
     producer: Producer, *offsets: int, group: str = GROUP, member: str = "", generation: int = -1
 ) -> TxnOffsetCommitRequest:
-    """A TxnOffsetCommit of partitions 0 and on of "t"."""
+    """Return a TxnOffsetCommit of the first partitions of "t"."""
     partitions = [
         TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=offset)
         for index, offset in enumerate(offsets)
@@ -64,13 +64,13 @@ def commit_request(
 
 
 async def commit(broker: TransactionBroker, request: TxnOffsetCommitRequest, version: int = 3) -> E:
-    """The error of the first partition."""
+    """Return the error of the first partition."""
     answer = await broker.answer("TxnOffsetCommit", request, version)
     return E(answer.topics[0].partitions[0].error_code)
 
 
 async def pending(broker: TransactionBroker, *offsets: int) -> Producer:
-    """A producer with these offsets in its open transaction."""
+    """Return a producer with these offsets in its open transaction."""
     producer = broker.init()
     assert add_offsets(broker, producer) is E.NONE
     assert await commit(broker, commit_request(producer, *offsets)) is E.NONE
@@ -80,7 +80,7 @@ async def pending(broker: TransactionBroker, *offsets: int) -> Producer:
 async def fetched(
     broker: TransactionBroker, *, stable: bool = True, group: str = GROUP
 ) -> list[int | str]:
-    """The offsets of partitions 0 and 1; what is unstable shows as that."""
+    """Return the offsets of partitions 0 and 1, or the error of an unstable offset."""
     topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[0, 1])]
     request = OffsetFetchRequest(
         groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)], require_stable=stable
@@ -93,7 +93,7 @@ async def fetched(
 
 
 async def restarted(broker: TransactionBroker, *, clean: bool = False) -> TransactionBroker:
-    """The broker after a kill, or after a clean stop with its snapshots."""
+    """Return the broker after a kill, or after a clean stop with its snapshots."""
     if clean:
         broker.transactions.stop()
         broker.groups.stop()
@@ -107,7 +107,7 @@ async def restarted(broker: TransactionBroker, *, clean: bool = False) -> Transa
 @pytest.mark.parametrize("version", [V1, V2])
 @pytest.mark.parametrize("commits", [True, False])
 async def test_offsets_count_with_the_commit(version: int, commits: bool) -> None:
-    """Until then the one before counts, and a reader of stable offsets is told to wait."""
+    """Pending offsets count after the commit; until then require_stable gets an error."""
     broker = TransactionBroker()
     await broker.commit(GROUP, 5)
     producer = await pending(broker, 10)
@@ -120,11 +120,11 @@ async def test_offsets_count_with_the_commit(version: int, commits: bool) -> Non
 @pytest.mark.parametrize("clean", [False, True])
 @pytest.mark.parametrize("commits", [True, False])
 async def test_pending_offsets_survive_a_restart(clean: bool, commits: bool) -> None:
-    """From the log or from a snapshot: they are pending still, and end as the transaction does."""
+    """Pending offsets survive a restart, from log or snapshot, and end with their transaction."""
     broker = TransactionBroker()
     await broker.commit(GROUP, 5)
     producer = await pending(broker, 10, 20)
-    await broker.commit(GROUP, 6)  # supersedes the first of them
+    await broker.commit(GROUP, 6)  # supersedes the first of the pending offsets
     before = broker.groups.tasks[GROUP].group.offsets
     broker = await restarted(broker, clean=clean)
     assert broker.groups.tasks[GROUP].group.offsets == before
@@ -136,7 +136,7 @@ async def test_pending_offsets_survive_a_restart(clean: bool, commits: bool) -> 
 
 
 async def test_a_group_of_pending_offsets_alone_survives_a_restart() -> None:
-    """It is loaded, listed and ended like any other."""
+    """A group with only pending offsets survives a restart, is listed, and can end."""
     broker = TransactionBroker()
     producer = await pending(broker, 10)
     for clean in (False, True):
@@ -147,7 +147,7 @@ async def test_a_group_of_pending_offsets_alone_survives_a_restart() -> None:
 
 
 async def test_version_5_adds_the_group_by_itself() -> None:
-    """Without AddOffsetsToTxn (KIP-890)."""
+    """TxnOffsetCommit 5 needs no AddOffsetsToTxn (KIP-890)."""
     broker = TransactionBroker()
     producer = broker.init()
     assert await commit(broker, commit_request(producer, 10), 5) is E.NONE
@@ -157,7 +157,7 @@ async def test_version_5_adds_the_group_by_itself() -> None:
 
 @pytest.mark.parametrize(("version", "error"), [(3, E.INVALID_TXN_STATE), (4, 120)])
 async def test_a_group_that_was_not_added_is_refused(version: int, error: int) -> None:
-    """Or else its offsets would be pending for good."""
+    """A group that was not added is refused; its offsets would stay pending for ever."""
     broker = TransactionBroker()
     producer = broker.init()
     broker.add(producer, 0)
@@ -166,7 +166,7 @@ async def test_a_group_that_was_not_added_is_refused(version: int, error: int) -
 
 
 async def test_a_group_that_cannot_be_served_at_first_gets_nothing_unverified() -> None:
-    """The offsets topic cannot be created, the next moment it could: the commit is refused."""
+    """A commit is refused if the offsets topic cannot be created, without pending offsets."""
     broker = TransactionBroker()
     producer = broker.init()
     broker.disk.fail_at(0)
@@ -177,7 +177,7 @@ async def test_a_group_that_cannot_be_served_at_first_gets_nothing_unverified() 
 
 
 async def test_an_end_that_comes_right_behind_a_commit_takes_it_with_it() -> None:
-    """The commit is still in the group's mailbox when the end comes: it is written first."""
+    """A commit in the group's mailbox is written before an EndTxn that follows it."""
     broker = TransactionBroker()
     producer = broker.init()
     add_offsets(broker, producer)
@@ -189,7 +189,7 @@ async def test_an_end_that_comes_right_behind_a_commit_takes_it_with_it() -> Non
 
 
 async def test_the_later_of_two_transactions_counts() -> None:
-    """By the order of their records in the log, whichever commits first."""
+    """Of two transactions the later record in the log wins, whichever commits first."""
     broker = TransactionBroker()
     first = await pending(broker, 10)
     other = broker.init("other")
@@ -204,7 +204,7 @@ async def test_the_later_of_two_transactions_counts() -> None:
 
 
 async def test_members_of_the_generation_may_commit() -> None:
-    """A wrong generation, a stranger; without a name anyone may."""
+    """A wrong generation or unknown member is refused; without a member id any commit succeeds."""
     broker = TransactionBroker()
     member = await broker.join(GROUP)
     producer = broker.init()
@@ -222,7 +222,7 @@ async def test_members_of_the_generation_may_commit() -> None:
 
 
 async def test_a_group_that_has_ended_takes_nothing() -> None:
-    """COORDINATOR_NOT_AVAILABLE, whoever asks."""
+    """A Dead group refuses every transactional commit with COORDINATOR_NOT_AVAILABLE."""
     broker = TransactionBroker()
     await broker.commit(GROUP, 5)
     group = broker.classic(GROUP)
@@ -232,7 +232,10 @@ async def test_a_group_that_has_ended_takes_nothing() -> None:
 
 
 async def test_a_group_that_does_not_exist() -> None:
-    """It is made by a commit without a generation; with one that is illegal. No group is empty."""
+    """A commit without a generation creates the group; with a generation it is refused.
+
+    An empty group id is invalid.
+    """
     broker = TransactionBroker()
     producer = broker.init()
     add_offsets(broker, producer)
@@ -244,7 +247,7 @@ async def test_a_group_that_does_not_exist() -> None:
 
 
 def by_id(broker: TransactionBroker, request: TxnOffsetCommitRequest) -> TxnOffsetCommitRequest:
-    """The request with the ids of its topics instead of their names."""
+    """Replace the topic names of the request by ids."""
     for topic in request.topics:
         known = broker.topics.topic(topic.name)
         assert known is not None
@@ -253,7 +256,7 @@ def by_id(broker: TransactionBroker, request: TxnOffsetCommitRequest) -> TxnOffs
 
 
 async def test_topics_by_id() -> None:
-    """Since version 6 topics are named by id; an unknown id or partition is answered by itself."""
+    """Since version 6 topics have ids; an unknown id or partition has its own error."""
     broker = TransactionBroker()
     producer = broker.init()
     request = by_id(broker, commit_request(producer, 10, 20))
@@ -278,7 +281,7 @@ async def test_topics_by_id() -> None:
 
 
 async def test_expiry_leaves_pending_offsets_and_their_group_alone() -> None:
-    """They expire when their transaction has ended."""
+    """Pending offsets and their group expire only after their transaction has ended."""
     broker = TransactionBroker(offsets_retention_minutes="1")
     await broker.commit(GROUP, 5)
     producer = await pending(broker, 10)
@@ -296,7 +299,7 @@ async def test_expiry_leaves_pending_offsets_and_their_group_alone() -> None:
 
 
 async def test_deleted_offsets_take_pending_ones_with_them() -> None:
-    """OffsetDelete and DeleteGroups: nothing comes back with the commit."""
+    """OffsetDelete and DeleteGroups also remove pending offsets; a commit does not restore them."""
     for api in ("OffsetDelete", "DeleteGroups"):
         broker = TransactionBroker()
         producer = await pending(broker, 10)
@@ -316,7 +319,7 @@ async def test_deleted_offsets_take_pending_ones_with_them() -> None:
 
 
 async def test_a_deleted_topic_takes_pending_offsets_with_it() -> None:
-    """Stored ones and pending ones."""
+    """Deleting a topic removes its stored and pending offsets."""
     broker = TransactionBroker()
     producer = await pending(broker, 10, 20)
     topic = broker.topics.topic("t")
@@ -329,7 +332,7 @@ async def test_a_deleted_topic_takes_pending_offsets_with_it() -> None:
 
 
 async def test_the_marker_waits_for_a_group_that_is_busy() -> None:
-    """While a group is in a long operation its partition gets no marker; then it is tried again."""
+    """A group in a long operation delays the marker of its partition, which is retried."""
     broker = TransactionBroker()
     producer = await pending(broker, 10)
     task = broker.groups.tasks[GROUP]
@@ -341,7 +344,7 @@ async def test_the_marker_waits_for_a_group_that_is_busy() -> None:
 
 
 async def test_a_snapshot_holds_what_is_pending() -> None:
-    """With metadata and leader epoch, superseded ones as such, in the order of the log."""
+    """A snapshot has pending offsets in log order, with metadata, epoch and superseded ones."""
     broker = TransactionBroker()
     await pending(broker, 10, 20)
     await broker.commit(GROUP, 6)

@@ -1,4 +1,4 @@
-"""A broker with a transaction coordinator and a group coordinator, on a disk in memory."""
+"""A broker with transaction and group coordinators, on a disk in memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.unit.coordinator.fakes import GroupBroker
 
 Producer = tuple[int, int]
 V1, V2 = 4, 5
-"""Versions of EndTxn, by which a producer speaks transactions v1 or v2."""
+"""The EndTxn versions of producers with transactions v1 and v2."""
 
 
 class TransactionBroker(GroupBroker):
@@ -59,17 +59,17 @@ class TransactionBroker(GroupBroker):
 
     @property
     def virtual_clock(self) -> Any:
-        """Clock and timers in one, as the coordinators want them."""
+        """A clock and its timers in one object, as the coordinators need."""
         return _Clock(self)
 
     def state(self, transactional_id: str = "id") -> TransactionMetadata:
-        """The state of an id that is there."""
+        """Return the state of an existing transactional id."""
         metadata = self.transactions.metadata(transactional_id)
         assert metadata is not None
         return metadata
 
     def init(self, transactional_id: str = "id", timeout_ms: int = 60_000) -> Producer:
-        """InitProducerId, again until a transaction that was open is aborted."""
+        """Send InitProducerId until an open transaction is aborted; return the producer."""
         for _ in range(3):
             response = self.init_once(transactional_id, timeout_ms)
             if response.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:
@@ -78,14 +78,14 @@ class TransactionBroker(GroupBroker):
         return response.producer_id, response.producer_epoch
 
     def init_once(self, transactional_id: str, timeout_ms: int) -> Any:
-        """InitProducerId; the response."""
+        """Send InitProducerId; return the response."""
         request = InitProducerIdRequest(
             transactional_id=transactional_id, transaction_timeout_ms=timeout_ms
         )
         return self.answer_now("InitProducerId", request)
 
     def add_offsets(self, producer: Producer, group: str, transactional_id: str) -> ErrorCode:
-        """AddOffsetsToTxn."""
+        """Send AddOffsetsToTxn; return the error."""
         request = AddOffsetsToTxnRequest(
             transactional_id=transactional_id,
             producer_id=producer[0],
@@ -95,7 +95,7 @@ class TransactionBroker(GroupBroker):
         return ErrorCode(self.answer_now("AddOffsetsToTxn", request, 3).error_code)
 
     def add(self, producer: Producer, *partitions: int, transactional_id: str = "id") -> ErrorCode:
-        """AddPartitionsToTxn for partitions of "t"; the error of the last one."""
+        """Send AddPartitionsToTxn for partitions of "t"; return the last error."""
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=transactional_id,
             v3_and_below_producer_id=producer[0],
@@ -116,7 +116,7 @@ class TransactionBroker(GroupBroker):
         version: int = 11,
         transactional_id: str = "id",
     ) -> ErrorCode:
-        """One record of a transaction."""
+        """Send one record of a transaction; return the error."""
         batch = build_batch(
             [Record(0, self.clock.now_ms(), b"k", value)],
             producer_id=producer[0],
@@ -143,7 +143,7 @@ class TransactionBroker(GroupBroker):
         version: int = V1,
         transactional_id: str = "id",
     ) -> Any:
-        """EndTxn; the response, None if it is not there yet."""
+        """Send EndTxn; return the response, or None if it is delayed."""
         request = EndTxnRequest(
             transactional_id=transactional_id,
             producer_id=producer[0],
@@ -155,13 +155,13 @@ class TransactionBroker(GroupBroker):
         return call.replies[0] if call.replies else None
 
     def answer_now(self, api: str, request: Any, version: int | None = None) -> Any:
-        """The answer to a request, which comes within the turn."""
+        """Return the response to a request, which arrives within the turn."""
         call = self.send(api, request, version)
         self.scheduler.turn()
         return call.replies[0]
 
     def committed_values(self, partition: int = 0) -> list[bytes | None]:
-        """The values that a read_committed consumer gets from a partition of "t"."""
+        """Return the values that a read_committed consumer gets from a partition of "t"."""
         request = FetchRequest(
             max_bytes=1 << 20,
             isolation_level=1,
@@ -195,7 +195,7 @@ class TransactionBroker(GroupBroker):
 
 
 class _Clock:
-    """The fake clock, with the timers of the fake scheduler."""
+    """The fake clock with the timers of the fake scheduler."""
 
     def __init__(self, broker: GroupBroker) -> None:
         self.now_ms = broker.clock.now_ms

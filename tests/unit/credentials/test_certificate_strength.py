@@ -1,4 +1,4 @@
-"""Certificates that Java refuses are refused, and those that only OpenSSL refuses are not."""
+"""Certificates are refused where Java refuses them, even if OpenSSL would differ."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ EXPECTED = {
 
 
 def der(store: Path) -> bytes:
-    """The certificate of a PEM key store."""
+    """Return the certificate of a PEM key store."""
     return x509.load_pem_x509_certificate(store.read_bytes()).public_bytes(Encoding.DER)
 
 
 @pytest.fixture(scope="module")
 def old_authority(tmp_path_factory: pytest.TempPathFactory) -> OldAuthority:
-    """The authority of the old certificates."""
+    """Return the authority of the old certificates."""
     return OldAuthority(tmp_path_factory.mktemp("old"))
 
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_an_old_certificate(old_authority: OldAuthority, name: str) -> None:
-    """Each certificate has the verdict of a client certificate at a running Kafka 4.4.0."""
+    """Each certificate gets the verdict of Kafka 4.4.0 for a client certificate."""
     assert weakness(der(old_authority.issue(name))) == EXPECTED[name]
 
 
 @pytest.mark.parametrize("is_rsa", [True, False])
 def test_a_certificate_of_today(is_rsa: bool) -> None:
-    """RSA with 2048 bits and P-256 are accepted."""
+    """RSA keys with 2048 bits and P-256 are accepted."""
     assert (
         weakness(Authority().issue("new", is_rsa=is_rsa).certificate.public_bytes(Encoding.DER))
         is None
@@ -58,7 +58,7 @@ def test_a_certificate_of_today(is_rsa: bool) -> None:
 def test_other_kinds_of_keys(
     old_authority: OldAuthority, known: str, other: str, expected: str
 ) -> None:
-    """RSASSA-PSS keys are measured, and curves without a known name are refused."""
+    """The size of RSASSA-PSS keys is checked, and unknown curves are refused."""
     is_rsa = "RSA" in expected
     whole = (
         der(old_authority.issue("rsa768"))
@@ -70,7 +70,7 @@ def test_other_kinds_of_keys(
 
 
 def test_every_truncation_is_malformed() -> None:
-    """A certificate that is cut anywhere raises ValueError."""
+    """A certificate that is truncated anywhere raises ValueError."""
     whole = Authority().certificate.public_bytes(Encoding.DER)
     for length in range(len(whole)):
         with pytest.raises(ValueError, match=r"element|certificate"):
@@ -79,7 +79,7 @@ def test_every_truncation_is_malformed() -> None:
 
 @pytest.mark.parametrize("protocol", [ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT])
 def test_the_cipher_suites_stay(protocol: int) -> None:
-    """Accepting old certificates adds no cipher suite."""
+    """Accepting old algorithms adds no cipher suite."""
     context, default = ssl.SSLContext(protocol), ssl.SSLContext(protocol)
     accept_old_algorithms(context)
     assert context.get_ciphers() == default.get_ciphers()

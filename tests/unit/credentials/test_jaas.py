@@ -1,4 +1,4 @@
-"""JAAS text in a setting. The cases are checked against Kafka's JaasContext in tests/oracle."""
+"""JAAS text in a setting. tests/oracle checks the cases against Kafka's JaasContext."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ BAD_FILES = {
 
 @pytest.mark.parametrize("text", GOOD)
 def test_modules_and_options(text: str) -> None:
-    """Words, quotes, escapes and comments are read as Java's StreamTokenizer reads them."""
+    """Words, quotes, escapes and comments are read as by Java's StreamTokenizer."""
     assert [tuple(one) for one in parse_jaas(text)] == GOOD[text]
 
 
 @pytest.mark.parametrize("text", BAD)
 def test_what_is_no_jaas_text(text: str) -> None:
-    """It is refused, and no word of it is in the message."""
+    """Invalid JAAS text is refused, and the error contains no word of it."""
     with pytest.raises(JaasError) as caught:
         parse_jaas(text)
     assert "secret" not in str(caught.value)
@@ -90,7 +90,7 @@ def test_what_is_no_jaas_text(text: str) -> None:
 
 @pytest.mark.parametrize("text", GOOD_FILES)
 def test_sections_of_a_file(text: str) -> None:
-    """A file is read as Java's ConfigFile reads it."""
+    """A file is read as by Java's ConfigFile."""
     sections = parse_jaas_file(text, {"jaas.known": "known value"})
     found = {name: [tuple(one) for one in modules] for name, modules in sections.items()}
     assert found == GOOD_FILES[text]
@@ -98,7 +98,7 @@ def test_sections_of_a_file(text: str) -> None:
 
 @pytest.mark.parametrize("text", BAD_FILES)
 def test_a_bad_file_is_refused_with_its_line(text: str) -> None:
-    """The message has the line and no word of the file."""
+    """The error for an invalid file has the line number and no word of the file."""
     with pytest.raises(JaasError) as caught:
         parse_jaas_file(text, {})
     assert str(caught.value).startswith(BAD_FILES[text])
@@ -107,19 +107,19 @@ def test_a_bad_file_is_refused_with_its_line(text: str) -> None:
 
 @given(st.dictionaries(st.text(min_size=1), st.text()))
 def test_a_rendered_module_is_read_back(options: dict[str, str]) -> None:
-    """The text of a module has its options, whatever characters they are made of."""
+    """A formatted module is parsed to the same options, whatever their characters."""
     module = LoginModule("a.B", options)
     assert parse_jaas(render_login_module(module)) == [module]
 
 
 def test_a_module_hides_its_options() -> None:
-    """They are passwords."""
+    """The text of a module hides its options, which are passwords."""
     assert repr(LoginModule("a", {"password": "secret"})) == "LoginModule(a)"
 
 
 @settings(max_examples=2000)
 @given(st.text("ab1.-_$=;\"'\\/* \n09é\0", max_size=60))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    """Nothing else is raised, and an end is found."""
+    """Any text is parsed or refused, without another exception and without an endless loop."""
     with suppress(JaasError):
         parse_jaas(text)

@@ -1,9 +1,9 @@
-"""Which events a program emits, with which fields, as its source says it.
+"""The events that a program emits, with their fields, as found in its source.
 
 `LOG.emit(name, ...)` writes an event; `effects.event(name, ...)` in the group coordinator collects
 one for the task to write. Name and fields are followed through variables, through parameters to the
-callers, and through the functions and literals of `**fields`. What cannot be followed is an error,
-so that no event escapes.
+callers, and through the functions and literals of `**fields`. A name or field that cannot be
+followed is an error, so that no event is missed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ SINKS = {"emit", "event"}
 
 
 class UnseenError(AssertionError):
-    """An event whose name or fields the source does not show."""
+    """An event whose name or fields cannot be found in the source."""
 
 
 class Emitted(NamedTuple):
-    """One event at one place; `has_traceback` with exc_info."""
+    """An event at one place; `has_traceback` with exc_info."""
 
     name: str
     fields: frozenset[str]
@@ -30,7 +30,7 @@ class Emitted(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """A call, and the function that it is in (None: the module)."""
+    """A call, and the function that contains the call (None: the module)."""
 
     node: ast.Call
     function: Function | None
@@ -38,7 +38,7 @@ class _Call(NamedTuple):
 
 
 class Program:
-    """The modules of a program, label -> source."""
+    """The modules of a program: label -> source."""
 
     def __init__(self, sources: Mapping[str, str]) -> None:
         self._functions: dict[str, list[Function]] = {}
@@ -59,7 +59,7 @@ class Program:
             self._read(node, node if isinstance(node, Function) else function, label)
 
     def emitted(self) -> Iterator[Emitted]:
-        """Every event at every place where it is emitted. Raises UnseenError."""
+        """Yield the event of every place that emits one. Raises UnseenError."""
         for sink in SINKS:
             for call in self._calls.get(sink, ()):
                 fields = frozenset(self._fields(call))
@@ -68,7 +68,7 @@ class Program:
                     yield Emitted(name, plain, plain != fields, call.where)
 
     def _names(self, node: ast.expr, call: _Call) -> set[str]:
-        """The texts that an expression in the function of `call` may be."""
+        """Return the possible names of an expression in the function of `call`."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             return {node.value}
         if isinstance(node, ast.IfExp):
@@ -78,13 +78,13 @@ class Program:
             if values:
                 return set().union(*[self._names(value, call) for value in values])
             if _is_collected(node.id, call.function):
-                return set()  # of `effects.events`: each is seen where it was collected
+                return set()  # from `effects.events`: already found where it was collected
             if node.id in _parameters(call.function):
                 return self._names_of_parameter(node.id, call.function)
         raise UnseenError(f"{call.where}: the name {ast.unparse(node)}")
 
     def _names_of_parameter(self, parameter: str, function: Function) -> set[str]:
-        # A method is called by an attribute, and without its first parameter.
+        # A method is called as an attribute, without its first argument.
         is_method = _parameters(function)[0] in ("self", "cls")
         position = _parameters(function).index(parameter) - is_method
         names: set[str] = set()
@@ -103,7 +103,7 @@ class Program:
         return fields
 
     def _keys(self, node: ast.expr, call: _Call) -> set[str]:
-        """The keys of a dict in the function of `call`."""
+        """Return the keys of a dict in the function of `call`."""
         if isinstance(node, ast.Dict):
             return set().union(*[self._names(key, call) for key in node.keys if key is not None])
         if isinstance(node, ast.Name) and call.function is not None:
@@ -138,7 +138,7 @@ class Program:
 
 
 def _name(function: ast.expr) -> str:
-    """The last name of what is called."""
+    """Return the last name of a called function."""
     if isinstance(function, ast.Attribute):
         return function.attr
     return function.id if isinstance(function, ast.Name) else ""
@@ -150,7 +150,7 @@ def _parameters(function: Function) -> list[str]:
 
 
 def _assigned(name: str, function: Function) -> Iterator[ast.expr]:
-    """The values that a function gives to a variable of its own."""
+    """Yield the values that a function assigns to a local variable."""
     for node in ast.walk(function):
         targets: Iterable[ast.expr] = ()
         if isinstance(node, ast.Assign):
@@ -165,7 +165,7 @@ def _assigned(name: str, function: Function) -> Iterator[ast.expr]:
 
 
 def _stored(name: str, function: Function) -> set[str]:
-    """The keys that a function puts into a dict of its own by name[key] = ..."""
+    """Yield the keys that a function sets in a local dict by name[key] = ..."""
     return {
         node.slice.value
         for node in ast.walk(function)
@@ -179,7 +179,7 @@ def _stored(name: str, function: Function) -> set[str]:
 
 
 def _is_collected(name: str, function: Function) -> bool:
-    """Whether a variable runs over what `effects.event` collected: `for name, ... in x.events`."""
+    """Return whether a variable iterates over collected events: `for name, ... in x.events`."""
     return any(
         isinstance(node, ast.For)
         and isinstance(node.iter, ast.Attribute)

@@ -1,4 +1,4 @@
-"""The log: what is written in which form, and what is not written at all."""
+"""The log: formats, and levels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from coordinator_server.events.vocabulary import DEBUG, INFO, WARNING
 
 
 def test_an_event_is_one_json_line() -> None:
-    """JSON format: one object a line with event, level, timestamp and the fields."""
+    """JSON format is one object per line with event, level, timestamp and the fields."""
     stream = io.StringIO()
     log = EventLog()
     log.configure("json", INFO, stream)
@@ -33,7 +33,7 @@ def test_an_event_is_one_json_line() -> None:
 
 
 def test_an_event_is_one_readable_line() -> None:
-    """Console format: event and fields on one line, without colours where nobody sees them."""
+    """Console format is one line with event and fields, without colours outside of a terminal."""
     stream = io.StringIO()
     log = EventLog()
     log.configure("console", INFO, stream)
@@ -46,7 +46,7 @@ def test_an_event_is_one_readable_line() -> None:
 
 @pytest.mark.parametrize("log_format", ["console", "json"])
 def test_a_failure_shows_its_traceback(log_format: str) -> None:
-    """exc_info adds the exception being handled, in both formats."""
+    """exc_info adds the current exception's traceback in both formats."""
     stream = io.StringIO()
     log = EventLog()
     log.configure("json" if log_format == "json" else "console", INFO, stream)
@@ -58,7 +58,7 @@ def test_a_failure_shows_its_traceback(log_format: str) -> None:
 
 
 def test_events_below_the_level_are_not_written() -> None:
-    """The level of an event stands in the vocabulary; `debug` tells callers beforehand."""
+    """The vocabulary has the level of each event; `debug` tells callers if debug is on."""
     stream = io.StringIO()
     log = EventLog()
     log.configure("console", WARNING, stream)
@@ -72,7 +72,7 @@ def test_events_below_the_level_are_not_written() -> None:
 
 
 def test_a_quiet_start_does_not_import_structlog() -> None:
-    """structlog costs more than the rest of the start-up; the first event pays for it."""
+    """structlog is imported with the first event: its import outweighs the rest of the start-up."""
     code = (
         "import sys; from coordinator_server import cli, server"
         "\nfrom coordinator_server.events.log import LOG\n"
@@ -82,7 +82,7 @@ def test_a_quiet_start_does_not_import_structlog() -> None:
 
 
 def test_a_log_that_cannot_be_written_stops_nothing() -> None:
-    """A line for a full disk or a closed pipe is lost, and the caller goes on."""
+    """A line that cannot be written (full disk, closed pipe) is dropped without an error."""
     log = EventLog()
     full = Full()
     log.configure("json", INFO, full)
@@ -96,6 +96,6 @@ class Full(io.StringIO):
     attempts = 0
 
     def write(self, text: str) -> int:
-        """Fail as the system does."""
+        """Raise the error of a full disk."""
         self.attempts += 1
         raise OSError(errno.ENOSPC, f"no room for {text!r}")

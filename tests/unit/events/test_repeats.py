@@ -1,4 +1,4 @@
-"""Failures in floods: one line, then one every ten seconds that counts the others."""
+"""Repeated failures: one line, then one line every ten seconds with a count."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from storage.errors import advice
 
 
 class Seconds:
-    """A clock that is set."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -27,17 +27,17 @@ class Seconds:
 
 
 def count(kinds: Repeats, name: str, fields: dict[str, Any]) -> int | None:
-    """What the log asks."""
+    """Return the count for an event, as the log does."""
     return kinds.count(name, VOCABULARY[name], fields)
 
 
 def reason(partition: str, number: int) -> str:
-    """What storage says of a partition that cannot be written."""
+    """Return storage's error for a partition that cannot be written."""
     return f"{partition} cannot be written: {advice(OSError(number, 'of the system'))}"
 
 
 def test_one_line_then_a_count_every_ten_seconds() -> None:
-    """The first is written at once; the next after the period, with how many were left out."""
+    """The first failure is written at once; the next line, after 10 s, counts the omitted ones."""
     seconds = Seconds()
     kinds = Repeats(seconds)
     assert count(kinds, "log.failed", {"reason": "x"}) == 0
@@ -50,7 +50,7 @@ def test_one_line_then_a_count_every_ten_seconds() -> None:
 
 
 def test_other_failures_are_lines_of_their_own() -> None:
-    """Another event, partition or reason is another kind."""
+    """Failures with another event, partition or reason are counted separately."""
     kinds = Repeats(Seconds())
     others: list[tuple[str, dict[str, Any]]] = [
         ("log.failed", {"partition": 0, "reason": reason("t-0", errno.EACCES)}),
@@ -63,14 +63,14 @@ def test_other_failures_are_lines_of_their_own() -> None:
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_volume_is_one_kind(number: int) -> None:
-    """It meets every partition: only the first of them is a line."""
+    """A full volume, which affects every partition, gives only one line."""
     kinds = Repeats(Seconds())
     assert count(kinds, "log.failed", {"partition": 0, "reason": reason("t-0", number)}) == 0
     assert count(kinds, "log.failed", {"partition": 1, "reason": reason("t-1", number)}) is None
 
 
 def test_a_group_in_a_loop_is_some_lines() -> None:
-    """Its rebalances are written until they are too many; those of another group go on."""
+    """A group that rebalances in a loop is limited; other groups are not."""
     seconds = Seconds()
     kinds = Repeats(seconds)
     most = VOCABULARY["generation.started"].most_in_period
@@ -82,7 +82,7 @@ def test_a_group_in_a_loop_is_some_lines() -> None:
 
 
 def test_it_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kind that was first met is forgotten when there are too many."""
+    """The oldest kind of failure is forgotten when there are too many."""
     monkeypatch.setattr(repeats, "_MOST_KINDS", 2)
     kinds = Repeats(Seconds())
     for text in ("a", "b", "c"):
@@ -92,7 +92,7 @@ def test_it_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_log_writes_the_count() -> None:
-    """The field `left_out` has it; an event that does not come in floods is always written."""
+    """The field `left_out` has the count; events that are not limited are always written."""
     stream, seconds = io.StringIO(), Seconds()
     log = EventLog()
     log.configure("json", INFO, stream)

@@ -1,4 +1,4 @@
-"""The vocabulary and the code agree: every event, every field, in both directions."""
+"""The vocabulary and the code agree on every event and every field."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SERVER = ROOT / "coordinator_server"
 
 @pytest.fixture(scope="module")
 def emitted() -> list[Emitted]:
-    """Every event of the product."""
+    """Return every event of the product."""
     sources = {path.relative_to(ROOT).as_posix(): path.read_text() for path in SERVER.rglob("*.py")}
     return list(Program(sources).emitted())
 
 
 def test_what_is_emitted_is_in_the_vocabulary(emitted: list[Emitted]) -> None:
-    """No name and no field but those of the table; a traceback comes with errors alone."""
+    """Every emitted event and field is in the vocabulary; only errors have a traceback."""
     assert not {one.where: one.name for one in emitted if one.name not in VOCABULARY}
     unknown = {one.where: one.fields - set(VOCABULARY[one.name].fields) for one in emitted}
     assert not {where: fields for where, fields in unknown.items() if fields}
@@ -29,7 +29,7 @@ def test_what_is_emitted_is_in_the_vocabulary(emitted: list[Emitted]) -> None:
 
 
 def test_what_is_in_the_vocabulary_is_emitted(emitted: list[Emitted]) -> None:
-    """Every event of the table, with every field of it somewhere."""
+    """Every event and field of the vocabulary is emitted somewhere."""
     found: dict[str, set[str]] = {}
     for one in emitted:
         found.setdefault(one.name, set()).update(one.fields)
@@ -37,7 +37,7 @@ def test_what_is_in_the_vocabulary_is_emitted(emitted: list[Emitted]) -> None:
 
 
 def test_events_are_named_alike() -> None:
-    """A noun and a participle; the words are those of the levels and of Python's names."""
+    """Event names are a noun and a participle; levels have Python's names."""
     past, present = r"(\w+ed|left|reset)", r"\w+ing"
     for name, event in VOCABULARY.items():
         assert re.fullmatch(rf"[a-z_]+\.({past}|{present})", name), name
@@ -47,7 +47,7 @@ def test_events_are_named_alike() -> None:
 
 
 def test_no_module_beside_the_server_has_a_log() -> None:
-    """Protocol, storage and pipeline write no events: the server's modules are all there is."""
+    """Only the server's modules write events; protocol, storage and pipeline write none."""
     for room in ("protocol", "storage", "pipeline"):
         for path in (ROOT / room).rglob("*.py"):
             assert "events.log" not in path.read_text(), path
@@ -95,7 +95,7 @@ class Connections:
     ids=range(9),
 )
 def test_names_and_fields_are_followed(source: str, expected: dict[str, set[str]]) -> None:
-    """Through variables, parameters, choices and the results of functions."""
+    """Names and fields are followed through variables, parameters, choices and functions."""
     found = {one.name: set(one.fields) for one in Program({"m.py": source}).emitted()}
     assert found == expected
 
@@ -111,12 +111,12 @@ def test_names_and_fields_are_followed(source: str, expected: dict[str, set[str]
     ],
 )
 def test_what_cannot_be_followed_is_an_error(source: str) -> None:
-    """A name or a field that the source does not show does not pass unseen."""
+    """A name or field that cannot be found in the source is an error."""
     with pytest.raises(UnseenError):
         list(Program({"m.py": source}).emitted())
 
 
 def test_the_log_is_not_handed_round() -> None:
-    """`LOG.emit` as a value would hide its calls."""
+    """`LOG.emit` is never passed as a value, which would hide its calls."""
     with pytest.raises(AssertionError, match="not called"):
         Program({"m.py": "callback(LOG.emit)"})

@@ -5,7 +5,7 @@ from tests.unit.topics.fakes import START_MS, FakeClock, FakeScheduler
 
 
 class Probe(KeyedOperation):
-    """An operation that completes when it is told that it may."""
+    """An operation that completes when the test allows."""
 
     def __init__(self, wait_ms: int = 100) -> None:
         super().__init__(START_MS + wait_ms)
@@ -15,32 +15,32 @@ class Probe(KeyedOperation):
         self.events: list[str] = []
 
     def try_complete(self) -> bool:
-        """Count the looks."""
+        """Count the attempts."""
         self.looks += 1
         return self.ready and self.force_complete()
 
     def on_complete(self) -> None:
-        """Note it."""
+        """Record the completion."""
         self.events.append("completed")
 
     def on_expiration(self) -> None:
-        """Note it."""
+        """Record the expiry."""
         self.events.append("expired")
 
     def is_abandoned(self) -> bool:
-        """As the test says."""
+        """Return the value that the test set."""
         return self.abandoned
 
 
 def purgatory() -> tuple[KeyedPurgatory, FakeScheduler]:
-    """An empty purgatory and its loop."""
+    """Return an empty purgatory and its scheduler."""
     clock = FakeClock()
     scheduler = FakeScheduler(clock)
     return KeyedPurgatory(scheduler, clock.now_ms), scheduler
 
 
 def test_a_changed_key_completes_who_waits_for_it() -> None:
-    """After a notify the operation looks again, once, at the end of the turn."""
+    """After a notify the operation is tried once, at the end of the turn."""
     waiting, scheduler = purgatory()
     probe, other = Probe(), Probe()
     waiting.watch(probe, ["a", "b", "a"])
@@ -58,14 +58,14 @@ def test_a_changed_key_completes_who_waits_for_it() -> None:
 
 
 def test_nobody_waits_costs_nothing() -> None:
-    """A notify for a key without watchers plans nothing."""
+    """A notify for a key without watchers schedules nothing."""
     waiting, scheduler = purgatory()
     waiting.notify("a")
     assert scheduler.soon == []
 
 
 def test_the_deadline_completes() -> None:
-    """At its deadline an operation expires and completes; not a millisecond before."""
+    """An operation expires and completes exactly at its deadline."""
     waiting, scheduler = purgatory()
     probe = Probe(wait_ms=100)
     waiting.watch(probe, ["a"])
@@ -77,7 +77,7 @@ def test_the_deadline_completes() -> None:
 
 
 def test_one_timer_serves_all() -> None:
-    """However many wait, one timer is planned, for the first deadline."""
+    """One timer serves all waiting operations, set for the first deadline."""
     waiting, scheduler = purgatory()
     probes = [Probe(wait_ms=wait) for wait in (300, 100, 200, 400)]
     for probe in probes:
@@ -92,7 +92,7 @@ def test_one_timer_serves_all() -> None:
 
 
 def test_a_dropped_operation_never_completes() -> None:
-    """After a drop neither key nor deadline do anything, and nothing is held."""
+    """A dropped operation never completes, and nothing refers to it."""
     waiting, scheduler = purgatory()
     probe = Probe()
     waiting.watch(probe, ["a"])
@@ -106,7 +106,7 @@ def test_a_dropped_operation_never_completes() -> None:
 
 
 def test_completed_operations_do_not_pile_up_until_their_deadline() -> None:
-    """Ten thousand operations of an hour that completed early leave a small heap."""
+    """Ten thousand completed operations with a deadline in an hour leave a small heap."""
     waiting, _ = purgatory()
     for _ in range(10_000):
         probe = Probe(wait_ms=3_600_000)
@@ -117,7 +117,7 @@ def test_completed_operations_do_not_pile_up_until_their_deadline() -> None:
 
 
 def test_abandoned_operations_are_swept() -> None:
-    """Operations whose client is gone are dropped once there are many of them."""
+    """Abandoned operations are removed once there are many."""
     waiting, scheduler = purgatory()
     for _ in range(10_000):
         probe = Probe(wait_ms=3_600_000)
@@ -129,7 +129,7 @@ def test_abandoned_operations_are_swept() -> None:
 
 
 def test_an_abandoned_operation_is_not_completed_for_nobody() -> None:
-    """A key that changes drops an operation whose client is gone."""
+    """A changed key drops an operation whose client has disconnected."""
     waiting, scheduler = purgatory()
     probe = Probe()
     waiting.watch(probe, ["a"])
@@ -141,7 +141,7 @@ def test_an_abandoned_operation_is_not_completed_for_nobody() -> None:
 
 
 def test_close_completes_everything() -> None:
-    """A purgatory that closes completes what waits, and holds nothing and no timer."""
+    """Closing completes every waiting operation and leaves no timer."""
     waiting, scheduler = purgatory()
     probe = Probe()
     waiting.watch(probe, ["a"])

@@ -19,12 +19,12 @@ from protocol.errors import ErrorCode
 def context_of(
     sessions: FetchSessionCache, request: FetchRequest, version: int, now_ms: int
 ) -> FetchContext:
-    """What a request asks for."""
+    """Return the context of a request."""
     return run_all(sessions.context(request, version, now_ms))
 
 
 def cache(slots: int = 10) -> FetchSessionCache:
-    """An empty cache whose session ids are 1, 2, 3 and so on."""
+    """Return an empty cache whose session ids are 1, 2, 3, ..."""
     ids = itertools.count(1)
     return FetchSessionCache(slots, lambda: next(ids))
 
@@ -35,7 +35,7 @@ def request(
     epoch: int = 0,
     forget: tuple[tuple[str, int], ...] = (),
 ) -> FetchRequest:
-    """A request for (topic, partition, offset) of one session."""
+    """Return a request for (topic, partition, offset) of one session."""
     return FetchRequest(
         session_id=session,
         session_epoch=epoch,
@@ -57,18 +57,18 @@ def request(
 
 
 def asked(context: FetchContext) -> list[tuple[str | bytes, int, int]]:
-    """What a context wants to read."""
+    """Return the partitions that a context reads."""
     return [(target.topic, target.partition, target.fetch_offset) for target in context.targets]
 
 
 def opened(sessions: FetchSessionCache, *names: str, now_ms: int = 0) -> int:
-    """The id of a new session with one partition of each topic."""
+    """Return the id of a new session with one partition of each topic."""
     context = context_of(sessions, request(*((name, 0, 0) for name in names)), 12, now_ms)
     return sessions.open(context, now_ms)
 
 
 def test_epoch_minus_one_is_no_session() -> None:
-    """A request with the final epoch is read as it stands and opens nothing."""
+    """A request with the final epoch is read in full and opens no session."""
     context = context_of(cache(), request(("a", 0, 5), epoch=-1), 12, 0)
     assert asked(context) == [("a", 0, 5)]
     assert not context.wants_session
@@ -76,7 +76,7 @@ def test_epoch_minus_one_is_no_session() -> None:
 
 
 def test_epoch_zero_opens_a_session() -> None:
-    """A request with epoch 0 wants a session, and the next one carries epoch 1."""
+    """Epoch 0 opens a session, and the next request has epoch 1."""
     sessions = cache()
     context = context_of(sessions, request(("a", 0, 5), ("b", 1, 7)), 12, 0)
     assert context.wants_session
@@ -88,7 +88,7 @@ def test_epoch_zero_opens_a_session() -> None:
 
 
 def test_an_incremental_request_changes_adds_and_forgets() -> None:
-    """New offsets, new and forgotten partitions change the session; the others stay."""
+    """A request changes offsets, adds and forgets partitions; the others stay."""
     sessions = cache()
     session = opened(sessions, "a", "b", "c")
     context = context_of(
@@ -101,7 +101,7 @@ def test_an_incremental_request_changes_adds_and_forgets() -> None:
 
 
 def test_a_wrong_epoch_changes_nothing() -> None:
-    """INVALID_FETCH_SESSION_EPOCH for an old or future epoch; the right one still works."""
+    """An old or future epoch gets INVALID_FETCH_SESSION_EPOCH; the right one still works."""
     sessions = cache()
     session = opened(sessions, "a")
     for epoch in (2, 7):
@@ -113,14 +113,14 @@ def test_a_wrong_epoch_changes_nothing() -> None:
 
 
 def test_an_unknown_session_is_not_found() -> None:
-    """FETCH_SESSION_ID_NOT_FOUND for any epoch but 0 and -1 of an unknown session."""
+    """An unknown session with an epoch other than 0 and -1 gets FETCH_SESSION_ID_NOT_FOUND."""
     for session, epoch in ((99, 1), (0, 5), (0, -2)):
         context = context_of(cache(), request(("a", 0, 0), session=session, epoch=epoch), 12, 0)
         assert context.error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 def test_names_and_ids_do_not_mix_in_a_session() -> None:
-    """FETCH_SESSION_TOPIC_ID_ERROR when a session of names is used with ids; its epoch stays."""
+    """A session of names that gets ids returns FETCH_SESSION_TOPIC_ID_ERROR and keeps its epoch."""
     sessions = cache()
     session = opened(sessions, "a")
     context = context_of(sessions, request(session=session, epoch=1), 13, 0)
@@ -129,13 +129,13 @@ def test_names_and_ids_do_not_mix_in_a_session() -> None:
 
 
 def test_topic_ids_from_version_13() -> None:
-    """From version 13 on partitions are known by the topic's id."""
+    """Since version 13 partitions are identified by topic id."""
     context = context_of(cache(), request(("a", 0, 0)), 13, 0)
     assert asked(context) == [(b"a".ljust(16), 0, 0)]
 
 
 def test_the_final_epoch_closes_a_session() -> None:
-    """After a request with epoch -1 the session is gone."""
+    """Epoch -1 closes the session."""
     sessions = cache()
     session = opened(sessions, "a")
     context_of(sessions, request(session=session, epoch=-1), 12, 0)
@@ -145,7 +145,7 @@ def test_the_final_epoch_closes_a_session() -> None:
 
 
 def test_epoch_zero_with_an_id_replaces_the_session() -> None:
-    """A full request that names its session ends it and opens another one."""
+    """A full request with a session id replaces that session by another one."""
     sessions = cache()
     session = opened(sessions, "a")
     context = context_of(sessions, request(("b", 0, 0), session=session, epoch=0), 12, 0)
@@ -154,7 +154,7 @@ def test_epoch_zero_with_an_id_replaces_the_session() -> None:
 
 
 def test_a_session_without_partitions_ends() -> None:
-    """When the last partition is forgotten the session is gone and the answer is sessionless."""
+    """A session whose last partition is forgotten ends, and the response has no session."""
     sessions = cache()
     session = opened(sessions, "a")
     context = context_of(sessions, request(session=session, epoch=1, forget=(("a", 0),)), 12, 0)
@@ -165,13 +165,13 @@ def test_a_session_without_partitions_ends() -> None:
 
 
 def test_a_partition_named_twice_counts_once() -> None:
-    """The first place and the last offset of a repeated partition count."""
+    """A partition named twice counts once, at its first position with its last offset."""
     context = context_of(cache(), request(("a", 0, 5), ("b", 0, 6), ("a", 0, 7)), 12, 0)
     assert asked(context) == [("a", 0, 7), ("b", 0, 6)]
 
 
 def test_news_is_data_errors_and_moved_offsets() -> None:
-    """A result is news when it has records, an error, or another high watermark or log start."""
+    """A partition is returned with records, an error, a new high watermark or log start."""
     target = FetchTarget("a", 0)
     assert target.has_news(0, 5, 0, 0)
     assert not target.has_news(0, 5, 0, 0)
@@ -182,7 +182,7 @@ def test_news_is_data_errors_and_moved_offsets() -> None:
 
 
 def test_an_error_is_always_news_and_so_is_its_end() -> None:
-    """An error is told every time, and the partition once more when the error has gone."""
+    """An error is returned every time, and the recovered partition once."""
     target = FetchTarget("a", 0)
     target.has_news(0, 5, 0, 0)
     assert target.has_news(ErrorCode.OFFSET_OUT_OF_RANGE, -1, -1, 0)
@@ -192,7 +192,7 @@ def test_an_error_is_always_news_and_so_is_its_end() -> None:
 
 
 def test_without_a_free_slot_there_is_no_session() -> None:
-    """When all slots are in use and young, a full answer gets session id 0."""
+    """If all slots have active young sessions, a full response has session id 0."""
     sessions = cache(slots=2)
     assert opened(sessions, "a")
     assert opened(sessions, "b")
@@ -202,7 +202,7 @@ def test_without_a_free_slot_there_is_no_session() -> None:
 
 
 def test_an_idle_session_gives_way() -> None:
-    """A session that was not used for two minutes is evicted, the one that was used is kept."""
+    """A session that is idle for two minutes is evicted; an active one is kept."""
     sessions = cache(slots=2)
     first, second = opened(sessions, "a"), opened(sessions, "b")
     context_of(sessions, request(session=first, epoch=1), 12, EVICTION_MS)
@@ -216,7 +216,7 @@ def test_an_idle_session_gives_way() -> None:
 
 
 def test_a_bigger_session_takes_the_slot_of_an_old_smaller_one() -> None:
-    """An active session older than two minutes gives way to one with more partitions only."""
+    """An active session older than two minutes is replaced only by a larger one."""
     sessions = cache(slots=1)
     session = opened(sessions, "a", "b")
     later = EVICTION_MS + 1
@@ -226,7 +226,7 @@ def test_a_bigger_session_takes_the_slot_of_an_old_smaller_one() -> None:
 
 
 def test_a_session_that_went_on_overtakes_a_parked_request() -> None:
-    """A request that waits while the session moves on knows that it is overtaken."""
+    """A parked request knows that its session has continued."""
     sessions = cache()
     session = opened(sessions, "a")
     parked = context_of(sessions, request(session=session, epoch=1), 12, 0)
@@ -236,7 +236,7 @@ def test_a_session_that_went_on_overtakes_a_parked_request() -> None:
 
 
 def test_a_partition_that_had_data_goes_to_the_end() -> None:
-    """After its turn a partition stands behind the others of its session."""
+    """A partition that had data goes to the end of its session."""
     sessions = cache()
     session = opened(sessions, "a", "b")
     context = context_of(sessions, request(session=session, epoch=1), 12, 0)
@@ -247,13 +247,13 @@ def test_a_partition_that_had_data_goes_to_the_end() -> None:
 
 
 def test_epochs_wrap_to_one() -> None:
-    """The epoch after the largest int32 is 1, since 0 means a new session."""
+    """The largest int32 epoch is followed by 1, since 0 means a new session."""
     assert next_epoch(1) == 2
     assert next_epoch(2**31 - 1) == 1
 
 
 def test_an_id_in_use_is_not_given_twice() -> None:
-    """A random id that a session has already is drawn again."""
+    """A random id that is in use is drawn again."""
     numbers = iter((5, 5, 6))
     sessions = FetchSessionCache(10, lambda: next(numbers))
     assert opened(sessions, "a") == 5

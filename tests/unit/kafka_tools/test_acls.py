@@ -1,4 +1,4 @@
-"""kafka-acls: what no recorded case can hold, since Kafka's text has another order each time."""
+"""kafka-acls: the cases that are not recorded, as Kafka's output has a random order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GRANT = ("--allow-principal", "User:alice", "--topic", "orders", "--operation")
 
 
 def acls(where: str, *arguments: str) -> int:
-    """Run the tool; its exit code."""
+    """Run the tool; return its exit code."""
     return run_script(BY_NAME["kafka-acls"], ("--bootstrap-server", where, *arguments))
 
 
@@ -22,7 +22,7 @@ def acls(where: str, *arguments: str) -> int:
 def test_an_operation_that_a_resource_does_not_have(
     operation: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Is refused before a broker is asked, with those that it has."""
+    """An operation that the resource lacks is refused locally, with the valid operations."""
     assert acls("127.0.0.1:1", "--add", *GRANT, operation) == 1
     said = capsys.readouterr().err.splitlines()[0]
     assert said.startswith("ResourceType TOPIC only supports operations [ALL, READ, WRITE, CREATE,")
@@ -35,7 +35,7 @@ def test_removal_asks(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """At a terminal; everything but y leaves the ACLs there."""
+    """At a terminal, removal asks for confirmation; any reply except y keeps the ACLs."""
     reader, writer = os.openpty()
     with (
         Broker(AUTHORIZED) as broker,
@@ -58,7 +58,7 @@ def test_removal_asks(
 def test_removal_without_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Says that --force is needed, and removes nothing."""
+    """Without a terminal removal requires --force, and removes nothing."""
     with Broker(AUTHORIZED) as broker:
         where = broker.bootstrap_servers
         assert acls(where, "--add", *GRANT, "read") == 0

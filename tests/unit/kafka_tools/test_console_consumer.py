@@ -1,4 +1,4 @@
-"""What the console consumer refuses in words whose order Kafka takes from a hash table."""
+"""kafka-console-consumer: errors whose order Kafka takes from a hash table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.scripts.player import ours
 
 
 def test_two_names_of_the_group_contradict_each_other() -> None:
-    """The group may be given in several places, but not with several names."""
+    """The group may be given in several places, but only with one name."""
     line = ["--bootstrap-server", "h:1", "--topic", "t", "--group", "b"]
     done = ours("kafka-console-consumer", [*line, "--command-property", "group.id=a"])
     assert done.code == 1

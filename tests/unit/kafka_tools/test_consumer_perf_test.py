@@ -1,4 +1,4 @@
-"""kafka-consumer-perf-test: times are printed as Java's SimpleDateFormat prints them."""
+"""kafka-consumer-perf-test: times in the format of Java's SimpleDateFormat."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AT_S = time.mktime((2026, 3, 4, 15, 6, 7, 0, 0, -1)) + 0.089
     ],
 )
 def test_patterns(pattern: str, text: str) -> None:
-    """Letters are numbers, filled with zeros to as many digits as there are letters."""
+    """Each run of letters is a number, padded with zeros to its length."""
     assert date_format(pattern)(AT_S) == text
 
 
@@ -33,6 +33,6 @@ def test_patterns(pattern: str, text: str) -> None:
     [("bad", ToolError), ("yyyy MMM", NotHereError), ("EEE", NotHereError), ("Z", NotHereError)],
 )
 def test_patterns_that_are_refused(pattern: str, error: type[Exception]) -> None:
-    """What is no letter of Java's, and what is not here."""
+    """Unknown letters of a pattern are refused, and those that are not supported here."""
     with pytest.raises(error):
         date_format(pattern)

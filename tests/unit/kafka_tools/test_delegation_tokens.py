@@ -1,4 +1,4 @@
-"""kafka-delegation-tokens: what no recorded case can hold, and Java's reading of base64."""
+"""kafka-delegation-tokens: the cases that are not recorded, and Java's base64."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from coordinator_server.kafka_tools.java import decode_base64
 
 @pytest.fixture
 def in_tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The machine's time is that of a zone nine hours ahead, which knows no summer time."""
+    """Set the time zone to UTC+9, without summer time."""
     with monkeypatch.context() as changed:
         changed.setenv("TZ", "XYZ-9")
         time.tzset()
@@ -22,7 +22,7 @@ def in_tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_a_row(in_tokyo: None) -> None:
-    """Times are the machine's, to the minute."""
+    """Times are shown in the machine's time zone, to the minute."""
     token = Token("id", b"\xfb\xff", "User:a", "User:b", ["User:c", "User:d"], 0, 59_999, 60_000)
     assert token.cells() == (
         "id", "+/8=", "User:a", "User:b", "[User:c, User:d]",
@@ -38,7 +38,7 @@ def test_a_row(in_tokyo: None) -> None:
     ],
 )  # fmt: skip
 def test_base64_that_java_reads(text: str, expected: str) -> None:
-    """Padding may be missing; bits that mean nothing are dropped."""
+    """Base64 may lack padding, and unused bits are dropped."""
     assert decode_base64(text).hex() == expected
 
 
@@ -59,7 +59,7 @@ def test_base64_that_java_reads(text: str, expected: str) -> None:
     ],
 )
 def test_base64_that_java_refuses(text: str, message: str) -> None:
-    """In the words of Base64.Decoder of Java 17."""
+    """Invalid base64 is refused with the text of Java 17's Base64.Decoder."""
     with pytest.raises(ValueError) as caught:
         decode_base64(text)
     assert str(caught.value) == message

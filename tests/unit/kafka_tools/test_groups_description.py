@@ -1,4 +1,4 @@
-"""Groups of KIP-848 and classic ones, as they are described."""
+"""Descriptions of KIP-848 groups and classic groups."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from protocol.errors import ErrorCode
 
 
 def assignment(topic: str, *indexes: int) -> MemberAssignment:
-    """Partitions of one topic."""
+    """Return partitions of one topic."""
     partitions = AssignedTopicPartitions(topic_name=topic, partitions=list(indexes))
     return MemberAssignment(topic_partitions=[partitions])
 
 
 class Coordinator:
-    """A client of one broker, whose groups are classic unless their name begins with `new`."""
+    """A client of one broker, whose groups are classic unless their name starts with `new`."""
 
     def __init__(self, error: ClientError | None = None) -> None:
         self.nodes = {1: Address("h", 9092)}
@@ -35,15 +35,15 @@ class Coordinator:
         self.member_types = [1, 1]
 
     def call_on(self, _: str, lookup: Lookup, __: str, ask: Any) -> Any:
-        """One attempt."""
+        """Make one attempt."""
         return ask(lookup.find())
 
     def coordinator(self, _: str) -> int:
-        """Broker 1."""
+        """Return broker 1."""
         return 1
 
     def ask(self, request: Any, node_id: int) -> Any:
-        """The description of a group, as Kafka 4.3 answers."""
+        """Return the description of a group, as Kafka 4.3 does."""
         assert node_id == 1
         if not isinstance(request, ConsumerGroupDescribeRequest):
             (name,) = request.groups
@@ -74,20 +74,20 @@ class Coordinator:
 
 
 def columns(capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
-    """What was printed, row by row."""
+    """Return the printed columns, row by row."""
     return [line.split() for line in capsys.readouterr().out.splitlines() if line]
 
 
 @pytest.mark.parametrize("error", [None, ClientError(ErrorCode.UNSUPPORTED_VERSION)])
 def test_classic_groups_are_described_by_the_older_api(error: ClientError | None) -> None:
-    """Whether the broker refuses the group or has not heard of the API."""
+    """A group that the new API refuses, or a broker without that API, uses the old API."""
     client = Coordinator(error)
     (group,) = read_groups(cast(Client, client), ["old"])
     assert (group.state, group.epoch, group.target_epoch) == ("Stable", None, None)
 
 
 def test_another_error_is_not_taken_for_a_classic_group() -> None:
-    """It is said as Java's client says it."""
+    """Another error is raised as by Java's client, without using the old API."""
     refused = ClientError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     client = Coordinator(error=refused)
     with pytest.raises(Exception, match="authorization") as caught:
@@ -96,7 +96,7 @@ def test_another_error_is_not_taken_for_a_classic_group() -> None:
 
 
 def test_members_have_epochs_and_a_target(capsys: pytest.CaptureFixture[str]) -> None:
-    """Where each is, and where it is to be."""
+    """Members are shown with their epoch, assignment and target."""
     print_members(read_groups(cast(Client, Coordinator()), ["new"]), verbose=True)
     header, first, second = columns(capsys)
     assert header[-4:] == [
@@ -112,7 +112,7 @@ def test_members_have_epochs_and_a_target(capsys: pytest.CaptureFixture[str]) ->
 def test_a_group_that_is_being_upgraded_shows_which_members_are(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A column more, as long as both kinds are there."""
+    """During an upgrade an additional column shows which members are upgraded."""
     client = Coordinator()
     client.member_types = [0, 1]
     print_members(read_groups(cast(Client, client), ["new"]), verbose=True)
@@ -122,7 +122,7 @@ def test_a_group_that_is_being_upgraded_shows_which_members_are(
 def test_a_broker_that_does_not_know_the_kind_of_members(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Kafka before 4.0 does not say it."""
+    """Kafka before 4.0 does not report the members' protocol; no UPGRADED column is shown."""
     client = Coordinator()
     client.member_types = [-1, 1]
     groups = read_groups(cast(Client, client), ["new"])
@@ -132,6 +132,6 @@ def test_a_broker_that_does_not_know_the_kind_of_members(
 
 
 def test_groups_come_in_order() -> None:
-    """By name, each once."""
+    """Groups are sorted by name and listed once."""
     groups = read_groups(cast(Client, Coordinator()), ["new", "b", "a", "b"])
     assert [group.name for group in groups] == ["a", "b", "new"]

@@ -1,4 +1,4 @@
-"""What the tools of share and streams groups refuse in words whose order Kafka takes from a set."""
+"""Share and streams group tools: errors whose order Kafka takes from a set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SERVER = ["--bootstrap-server", "127.0.0.1:1"]
     ],
 )
 def test_a_state_that_a_group_of_the_kind_cannot_have_is_refused(name: str, states: str) -> None:
-    """PreparingRebalance is a state of classic groups only."""
+    """A state that this kind of group cannot have, such as PreparingRebalance, is refused."""
     done = ours(name, [*SERVER, "--list", "--state", "Empty,PreparingRebalance"])
     assert (done.code, done.out) == (1, "")
     assert done.err.splitlines()[0] == (
@@ -26,7 +26,7 @@ def test_a_state_that_a_group_of_the_kind_cannot_have_is_refused(name: str, stat
 
 
 def test_two_names_of_the_share_group_contradict_each_other() -> None:
-    """The group may be given in several places, but not with several names."""
+    """The group may be given in several places, but only with one name."""
     line = [*SERVER, "--topic", "t", "--group", "b", "--command-property", "group.id=a"]
     done = ours("kafka-console-share-consumer", line)
     assert (done.code, done.out) == (1, "")

@@ -1,4 +1,4 @@
-"""What the formatters of internal topics print; the texts are of Kafka 4.4.0's console consumer."""
+"""Formatters of internal topics; the texts are those of Kafka 4.4.0's console consumer."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ GROUP = GroupMetadataKey(group="g")
 
 
 def show(name: str, key: bytes | None, value: bytes | None) -> str:
-    """What a formatter prints of a record at offset 9."""
+    """Return the output of a formatter for a record at offset 9."""
     record = Record(9, 0, key, value)
     header = build_batch([record]).header
     return make_formatter(PACKAGE + name, {})(Fetched(("t", 0), record, header, 10)).decode()
 
 
 def test_a_committed_offset() -> None:
-    """Key and value with type and version, in Kafka's JSON, without an end of line."""
+    """Key and value are printed with type and version in Kafka's JSON, without a line end."""
     value = OffsetCommitValue(offset=2, leader_epoch=-1, metadata="", commit_timestamp=5)
     assert show("OffsetsMessageFormatter", encode_key(COMMIT), encode_value(value, 3)) == (
         '{"key":{"type":1,"data":{"group":"gü","topic":"t","partition":0}},"value":{"version":3,'
@@ -53,14 +53,14 @@ def test_a_committed_offset() -> None:
 
 
 def test_a_tombstone() -> None:
-    """The value is null."""
+    """The value of a tombstone is null."""
     assert show("OffsetsMessageFormatter", encode_key(COMMIT), None) == (
         '{"key":{"type":1,"data":{"group":"gü","topic":"t","partition":0}},"value":null}'
     )
 
 
 def test_a_group() -> None:
-    """As it is recorded at the end of a rebalance."""
+    """A group is printed as recorded at the end of a rebalance."""
     value = GroupMetadataValue(protocol_type="consumer", generation=2, protocol=None, leader=None)
     assert show("GroupMetadataMessageFormatter", encode_key(GROUP), encode_value(value, 3)) == (
         '{"key":{"type":2,"data":{"group":"g"}},"value":{"version":3,"data":{"protocolType":'
@@ -70,7 +70,7 @@ def test_a_group() -> None:
 
 
 def test_a_transaction() -> None:
-    """As the coordinator records it."""
+    """A transaction is printed as the coordinator records it."""
     value = TransactionLogValue(
         producer_id=2,
         previous_producer_id=2,
@@ -89,7 +89,7 @@ def test_a_transaction() -> None:
 
 
 def test_a_share_group() -> None:
-    """Of the offsets topic its own records alone."""
+    """The share group formatter prints only share group records of the offsets topic."""
     key = encode_key(ShareGroupMetadataKey(group_id="g"))
     value = encode_value(ShareGroupMetadataValue(epoch=5, metadata_hash=9), 0)
     assert show("ShareGroupMessageFormatter", key, value) == (
@@ -99,7 +99,7 @@ def test_a_share_group() -> None:
 
 
 def test_the_state_of_a_share_partition() -> None:
-    """Snapshots, updates and tombstones of its topic; other types are left out."""
+    """Snapshots, updates and tombstones of share state are printed; other types are skipped."""
     name, topic_id = "group.share.ShareGroupStateMessageFormatter", bytes(15) + b"\x01"
     value = ShareSnapshotValue(
         snapshot_epoch=1,
@@ -138,13 +138,13 @@ def test_the_state_of_a_share_partition() -> None:
     ],
 )
 def test_other_records_are_left_out(name: str, key: Message | None) -> None:
-    """Those of another type, and those without a key."""
+    """Records of another type, and records without a key, are skipped."""
     assert show(name, None if key is None else encode_key(key), None) == ""
 
 
 @pytest.mark.parametrize(("key", "value"), [(b"\0\0", None), (encode_key(COMMIT), b"\0\3")])
 def test_damaged_bytes(key: bytes, value: bytes | None) -> None:
-    """The offset, and which side ends before its fields do."""
+    """For damaged bytes the offset and the truncated side, key or value, are printed."""
     side, version = ("key", 0) if value is None else ("value", 3)
     with pytest.raises(ToolError) as raised:
         show("OffsetsMessageFormatter", key, value)

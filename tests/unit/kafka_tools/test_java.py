@@ -1,4 +1,4 @@
-"""What of Java shows through: exception names, ids, addresses."""
+"""Java's representations: exception names, ids, addresses, numbers."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ PACKAGE = "org.apache.kafka.common.errors."
     ],
 )
 def test_an_error_code_has_the_name_of_its_exception(code: ErrorCode, name: str) -> None:
-    """Kafka's class Errors; most names follow from the code, some do not."""
+    """An error code has the name of Kafka's exception (class Errors)."""
     assert exception_name(code) == PACKAGE + name
 
 
 def test_a_topic_id_is_url_safe_base64() -> None:
-    """What is printed is read back; a hyphen never begins a random id."""
+    """A topic id is URL-safe base64; random ids never start with a hyphen."""
     uuid = bytes.fromhex("fbefff00112233445566778899aabbcc")
     assert uuid_text(uuid) == "--__ABEiM0RVZneImaq7zA"
     assert parse_uuid(uuid_text(uuid)) == uuid
@@ -54,13 +54,13 @@ def test_a_topic_id_is_url_safe_base64() -> None:
     ],
 )
 def test_what_is_no_topic_id_says_why(text: str, message: str) -> None:
-    """The words of Kafka's class Uuid and of Java's decoder."""
+    """An invalid topic id gets the text of Kafka's class Uuid or of Java's decoder."""
     with pytest.raises(ValueError, match=f"^{message}"):
         parse_uuid(text)
 
 
 def test_an_address_shows_name_and_number() -> None:
-    """As java.net.InetSocketAddress: the name is left out where the number was given."""
+    """An address is printed as by InetSocketAddress, without a name if it was given as a number."""
     assert socket_address(Address("127.0.0.1", 9092)) == "/127.0.0.1:9092"
     assert (
         socket_address(Address("no-such-host.invalid", 1)) == "no-such-host.invalid/<unresolved>:1"
@@ -82,5 +82,5 @@ def test_an_address_shows_name_and_number() -> None:
     ],
 )
 def test_a_number_is_printed_as_java_prints_it(value: float, text: str) -> None:
-    """Double.toString: with an exponent below a thousandth and from ten million on."""
+    """Double.toString uses an exponent below 0.001 and from ten million on."""
     assert double_text(value) == text

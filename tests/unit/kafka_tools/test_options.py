@@ -1,4 +1,4 @@
-"""Options are parsed and refused as joptsimple does it, and the usage names all of them."""
+"""Options are parsed and refused as by joptsimple, and the usage lists all of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ DECLARED = (
 
 
 def test_an_option_takes_the_next_word_or_what_is_after_the_equals_sign() -> None:
-    """One hyphen is as good as two; what is no option is kept apart."""
+    """A value is the next word or follows an equals sign; one hyphen equals two.
+
+    Non-option words are kept separately.
+    """
     words = ["--topic", "a", "x", "--topic=b=c", "-topic", "d", "--list", "--", "--list"]
     options = parse_options(DECLARED, words)
     assert options.values("topic") == ["a", "b=c", "d"]
@@ -33,14 +36,14 @@ def test_an_option_takes_the_next_word_or_what_is_after_the_equals_sign() -> Non
 
 
 def test_a_value_may_begin_with_a_hyphen_but_not_be_an_option() -> None:
-    """`--topic -1` is a value, `--topic --list` lacks one."""
+    """A value may start with a hyphen, but not be an option: `--topic --list` lacks a value."""
     assert parse_options(DECLARED, ["--topic", "-1"]).value("topic") == "-1"
     with pytest.raises(OptionsError, match=r"^Option topic requires an argument$"):
         parse_options(DECLARED, ["--topic", "--list"])
 
 
 def test_an_optional_argument_may_be_left_out() -> None:
-    """The option is then given without a value."""
+    """An option with an optional argument may be given without a value."""
     options = parse_options(DECLARED, ["--property", "--list"])
     assert options.has("property")
     assert options.values("property") == []
@@ -48,7 +51,7 @@ def test_an_optional_argument_may_be_left_out() -> None:
 
 @pytest.mark.parametrize(("word", "name"), [("--top", "top"), ("--", ""), ("-xyz", "x")])
 def test_what_is_no_option_is_named(word: str, name: str) -> None:
-    """An abbreviation is no option; of a cluster of letters the first is named."""
+    """An unknown option is named; of a cluster of letters the first. Abbreviations are unknown."""
     if not name:
         assert parse_options(DECLARED, [word]).others == []
         return
@@ -58,7 +61,7 @@ def test_what_is_no_option_is_named(word: str, name: str) -> None:
 
 
 def test_a_default_counts_until_the_option_is_given() -> None:
-    """A number is converted when it is asked for, and a wrong one refused then."""
+    """The default applies until the option is given; a bad number is refused when it is read."""
     assert parse_options(DECLARED, []).integer("count") == 7
     assert parse_options(DECLARED, ["--count", "-3"]).integer("count") == -3
     assert parse_options(DECLARED, []).value("topic") is None
@@ -69,7 +72,7 @@ def test_a_default_counts_until_the_option_is_given() -> None:
 
 
 def test_a_repeated_option_has_no_single_value() -> None:
-    """It is refused where one value is needed."""
+    """A repeated option is refused where one value is needed."""
     options = parse_options(DECLARED, ["--topic", "a", "--topic", "b"])
     message = "^Found multiple arguments for option topic, but you asked for only one$"
     with pytest.raises(OptionsError, match=message):
@@ -77,7 +80,7 @@ def test_a_repeated_option_has_no_single_value() -> None:
 
 
 def test_required_and_excluded_options_are_named() -> None:
-    """Kafka's words, with the option's name in brackets."""
+    """Required and excluded options are named with Kafka's text, the option in brackets."""
     options = parse_options(DECLARED, ["--list", "--topic", "a"])
     options.required("list", "topic")
     options.excludes("count", "list")
@@ -89,7 +92,7 @@ def test_required_and_excluded_options_are_named() -> None:
 
 
 def test_the_usage_has_two_columns_within_80() -> None:
-    """Names and placeholders on the left, in order; the help on the right, with the default."""
+    """The usage has two columns within 80 characters: options, and help with defaults."""
     lines = usage(DECLARED).splitlines()
     assert lines[0].split() == ["Option", "Description"]
     assert max(map(len, lines)) <= 80

@@ -1,4 +1,4 @@
-"""kafka-producer-perf-test: payloads of a file, and statistics of many records."""
+"""kafka-producer-perf-test: payload files, and statistics of many records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from coordinator_server.kafka_tools import producer_perf_test
 def test_payloads_are_the_bytes_between_delimiters(
     tmp_path: Path, delimiter: str, data: bytes, payloads: set[bytes]
 ) -> None:
-    """Line ends of the file are kept; invalid UTF-8 is replaced, as Java's Scanner does."""
+    """Payloads are the bytes between delimiters; invalid UTF-8 is replaced, as in Java."""
     path = tmp_path / "payloads"
     path.write_bytes(data)
     options = argparse.Namespace(
@@ -41,7 +41,7 @@ def test_payloads_are_the_bytes_between_delimiters(
 def test_percentiles_are_those_of_a_bounded_sample(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every Nth latency is kept; count, average and maximum are those of all records."""
+    """Percentiles use every Nth latency; count, average and maximum use all records."""
     monkeypatch.setattr(producer_perf_test, "_SAMPLES", 4)
     stats = producer_perf_test._Stats(8, interval_s=1000)
     for latency_ms in range(8):
@@ -54,7 +54,7 @@ def test_percentiles_are_those_of_a_bounded_sample(
 
 
 def test_a_window_has_the_records_since_the_last_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """A line is printed when the reporting interval is over."""
+    """A line with the records since the last line is printed at each reporting interval."""
     stats = producer_perf_test._Stats(3, interval_s=1e-9)
     for latency_ms in (5, 7):
         stats.add(1, latency_ms)

@@ -1,4 +1,4 @@
-"""Replicas that kafka-reassign-partitions --generate proposes."""
+"""Replica assignments that kafka-reassign-partitions --generate proposes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SEEDS = range(20)
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_each_partition_has_one_replica_in_each_rack(seed: int) -> None:
-    """With as many replicas as racks, and as many leaders on each broker."""
+    """Each partition has a replica in each rack, and each broker leads equally often."""
     placed = place(RACKS, 12, 3, Random(seed))
     assert all({RACKS[broker] for broker in one} == {"a", "b", "c"} for one in placed)
     assert Counter(one[0] for one in placed) == dict.fromkeys(RACKS, 2)
@@ -28,7 +28,10 @@ def test_each_partition_has_one_replica_in_each_rack(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_more_replicas_than_racks_are_on_different_brokers(seed: int) -> None:
-    """Also where a rack has fewer brokers than the others."""
+    """With more replicas than racks, all replicas are on different brokers.
+
+    The same holds if a rack has fewer brokers than the others.
+    """
     racks = {1: "a", 2: "b", 3: "b", 4: "b"}
     placed = place(racks, 9, 4, Random(seed))
     assert all(sorted(one) == [1, 2, 3, 4] for one in placed)
@@ -36,7 +39,7 @@ def test_more_replicas_than_racks_are_on_different_brokers(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_without_racks_leaders_go_round_the_brokers(seed: int) -> None:
-    """Each broker leads once in as many partitions as there are brokers."""
+    """Without racks leaders rotate: each broker leads once in as many partitions as brokers."""
     placed = place(dict.fromkeys((7, 8, 9, 10)), 8, 2, Random(seed))
     for part in (placed[:4], placed[4:]):
         assert sorted(one[0] for one in part) == [7, 8, 9, 10]
@@ -44,7 +47,7 @@ def test_without_racks_leaders_go_round_the_brokers(seed: int) -> None:
 
 
 def test_a_single_broker_gets_all_partitions() -> None:
-    """It is drawn again and again without an end."""
+    """A single broker gets all partitions; drawing another broker would never end."""
     assert place({5: None}, 3, 1, Random(1)) == [[5], [5], [5]]
 
 
@@ -53,13 +56,16 @@ def test_a_single_broker_gets_all_partitions() -> None:
     [({}, "All brokers are currently fenced"), ({1: None, 2: None}, "target replication factor")],
 )
 def test_too_few_brokers_are_refused(racks: dict[int, str | None], message: str) -> None:
-    """With the words of Kafka's placer."""
+    """Too few brokers are refused with the text of Kafka's placer."""
     with pytest.raises(ClientError, match=message):
         place(racks, 1, 3, Random(1))
 
 
 def test_racks_of_some_brokers_alone_are_refused() -> None:
-    """Unless racks do not count, or the brokers without a rack are not wanted."""
+    """If only some brokers have a rack, the request is refused unless racks are disabled.
+
+    Brokers without a rack may also be left out.
+    """
     nodes = [SimpleNamespace(node_id=1, rack="a"), SimpleNamespace(node_id=2, rack=None)]
     client: Any = SimpleNamespace(
         call=lambda _, attempt: attempt(), metadata=lambda _: SimpleNamespace(brokers=nodes)

@@ -1,4 +1,4 @@
-"""Replicas that differ, as kafka-replica-verification finds them."""
+"""Differing replicas, as found by kafka-replica-verification."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}"
 
 
 def fetched(*values: bytes, first: int = 0, watermark: int = 9) -> Any:
-    """Return what a replica answers: batches of one record from an offset on."""
+    """Return a replica's response: batches of one record from an offset on."""
     batches = [
         build_batch([Record(offset, 1, None, value)])
         for offset, value in enumerate(values, start=first)
@@ -25,7 +25,7 @@ def fetched(*values: bytes, first: int = 0, watermark: int = 9) -> Any:
 
 
 def test_equal_replicas_are_verified_up_to_the_shortest() -> None:
-    """The offset is behind the batches that all replicas have."""
+    """Equal replicas are verified up to the end of the shortest one."""
     assert compare_batches("t-0", {1: fetched(b"a", b"b"), 2: fetched(b"a", b"b")}) == 2
     assert compare_batches("t-0", {1: fetched(b"a", b"b"), 2: fetched(b"a")}) == 1
     assert compare_batches("t-0", {1: fetched(b"a"), 2: fetched()}) is None
@@ -33,20 +33,20 @@ def test_equal_replicas_are_verified_up_to_the_shortest() -> None:
 
 
 def test_batches_above_the_high_watermark_are_not_verified() -> None:
-    """They may still change."""
+    """Batches above the high watermark are not verified, as they may still change."""
     one = fetched(b"a", b"b", watermark=1)
     assert compare_batches("t-0", {1: one, 2: fetched(b"a", b"x")}) == 1
 
 
 def test_the_batch_that_a_fetch_cuts_is_not_verified() -> None:
-    """As Kafka's clients do."""
+    """A batch that the fetch cuts off is not verified, as in Kafka's clients."""
     cut = fetched(b"a", b"b")
     cut.records = cut.records[:-1]
     assert compare_batches("t-0", {1: cut, 2: fetched(b"a", b"b")}) == 1
 
 
 def test_another_checksum_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    """With offset and replicas; the verification goes on behind it."""
+    """A different checksum is printed with offset and replicas, and verification continues."""
     assert compare_batches("t-0", {1: fetched(b"a", b"b"), 3: fetched(b"x", b"b")}) == 2
     line = capsys.readouterr().out
     assert re.fullmatch(
@@ -57,7 +57,7 @@ def test_another_checksum_is_printed(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_another_offset_ends_the_tool(capsys: pytest.CaptureFixture[str]) -> None:
-    """With exit code 1."""
+    """A different offset ends the tool with exit code 1."""
     with pytest.raises(SystemExit) as ended:
         compare_batches("t-0", {1: fetched(b"a"), 2: fetched(b"a", first=4)})
     assert ended.value.code == 1

@@ -1,4 +1,4 @@
-"""Times and durations of --reset-offsets, as Java reads them."""
+"""Times and durations of --reset-offsets, as Java parses them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from coordinator_server.kafka_tools.reset_plan import parse_datetime_ms, parse_d
     ],
 )
 def test_a_time_without_a_zone_is_utc(text: str, milliseconds: int) -> None:
-    """Kafka's Utils.getDateTime: milliseconds are a must, the zone is not."""
+    """Milliseconds are required, the zone is optional and UTC by default (Utils.getDateTime)."""
     assert parse_datetime_ms(text) == milliseconds
 
 
@@ -28,7 +28,7 @@ def test_a_time_without_a_zone_is_utc(text: str, milliseconds: int) -> None:
     "text", ["now", "2020-01-01", "2020-01-01T00:00:00", "2020-02-30T00:00:00.000"]
 )
 def test_another_time_is_refused(text: str) -> None:
-    """A ParseException, within what Kafka's tool wraps it in."""
+    """An invalid time is a ParseException, wrapped as in Kafka's tool."""
     with pytest.raises(ToolError) as raised:
         parse_datetime_ms(text)
     assert raised.value.java_class == "java.lang.RuntimeException"
@@ -49,12 +49,12 @@ def test_another_time_is_refused(text: str) -> None:
     ],
 )
 def test_a_duration_is_read_as_javas(text: str, milliseconds: int) -> None:
-    """java.time.Duration.parse: days, hours, minutes, seconds, each with a sign."""
+    """Durations have days, hours, minutes, seconds, each with a sign (java.time.Duration.parse)."""
     assert parse_duration_ms(text) == milliseconds
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "P1DT", "1H", "PT1", "P1Y"])
 def test_another_duration_is_refused(text: str) -> None:
-    """The words of Java's DateTimeParseException."""
+    """An invalid duration gets the text of Java's DateTimeParseException."""
     with pytest.raises(ToolError, match="Text cannot be parsed to a Duration"):
         parse_duration_ms(text)

@@ -1,4 +1,4 @@
-"""How the topology of a streams group is printed."""
+"""The printed topology of a streams group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from protocol.apis.streams_group_describe import (
 
 
 def test_a_topology_is_printed_as_kafkas_formatter_does() -> None:
-    """The expected text was printed by TopologyDescriptionFormatter of Apache Kafka 4.4.0."""
+    """A topology is printed as by TopologyDescriptionFormatter of Apache Kafka 4.4.0."""
     source = DescribedNode(name="in", node_type=1, source_topics=["b", "a"], successors=["map"])
     processor = DescribedNode(
         name="map", node_type=2, stores=["y", "x"], successors=["out", "other"]

@@ -1,4 +1,4 @@
-"""Batches that a worker thread checks: what happens to a request and its broker meanwhile."""
+"""Batch checks in a worker thread, and other changes of the broker meanwhile."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WAIT_SECONDS = 20.0
 
 
 def broker_with(flusher: Flusher) -> FakeBroker:
-    """A broker with topics "t" and "u", one partition each."""
+    """Return a broker with topics "t" and "u", one partition each."""
     broker = FakeBroker()
     broker.log_manager.use(flusher)
     for name in ("t", "u"):
@@ -51,12 +51,12 @@ def broker_with(flusher: Flusher) -> FakeBroker:
 
 
 def produced(broker: FakeBroker, **records: bytes) -> FakeCall:
-    """One request with a batch for each of these topics; the call, perhaps unanswered."""
+    """Send a request with a batch for each of these topics; return the call."""
     return broker.call(produce.handle, request(**records), 9)
 
 
 def request(**records: bytes) -> ProduceRequest:
-    """A request with a batch for each of these topics."""
+    """Return a request with a batch for each of these topics."""
     return ProduceRequest(
         acks=1,
         timeout_ms=1000,
@@ -68,20 +68,20 @@ def request(**records: bytes) -> ProduceRequest:
 
 
 def errors(call: FakeCall) -> list[int]:
-    """The error code of each topic."""
+    """Return the error code of each topic."""
     (response,) = call.replies
     return [one.partition_responses[0].error_code for one in response.responses]
 
 
 def partition_of(broker: FakeBroker, name: str = "t") -> Partition:
-    """The partition of a topic."""
+    """Return the partition of a topic."""
     topic = broker.topics.topic(name)
     assert topic is not None
     return topic.partitions[0]
 
 
 async def test_the_request_goes_on_after_the_check() -> None:
-    """Batches before and after the long ones are stored once, each answer is in its place."""
+    """After a long check the request continues, and each result is at its place."""
     flusher = ManualFlusher()
     broker = broker_with(flusher)
     call = produced(broker, u=batch(b"a"), t=LONG)
@@ -92,7 +92,7 @@ async def test_the_request_goes_on_after_the_check() -> None:
     assert errors(call) == [0, 0]
     log = broker.topics.log("t", 0)
     assert log.log_end_offset == COUNT
-    # What the log does with the time happens when the batch is appended.
+    # Time-dependent effects on the log happen when the batch is appended.
     assert log.segments[0].created_ms == START_MS + 1_000
     call = produced(broker, t=LONG, u=LONG)
     for end_offsets in ((COUNT, 1), (2 * COUNT, 1), (2 * COUNT, COUNT + 1)):
@@ -102,7 +102,7 @@ async def test_the_request_goes_on_after_the_check() -> None:
 
 
 async def test_a_partition_that_a_request_names_twice() -> None:
-    """Each of its batches is stored, the long one and the one after it."""
+    """If a partition is named twice, its long batch and the one after it are both stored."""
     flusher = ManualFlusher()
     broker = broker_with(flusher)
     asked = request(t=LONG)
@@ -114,7 +114,7 @@ async def test_a_partition_that_a_request_names_twice() -> None:
 
 
 async def test_a_topic_that_is_deleted_during_the_check() -> None:
-    """Its partition is unknown, and the other batches of the request are answered as stored."""
+    """If a topic is deleted during the check, its partition is unknown; others are stored."""
     flusher = ManualFlusher()
     broker = broker_with(flusher)
     call = produced(broker, u=batch(b"a"), t=LONG)
@@ -128,7 +128,10 @@ async def test_a_topic_that_is_deleted_during_the_check() -> None:
 
 
 async def test_a_topic_that_is_created_again_during_the_check() -> None:
-    """The new one has other configs: the batch is checked once more."""
+    """A batch for a topic that is recreated during the check is checked again.
+
+    The new topic may have other configs.
+    """
     flusher = ManualFlusher()
     broker = broker_with(flusher)
     call = produced(broker, t=LONG)
@@ -143,7 +146,10 @@ async def test_a_topic_that_is_created_again_during_the_check() -> None:
 
 @pytest.mark.parametrize("version", [11, 12])
 async def test_a_transaction_that_ends_during_the_check(version: int) -> None:
-    """The batch is refused: it would begin a transaction that nobody ends (KIP-890)."""
+    """If its transaction ends during the check, the batch is refused (KIP-890).
+
+    Otherwise it would open a transaction that no client ends.
+    """
     broker = TransactionBroker()
     flusher = ManualFlusher()
     broker.log_manager.use(flusher)
@@ -172,7 +178,7 @@ async def test_a_transaction_that_ends_during_the_check(version: int) -> None:
 
 
 async def test_nothing_is_appended_after_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A check that ends after the logs are closed writes nothing into the clean directory."""
+    """A check that ends after the logs are closed appends nothing."""
     flusher = ManualFlusher()
     monkeypatch.setattr(cluster, "Flusher", lambda _: flusher)
     nodes = await Nodes(None, 1).start()
@@ -193,7 +199,7 @@ NEVER_CANCELLED: list[int] = []
 
 
 def held_check(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Have checks of batches go on until they are cancelled; an event that says they began."""
+    """Make batch checks run until they are cancelled; return an event that is set at the start."""
     NEVER_CANCELLED.clear()
     began, never = threading.Event(), threading.Event()
 
@@ -210,7 +216,7 @@ def held_check(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
 
 async def test_a_stop_ends_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one under way and those that wait for the thread; nobody is called."""
+    """A stop cancels the running check and the queued ones, without a callback."""
     began = held_check(monkeypatch)
     flusher = Flusher(asyncio.get_running_loop())
     broker = broker_with(flusher)
@@ -227,20 +233,20 @@ async def test_a_stop_ends_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class NoCheck:
-    """A check that does nothing, and does not know that it is cancelled."""
+    """A check that does nothing and ignores cancellation."""
 
     is_cancelled = False
 
     def run(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def cancel(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 @pytest.mark.parametrize("ends_before", [False, True])
 async def test_nobody_is_called_after_the_stop(ends_before: bool) -> None:
-    """Whether the check has ended before it, with the loop not there yet, or ends later."""
+    """After a stop no callback is called, whether the check has ended or ends later."""
     flusher = ManualFlusher()
     called: list[int] = []
     flusher.check(NoCheck(), lambda: called.append(1))
@@ -255,7 +261,7 @@ async def test_nobody_is_called_after_the_stop(ends_before: bool) -> None:
 
 
 async def test_a_reset_ends_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not wait for the batch, which is not stored in the topic of after it."""
+    """A reset cancels the checks, and the batch is not stored in the later topic."""
     began = held_check(monkeypatch)
     nodes = await Nodes(None, 1).start()
     nodes.cluster.topics.create("t", 1, {})
@@ -271,13 +277,13 @@ async def test_a_reset_ends_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def slow_batch(count: int) -> bytes:
-    """Records in two sizes in turn and before 1970, which are read one by one."""
+    """Return a batch that is slow to check: alternating record sizes, timestamps before 1970."""
     section = b"".join(record_bytes(0, one, b"k", b"v" * (one & 1)) for one in range(count))
     return batch_of_section(section, count, -1).to_bytes()
 
 
 def test_a_check_that_is_cancelled_ends_soon() -> None:
-    """It looks at each RECORDS_PER_LOOK records."""
+    """A cancelled check ends soon, as it looks every RECORDS_PER_LOOK records."""
     looks: list[int] = []
 
     def is_cancelled() -> bool:
@@ -297,7 +303,10 @@ def test_a_check_that_is_cancelled_ends_soon() -> None:
 async def test_one_thread_checks_and_syncs_do_not_wait_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Several threads that compute would hold up the loop; there is none before the first check."""
+    """One thread runs the checks, separate from syncs, and starts with the first check.
+
+    Several computing threads would delay the event loop.
+    """
     began = held_check(monkeypatch)
     flusher = Flusher(asyncio.get_running_loop())
     broker = broker_with(flusher)
@@ -327,7 +336,7 @@ async def test_one_thread_checks_and_syncs_do_not_wait_for_it(
 async def test_what_a_check_raises_is_told(
     raised: Exception, expected: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A lack of memory is KAFKA_STORAGE_ERROR with its reason; a bug is raised in the loop."""
+    """A MemoryError in a check is KAFKA_STORAGE_ERROR; a bug is raised in the loop."""
 
     def check(*_: object, **__: object) -> None:
         raise raised
@@ -345,7 +354,7 @@ async def test_what_a_check_raises_is_told(
 
 
 async def test_a_check_without_memory_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The partition alone gets KAFKA_STORAGE_ERROR."""
+    """If a check has no memory, only its partition gets KAFKA_STORAGE_ERROR."""
 
     def check(*_: object, **__: object) -> None:
         raise MemoryError
@@ -357,11 +366,14 @@ async def test_a_check_without_memory_is_answered(monkeypatch: pytest.MonkeyPatc
     assert errors(call) == [0, ErrorCode.KAFKA_STORAGE_ERROR]
 
 
-# --- what is told ---------------------------------------------------------------------------------
+# --- log ------------------------------------------------------------------------------------------
 
 
 def test_a_batch_that_cannot_be_decompressed_is_in_the_log() -> None:
-    """Once in ten seconds for a partition: the client gets no reason, and comes again."""
+    """A batch that cannot be decompressed is logged, once in ten seconds per partition.
+
+    The client gets no reason and retries.
+    """
     broker = FakeBroker()
     broker.topics.create("t", 1, {})
     records = bytearray(batch(b"v"))

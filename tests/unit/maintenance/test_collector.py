@@ -1,4 +1,4 @@
-"""The garbage collector: its pauses do not grow with what the broker holds."""
+"""The garbage collector: its pauses do not grow with the objects of the broker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coordinator_server.maintenance.collector import LONG_MS, CollectionTimer
 
 @pytest.fixture(autouse=True)
 def unfrozen() -> Iterator[None]:
-    """What these tests freeze is looked at again afterwards."""
+    """Unfreeze the objects after the test."""
     gc.unfreeze()
     yield
     gc.unfreeze()
@@ -20,7 +20,7 @@ def unfrozen() -> Iterator[None]:
 
 @pytest.mark.parametrize(("lasted_ms", "is_frozen"), [(LONG_MS / 2, False), (2 * LONG_MS, True)])
 def test_what_takes_long_is_looked_at_once(lasted_ms: float, is_frozen: bool) -> None:
-    """A long collection is the last one of the objects that it has found."""
+    """After a long collection its objects are frozen and not collected again."""
     times_s = iter((5.0, 5.0 + lasted_ms / 1000))
     timer = CollectionTimer(lambda: next(times_s))
     timer("start", {})

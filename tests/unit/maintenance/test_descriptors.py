@@ -23,11 +23,11 @@ class Limits(ModuleType):
         self.soft, self.hard = soft, hard
 
     def getrlimit(self, _: int) -> tuple[int, int]:
-        """Both limits."""
+        """Return both limits."""
         return self.soft, self.hard
 
     def setrlimit(self, _: int, limits: tuple[int, int]) -> None:
-        """Set both, as the system would let anybody do."""
+        """Set both limits without any check."""
         assert limits[1] == self.hard
         self.soft = limits[0]
 
@@ -44,7 +44,7 @@ class Limits(ModuleType):
 def test_the_soft_limit_is_raised(
     soft: int, hard: int, raised: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To the hard one; without a hard one to a number that every system takes."""
+    """The soft limit is raised to the hard one, or to a number that every system accepts."""
     limits = Limits(soft, hard)
     monkeypatch.setitem(sys.modules, "resource", limits)
     descriptors.raise_limit()
@@ -63,13 +63,13 @@ def test_the_soft_limit_is_raised(
     ],
 )
 def test_logs_get_a_quarter(soft: int, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At most as many as they need to be quick."""
+    """Logs get a quarter of the descriptors, but no more than they need."""
     monkeypatch.setitem(sys.modules, "resource", Limits(soft, soft))
     assert descriptors.for_logs() == expected
 
 
 def test_a_system_without_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows has no module `resource`."""
+    """A system without the module `resource`, such as Windows, is supported."""
     monkeypatch.setattr(sys, "platform", "win32")
     monkeypatch.setitem(sys.modules, "resource", None)
     descriptors.raise_limit()

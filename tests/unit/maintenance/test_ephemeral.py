@@ -1,4 +1,4 @@
-"""Ephemeral data directories: those of killed processes are removed, no others."""
+"""Ephemeral data directories: only those of killed processes are removed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOW_S = 1_000_000.0
 
 
 def directory(parent: Path, name: str, age_s: float = LEAST_AGE_SECONDS) -> Path:
-    """A directory as a broker leaves it, so old."""
+    """Create a directory as a broker leaves it, with this age."""
     made = parent / name
     made.mkdir()
     (made / "topic-0").mkdir()
@@ -30,7 +30,10 @@ def directory(parent: Path, name: str, age_s: float = LEAST_AGE_SECONDS) -> Path
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
-    """One in use, one just made, one without a lock file, and other directories stay."""
+    """Only the directory of a killed process is removed.
+
+    Directories that are in use, new, without a lock file or of other programs stay.
+    """
     left = directory(tmp_path, f"{PREFIX}a")
     used = directory(tmp_path, f"{PREFIX}b")
     young = directory(tmp_path, f"{PREFIX}c", age_s=LEAST_AGE_SECONDS - 1)
@@ -49,7 +52,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
 
 
 def test_it_removes_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many there are, a start does not take long over them."""
+    """A start removes a limited number of directories, so that it does not take long."""
     monkeypatch.setattr(ephemeral, "_MOST_AT_ONCE", 2)
     for name in "abc":
         directory(tmp_path, PREFIX + name)

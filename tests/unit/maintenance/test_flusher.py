@@ -1,4 +1,4 @@
-"""Answers that wait for a sync: `flush.messages`, one sync for many, and disks that fail at it."""
+"""Responses that wait for a sync: `flush.messages`, shared syncs, and failing disks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.unit.topics.fakes import DATA, START_MS, FakeBroker, FakeCall, batch
 
 
 class ManualFlusher(Flusher):
-    """Its threads are the test: work is done when `work` is called."""
+    """A flusher without threads: work is done when the test calls `work`."""
 
     def __init__(self) -> None:
         super().__init__(asyncio.get_running_loop())
@@ -34,19 +34,19 @@ class ManualFlusher(Flusher):
         self.checks: list[tuple[Callable[[], None], Future[None]]] = []
 
     def submit(self, work: Callable[[], None], /) -> Future[None]:
-        """Put it off."""
+        """Queue the work."""
         future: Future[None] = Future()
         self.jobs.append((work, future))
         return future
 
     def submit_check(self, work: Callable[[], None], /) -> Future[None]:
-        """Put it off."""
+        """Queue the check."""
         future: Future[None] = Future()
         self.checks.append((work, future))
         return future
 
     async def run_checks(self) -> None:
-        """Do the checks of batches, and let the loop take note."""
+        """Run the queued batch checks and let the loop handle the results."""
         checks, self.checks = self.checks, []
         for check, future in checks:
             try:
@@ -58,7 +58,7 @@ class ManualFlusher(Flusher):
         await settle()
 
     async def work(self) -> int:
-        """Do what was put off, and let the loop take note; how many jobs that were."""
+        """Do the queued work and let the loop handle the results; return the number of jobs."""
         jobs, self.jobs = self.jobs, []
         for job, future in jobs:
             try:
@@ -72,7 +72,7 @@ class ManualFlusher(Flusher):
 
 
 def request(*partitions: int, acks: int = 1) -> ProduceRequest:
-    """One batch for each of these partitions of "t"."""
+    """Return a request with one batch for each of these partitions of "t"."""
     data = [PartitionProduceData(index=index, records=batch(b"v")) for index in partitions]
     return ProduceRequest(
         acks=acks, timeout_ms=1000, topic_data=[TopicProduceData(name="t", partition_data=data)]
@@ -80,7 +80,7 @@ def request(*partitions: int, acks: int = 1) -> ProduceRequest:
 
 
 def flushing_broker(disk: MemoryDisk | None = None) -> tuple[GroupBroker, ManualFlusher]:
-    """A broker that syncs everything, and its flusher."""
+    """Return a broker that syncs everything, and its flusher."""
     broker = GroupBroker(disk, log_flush_interval_messages="1")
     flusher = ManualFlusher()
     broker.log_manager.use(flusher)
@@ -88,17 +88,17 @@ def flushing_broker(disk: MemoryDisk | None = None) -> tuple[GroupBroker, Manual
 
 
 def send(broker: FakeBroker, *partitions: int, acks: int = 1) -> FakeCall:
-    """Produce to these partitions; the call, perhaps unanswered."""
+    """Produce to these partitions; return the call."""
     return broker.call(produce.handle, request(*partitions, acks=acks), 9)
 
 
 def codes(call: FakeCall) -> list[int]:
-    """The error codes of the answer."""
+    """Return the error codes of the response."""
     return [one.error_code for one in call.replies[0].responses[0].partition_responses]
 
 
 async def test_the_answer_follows_the_sync() -> None:
-    """A producer is answered when its records would survive a power cut; the loop goes on."""
+    """A producer is answered when its records are synced, without blocking the loop."""
     disk = MemoryDisk()
     broker, flusher = flushing_broker(disk)
     call = send(broker, 0, 1)
@@ -112,7 +112,7 @@ async def test_the_answer_follows_the_sync() -> None:
 
 
 async def test_one_sync_serves_all_that_came_before_it() -> None:
-    """What is appended while a log is being synced shares the next sync."""
+    """All records appended during a sync share the next sync."""
     disk = MemoryDisk()
     broker, flusher = flushing_broker(disk)
     calls = [send(broker, 0) for _ in range(10)]
@@ -125,7 +125,7 @@ async def test_one_sync_serves_all_that_came_before_it() -> None:
 
 
 async def test_commits_wait_too() -> None:
-    """A committed offset is synced before it is confirmed, a heartbeat waits for nothing."""
+    """A committed offset is synced before its response; a heartbeat does not wait."""
     broker, flusher = flushing_broker()
     call = broker.send("OffsetCommit", commit_request("g", 5))
     await settle()
@@ -136,7 +136,10 @@ async def test_commits_wait_too() -> None:
 
 
 async def test_a_failed_sync_is_no_success() -> None:
-    """The partition answers KAFKA_STORAGE_ERROR, the coordinator NOT_COORDINATOR; others go on."""
+    """A failed sync gives KAFKA_STORAGE_ERROR, or NOT_COORDINATOR for groups.
+
+    Other partitions are not affected.
+    """
     disk = MemoryDisk()
     broker, flusher = flushing_broker(disk)
     call = send(broker, 0, 1)
@@ -160,7 +163,7 @@ async def test_a_failed_sync_is_no_success() -> None:
 
 
 async def test_acks_0_is_synced_as_well() -> None:
-    """Nobody waits, but it is on its way to the disk."""
+    """With acks=0 records are synced too, although no response waits."""
     broker, flusher = flushing_broker()
     call = send(broker, 0, acks=0)
     assert call.ended_without_answer
@@ -170,7 +173,7 @@ async def test_acks_0_is_synced_as_well() -> None:
 
 
 async def test_without_flush_messages_nobody_waits() -> None:
-    """The default leaves the syncing to the operating system."""
+    """By default responses do not wait, and the operating system syncs."""
     broker = GroupBroker()
     flusher = ManualFlusher()
     broker.log_manager.use(flusher)
@@ -179,7 +182,7 @@ async def test_without_flush_messages_nobody_waits() -> None:
 
 
 async def test_a_log_that_is_deleted_meanwhile() -> None:
-    """Its sync finds no file and harms nobody; the producer gets an answer."""
+    """The sync of a deleted log fails without harm, and the producer is answered."""
     broker, flusher = flushing_broker()
     call = send(broker, 0)
     topic = broker.topics.topic("t")
@@ -190,7 +193,7 @@ async def test_a_log_that_is_deleted_meanwhile() -> None:
 
 
 async def test_threads_sync_for_real(tmp_path: Path) -> None:
-    """With real threads and files: everyone is told, and the work of storage is done."""
+    """With real threads and files every response arrives, and the files are synced."""
     flusher = Flusher(asyncio.get_running_loop())
     assert flusher.submit(lambda: None).result() is None
     told: list[StorageError | None] = []
@@ -217,12 +220,12 @@ async def test_threads_sync_for_real(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("gone", ["file", "directory"])
 async def test_a_log_whose_files_vanish_fails_alone(gone: str) -> None:
-    """Files that somebody removed are an error of their partition, not of the others."""
+    """A log whose files were removed fails alone."""
     disk = MemoryDisk()
     broker, flusher = flushing_broker(disk)
     call = send(broker, 0, 1)
     directory = f"{DATA}/t-0"
-    disk.open_files.clear()  # not every system keeps open files where they are
+    disk.open_files.clear()  # some systems move open files
     for name in disk.listdir(directory):
         if gone == "directory" or name.endswith(".log"):
             disk.unlink(f"{directory}/{name}")
@@ -235,7 +238,7 @@ async def test_a_log_whose_files_vanish_fails_alone(gone: str) -> None:
 async def test_a_bug_does_not_answer_twice_what_waits_for_a_sync(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A commit that is written and waits is answered by its sync; the bug fails its own request."""
+    """A commit that waits for a sync is answered once, and a bug fails only its own request."""
     broker, flusher = flushing_broker()
     calls = [broker.send("OffsetCommit", commit_request("g", 1))]
     await settle()
@@ -266,7 +269,7 @@ async def test_a_bug_does_not_answer_twice_what_waits_for_a_sync(
 
 
 async def test_an_answer_that_raises_leaves_the_others_theirs() -> None:
-    """Several wait for one sync: a bug in what one does then is not the others' loss."""
+    """A callback that raises does not prevent the other callbacks of a sync."""
     broker, flusher = flushing_broker()
     topic = broker.topics.topic("t")
     assert topic is not None

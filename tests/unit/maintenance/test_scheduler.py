@@ -31,7 +31,7 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture
 def log_text() -> Iterator[io.StringIO]:
-    """What the broker writes to its log."""
+    """Return the broker's log output."""
     stream = io.StringIO()
     LOG.configure("json", INFO, stream)
     yield stream
@@ -39,14 +39,14 @@ def log_text() -> Iterator[io.StringIO]:
 
 
 def partition(broker: FakeBroker, name: str) -> Partition:
-    """The first partition of a topic."""
+    """Return the first partition of a topic."""
     found = broker.topics.partition(name, 0)
     assert found is not None
     return found
 
 
 def rounds_until_idle(broker: FakeBroker) -> int:
-    """Let time pass until a round is done; how many steps it took."""
+    """Advance the time until a round is complete; return the number of steps."""
     steps = 0
     while True:
         wait_ms = broker.topics.maintenance_step()
@@ -57,7 +57,7 @@ def rounds_until_idle(broker: FakeBroker) -> int:
 
 
 def test_old_segments_go() -> None:
-    """Records older than retention.ms are deleted and the log starts later."""
+    """Records older than retention.ms are deleted, and the log start offset moves."""
     broker = FakeBroker()
     configs = {"retention.ms": str(HOUR_MS), "segment.ms": "1000"}
     broker.topics.create("t", 1, configs)
@@ -70,7 +70,7 @@ def test_old_segments_go() -> None:
 
 
 def test_compacted_logs_keep_the_last_record_of_a_key() -> None:
-    """After a round only the last value of a key is left in the sealed segments."""
+    """After a round the sealed segments have only the last record of each key."""
     broker = FakeBroker()
     configs = {"cleanup.policy": "compact", "internal.segment.bytes": "300"}
     broker.topics.create("t", 1, configs)
@@ -83,7 +83,7 @@ def test_compacted_logs_keep_the_last_record_of_a_key() -> None:
 
 
 def test_silent_producers_are_forgotten() -> None:
-    """They are looked for every producer.id.expiration.check.interval.ms."""
+    """Idle producers are expired every producer.id.expiration.check.interval.ms."""
     broker = FakeBroker(
         producer_id_expiration_ms="5000", producer_id_expiration_check_interval_ms="4000"
     )
@@ -100,7 +100,7 @@ def test_silent_producers_are_forgotten() -> None:
 
 
 def test_what_a_round_does_is_logged_at_level_debug(log_text: io.StringIO) -> None:
-    """A deleted segment and a pass of compaction are events of the vocabulary, not seen at info."""
+    """Deleted segments and compactions are logged at level debug."""
     for level, expected in ((INFO, {}), (DEBUG, {"old": "segment.deleted", "c": "log.compacted"})):
         LOG.configure("json", level, log_text)
         broker = FakeBroker()
@@ -122,13 +122,13 @@ def test_what_a_round_does_is_logged_at_level_debug(log_text: io.StringIO) -> No
 
 
 def test_a_round_is_cut_into_slices() -> None:
-    """When a slice is over the next step is wanted after a pause, and the round goes on."""
+    """A round runs in slices with pauses in between."""
     broker = FakeBroker()
     for number in range(5):
         broker.topics.create(f"t{number}", 1, {})
         partition(broker, f"t{number}").append(batch(b"x"), START_MS)
     looks = itertools.count()
-    scheduler = MaintenanceScheduler(  # every look at the machine's time costs a slice
+    scheduler = MaintenanceScheduler(  # each read of the machine's clock takes a slice
         broker.log_manager, broker.config, broker.clock, lambda: next(looks) * SLICE_MS / 1000
     )
     broker.clock.time_ms += scheduler.step()
@@ -141,7 +141,7 @@ def test_a_round_is_cut_into_slices() -> None:
 
 
 def test_rounds_follow_the_settings() -> None:
-    """A round begins after the shorter of the two intervals, the first soon after the start."""
+    """Rounds follow the shorter of the two intervals; the first one is soon after the start."""
     broker = FakeBroker(log_retention_check_interval_ms="700")
     assert broker.topics.maintenance_step() == 700
     broker.scheduler.advance(300)
@@ -152,7 +152,7 @@ def test_rounds_follow_the_settings() -> None:
 
 
 def test_a_failing_disk_is_reported(log_text: io.StringIO) -> None:
-    """An error of one round is logged, and the next round comes."""
+    """A disk error in a round is logged, and the next round takes place."""
     broker = FakeBroker(log_retention_check_interval_ms="700")
     broker.topics.create("t", 1, {})
     partition(broker, "t").append(batch(b"x"), START_MS)
@@ -163,7 +163,7 @@ def test_a_failing_disk_is_reported(log_text: io.StringIO) -> None:
 
 
 def test_what_recovery_cut_is_told(log_text: io.StringIO) -> None:
-    """After a crash that tore a batch the log says where it was cut."""
+    """After a crash that tore a batch, the log says where recovery truncated it."""
     broker = FakeBroker()
     broker.topics.create("t", 1, {})
     partition(broker, "t").append(batch(b"a"), START_MS)
@@ -178,7 +178,7 @@ def test_what_recovery_cut_is_told(log_text: io.StringIO) -> None:
 
 
 def test_the_round_of_the_start_compacts_the_internal_logs() -> None:
-    """An offsets log with half a mebibyte of old commits is compacted soon after the start."""
+    """An offsets log with 512 KiB of old commits is compacted soon after the start."""
     broker = FakeBroker()
     topic = broker.topics.create_internal("__consumer_offsets")
     log = topic.partitions[0].log
@@ -193,7 +193,10 @@ def test_the_round_of_the_start_compacts_the_internal_logs() -> None:
 
 
 def test_old_records_are_deleted_at_the_interval_of_retention() -> None:
-    """Not by the rounds in between: records with old timestamps can be read for a while."""
+    """Old records are deleted only at the retention interval, not in the rounds in between.
+
+    Records with old timestamps can thus be read for a while.
+    """
     broker = FakeBroker()
     log = broker.topics.create("old", 1, {"retention.ms": "1000"}).partitions[0].log
     log.append(batch(b"value", times_ms=[START_MS - 10_000]), START_MS)
@@ -214,7 +217,7 @@ def test_old_records_are_deleted_at_the_interval_of_retention() -> None:
 
 
 def offsets_logs(broker: FakeBroker, partitions: int = 2) -> list[PartitionLog]:
-    """The logs of an offsets topic, with some records that were cleaned already."""
+    """Return the logs of an offsets topic, with some records that were cleaned before."""
     topic = broker.topics.create_internal("__consumer_offsets")
     logs = [one.log for one in topic.partitions[:partitions]]
     for log in logs:
@@ -223,7 +226,7 @@ def offsets_logs(broker: FakeBroker, partitions: int = 2) -> list[PartitionLog]:
 
 
 def append_own(log: PartitionLog, keys: int, count: int) -> None:
-    """Append records of a kilobyte, one a batch, over and over the same keys."""
+    """Append records of 1 kB, one per batch, with repeating keys."""
     for number in range(count):
         log.append_own(build_batch([Record(0, START_MS, b"%d" % (number % keys), bytes(1000))]), 0)
 
@@ -231,7 +234,7 @@ def append_own(log: PartitionLog, keys: int, count: int) -> None:
 def test_logs_of_the_broker_stay_within_twice_their_live_data(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Looked at between rounds, each is compacted before it has doubled, again and again."""
+    """Internal logs are compacted between rounds before they double in size."""
     monkeypatch.setattr("storage.own_logs.FLOOR_BYTES", 0)
     broker = FakeBroker(log_cleaner_backoff_ms="100000000")
     logs = offsets_logs(broker)
@@ -252,7 +255,7 @@ def test_logs_of_the_broker_stay_within_twice_their_live_data(
 def test_below_the_floor_no_log_of_the_broker_is_compacted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What all of them gather counts: then the dirtiest is compacted, and no more than need be."""
+    """Below a total floor no internal log is compacted; above it only the dirtiest ones are."""
     monkeypatch.setattr("storage.own_logs.FLOOR_BYTES", 700_000)
     broker = FakeBroker(log_cleaner_backoff_ms="100000000")
     logs = offsets_logs(broker, partitions=3)  # of 220 000 bytes each
@@ -267,14 +270,17 @@ def test_below_the_floor_no_log_of_the_broker_is_compacted(
 def test_under_pressure_slices_are_as_long_as_what_was_between_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Half of the time when logs are near twice their size, and no pause; else a millisecond."""
+    """When logs are near twice their size, compaction uses half of the time without pauses.
+
+    Otherwise a slice takes 1 ms.
+    """
     monkeypatch.setattr("storage.own_logs.FLOOR_BYTES", 0)
     broker = FakeBroker()
     seconds = 0.0
 
     def timer_s() -> float:
         nonlocal seconds
-        seconds += 0.001  # what a step costs
+        seconds += 0.001  # the cost of a step
         return seconds
 
     scheduler = MaintenanceScheduler(broker.log_manager, broker.config, broker.clock, timer_s)
@@ -297,7 +303,7 @@ def test_under_pressure_slices_are_as_long_as_what_was_between_them(
 def test_a_log_that_cannot_be_compacted_is_left_alone_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A damaged batch is reported once in a while, and not at every look."""
+    """A log with a damaged batch is reported rarely and not compacted again for a while."""
     monkeypatch.setattr("storage.own_logs.FLOOR_BYTES", 0)
     broker = FakeBroker(log_cleaner_backoff_ms="100000000")
     (log,) = offsets_logs(broker, partitions=1)

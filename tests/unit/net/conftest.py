@@ -1,4 +1,4 @@
-"""A connection's turn does not end by its time, which depends on how busy the machine is."""
+"""Fixtures for connections: a turn is not limited by time, which depends on the machine's load."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def turns_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test sends at once is taken at once, however long that takes."""
+    """Let a connection take everything that is sent at once, however long this takes."""
     for module in ("connection", "tls_transport"):
         monkeypatch.setattr(f"coordinator_server.net.{module}.TURN_SECONDS", 60.0)

@@ -1,4 +1,4 @@
-"""Connections without sockets: a transport that records, and no broker."""
+"""Connections without sockets: a recording transport, and no broker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class FakeTransport:
-    """What a connection does to its transport, in order of appearance."""
+    """Records the calls of a connection to its transport, in order."""
 
     def __init__(self, peer: str = "10.0.0.7") -> None:
         self.peer = peer
@@ -55,7 +55,7 @@ class FakeTransport:
 
 
 class FakeNetwork:
-    """Connections whose frames end in `frames`; `answer` gives the oldest one its answer."""
+    """Connections whose frames go to `frames`; `answer` answers the oldest one."""
 
     def __init__(
         self, settings: Mapping[str, str] | None = None, dispatch: Dispatch | None = None
@@ -68,7 +68,7 @@ class FakeNetwork:
     def connect(
         self, peer: str = "10.0.0.7", listener: str = "PLAINTEXT"
     ) -> tuple[Connection, FakeTransport]:
-        """A new connection and its transport."""
+        """Return a new connection and its transport."""
         connection = Connection(self.connections, listener)
         transport = FakeTransport(peer)
         connection.connection_made(cast(Any, transport))
@@ -79,5 +79,5 @@ class FakeNetwork:
 
 
 def no_broker() -> Broker:
-    """A broker for handlers that do not look at it."""
+    """Return a broker for handlers that do not use it."""
     return cast("Broker", None)

@@ -23,14 +23,14 @@ BACKLOG = 1000
 
 
 class Listening(socket.socket):
-    """A listening socket that counts, and fails with `error_number` if that is set."""
+    """A listening socket that counts its calls, and fails with `error_number` if set."""
 
     accepted = 0
     failed = 0
     error_number: int | None = None
 
     def accept(self) -> tuple[socket.socket, object]:
-        """As the socket does, or not."""
+        """Accept a connection, or fail."""
         if self.error_number is not None:
             self.failed += 1
             raise OSError(self.error_number, "made up")
@@ -41,30 +41,30 @@ class Listening(socket.socket):
 
 @pytest.fixture
 def listening() -> Iterator[Listening]:
-    """A bound socket."""
+    """Return a bound socket."""
     with Listening() as made:
         made.bind(("127.0.0.1", 0))
         yield made
 
 
 def connect(listening: Listening, count: int) -> list[socket.socket]:
-    """Clients whose connections wait in the backlog."""
+    """Return clients whose connections wait in the backlog."""
     return [socket.create_connection(listening.getsockname()) for _ in range(count)]
 
 
 def plain_protocol(_: object) -> asyncio.Protocol:
-    """One that does nothing."""
+    """Return a protocol that does nothing."""
     return asyncio.Protocol()
 
 
 def close(clients: list[socket.socket]) -> None:
-    """Close what `connect` made."""
+    """Close the clients of `connect`."""
     for client in clients:
         client.close()
 
 
 async def test_a_turn_of_the_loop_accepts_many(listening: Listening) -> None:
-    """libuv takes one, this one ACCEPTS_PER_TURN; the others are served in between."""
+    """A turn of the loop accepts ACCEPTS_PER_TURN connections, so that others are served too."""
     made: list[asyncio.Protocol] = []
 
     def new_protocol(_: object) -> asyncio.Protocol:
@@ -91,7 +91,7 @@ async def test_a_turn_of_the_loop_accepts_many(listening: Listening) -> None:
 async def test_without_file_descriptors_it_waits(
     listening: Listening, error_number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It does not spin on a socket that stays readable, and goes on when there are some again."""
+    """Without file descriptors the acceptor waits instead of spinning, and continues later."""
     monkeypatch.setattr(acceptor, "_RETRY_SECONDS", 0.01)
     accepting = Acceptor(listening, plain_protocol)
     accepting.start(BACKLOG)
@@ -112,7 +112,7 @@ async def test_without_file_descriptors_it_waits(
 async def test_a_closed_acceptor_does_not_come_back(
     listening: Listening, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Closing it while it waits ends the wait."""
+    """Closing a waiting acceptor ends its wait."""
     monkeypatch.setattr(acceptor, "_RETRY_SECONDS", 0.01)
     accepting = Acceptor(listening, plain_protocol)
     accepting.start(BACKLOG)
@@ -126,7 +126,7 @@ async def test_a_closed_acceptor_does_not_come_back(
 
 
 async def test_closing_leaves_no_connection_half_set_up(listening: Listening) -> None:
-    """A connection accepted in the same turn is closed, and no task outlives the acceptor."""
+    """A connection accepted in the turn of the close is closed, and no task is left over."""
     accepting = Acceptor(listening, plain_protocol)
     accepting.start(BACKLOG)
     (client,) = connect(listening, 1)
@@ -143,7 +143,7 @@ async def test_closing_leaves_no_connection_half_set_up(listening: Listening) ->
 
 @pytest.fixture
 def without_readers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loop that can watch no socket, as that of Windows; to be asked for by tests with a loop."""
+    """Make the event loop unable to watch sockets, as on Windows."""
 
     def add_reader(*_: object) -> None:
         raise NotImplementedError
@@ -155,7 +155,10 @@ def without_readers(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_loop_that_watches_no_sockets_accepts_too(
     listening: Listening, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client that was gone before is passed over, a lack of descriptors waited for."""
+    """Without watched sockets the acceptor works too, also after errors.
+
+    The errors are a disconnected client and a lack of descriptors.
+    """
     monkeypatch.setattr(acceptor, "_RETRY_SECONDS", 0.01)
     made: list[asyncio.Protocol] = []
 
@@ -183,7 +186,7 @@ async def test_a_loop_that_watches_no_sockets_accepts_too(
 
 
 class Gate:
-    """Admits connections as it is told."""
+    """Admits connections when the test allows."""
 
     is_enabled = True
 
@@ -192,13 +195,13 @@ class Gate:
         self.asked: list[tuple[str, str]] = []
 
     def admit(self, listener: str, host: str) -> Admission:
-        """The next one."""
+        """Return the next decision."""
         self.asked.append((listener, host))
         return self.admissions.pop(0) if self.admissions else Admission(0, 0)
 
 
 async def test_connections_wait_for_their_listener(listening: Listening) -> None:
-    """And those behind them, in the backlog; then all are served."""
+    """A connection that waits for its listener delays those behind it in the backlog."""
     made: list[asyncio.Protocol] = []
     gate = Gate(Admission(0, 0), Admission(20, 0))
 
@@ -220,7 +223,10 @@ async def test_connections_wait_for_their_listener(listening: Listening) -> None
 
 
 async def test_a_connection_too_many_of_its_address_is_closed_later(listening: Listening) -> None:
-    """Others are accepted meanwhile; what waits still is closed at the end."""
+    """A connection beyond its address's limit is closed later; others are accepted.
+
+    Waiting connections are closed at the end.
+    """
     made: list[asyncio.Protocol] = []
     gate = Gate(Admission(0, 20), Admission(0, 0), Admission(0, 60_000))
 
@@ -244,25 +250,25 @@ async def test_a_connection_too_many_of_its_address_is_closed_later(listening: L
 
 
 async def turns(count: int = 50) -> None:
-    """Let the loop do what there is to do."""
+    """Run some turns of the event loop."""
     for _ in range(count):
         await asyncio.sleep(0)
 
 
 def slots_of(limit: int) -> ConnectionSlots:
-    """So many connections at a time."""
+    """Return slots for this number of connections."""
     return ConnectionSlots(Config(overrides={"max.connections": str(limit)}))
 
 
 class Served:
-    """Connections that give their slots back as those of a broker do."""
+    """Connections that return their slots, as those of a broker do."""
 
     def __init__(self, slots: ConnectionSlots) -> None:
         self.slots = slots
         self.transports: list[asyncio.Transport] = []
 
     def new_protocol(self, slot: Slot | None) -> asyncio.Protocol:
-        """The next one."""
+        """Return the next protocol."""
         served = self
 
         class Protocol(asyncio.Protocol):
@@ -276,7 +282,7 @@ class Served:
         return Protocol()
 
     async def until(self, count: int) -> None:
-        """Until so many were served, and not one more a while later."""
+        """Wait until this number was served, and check that no more are."""
         async with asyncio.timeout(10):
             while len(self.transports) < count:
                 await asyncio.sleep(0)
@@ -303,7 +309,7 @@ async def _come_and_go(listening: Listening, reports: Reports) -> None:
     async with asyncio.timeout(10):
         while listening.accepted < 6:
             await asyncio.sleep(0)
-    await turns()  # it is taken in by the next turn
+    await turns()  # the next turn processes it
     accepting.close()
     clients[5].settimeout(5)
     assert clients[5].recv(1) == b""
@@ -317,7 +323,7 @@ async def _come_and_go(listening: Listening, reports: Reports) -> None:
 async def test_a_full_listener_accepts_when_a_connection_ends(
     listening: Listening, reports: Reports
 ) -> None:
-    """Who comes meanwhile waits, in their order; there is a line for each that was accepted."""
+    """With a full listener connections wait in order; each accepted one is logged."""
     await _come_and_go(listening, reports)
 
 
@@ -325,12 +331,12 @@ async def test_a_full_listener_accepts_when_a_connection_ends(
 async def test_a_full_listener_of_a_loop_that_watches_no_sockets(
     listening: Listening, monkeypatch: pytest.MonkeyPatch, reports: Reports
 ) -> None:
-    """It waits and goes on likewise."""
+    """A full listener behaves the same on a loop that cannot watch sockets."""
     await _come_and_go(listening, reports)
 
 
 async def test_who_waited_for_the_rate_waits_for_a_slot_too(listening: Listening) -> None:
-    """Nobody else is accepted before it is served."""
+    """A connection delayed by the rate limit also waits for a slot, and comes first."""
     served = Served(slots_of(1))
     gate = Gate(Admission(0, 0), Admission(20, 0))
     accepting = Acceptor(listening, served.new_protocol, "PLAINTEXT", cast(Any, gate), served.slots)
@@ -350,7 +356,7 @@ async def test_who_waited_for_the_rate_waits_for_a_slot_too(listening: Listening
 
 
 class Listened:
-    """A listener of a broker with max.connections=2, with the connections that it has."""
+    """A listener of a broker with max.connections=2, and its connections."""
 
     def __init__(self, listening: Listening) -> None:
         self.listening = listening
@@ -363,7 +369,7 @@ class Listened:
         return Connection(self.connections, "PLAINTEXT", slot=slot)
 
     def free(self) -> int:
-        """How many connections it would take now."""
+        """Return how many connections the listener would accept now."""
         taken = []
         while self.slots.refusal("PLAINTEXT") is None:
             taken.append(self.slots.take("PLAINTEXT"))
@@ -373,7 +379,7 @@ class Listened:
 
 
 async def test_a_connection_is_counted_once(listening: Listening, reports: Reports) -> None:
-    """From its accept to its end: in every turn in between, the last slot is free for another."""
+    """A connection is counted once from accept to end, so the last slot is always usable."""
     listened = Listened(listening)
     clients = connect(listening, 1)
     free = []
@@ -398,7 +404,7 @@ async def test_a_connection_is_counted_once(listening: Listening, reports: Repor
 async def test_a_connection_that_is_not_set_up_gives_its_slot_back(
     listening: Listening, begun_turns: int
 ) -> None:
-    """Once, however far it was when the acceptor closed."""
+    """A connection whose setup is interrupted returns its slot exactly once."""
     listened = Listened(listening)
     clients = connect(listening, 1)
     listened.acceptor._accept()
@@ -413,7 +419,7 @@ async def test_a_connection_that_is_not_set_up_gives_its_slot_back(
 async def test_a_connection_that_fails_gives_its_slot_back(
     listening: Listening, reports: Reports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is closed, and there is a line."""
+    """A connection whose setup fails is closed, logged, and returns its slot."""
 
     async def fail(*_: object) -> None:
         raise OSError(errno.EINVAL, "made up")

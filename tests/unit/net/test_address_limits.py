@@ -1,4 +1,4 @@
-"""How many connections one address may have."""
+"""The limit of connections per address."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIMIT, OVERRIDES = "max.connections.per.ip", "max.connections.per.ip.overrides"
 
 
 def test_one_more_is_closed() -> None:
-    """An address has its limit or the common one; those that went make room."""
+    """A connection beyond the limit of its address is closed; closed ones make room."""
     network = FakeNetwork({LIMIT: "2", OVERRIDES: "10.0.0.8:1, ::1:3"})
     refused = []
     for peer, count in (("10.0.0.7", 3), ("10.0.0.8", 2), ("::1", 4)):
@@ -27,7 +27,7 @@ def test_one_more_is_closed() -> None:
 
 
 def test_without_a_limit_nothing_is_refused() -> None:
-    """The default; connections count all the same, as a limit may be set at run time."""
+    """By default there is no limit, but connections are counted for later limits."""
     limits = AddressLimits(Config())
     assert limits.opened("10.0.0.7") is None
     limits.closed("10.0.0.7")
@@ -47,7 +47,7 @@ def test_without_a_limit_nothing_is_refused() -> None:
     ],
 )
 def test_limits_that_cannot_be_used(settings: dict[str, str], expected: str) -> None:
-    """They are refused at the start."""
+    """Invalid limits are refused at the start."""
     with pytest.raises(ConfigError, match=expected):
         AddressLimits(Config(overrides=settings))
 
@@ -60,7 +60,10 @@ def set_dynamic(config: Config, **values: int | str) -> None:
 async def test_a_host_keeps_its_address_until_a_lookup_succeeds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A config change without new overrides looks nothing up; a failed lookup changes nothing."""
+    """A host keeps its address until a new lookup succeeds.
+
+    A config change without new overrides looks nothing up.
+    """
     lookups: dict[str, asyncio.Future[str]] = {}
 
     def look_up(_: None, __: object, host: str) -> asyncio.Future[str]:
@@ -90,7 +93,7 @@ async def test_a_host_keeps_its_address_until_a_lookup_succeeds(
 
 
 async def test_counts_are_those_that_the_check_of_a_change_accepts() -> None:
-    """Counts may have a sign, as Java's Integer.parseInt accepts."""
+    """Counts may have a sign, as in Java's Integer.parseInt."""
     config = Config()
     limits = AddressLimits(config)
     set_dynamic(config, max_connections_per_ip_overrides="10.0.0.7:+1,10.0.0.8:-1,10.0.0.9:+-1")
@@ -99,7 +102,7 @@ async def test_counts_are_those_that_the_check_of_a_change_accepts() -> None:
 
 
 def test_a_limit_of_zero_that_lost_its_overrides_does_not_prevent_a_start() -> None:
-    """A limit of 0 set at run time has no effect without the overrides of the former start."""
+    """A dynamic limit of 0 without the overrides of a former start is ignored at the start."""
     config = Config(overrides={LIMIT: "1"})
     set_dynamic(config, max_connections_per_ip=0)
     limits = AddressLimits(config)

@@ -1,4 +1,4 @@
-"""The addresses that clients get, for fabricated connections: where they come from decides."""
+"""Advertised addresses depend on where the client comes from."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FAR_AWAY = "192.168.1.20"
 def book(
     settings: Mapping[str, str] | None = None, *, in_container: bool = True, brokers: int = 1
 ) -> AddressBook:
-    """The addresses of a broker in the network 172.18.0.0/16."""
+    """Return the addresses of a broker in the network 172.18.0.0/16."""
     config = Config(overrides={"broker.count": str(brokers), **(settings or {})})
     configs = {one.node_id: one for one in map(config.of_broker, range(brokers))}
     return AddressBook(configs, RoutingTable(IPV4_TABLE, IPV6_TABLE), in_container=in_container)
@@ -39,7 +39,7 @@ def told(
     node_id: int = 1,
     listener: str = "PLAINTEXT",
 ) -> str:
-    """What a client is told that dialled broker 1 at port 9092; the brokers' ports count on."""
+    """Return the address for a client that dialled broker 1 at port 9092."""
     connection = SimpleNamespace(
         listener_name=listener, client_host=f"/{peer}", local_address=(local, 9092)
     )
@@ -49,7 +49,7 @@ def told(
 
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
-    """What is logged, as text."""
+    """Return the log output."""
     stream = io.StringIO()
     LOG.configure(stream=stream)
     yield stream
@@ -70,12 +70,12 @@ def log() -> Iterator[io.StringIO]:
     ],
 )
 def test_a_client_is_told_what_it_reached_us_by(peer: str, local: str, expected: str) -> None:
-    """Everyone is told the address that was dialled; the gateway stands for a published port."""
+    """A client gets the address that it dialled; behind the gateway, the published port."""
     assert told(book(), peer, local) == expected
 
 
 def test_a_gateway_is_a_client_outside_of_containers() -> None:
-    """On a plain machine nobody publishes our port: a router that asks is told our address."""
+    """Outside of containers a gateway is an ordinary client and gets the broker's address."""
     assert told(book(in_container=False), GATEWAY) == "172.18.0.2 9092"
 
 
@@ -92,20 +92,20 @@ def test_a_gateway_is_a_client_outside_of_containers() -> None:
 def test_published_host_and_port_are_told_to_those_outside(
     peer: str, expected: str, in_container: bool
 ) -> None:
-    """With published.host set, all who are in no network of ours are told the published address."""
+    """With published.host clients outside of the broker's networks get the published address."""
     settings = {"published.host": "pc.example", "published.port": "19092"}
     assert told(book(settings, in_container=in_container), peer) == expected
 
 
 def test_the_published_port_alone_may_be_set() -> None:
-    """`-p 19092:9092` needs one setting: the host stays localhost."""
+    """published.port may be set alone; the host stays localhost."""
     addresses = book({"published.port": "19092"})
     assert told(addresses, GATEWAY) == "localhost 19092"
     assert told(addresses, FAR_AWAY) == "172.18.0.2 9092"
 
 
 def test_several_brokers_have_a_port_each() -> None:
-    """Ports of further brokers count on, the published one too."""
+    """Further brokers have consecutive ports, also published ones."""
     assert [told(book(brokers=3), GATEWAY, node_id=one) for one in (1, 2, 3)] == [
         "localhost 9092",
         "localhost 9093",
@@ -117,7 +117,7 @@ def test_several_brokers_have_a_port_each() -> None:
 
 
 def test_an_explicit_address_is_told_to_all() -> None:
-    """advertised.listeners has the last word, for its listener alone."""
+    """advertised.listeners overrides the automatic address of its listener."""
     addresses = book(
         {
             "listeners": "INSIDE://:9092,OUTSIDE://:9093",
@@ -153,7 +153,7 @@ def test_an_explicit_address_is_told_to_all() -> None:
 def test_advertised_listeners_are_shown_as_addresses(
     advertised: str, listener: str, peer: str, expected: str
 ) -> None:
-    """Each listener has the address that this client is told, or would be told there."""
+    """Each listener is shown with the address that this client gets or would get there."""
     settings = {
         "listeners": "INSIDE://:9092,OUTSIDE://:9093",
         "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
@@ -181,7 +181,10 @@ def test_advertised_listeners_are_shown_as_addresses(
 def test_localhost_told_to_another_machine_is_said_once(
     peer: str, in_container: bool, doubted: bool, log: io.StringIO
 ) -> None:
-    """An explicit localhost is right for our own machine and behind a published port only."""
+    """A warning about localhost for other machines is logged once.
+
+    localhost is right for the broker's machine and behind a published port.
+    """
     addresses = book(
         {"advertised.listeners": "PLAINTEXT://localhost:9092"}, in_container=in_container
     )
@@ -195,7 +198,7 @@ def test_localhost_told_to_another_machine_is_said_once(
 
 
 def test_a_client_from_far_away_is_doubted_once(log: io.StringIO) -> None:
-    """Through a published port, or over a route: only the user knows, so one line asks."""
+    """A warning about a distant client is logged once: only the user knows the right address."""
     addresses = book()
     for _ in range(2):
         told(addresses, NEIGHBOUR)
@@ -210,7 +213,7 @@ def test_a_client_from_far_away_is_doubted_once(log: io.StringIO) -> None:
 def test_a_name_that_does_not_resolve_is_said(
     log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each advertised name is looked up; one that is not known here gets one line."""
+    """Each advertised name is resolved; an unknown one is logged once."""
 
     def look_up(name: str, port: None) -> list[object]:
         if name != "broker":
@@ -236,7 +239,7 @@ def test_a_name_that_does_not_resolve_is_said(
 
 
 def test_nothing_is_looked_up_without_a_name() -> None:
-    """With auto, or with IP addresses, no name server is asked."""
+    """With `auto` or IP addresses no name is resolved."""
     assert check_names(Config()) is None
     settings = {"advertised.listeners": "PLAINTEXT://10.0.0.1:9092"}
     assert check_names(Config(overrides=settings)) is None

@@ -1,4 +1,4 @@
-"""Framing, order and back-pressure of one connection, without sockets."""
+"""Framing, order and back-pressure of a connection, without sockets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.reports import Reports
 
 
 def test_a_frame_alone_is_handed_on_without_a_copy() -> None:
-    """A whole frame in one read reaches the dispatcher as the very bytes that came in."""
+    """A frame that arrives in one read reaches the dispatcher without a copy."""
     network = FakeNetwork()
     connection, _ = network.connect()
     data = frame(b"one")
@@ -30,7 +30,7 @@ def test_a_frame_alone_is_handed_on_without_a_copy() -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 11, 64])
 def test_frames_in_pieces_of_any_size_come_out_whole(size: int) -> None:
-    """However the stream is cut, the dispatcher sees the same frames in the same order."""
+    """However the stream is split, the dispatcher gets the same frames in the same order."""
     network = FakeNetwork()
     connection, _ = network.connect()
     sent = [frame(bytes([number]) * (number % 9 + 1)) for number in range(20)]
@@ -43,7 +43,7 @@ def test_frames_in_pieces_of_any_size_come_out_whole(size: int) -> None:
 
 
 def test_who_wants_to_know_is_told_of_lost_connections() -> None:
-    """With the connection, once it cannot be answered any more."""
+    """Listeners are called with a lost connection once it is closed."""
     network = FakeNetwork()
     told: list[tuple[Connection, bool]] = []
     network.connections.on_lost.append(lambda one: told.append((one, one.closed)))
@@ -53,7 +53,10 @@ def test_who_wants_to_know_is_told_of_lost_connections() -> None:
 
 
 def test_while_requests_are_held_they_wait() -> None:
-    """Answers go out, new connections are held as well; then everything is handled in order."""
+    """While requests are held, responses are sent and new connections are held too.
+
+    After the release all requests are handled in order.
+    """
     network = FakeNetwork()
     connection, transport = network.connect()
     connection.data_received(frame(b"one"))
@@ -72,7 +75,7 @@ def test_while_requests_are_held_they_wait() -> None:
 
 
 async def test_frames_that_wait_for_the_loop_alone_are_behind() -> None:
-    """A connection that had its turn is behind until it has its next one."""
+    """A connection that waits for its next turn counts as behind."""
     network = FakeNetwork(dispatch=lambda connection, _: connection.answer(b"", b"."))
     connection, transport = network.connect()
     connection.data_received(frame(b".") * (FRAMES_PER_TURN + 1))
@@ -83,7 +86,7 @@ async def test_frames_that_wait_for_the_loop_alone_are_behind() -> None:
 
 
 def test_answers_of_one_turn_are_sent_together() -> None:
-    """Frames that came in one read are answered in one write."""
+    """Frames of one read are answered in one write."""
     network = FakeNetwork(dispatch=lambda connection, data: connection.answer(b"", data[4:]))
     connection, transport = network.connect()
     connection.data_received(frame(b"one") + frame(b"two") + frame(b"three")[:5])
@@ -93,7 +96,7 @@ def test_answers_of_one_turn_are_sent_together() -> None:
 
 
 def test_a_large_answer_keeps_its_place_in_the_turn() -> None:
-    """What is answered before a large answer is sent before it, what is answered after it after."""
+    """A large response keeps its place among the responses of a turn."""
     bodies: Iterator[bytes | list[bytes]] = iter([b"1", bytes(100_000), b"2", [b"3", b"4"]])
     network = FakeNetwork(dispatch=lambda connection, _: connection.answer(b"", next(bodies)))
     connection, transport = network.connect()
@@ -102,7 +105,7 @@ def test_a_large_answer_keeps_its_place_in_the_turn() -> None:
 
 
 def test_answers_of_a_turn_go_out_before_the_connection_is_closed() -> None:
-    """A bad frame after good ones takes nothing away from them."""
+    """A bad frame does not prevent the responses to the frames before it."""
     network = FakeNetwork(dispatch=lambda connection, _: connection.answer(b"", b"."))
     connection, transport = network.connect()
     connection.data_received(frame(b"x") * 2 + b"\xff\xff\xff\xff")
@@ -110,7 +113,7 @@ def test_answers_of_a_turn_go_out_before_the_connection_is_closed() -> None:
 
 
 def test_records_of_an_answer_are_not_copied() -> None:
-    """The parts of a body go to the transport as they are, the first one with the prefix."""
+    """The parts of a body go to the transport without a copy, the first one with the prefix."""
     network = FakeNetwork()
     connection, transport = network.connect()
     records, others = bytes(100_000), bytes(70_000)
@@ -127,7 +130,7 @@ def test_records_of_an_answer_are_not_copied() -> None:
 async def test_one_request_does_not_wait_for_those_of_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Connections with many requests take turns, a few each; one alone is served at once."""
+    """Connections with many requests take turns; a connection with one is served at once."""
     monkeypatch.setattr("coordinator_server.net.connections.TURNS_SECONDS", 0.0)
     handled: list[Connection] = []
 
@@ -151,7 +154,7 @@ async def test_one_request_does_not_wait_for_those_of_others(
 
 
 def test_a_frame_waits_for_the_answer_of_the_one_before() -> None:
-    """One request at a time: the second frame is dispatched when the first is answered."""
+    """A connection handles one request at a time; the next frame waits for the response."""
     network = FakeNetwork()
     connection, transport = network.connect()
     connection.data_received(frame(b"one") + frame(b"two"))
@@ -166,7 +169,7 @@ def test_a_frame_waits_for_the_answer_of_the_one_before() -> None:
 
 
 def test_a_request_without_an_answer_lets_the_next_one_in() -> None:
-    """After acks=0 the connection goes on although nothing was written."""
+    """After acks=0 the next request is handled although no response was written."""
     network = FakeNetwork()
     connection, transport = network.connect()
     connection.data_received(frame(b"one") + frame(b"two"))
@@ -177,7 +180,7 @@ def test_a_request_without_an_answer_lets_the_next_one_in() -> None:
 
 @pytest.mark.parametrize("length", [0, -1, -(2**31), 104857601, 2**31 - 1])
 def test_an_impossible_length_closes_with_one_line(length: int, reports: Reports) -> None:
-    """A frame length of 0, below 0 or above the limit ends the connection and is reported once."""
+    """A frame length of 0, below 0 or above the limit closes the connection, with one log line."""
     network = FakeNetwork()
     connection, transport = network.connect()
     connection.data_received(struct.pack(">i", length) + b"abc")
@@ -190,7 +193,7 @@ def test_an_impossible_length_closes_with_one_line(length: int, reports: Reports
 
 
 def test_the_largest_length_is_waited_for() -> None:
-    """A frame of exactly socket.request.max.bytes is legal, so the connection stays open."""
+    """A frame of exactly socket.request.max.bytes is accepted."""
     network = FakeNetwork()
     connection, transport = network.connect()
     connection.data_received(struct.pack(">i", 104857600) + b"abc")
@@ -198,7 +201,7 @@ def test_the_largest_length_is_waited_for() -> None:
 
 
 def test_what_comes_after_an_impossible_length_is_not_handled() -> None:
-    """Frames before the bad one are handled, those behind it are not."""
+    """Frames before one with an invalid length are handled, later ones are not."""
     network = FakeNetwork()
     connection, transport = network.connect()
     connection.data_received(frame(b"one") + struct.pack(">i", -1) + frame(b"two"))
@@ -209,7 +212,7 @@ def test_what_comes_after_an_impossible_length_is_not_handled() -> None:
 
 
 def test_a_big_frame_in_pieces_is_joined_once() -> None:
-    """A frame far above the read-ahead bound comes out whole, and reading is never paused."""
+    """A frame far above the read-ahead limit arrives whole, without pausing the reads."""
     network = FakeNetwork()
     connection, transport = network.connect()
     sent = frame(bytes(4 * READ_AHEAD_BYTES))
@@ -220,7 +223,7 @@ def test_a_big_frame_in_pieces_is_joined_once() -> None:
 
 
 def test_a_client_that_pipelines_while_parked_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond the bound of waiting bytes reading stops, and goes on once they are handled."""
+    """Reads pause while too many bytes wait behind a parked request, and resume afterwards."""
     monkeypatch.setattr("coordinator_server.net.connection.TURN_SECONDS", 60.0)
     network = FakeNetwork()
     connection, transport = network.connect()
@@ -238,7 +241,7 @@ def test_a_client_that_pipelines_while_parked_is_not_read(monkeypatch: pytest.Mo
 
 
 def test_a_client_that_does_not_read_is_not_served() -> None:
-    """While the transport's buffer is full no further request is handled."""
+    """While the transport's buffer is full, no further request is handled."""
     network = FakeNetwork()
     connection, _ = network.connect()
     connection.data_received(frame(b"one") + frame(b"two"))
@@ -250,7 +253,7 @@ def test_a_client_that_does_not_read_is_not_served() -> None:
 
 
 def test_a_client_that_neither_reads_nor_stops_is_not_read() -> None:
-    """Bytes that wait behind a full transport are bounded, too."""
+    """Bytes that wait behind a full transport are limited too."""
     network = FakeNetwork()
     connection, transport = network.connect()
     connection.pause_writing()
@@ -263,7 +266,7 @@ def test_a_client_that_neither_reads_nor_stops_is_not_read() -> None:
 
 
 async def test_one_connection_does_not_keep_the_loop() -> None:
-    """After FRAMES_PER_TURN frames answered at once the other connections get their turn."""
+    """After FRAMES_PER_TURN frames the other connections get their turn."""
     handled = 0
 
     def answer_at_once(connection: Connection, data: bytes | bytearray) -> None:
@@ -281,7 +284,7 @@ async def test_one_connection_does_not_keep_the_loop() -> None:
 
 
 def test_answers_after_the_connection_is_lost_are_dropped() -> None:
-    """A parked answer that comes too late does nothing and does not raise."""
+    """A response to a lost connection is dropped without an error."""
     network = FakeNetwork()
     connection, transport = network.connect()
     connection.data_received(frame(b"one") + frame(b"two"))
@@ -295,7 +298,7 @@ def test_answers_after_the_connection_is_lost_are_dropped() -> None:
 
 
 def test_a_long_answer_is_written_whole() -> None:
-    """An answer above the size that is joined in memory goes out header first."""
+    """A response above the size that is joined in memory is written header first."""
     network = FakeNetwork()
     connection, transport = network.connect()
     connection.data_received(frame(b"fetch"))
@@ -304,7 +307,7 @@ def test_a_long_answer_is_written_whole() -> None:
 
 
 def test_addresses_are_written_as_kafka_does() -> None:
-    """The client host has a leading slash, and IPv4 inside IPv6 is shown as IPv4."""
+    """Client hosts have a leading slash, and IPv4-mapped addresses are shown as IPv4."""
     connection, _ = FakeNetwork().connect("::ffff:10.1.2.3")
     assert connection.client_host == "/10.1.2.3"
     assert connection.remote == "10.1.2.3:40000"
@@ -318,7 +321,10 @@ def _idle(network: FakeNetwork, steps: int, step_ms: int) -> None:
 
 
 def test_a_silent_connection_is_closed_after_the_idle_time(reports: Reports) -> None:
-    """Silence of connections.max.idle.ms closes with one line; any byte starts it anew."""
+    """A connection that is silent for connections.max.idle.ms is closed; any byte restarts it.
+
+    The log has one line.
+    """
     network = FakeNetwork({"connections.max.idle.ms": "1000"})
     connection, transport = network.connect()
     _idle(network, 9, 100)
@@ -331,7 +337,7 @@ def test_a_silent_connection_is_closed_after_the_idle_time(reports: Reports) -> 
 
 
 def test_a_parked_request_is_no_silence() -> None:
-    """A connection whose answer is due stays open however long it takes."""
+    """A connection that waits for its response does not count as idle."""
     network = FakeNetwork({"connections.max.idle.ms": "1000"})
     connection, transport = network.connect()
     connection.data_received(frame(b"parked"))
@@ -340,7 +346,7 @@ def test_a_parked_request_is_no_silence() -> None:
 
 
 async def test_waiting_for_the_turn_is_no_silence() -> None:
-    """A connection whose requests wait for the loop alone is not closed, however busy that is."""
+    """A connection whose requests wait for their turn does not count as idle."""
     network = FakeNetwork(
         {"connections.max.idle.ms": "1000"},
         dispatch=lambda connection, _: connection.answer(b"", b"."),
@@ -352,7 +358,7 @@ async def test_waiting_for_the_turn_is_no_silence() -> None:
 
 
 def test_a_client_that_does_not_read_is_cut_off(reports: Reports) -> None:
-    """Answers that nobody takes do not count as activity, and the line says so."""
+    """A client that does not read its responses counts as idle, and the log says so."""
     network = FakeNetwork({"connections.max.idle.ms": "1000"})
     connection, transport = network.connect()
     connection.data_received(frame(b"one"))
@@ -370,13 +376,13 @@ TWO_LISTENERS = {
 
 
 async def test_the_listener_between_brokers_displaces_others(reports: Reports) -> None:
-    """Beyond max.connections, the one of another listener that was silent longest is closed."""
+    """Beyond max.connections the inter-broker listener displaces the most idle other connection."""
     network = FakeNetwork({**TWO_LISTENERS, "max.connections": "3"})
     others = []
     for _ in range(2):
         others.append(network.connect(listener="OTHER"))
         network.clock.time_ms += 10
-    others.reverse()  # the last one has been silent since it came
+    others.reverse()  # the last one has been idle since it connected
     for connection, _ in others:
         connection.active = False
     others[1][0].idle_since_ms = network.clock.time_ms
@@ -398,7 +404,10 @@ async def test_the_listener_between_brokers_displaces_others(reports: Reports) -
 async def test_who_is_refused_for_its_address_displaces_nobody(
     reports: Reports, accepted: int
 ) -> None:
-    """It is gone at once; one that is taken in, in the same turn, displaces one and not two."""
+    """A connection refused for its address displaces no other.
+
+    A connection that is accepted in the same turn displaces exactly one.
+    """
     overrides = {"max.connections": "2", "max.connections.per.ip.overrides": "10.0.0.8:0"}
     network = FakeNetwork({**TWO_LISTENERS, **overrides})
     others = [network.connect(listener="OTHER")[1] for _ in range(2)]
@@ -415,7 +424,7 @@ async def test_who_is_refused_for_its_address_displaces_nobody(
 
 
 async def test_without_a_listener_between_brokers_nobody_is_displaced(reports: Reports) -> None:
-    """All listeners are alike then: who is beyond the limit waits for a slot instead."""
+    """Without an inter-broker listener no connection is displaced; new ones wait for a slot."""
     settings = {"listeners": "A://:9092,B://:9093", "listener.security.protocol.map": "A:SSL,B:SSL"}
     network = FakeNetwork({**settings, "max.connections": "1"})
     transports = [network.connect(listener=name)[1] for name in "AB"]
@@ -425,7 +434,7 @@ async def test_without_a_listener_between_brokers_nobody_is_displaced(reports: R
 
 
 def test_a_flood_of_reports_is_cut(reports: Reports) -> None:
-    """2000 closings are told one by one; beyond, they are counted and told in sum."""
+    """2000 closings are logged one by one; further ones are counted in a later line."""
     network = FakeNetwork()
     for _ in range(2500):
         connection, _ = network.connect()
@@ -455,7 +464,7 @@ async def test_closing_waits_for_the_answers_and_then_cuts() -> None:
 
 
 def test_refusing_twice_reports_once(reports: Reports) -> None:
-    """A connection that is already being closed says nothing more."""
+    """A connection that is already being closed is logged once."""
     connection, transport = FakeNetwork().connect()
     connection.refuse("first")
     connection.refuse("second")
@@ -464,7 +473,7 @@ def test_refusing_twice_reports_once(reports: Reports) -> None:
 
 
 def test_a_refused_client_that_does_not_read_is_cut_off() -> None:
-    """Its request is answered no more, so it is no reason to keep the connection."""
+    """A refused client that does not read is closed, despite its unanswered request."""
     network = FakeNetwork({"connections.max.idle.ms": "1000"})
     connection, transport = network.connect()
     connection.data_received(frame(b"one"))
@@ -476,7 +485,7 @@ def test_a_refused_client_that_does_not_read_is_cut_off() -> None:
 async def test_slow_requests_of_one_connection_do_not_keep_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """After TURN_SECONDS the other connections get their turn, however few requests it were."""
+    """After TURN_SECONDS the other connections get their turn, however few requests ran."""
     seconds = 0.0
     handled = 0
 
@@ -500,7 +509,7 @@ async def test_slow_requests_of_one_connection_do_not_keep_the_loop(
 
 
 def test_a_client_that_takes_its_answers_slowly_is_not_cut_off() -> None:
-    """Something of them taken between two looks is activity, as in Kafka's Selector."""
+    """A slow reader is not idle if it reads some bytes between two checks, as in Kafka."""
     network = FakeNetwork({"connections.max.idle.ms": "1000"})
     connection, transport = network.connect()
     connection.data_received(frame(b"one"))
@@ -515,7 +524,7 @@ def test_a_client_that_takes_its_answers_slowly_is_not_cut_off() -> None:
 
 
 async def test_a_muted_connection_waits() -> None:
-    """What follows waits and goes on afterwards, which is a sign of life."""
+    """Requests of a muted connection wait and continue afterwards; this counts as activity."""
     network = FakeNetwork({"connections.max.idle.ms": "1000"})
     connection, transport = network.connect()
     connection.data_received(frame(b"one"))
@@ -534,7 +543,7 @@ async def test_a_muted_connection_waits() -> None:
 
 
 async def test_a_muted_connection_that_is_silent_is_closed() -> None:
-    """However long its throttle would last: Kafka's Selector expires muted channels."""
+    """A silent muted connection is closed, as in Kafka, however long its throttle lasts."""
     network = FakeNetwork({"connections.max.idle.ms": "1000"})
     connection, transport = network.connect()
     connection.data_received(frame(b"one"))
@@ -548,7 +557,10 @@ async def test_a_muted_connection_that_is_silent_is_closed() -> None:
 
 
 async def test_a_connection_is_muted_by_one_timer() -> None:
-    """That of the last throttle; the one before does not end it, nor outlive the connection."""
+    """A connection is muted until its last throttle ends.
+
+    The timer of an earlier throttle does not end it, nor outlive the connection.
+    """
     loop = asyncio.get_running_loop()
     network = FakeNetwork()
     connection, _ = network.connect()
@@ -563,7 +575,7 @@ async def test_a_connection_is_muted_by_one_timer() -> None:
 
 
 async def test_a_connection_that_is_gone_is_muted_no_more() -> None:
-    """Whether it ends before or after."""
+    """A closed connection is not unmuted, whether it was muted before or after its end."""
     network = FakeNetwork()
     connection, _ = network.connect()
     connection.mute(0)

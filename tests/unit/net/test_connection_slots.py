@@ -1,4 +1,4 @@
-"""Slots of connections: of a broker, of its listeners, and of the one between brokers."""
+"""Connection slots: of a broker, of its listeners, and of the inter-broker listener."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ LISTENERS = {
 
 
 def slots(**settings: str) -> ConnectionSlots:
-    """Those of a broker with two listeners."""
+    """Return the slots of a broker with two listeners."""
     named = {name.replace("_", "."): value for name, value in settings.items()}
     return ConnectionSlots(Config(overrides={**LISTENERS, **named}))
 
 
 def test_a_listener_has_a_limit_of_its_own() -> None:
-    """The other one has the broker's, which counts for all together."""
+    """One listener has its own limit, the other the broker's, which counts all connections."""
     found = slots(max_connections="3", listener_name_a_max_connections="1")
     slot = found.take("A")
     assert found.refusal("A") == "max.connections of the listener is 1"
@@ -37,7 +37,10 @@ def test_a_listener_has_a_limit_of_its_own() -> None:
 
 
 def test_the_listener_between_brokers_has_only_its_own_limit() -> None:
-    """The broker's number is that of each listener that has none of its own."""
+    """The inter-broker listener has only its own limit.
+
+    The broker's limit applies to each listener without its own.
+    """
     found = slots(inter_broker_listener_name="b", max_connections="1")
     found.take("A")
     assert found.refusal("B") is None
@@ -49,19 +52,19 @@ def test_the_listener_between_brokers_has_only_its_own_limit() -> None:
     ("settings", "expected"),
     [
         ({}, None),  # the only listener
-        (LISTENERS, None),  # none is called PLAINTEXT
+        (LISTENERS, None),  # no listener is called PLAINTEXT
         ({**LISTENERS, "inter.broker.listener.name": "a"}, "A"),
         ({"listeners": "SSL://:1,PLAINTEXT://:2"}, "PLAINTEXT"),
         ({"listeners": "SSL://:1,PLAINTEXT://:2", "security.inter.broker.protocol": "SSL"}, "SSL"),
     ],
 )
 def test_the_listener_between_brokers(settings: dict[str, str], expected: str | None) -> None:
-    """By its name, or by the protocol; the only listener of a broker is like any other."""
+    """The inter-broker listener is found by name or protocol; a single listener is ordinary."""
     assert protected_listener(Config(overrides=settings)) == expected
 
 
 def test_who_waits_is_called_once() -> None:
-    """When a connection is gone; it may wait again then, or be forgotten before."""
+    """A waiter is called once when a slot is free; it may wait again, or be removed before."""
     found = slots()
     calls: list[str] = []
 

@@ -1,4 +1,4 @@
-"""From frame to handler and back: bindings, refusals, the door for bugs."""
+"""From frame to handler and back: arguments, refusals, error boundaries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Handler = Callable[[Any, Call, HeartbeatRequest], Steps | None]
 
 @pytest.fixture
 def events(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """Events instead of log lines."""
+    """Return a list that collects events instead of log lines."""
     found: list[dict[str, Any]] = []
 
     def emit(_: object, event: str, **fields: object) -> None:
@@ -43,7 +43,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def heartbeats(monkeypatch: pytest.MonkeyPatch) -> Callable[[Handler], None]:
-    """Puts a handler in the place of Heartbeat's."""
+    """Return a function that replaces the handler of Heartbeat."""
 
     def install(handle: Handler) -> None:
         module = ModuleType("coordinator_server.apis.heartbeat")
@@ -54,7 +54,7 @@ def heartbeats(monkeypatch: pytest.MonkeyPatch) -> Callable[[Handler], None]:
 
 
 def send(*frames: bytes) -> FakeTransport:
-    """A new connection that sends frames; returns its transport."""
+    """Send frames on a new connection; return its transport."""
     network = FakeNetwork(
         dispatch=Dispatcher(no_broker(), StepRunner(SystemClock()), handler_of).dispatch
     )
@@ -65,7 +65,7 @@ def send(*frames: bytes) -> FakeTransport:
 
 
 def test_a_request_reaches_its_handler(heartbeats: Callable[[Handler], None]) -> None:
-    """The handler gets the decoded request and who asks; the answer has the correlation id."""
+    """The handler gets the decoded request and the caller; the response has the correlation id."""
     seen: list[tuple[Call, HeartbeatRequest]] = []
 
     def handle(_: object, call: Call, heartbeat: HeartbeatRequest) -> None:
@@ -82,7 +82,7 @@ def test_a_request_reaches_its_handler(heartbeats: Callable[[Handler], None]) ->
 
 
 def test_a_parked_request_is_answered_later(heartbeats: Callable[[Handler], None]) -> None:
-    """A handler may keep the call; until it replies, nothing else of the connection is handled."""
+    """A handler may keep the call; until its reply the connection's next request waits."""
     parked: list[Call] = []
     heartbeats(lambda _, call, request: parked.append(call))
     transport = send(
@@ -96,7 +96,7 @@ def test_a_parked_request_is_answered_later(heartbeats: Callable[[Handler], None
 
 
 def test_two_answers_are_a_bug(heartbeats: Callable[[Handler], None]) -> None:
-    """Each call takes exactly one answer."""
+    """A second reply to a call is an error."""
     parked: list[Call] = []
     heartbeats(lambda _, call, request: parked.append(call))
     send(request(HEARTBEAT, 0, HEARTBEAT_V0))
@@ -112,7 +112,7 @@ def test_two_answers_are_a_bug(heartbeats: Callable[[Handler], None]) -> None:
 def test_what_is_not_served_closes_with_one_line(
     api_key: int, version: int, events: list[dict[str, Any]]
 ) -> None:
-    """Unknown keys and versions get no answer, as with Kafka; the line names both."""
+    """Unknown APIs and versions close the connection, as in Kafka; the log line names both."""
     transport = send(request(api_key, version, bytes(8)))
     assert transport.closed
     assert transport.written == []
@@ -122,7 +122,10 @@ def test_what_is_not_served_closes_with_one_line(
 
 @pytest.mark.parametrize("version", [6, 99, 32767, -1])
 def test_api_versions_of_the_future_is_answered_as_version_0(version: int) -> None:
-    """Error 35 in a v0 body with the one range [18, 0, 5]; the connection stays open."""
+    """A future ApiVersions version gets error 35 in a v0 body with the single range [18, 0, 5].
+
+    The connection stays open.
+    """
     transport = send(
         request(API_VERSIONS, version, b"\x05conf\x021\x00", correlation_id=9, flexible=True)
     )
@@ -134,7 +137,7 @@ def test_api_versions_of_the_future_is_answered_as_version_0(version: int) -> No
 def test_a_truncated_body_closes_with_one_line(
     cut: int, events: list[dict[str, Any]], heartbeats: Callable[[Handler], None]
 ) -> None:
-    """A body that ends too early reaches no handler; the line names API, version and reason."""
+    """A truncated body reaches no handler; the log line has API, version and reason."""
     heartbeats(lambda *_: pytest.fail("handled"))
     transport = send(request(HEARTBEAT, 0, HEARTBEAT_V0[:-cut]))
     assert transport.closed
@@ -145,7 +148,7 @@ def test_a_truncated_body_closes_with_one_line(
 
 @pytest.mark.parametrize("size", range(1, 14))
 def test_a_truncated_header_closes(size: int, events: list[dict[str, Any]]) -> None:
-    """A frame that ends inside the header closes the connection with one line."""
+    """A frame that ends within the header closes the connection, with one log line."""
     whole = request(HEARTBEAT, 0)[4:]
     transport = send(struct.pack(">i", size) + whole[:size])
     assert transport.closed
@@ -153,7 +156,7 @@ def test_a_truncated_header_closes(size: int, events: list[dict[str, Any]]) -> N
 
 
 def test_trailing_bytes_are_ignored(heartbeats: Callable[[Handler], None]) -> None:
-    """Bytes after the body do no harm, as with Kafka."""
+    """Bytes after the body are ignored, as in Kafka."""
     heartbeats(lambda _, call, request: call.reply(HeartbeatResponse()))
     transport = send(request(HEARTBEAT, 0, HEARTBEAT_V0 + b"abc"))
     assert len(transport.written) == 1
@@ -162,7 +165,7 @@ def test_trailing_bytes_are_ignored(heartbeats: Callable[[Handler], None]) -> No
 def test_a_bug_in_a_handler_harms_one_request_only(
     heartbeats: Callable[[Handler], None], events: list[dict[str, Any]]
 ) -> None:
-    """The request is answered UNKNOWN_SERVER_ERROR, the bug logged, the connection goes on."""
+    """A bug in a handler is logged and returns UNKNOWN_SERVER_ERROR; the connection stays."""
 
     def handle(_: object, call: Call, heartbeat: HeartbeatRequest) -> None:
         if heartbeat.generation_id == 7:
@@ -181,7 +184,7 @@ def test_a_bug_in_a_handler_harms_one_request_only(
 def test_a_bug_after_the_answer_is_only_logged(
     heartbeats: Callable[[Handler], None], events: list[dict[str, Any]]
 ) -> None:
-    """A handler that raises after its reply has answered once, and that is all."""
+    """A handler that raises after its reply is only logged."""
 
     def handle(_: object, call: Call, heartbeat: HeartbeatRequest) -> None:
         call.reply(HeartbeatResponse())
@@ -194,7 +197,7 @@ def test_a_bug_after_the_answer_is_only_logged(
 
 
 def test_no_answer_was_wanted(heartbeats: Callable[[Handler], None]) -> None:
-    """reply_nothing ends the request without a byte, and the next one is handled."""
+    """reply_nothing ends the request without a response, and the next one is handled."""
     calls: list[Call] = []
 
     def handle(_: object, call: Call, heartbeat: HeartbeatRequest) -> None:
@@ -211,16 +214,16 @@ def test_no_answer_was_wanted(heartbeats: Callable[[Handler], None]) -> None:
 
 
 PADDING = bytes(LARGE_REQUEST_BYTES)
-"""Bytes after the body are ignored, so any request can be large."""
+"""Bytes after the body are ignored, so any request can be made large."""
 
 
 def large_heartbeat(body: bytes = HEARTBEAT_V0 + PADDING) -> bytes:
-    """A frame that is handled in steps."""
+    """Return a frame that is handled in steps."""
     return request(HEARTBEAT, 0, body, correlation_id=77)
 
 
 def test_a_large_request_is_served_like_any_other(heartbeats: Callable[[Handler], None]) -> None:
-    """It is decoded, handled and answered in steps; short ones need no turn of the loop."""
+    """A large request is decoded, handled and answered in steps; short ones need no extra turn."""
     seen: list[tuple[str, bool]] = []
 
     def handle(_: object, call: Call, heartbeat: HeartbeatRequest) -> None:
@@ -235,7 +238,7 @@ def test_a_large_request_is_served_like_any_other(heartbeats: Callable[[Handler]
 async def test_long_work_lets_other_connections_go_on(
     heartbeats: Callable[[Handler], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While a handler works in steps, another connection gets its answer first."""
+    """While a handler works in steps, another connection gets its response."""
     monkeypatch.setattr("coordinator_server.clock.step_runner.SLICE_MS", 0)
     order: list[str] = []
 
@@ -269,7 +272,7 @@ async def test_long_work_lets_other_connections_go_on(
 def test_a_bug_in_a_step_harms_one_request_only(
     heartbeats: Callable[[Handler], None], events: list[dict[str, Any]]
 ) -> None:
-    """UNKNOWN_SERVER_ERROR and one line, as for a handler without steps."""
+    """A bug in a step is logged once and returns UNKNOWN_SERVER_ERROR."""
 
     def handle(_: object, call: Call, heartbeat: HeartbeatRequest) -> Steps:
         yield
@@ -282,7 +285,7 @@ def test_a_bug_in_a_step_harms_one_request_only(
 
 
 def test_a_large_request_that_does_not_parse_closes(events: list[dict[str, Any]]) -> None:
-    """One line, as for a small one."""
+    """A large request that cannot be decoded closes the connection, with one log line."""
     transport = send(large_heartbeat(b"\x7f\xff" + PADDING[:-40_000] + b"\x7f\xff"))
     assert transport.closed
     assert [event["event"] for event in events] == ["connection.closed"]
@@ -291,7 +294,7 @@ def test_a_large_request_that_does_not_parse_closes(events: list[dict[str, Any]]
 def test_a_bug_in_a_large_decode_closes(
     events: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There is no request that could be answered: its connection does not hang."""
+    """A bug in decoding a large request closes the connection."""
 
     def broken(*_: object) -> Any:
         def decode(*_: object) -> Steps:
@@ -307,7 +310,7 @@ def test_a_bug_in_a_large_decode_closes(
 
 
 def test_a_large_frame_in_pieces(heartbeats: Callable[[Handler], None]) -> None:
-    """A frame beyond READ_AHEAD_BYTES that comes in pieces, the next frame right after it."""
+    """A frame above READ_AHEAD_BYTES may arrive in pieces, with the next frame right after it."""
     seen: list[str] = []
 
     def handle(_: object, call: Call, heartbeat: HeartbeatRequest) -> None:

@@ -1,4 +1,4 @@
-"""The answer to a request whose handler failed, for every API that is served."""
+"""The response to a request whose handler failed, for every served API."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FAILED = -1
 
 
 def one_of_each(message_type: type[Message], version: int) -> Message:
-    """A message with one entry in every list."""
+    """Return a message with one entry in every list."""
     message = message_type()
     for field in message_type.FIELDS:
         if field.in_version(version) and isinstance(field.type, ArrayType):
@@ -43,7 +43,7 @@ def one_of_each(message_type: type[Message], version: int) -> Message:
     ids=lambda value: value.name if isinstance(value, ApiSpec) else f"v{value}",
 )
 def test_every_api_can_say_that_it_failed(spec: ApiSpec, version: int) -> None:
-    """The answer encodes at the request's version and carries the error somewhere."""
+    """The response can be encoded at the request's version and contains the error."""
     request = one_of_each(spec.request_type, version)
     response = error_response(spec.response_type, request, version)
     assert response is not None, "no error code in the answer"
@@ -53,7 +53,10 @@ def test_every_api_can_say_that_it_failed(spec: ApiSpec, version: int) -> None:
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_what_a_request_leaves_out_is_empty(spec: ApiSpec) -> None:
-    """Where the answer cannot leave it out, as the name of a topic in Metadata 10 and 11."""
+    """Fields that the request lacks are empty if the response requires them.
+
+    An example is the name of a topic in Metadata 10 and 11.
+    """
     for version in range(spec.min_version, spec.max_version + 1):
         request = one_of_each(spec.request_type, version)
         leave_out(request, version)
@@ -63,7 +66,7 @@ def test_what_a_request_leaves_out_is_empty(spec: ApiSpec) -> None:
 
 
 def leave_out(message: Message, version: int) -> None:
-    """Make what may be null so, but for lists, whose entries are gone through."""
+    """Set every nullable field to null, also in list entries, but no lists."""
     for field in message.FIELDS:
         value = getattr(message, field.name)
         if isinstance(value, list):
@@ -75,7 +78,7 @@ def leave_out(message: Message, version: int) -> None:
 
 
 def test_results_name_what_they_are_about() -> None:
-    """An OffsetCommit's answer lists the topics and partitions of the request."""
+    """An OffsetCommit response lists the topics and partitions of the request."""
     spec = SPEC_BY_NAME["OffsetCommit"]
     request: Any = one_of_each(spec.request_type, 8)
     request.topics[0].name = "orders"
@@ -87,7 +90,7 @@ def test_results_name_what_they_are_about() -> None:
 
 
 def test_partitions_that_join_a_transaction_are_named() -> None:
-    """An AddPartitionsToTxn answer has an error per partition to 3, and a single one from 4 on."""
+    """AddPartitionsToTxn has an error per partition up to version 3, then a single one."""
     topic = AddPartitionsToTxnTopic(name="orders", partitions=[3])
     single = AddPartitionsToTxnRequest(v3_and_below_topics=[topic])
     response: Any = error_response(AddPartitionsToTxnResponse, single, 3)
@@ -104,7 +107,7 @@ def test_partitions_that_join_a_transaction_are_named() -> None:
 
 
 def test_results_of_plain_names_are_named_too() -> None:
-    """A DeleteGroups answer names the groups, though the request holds bare strings.
+    """A DeleteGroups response lists the groups, which are plain strings in the request.
 
     DescribeTransactions does the same with transactional ids.
     """
@@ -121,6 +124,6 @@ def test_results_of_plain_names_are_named_too() -> None:
 
 
 def test_an_answer_without_entries_has_no_place_for_an_error() -> None:
-    """Where the request names nothing the answer could be about, the connection is closed."""
+    """If the response has no place for an error, the connection is closed."""
     spec = SPEC_BY_NAME["OffsetCommit"]
     assert error_response(spec.response_type, spec.request_type(), 8) is None

@@ -1,4 +1,4 @@
-"""Requests whose clients have quotas: what is counted, what the answer says, who has to wait."""
+"""Requests of clients with quotas: counting, throttle times, and muting."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class StepDispatcher:
     """Runs all steps at once."""
 
     def run(self, _: Call, steps: Steps) -> None:
-        """Now."""
+        """Run the steps."""
         for _step in steps:
             pass
 
 
 class Metered:
-    """One client and its quotas: `alice`, client id `c`."""
+    """A client with quotas: user `alice`, client id `c`."""
 
     def __init__(self) -> None:
         disk = MemoryDisk()
@@ -60,7 +60,7 @@ class Metered:
             pass
 
     def call(self, name: str, version: int = 0, size: int = 104) -> MeteredCall:
-        """A request that has come."""
+        """Return the call of a new request."""
         spec = SPEC_BY_NAME[name]
         encode = encoder(spec.response_type, version)
         binding: ApiBinding[Any] = ApiBinding(spec, version, _no_request, _no_handler, encode, Call)
@@ -72,11 +72,11 @@ class Metered:
         return call
 
     def is_muted(self) -> bool:
-        """Whether the client's requests wait."""
+        """Return whether the client's requests are delayed."""
         return self.connection._muted_until is not None
 
     def throttle_ms(self, call: MeteredCall) -> int:
-        """What an empty answer to it says."""
+        """Send an empty response; return its throttle time."""
         sent: list[int] = []
         binding = call._binding
         encode = binding.encode
@@ -99,7 +99,10 @@ def _no_handler(*_: object) -> None:
 
 
 async def test_apis_are_metered_by_the_quotas_that_are_about_them() -> None:
-    """None without quotas; all but what brokers send with one of requests."""
+    """Each kind of quota meters its APIs; request quotas meter all APIs of clients.
+
+    Without quotas no API is metered.
+    """
     one = Metered()
 
     def metered() -> set[str]:
@@ -121,7 +124,7 @@ async def test_apis_are_metered_by_the_quotas_that_are_about_them() -> None:
 
 
 async def test_a_producer_over_its_rate_is_told_and_muted() -> None:
-    """The answer goes out at once; the frame's length is not counted."""
+    """A producer over its rate is answered at once and muted; the frame length does not count."""
     one = Metered()
     one.limit(producer_byte_rate=10)
     assert one.throttle_ms(one.call("Produce", 3)) == 0
@@ -134,7 +137,7 @@ async def test_a_producer_over_its_rate_is_told_and_muted() -> None:
 
 
 async def test_without_an_answer_the_connection_is_muted_as_well() -> None:
-    """acks=0."""
+    """With acks=0 the connection is muted too."""
     one = Metered()
     one.limit(producer_byte_rate=10)
     one.call("Produce", 3).reply_nothing()
@@ -144,7 +147,7 @@ async def test_without_an_answer_the_connection_is_muted_as_well() -> None:
 
 
 async def test_an_answer_that_is_amended_mutes_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When it goes out, not before; it says so, too."""
+    """An amended response has the throttle time, and mutes once, when it is sent."""
     one = Metered()
     one.limit(producer_byte_rate=10)
     one.call("Produce", 3).reply_nothing()
@@ -168,7 +171,7 @@ async def test_an_answer_that_is_amended_mutes_once(monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_fetch_over_its_rate_is_answered_with_nothing() -> None:
-    """And counts nothing, so that it can be made again."""
+    """A fetch over its rate returns no records and does not count, so that it can be retried."""
     one = Metered()
     one.limit(consumer_byte_rate=10)
     call = one.call("Fetch", 4)
@@ -186,7 +189,7 @@ async def test_a_fetch_over_its_rate_is_answered_with_nothing() -> None:
 async def test_topic_changes_are_refused_where_clients_know_it(
     version: int, is_strict: bool
 ) -> None:
-    """Older ones are only told to wait."""
+    """Newer versions refuse a mutation over its quota; older versions are only throttled."""
     one = Metered()
     one.limit(controller_mutation_rate=1)
     call = one.call("CreateTopics", version)
@@ -196,7 +199,7 @@ async def test_topic_changes_are_refused_where_clients_know_it(
 
 
 async def test_topics_created_for_another_request_are_refused_in_silence() -> None:
-    """Metadata says nothing of it."""
+    """Metadata does not create topics over the quota, and has no throttle time for this."""
     one = Metered()
     one.limit(request_percentage=1e9)
     assert one.call("Metadata", 9).may_change_partitions(10_000)
@@ -208,7 +211,7 @@ async def test_topics_created_for_another_request_are_refused_in_silence() -> No
 
 
 async def test_time_is_that_of_the_request_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What passes between its steps, and while it is parked, is others'."""
+    """The time of a request excludes the time between its steps and while it is parked."""
     time_ns = 1
     monkeypatch.setattr(metered_call, "thread_time_ns", lambda: time_ns)
     one = Metered()
@@ -235,7 +238,7 @@ async def test_time_is_that_of_the_request_alone(monkeypatch: pytest.MonkeyPatch
     steps = measured(serve)(None, call, None)
     assert steps is not None
     for _ in steps:
-        time_ns += 990_000_000  # others' work
+        time_ns += 990_000_000  # the work of other requests
     time_ns += 990_000_000
     call.begin()
     time_ns += 10_000_000
@@ -251,7 +254,7 @@ async def test_time_is_that_of_the_request_alone(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_who_is_not_known_yet_uses_no_quota(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks for ApiVersions before it authenticates takes nothing of the anonymous."""
+    """ApiVersions before authentication does not count for the anonymous user's quota."""
     one = Metered()
     one.limit(request_percentage=1)
     recorded: list[str] = []
@@ -283,7 +286,7 @@ async def test_who_is_not_known_yet_uses_no_quota(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_an_answer_that_others_get_too_stays_as_it_is() -> None:
-    """It is copied, and encoded anew."""
+    """A shared response is copied for a throttle time and encoded again."""
     one = Metered()
     one.limit(request_percentage=1)
     shared = frozen(HeartbeatResponse())

@@ -1,4 +1,4 @@
-"""The kernel's routing tables, in the forms that Linux prints."""
+"""The kernel's routing tables, in the format of Linux."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coordinator_server.net.networks import RoutingTable
 
 
 def row(interface: str, network: str, gateway: str, mask: str, flags: int) -> str:
-    """One line of /proc/net/route: the addresses are numbers of the machine's byte order."""
+    """Return a line of /proc/net/route; the addresses are in the machine's byte order."""
     numbers = [
         f"{struct.unpack('=I', socket.inet_aton(address))[0]:08X}"
         for address in (network, gateway, mask)
@@ -51,7 +51,7 @@ IPV6_TABLE = "\n".join(
         ("172.19.0.1", False, False),
         ("10.1.2.127", False, True),
         ("10.1.2.128", False, False),
-        ("10.1.2.3", False, True),  # a gateway, but not the default one
+        ("10.1.2.3", False, True),  # a gateway, but not the default gateway
         ("10.9.0.1", False, False),
         ("10.66.0.1", False, False),
         ("127.0.0.1", False, True),
@@ -59,25 +59,25 @@ IPV6_TABLE = "\n".join(
         ("fd00:dead::99", False, True),
         ("fd00:beef::2", False, False),
         ("fe80::1", True, True),
-        ("fe80::1%eth0", True, True),  # as a socket shows a link-local address: with its zone
+        ("fe80::1%eth0", True, True),  # a link-local address with its zone, as in a socket
         ("fe80::99%eth0", False, True),
         ("fe80:0:0:1::99%eth0", False, False),  # fe80::/64 is the link, fe80::/10 is not
-        ("169.254.0.7", False, False),  # link-local too, but there is no route to such a link
+        ("169.254.0.7", False, False),  # link-local too, but without a route
         ("::1", False, True),
-        ("::ffff:172.18.0.1", True, True),  # as an IPv6 socket shows an IPv4 address
+        ("::ffff:172.18.0.1", True, True),  # an IPv4 address, as in an IPv6 socket
         ("::ffff:172.19.0.1", False, False),
-        ("::172.18.0.1", False, False),  # an IPv6 address of its own
+        ("::172.18.0.1", False, False),  # an IPv6 address of the machine
         ("no address", False, False),
     ],
 )
 def test_gateways_and_networks(host: str, is_gateway: bool, is_on_link: bool) -> None:
-    """Default gateways are gateways; a network that is reached without one is on the link."""
+    """Default gateways are gateways; a network without a gateway is on the link."""
     routes = RoutingTable(IPV4_TABLE, IPV6_TABLE)
     assert (routes.is_gateway(host), routes.is_on_link(host)) == (is_gateway, is_on_link)
 
 
 def test_tables_are_read_from_files(tmp_path: Path) -> None:
-    """/proc/net/route as the kernel writes it; a table that is not there is empty."""
+    """Tables are read in the kernel's format; a missing table is empty."""
     nothing = RoutingTable.read(tmp_path)
     assert not nothing.is_gateway("172.18.0.1")
     assert not nothing.is_on_link("172.18.0.1")

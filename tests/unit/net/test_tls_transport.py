@@ -1,4 +1,4 @@
-"""TLS between a socket and a connection, without sockets: order, back-pressure, bounded turns."""
+"""TLS between a socket and a connection, without sockets: order, back-pressure, short turns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BROKER = AUTHORITY.issue("broker")
 
 
 class Socket(FakeTransport):
-    """The transport below; it takes everything unless it is told that it is full."""
+    """The transport below; accepts everything unless the test sets it full."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Socket(FakeTransport):
 
 
 class Client:
-    """A client whose bytes go to and fro when `pump` is called."""
+    """A client whose bytes are exchanged when `pump` is called."""
 
     def __init__(
         self, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3, secrets: Path | None = None
@@ -67,12 +67,12 @@ class Client:
         self.received = b""
 
     def take(self, socket: Socket) -> None:
-        """What the broker has written."""
+        """Take the bytes that the broker has written."""
         self.incoming.write(b"".join(socket.written))
         socket.written.clear()
 
     def read(self) -> bytes:
-        """All that is decrypted so far."""
+        """Return the decrypted bytes so far."""
         with suppress(ssl.SSLWantReadError, ssl.SSLZeroReturnError):
             while data := self.session.read(1 << 20):
                 self.received += data
@@ -80,18 +80,18 @@ class Client:
 
 
 def of_label(secret: bytes, label: str, length: int) -> bytes:
-    """HKDF-Expand-Label of TLS 1.3 with SHA-384."""
+    """Return HKDF-Expand-Label of TLS 1.3 with SHA-384."""
     name = b"tls13 " + label.encode()
     info = length.to_bytes(2) + len(name).to_bytes() + name + b"\0"
     return HKDFExpand(hashes.SHA384(), length, info).derive(secret)
 
 
 def key_updates(secret: bytes, count: int) -> bytes:
-    """Records that ask for new keys, from a client with this secret that has sent nothing yet."""
+    """Return records that request new keys, from a client that has sent nothing yet."""
     records = []
     for _ in range(count):
         key, nonce = of_label(secret, "key", 32), of_label(secret, "iv", 12)
-        content = bytes.fromhex("18 000001 01 16")  # KeyUpdate: requested; a handshake record
+        content = bytes.fromhex("18 000001 01 16")  # KeyUpdate (requested), in a handshake record
         head = bytes.fromhex("17 0303") + (len(content) + 16).to_bytes(2)
         records.append(head + AESGCM(key).encrypt(nonce, content, head))
         secret = of_label(secret, "traffic upd", 48)
@@ -115,7 +115,7 @@ class World:
         self.reports: list[str] = []
 
     def connect(self) -> tuple[TlsTransport, Socket, Connection]:
-        """A client's connection."""
+        """Return a client's connection."""
         connection = Connection(self.network.connections, "SSL")
         transport = TlsTransport(
             connection,
@@ -130,7 +130,7 @@ class World:
     async def established(
         self, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3, secrets: Path | None = None
     ) -> tuple[Client, TlsTransport, Socket, Connection]:
-        """A connection whose handshake is done; the client's secrets are written to a file."""
+        """Return a connection after its handshake; the client's secrets are written to a file."""
         client = Client(version, secrets)
         transport, socket, connection = self.connect()
         for _ in range(4):
@@ -140,12 +140,12 @@ class World:
                 transport.data_received(client.outgoing.read())
             await asyncio.sleep(0)
             client.take(socket)
-        client.read()  # the tickets of TLS 1.3
+        client.read()  # the session tickets of TLS 1.3
         return client, transport, socket, connection
 
 
 async def test_requests_and_answers() -> None:
-    """Frames reach the dispatcher as they were sent, answers the client."""
+    """The dispatcher gets the frames that were sent, and the client gets the responses."""
     world = World()
     client, transport, socket, connection = await world.established()
     client.session.write(frame(b"one") + frame(b"two"))
@@ -160,7 +160,7 @@ async def test_requests_and_answers() -> None:
 
 
 async def test_a_record_in_pieces() -> None:
-    """However the stream is cut, the frame comes once and whole."""
+    """However the stream is split, the frame arrives once and whole."""
     world = World()
     client, transport, _, _ = await world.established()
     client.session.write(frame(b"x" * 40_000)[:16_384])
@@ -173,7 +173,7 @@ async def test_a_record_in_pieces() -> None:
 
 
 async def test_the_connection_counts_before_its_handshake() -> None:
-    """So limits and the stop of the broker see it."""
+    """A connection counts before its handshake, for limits and for the stop of the broker."""
     world = World(max_connections="1")
     world.connect()
     assert len(world.network.connections) == 1
@@ -182,7 +182,7 @@ async def test_the_connection_counts_before_its_handshake() -> None:
 
 
 async def test_a_failed_handshake_sends_its_alert() -> None:
-    """And says why, once."""
+    """A failed handshake sends its alert and is logged once."""
     world = World()
     transport, socket, _ = world.connect()
     transport.data_received(b"\x16\x03\x01\x00\x05hello")
@@ -197,7 +197,7 @@ async def test_a_failed_handshake_sends_its_alert() -> None:
 
 
 async def test_a_client_that_goes_away_in_its_handshake() -> None:
-    """It is reported if it had begun one; a look at the port is not."""
+    """A client that leaves during its handshake is logged; a mere port probe is not."""
     world = World()
     transport, _, _ = world.connect()
     transport.connection_lost(None)
@@ -209,7 +209,7 @@ async def test_a_client_that_goes_away_in_its_handshake() -> None:
 
 
 async def test_a_handshake_that_takes_too_long() -> None:
-    """It is cut off after ssl.handshake.timeout.ms."""
+    """A handshake is closed after ssl.handshake.timeout.ms."""
     world = World(ssl_handshake_timeout_ms="1")
     _, socket, _ = world.connect()
     await asyncio.wait_for(socket.gone.wait(), 10)
@@ -217,7 +217,7 @@ async def test_a_handshake_that_takes_too_long() -> None:
 
 
 async def test_handshakes_share_a_turn() -> None:
-    """When the time of a turn is over, the others wait for the next one, in their order."""
+    """When the time of a turn is over, other handshakes wait for the next one, in order."""
     turns, done = Turns(0.0), list[int]()
     for number in range(3):
         turns.await_turn(partial(done.append, number))
@@ -231,7 +231,7 @@ async def test_handshakes_share_a_turn() -> None:
 
 
 async def test_a_handshake_is_not_read_without_end() -> None:
-    """Bytes that wait for their turn pause the socket; the failure ends it."""
+    """Bytes that wait for their turn pause the socket, until the handshake fails."""
     world = World()
     transport, socket, _ = world.connect()
     transport.data_received(b"\x16\x03\x01\x00\x05" + bytes(100_000))
@@ -241,12 +241,12 @@ async def test_a_handshake_is_not_read_without_end() -> None:
 
 
 async def test_a_long_answer_goes_out_in_steps() -> None:
-    """While the socket takes it, and whole in the end; the connection waits so long."""
+    """A long response is written in steps while the socket accepts it; the connection waits."""
     world = World()
     client, transport, socket, connection = await world.established()
     client.session.write(frame(b"one") + frame(b"two"))
     transport.data_received(client.outgoing.read())
-    body = bytes(range(256)) * 4096  # a MiB
+    body = bytes(range(256)) * 4096  # 1 MiB
     connection.answer(b"\0\x10\0\0", body)
     assert sum(map(len, socket.written)) <= STEP_BYTES * 1.1
     was_paused = connection.write_is_paused
@@ -266,7 +266,7 @@ async def test_a_long_answer_goes_out_in_steps() -> None:
 
 
 async def test_answers_in_parts() -> None:
-    """They come in their order, also what is written behind them."""
+    """The parts of a response are written in order, and later writes follow them."""
     world = World()
     client, transport, socket, _ = await world.established()
     transport.pause_writing()
@@ -279,7 +279,7 @@ async def test_answers_in_parts() -> None:
 
 
 async def test_a_paused_connection_gets_nothing() -> None:
-    """What came in waits encrypted, and the socket is not read; then it goes on."""
+    """Input of a paused connection stays encrypted, and its socket is not read."""
     world = World()
     client, transport, socket, connection = await world.established()
     client.session.write(frame(b"one"))
@@ -296,7 +296,7 @@ async def test_a_paused_connection_gets_nothing() -> None:
 
 
 async def test_closing_sends_all_and_says_so() -> None:
-    """What was answered goes out first, then the note of TLS, then the socket closes."""
+    """Closing sends pending responses, then the close_notify alert, then closes the socket."""
     world = World()
     client, transport, socket, connection = await world.established()
     transport.pause_writing()
@@ -312,7 +312,7 @@ async def test_closing_sends_all_and_says_so() -> None:
 
 
 async def test_a_client_that_closes() -> None:
-    """Its note of TLS closes the connection; requests before it are handled."""
+    """close_notify of the client closes the connection after the requests before it."""
     world = World()
     client, transport, socket, _ = await world.established()
     client.session.write(frame(b"one"))
@@ -324,7 +324,7 @@ async def test_a_client_that_closes() -> None:
 
 
 async def test_bytes_that_are_no_tls_any_more() -> None:
-    """They close the connection, and the log says so."""
+    """Bytes that are not TLS close the connection, with a log line."""
     world = World()
     _, transport, socket, _ = await world.established()
     transport.data_received(b"\x17\x03\x03\x00\x20" + bytes(32))
@@ -333,7 +333,7 @@ async def test_bytes_that_are_no_tls_any_more() -> None:
 
 
 async def test_an_abort() -> None:
-    """The socket goes at once, and nothing comes after it."""
+    """An abort closes the socket at once, and no data follows."""
     world = World()
     client, transport, socket, connection = await world.established()
     transport.resume_reading()
@@ -346,7 +346,10 @@ async def test_an_abort() -> None:
 
 
 async def test_a_limit_on_the_suites_of_tls_13() -> None:
-    """A client that took another one is closed, as Python cannot refuse it in the handshake."""
+    """A client with a disabled TLS 1.3 suite is closed after the handshake.
+
+    Python cannot refuse the suite earlier.
+    """
     world = World(ssl_cipher_suites="TLS_AES_128_GCM_SHA256")
     _, _, socket, _ = await world.established()
     if hasattr(ssl.SSLContext, "set_ciphersuites"):
@@ -356,7 +359,7 @@ async def test_a_limit_on_the_suites_of_tls_13() -> None:
 
 
 async def test_a_client_that_closes_and_sends_on() -> None:
-    """While its answers wait nothing more is read or kept, and they still go out."""
+    """After close_notify nothing more is read or kept, and pending responses are still sent."""
     world = World()
     client, transport, socket, _ = await world.established()
     transport.pause_writing()
@@ -376,7 +379,7 @@ async def test_a_client_that_closes_and_sends_on() -> None:
 
 
 async def test_a_client_that_asks_for_keys_and_reads_nothing(tmp_path: Path) -> None:
-    """Its socket is read again when it has taken what TLS answered."""
+    """A client that requests keys without reading is read again after it has read TLS's replies."""
     world = World()
     _, transport, socket, _ = await world.established(secrets=tmp_path / "secrets")
     found = re.search(r"CLIENT_TRAFFIC_SECRET_0 \w+ (\w+)", (tmp_path / "secrets").read_text())
@@ -398,7 +401,7 @@ async def test_a_client_that_asks_for_keys_and_reads_nothing(tmp_path: Path) -> 
 async def test_requests_for_keys_share_turns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What comes in one go is given to OpenSSL in pieces; the request behind it comes whole."""
+    """Large input is passed to OpenSSL in pieces; a request behind it arrives whole."""
     monkeypatch.setattr(tls_transport, "TURN_SECONDS", 0.0)
     world = World()
     _, transport, socket, _ = await world.established(secrets=tmp_path / "secrets")
@@ -416,7 +419,7 @@ async def test_requests_for_keys_share_turns(
 
 
 async def test_a_handshake_in_pieces() -> None:
-    """More than a piece comes with its end: all of it is handled."""
+    """More than one piece may arrive with the end of the handshake, and is handled."""
     world = World()
     client = Client()
     transport, socket, _ = world.connect()
@@ -436,7 +439,7 @@ async def test_a_handshake_in_pieces() -> None:
 
 
 async def test_records_share_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A frame a record, each answered at once: when the turn is over the others go first."""
+    """Many records with a frame each take turns with other connections."""
     world = World()
     handled: list[str] = []
 
@@ -467,7 +470,7 @@ async def test_records_share_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_an_error_where_the_client_gets_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is served as somebody else because of it; the log says what it was."""
+    """An error in finding the client's principal aborts the connection and is logged."""
     world = World()
 
     def fail(_: object) -> None:

@@ -33,7 +33,7 @@ ANY_RECORDS = st.lists(
 
 @pytest.mark.parametrize("compression", list(Compression))
 def test_batch_reads_back(compression: Compression) -> None:
-    """A built batch has the header asked for and gives its records back, in any compression."""
+    """A built batch has the requested header and records, with every compression."""
     data = build_batch(RECORDS, compression=compression, leader_epoch=4).to_bytes()
     header = read_header(data)
     assert crc_is_valid(data, header)
@@ -53,7 +53,7 @@ def test_any_records_read_back(
     rows: list[tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]],
     compression: Compression,
 ) -> None:
-    """Any keys, values, headers, gaps and timestamps survive."""
+    """Any keys, values, headers, gaps and timestamps are preserved."""
     records = []
     offset = 0
     for gap, timestamp_ms, key, value, headers in rows:
@@ -75,7 +75,7 @@ def test_batch_of_a_producer() -> None:
 
 
 def test_batches_lie_one_behind_the_other() -> None:
-    """Iterating gives each batch with its position; a cut one at the end is left out."""
+    """Iterating returns each batch with its position, without a truncated one at the end."""
     one = build_batch([Record(0, 1, None, b"a")]).to_bytes()
     two = build_batch([Record(1, 1, None, b"b")]).to_bytes()
     headers = list(iterate_batches(one + two + two[:-1]))
@@ -86,8 +86,10 @@ def test_batches_lie_one_behind_the_other() -> None:
 
 
 def test_a_built_batch_says_what_its_bytes_say() -> None:
-    """The header that comes with a built batch is the one in its bytes; base offset and leader
-    epoch may be others without touching what the CRC covers."""
+    """The header of a built batch is the one in its bytes.
+
+    Base offset and leader epoch can be changed, as the CRC does not cover them.
+    """
     built = build_batch(RECORDS, leader_epoch=4, producer_id=7, base_sequence=3)
     data = built.to_bytes()
     assert read_header(data) == built.header
@@ -100,7 +102,7 @@ def test_a_built_batch_says_what_its_bytes_say() -> None:
 
 
 def test_log_append_time() -> None:
-    """All records of a batch with the time of the append carry that time."""
+    """With LogAppendTime all records of a batch have the time of the append."""
     data = build_batch(RECORDS, log_append_time_ms=7777).to_bytes()
     header = read_header(data)
     assert header.log_append_time
@@ -109,7 +111,7 @@ def test_log_append_time() -> None:
 
 
 def test_emptied_batch() -> None:
-    """Compaction may keep a batch without records for its producer's sequence."""
+    """A batch without records, as compaction leaves for a producer's sequence, can be read."""
     data = build_batch(
         [], base_offset=10, last_offset=19, producer_id=3, compression=Compression.GZIP
     ).to_bytes()
@@ -124,7 +126,7 @@ def test_emptied_batch() -> None:
     ids=["magic 3", "magic -1", "too long", "too short", "negative"],
 )
 def test_bad_header_is_refused(position: int, value: int) -> None:
-    """A wrong magic or a length that does not fit is refused when the header is read."""
+    """A wrong magic or an inconsistent length is refused when the header is read."""
     data = bytearray(build_batch(RECORDS[2:]).to_bytes())
     data[8:12] = (len(data) - 12).to_bytes(4, "big")
     data[position] = value
@@ -133,7 +135,7 @@ def test_bad_header_is_refused(position: int, value: int) -> None:
 
 
 def test_short_buffer_is_refused() -> None:
-    """Too few bytes for a header, or for the batch, are refused."""
+    """Too few bytes for a header, or for a batch, are refused."""
     data = build_batch(RECORDS).to_bytes()
     for size in (0, 60, len(data) - 1):
         with pytest.raises(ProtocolError):
@@ -141,14 +143,14 @@ def test_short_buffer_is_refused() -> None:
 
 
 def test_wrong_crc_is_seen() -> None:
-    """A changed byte under the CRC is noticed."""
+    """A changed byte under the CRC is detected."""
     data = bytearray(build_batch(RECORDS).to_bytes())
     data[-1] ^= 1
     assert not crc_is_valid(data, read_header(data))
 
 
 def test_record_count_must_fit() -> None:
-    """A count that is not that of the records is refused."""
+    """A wrong record count is refused."""
     data = bytearray(build_batch(RECORDS).to_bytes())
     for count in (2, 4, -1):
         data[57:61] = count.to_bytes(4, "big", signed=True)
@@ -157,7 +159,7 @@ def test_record_count_must_fit() -> None:
 
 
 def test_unknown_compression_is_refused() -> None:
-    """Compressions 5 to 7 do not exist."""
+    """Compression types 5 to 7 do not exist and are refused."""
     data = bytearray(build_batch(RECORDS).to_bytes())
     data[22] |= 5
     with pytest.raises(ProtocolError):
@@ -165,7 +167,7 @@ def test_unknown_compression_is_refused() -> None:
 
 
 def test_delete_horizon() -> None:
-    """A batch with a delete horizon says when its tombstones may go, and keeps its timestamps."""
+    """A batch with a delete horizon returns it, and keeps its timestamps."""
     data = build_batch(RECORDS, delete_horizon_ms=123_456).to_bytes()
     header = read_header(data)
     assert header.delete_horizon_ms == 123_456

@@ -1,4 +1,4 @@
-"""The header of a batch of any format, and the walk from batch to batch."""
+"""Batch headers of every format, and iteration over batches."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NEW = build_batch(
 
 
 def test_all_fields_of_format_2() -> None:
-    """A header has the fields of Kafka's DefaultRecordBatch, and what follows from them."""
+    """A header has the fields of Kafka's DefaultRecordBatch, and values derived from them."""
     header = read_header(b"xx" + NEW, 2)
     assert header == BatchHeader(
         base_offset=7,
@@ -61,7 +61,7 @@ def test_all_fields_of_format_2() -> None:
 
 
 def test_single_fields_are_where_the_positions_say() -> None:
-    """The positions for readers of one field are those of the header."""
+    """The positions of single fields agree with the header."""
     header = unpack_header(NEW)
     assert NEW[MAGIC_POSITION] == header.magic
     assert NEW[FLAGS_POSITION] == header.attributes
@@ -72,7 +72,7 @@ def test_single_fields_are_where_the_positions_say() -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_an_entry_of_an_old_format_is_a_batch(magic: int) -> None:
-    """It has one offset, no producer, no epoch; bits that its format does not know are left out."""
+    """A batch of an old format has one offset, no producer, no epoch; unknown bits are ignored."""
     data = legacy_entry(magic, 40, b"v", attributes=0x7F & ~0x07)
     header = read_header(data)
     assert (header.base_offset, header.last_offset, header.record_count) == (40, 40, 1)
@@ -86,7 +86,7 @@ def test_an_entry_of_an_old_format_is_a_batch(magic: int) -> None:
 
 
 def test_the_old_formats_have_no_zstd() -> None:
-    """Codec 4 came with format 2."""
+    """Codec 4 (zstd) needs format 2."""
     assert (
         read_header(legacy_entry(1, 0, b"", attributes=Compression.LZ4)).compression
         is Compression.LZ4
@@ -96,8 +96,10 @@ def test_the_old_formats_have_no_zstd() -> None:
 
 
 def test_a_walk_over_all_formats(tmp_path: Path) -> None:
-    """Batches of any format follow each other, in memory and in a mapped file; a tuple of the
-    fields is the same as the header."""
+    """Batches of mixed formats are iterated in memory and in a mapped file.
+
+    A tuple of the fields equals the header.
+    """
     data = legacy_entry(0, 0, b"v") + NEW + legacy_entry(1, 10, b"v") + NEW
     data += legacy_entry(0, 20, b"")
     magics = [0, 2, 1, 2, 0]
@@ -116,8 +118,10 @@ def test_a_walk_over_all_formats(tmp_path: Path) -> None:
 
 
 def test_a_window_of_a_file() -> None:
-    """Of a part of a file the headers that lie in it are found, with their positions in the file;
-    bodies may reach beyond the part, but not beyond the end of the file."""
+    """In a window of a file the headers within are found, with their positions in the file.
+
+    Bodies may extend beyond the window, but not beyond the end of the file.
+    """
     data = NEW + NEW + NEW
     size = len(NEW)
     window = data[size : 2 * size + HEADER_BYTES]
@@ -129,7 +133,7 @@ def test_a_window_of_a_file() -> None:
 
 
 def test_nothing_after_the_end_is_looked_at() -> None:
-    """What a buffer holds beyond `end`, as a file that grows does, is no part of the walk."""
+    """Bytes of a buffer after `end` are ignored, as in a growing file."""
     data = NEW + b"\xff" * 80
     assert [header.end for header in iterate_batches(data, end=len(NEW))] == [len(NEW)]
     with pytest.raises(ProtocolError):
@@ -147,7 +151,7 @@ def test_an_impossible_size_is_refused(magic: int) -> None:
 
 
 def test_a_wrong_crc_is_explained() -> None:
-    """Both the CRC that is stored and that of the bytes are named."""
+    """The error for a wrong CRC has the stored and the computed CRC."""
     data = bytearray(NEW)
     data[-1] ^= 1
     header = read_header(data)

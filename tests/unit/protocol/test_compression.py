@@ -25,21 +25,21 @@ REAL = [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD]
 @pytest.mark.parametrize("codec", list(Compression))
 @pytest.mark.parametrize("data", [b"", b"a", b"a" * 100_000, BIG], ids=["empty", "a", "as", "big"])
 def test_round_trip(codec: Compression, data: bytes) -> None:
-    """What is compressed comes back, from bytes and from a memoryview."""
+    """Compressed data decompresses to the same data, from bytes and from a memoryview."""
     packed = compress(codec, data)
     assert decompress(codec, packed) == data
     assert decompress(codec, memoryview(packed)) == data
 
 
 def test_lz4_blocks_are_independent() -> None:
-    """Kafka's lz4 reader takes only frames of version 1 with independent blocks."""
+    """lz4 frames have version 1 and independent blocks, as Kafka's reader requires."""
     flags = compress(Compression.LZ4, BIG)[4]
     assert flags >> 6 == 1
     assert flags & 0x20
 
 
 def test_foreign_frames_are_read() -> None:
-    """Raw snappy, two gzip members, and lz4 frames with checksums of other writers are read."""
+    """Raw snappy, two gzip members, and lz4 frames with checksums can be read."""
     assert decompress(Compression.SNAPPY, bytes(cramjam.snappy.compress_raw(BIG))) == BIG
     assert decompress(Compression.GZIP, gzip.compress(b"a") + gzip.compress(b"b")) == b"ab"
     assert decompress(Compression.LZ4, bytes(cramjam.lz4.compress(BIG))) == BIG
@@ -47,7 +47,7 @@ def test_foreign_frames_are_read() -> None:
 
 @pytest.mark.parametrize("codec", REAL)
 def test_damage_is_refused(codec: Compression) -> None:
-    """Cut or foreign bytes raise ProtocolError."""
+    """Truncated or foreign bytes raise ProtocolError."""
     packed = compress(codec, BIG)
     with pytest.raises(ProtocolError):
         decompress(codec, packed[: len(packed) // 2])
@@ -57,7 +57,7 @@ def test_damage_is_refused(codec: Compression) -> None:
 
 @pytest.mark.parametrize("chunk", ["", "000001", "00000005", "ffffffff", "7fffffff00", "00000000"])
 def test_xerial_chunks_are_checked(chunk: str) -> None:
-    """A chunk whose length does not fit is refused; what is too short for a length is left out."""
+    """A snappy chunk with a wrong length is refused; too few bytes for a length are ignored."""
     data = compress(Compression.SNAPPY, b"") + bytes.fromhex(chunk)
     if len(chunk) >= 8:
         with pytest.raises(ProtocolError):
@@ -67,7 +67,7 @@ def test_xerial_chunks_are_checked(chunk: str) -> None:
 
 
 def test_bombs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """gzip stops at the limit; snappy that claims too much is refused before it is allocated."""
+    """gzip stops at the limit; snappy with a larger declared size is refused before allocation."""
     monkeypatch.setattr(compression, "MAX_DECOMPRESSED_BYTES", 1000)
     assert decompress(Compression.GZIP, gzip.compress(bytes(1000))) == bytes(1000)
     with pytest.raises(ProtocolError):
@@ -77,7 +77,7 @@ def test_bombs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_damaged_zstd_data_is_not_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Data that may exceed a limit, according to its headers, is refused for what is wrong."""
+    """Damaged zstd data that may exceed the limit is refused as damaged, not as too large."""
     packed = compress(Compression.ZSTD, bytes(1000))
     assert decompress_large(Compression.ZSTD, packed, 1000)[1] == 1000
     with pytest.raises(ProtocolError, match="damaged zstd data"):
@@ -90,7 +90,7 @@ def test_damaged_zstd_data_is_not_too_large(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_gzip_is_plain_gzip() -> None:
-    """Our gzip is readable by anybody."""
+    """Python's gzip can read our gzip data."""
     assert zlib.decompress(compress(Compression.GZIP, BIG), wbits=31) == BIG
 
 
@@ -113,8 +113,10 @@ MANY_PARTS = {
 
 @pytest.mark.parametrize("name", MANY_PARTS)
 def test_the_parts_of_a_payload_are_counted(name: str) -> None:
-    """A payload of 100 parts exceeds a limit of 98, whatever its decompressed size is. A gzip
-    member counts as four parts."""
+    """A payload of 100 parts exceeds a limit of 98, whatever its decompressed size is.
+
+    A gzip member counts as four parts.
+    """
     codec, payload = MANY_PARTS[name]
     weight = 4 if codec is Compression.GZIP else 1
     assert decompress_small(codec, payload, 1000, StepLimit(101 * weight)).strip(b"x") == b""
@@ -123,7 +125,7 @@ def test_the_parts_of_a_payload_are_counted(name: str) -> None:
 
 
 def test_the_cost_of_gzip_members_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The input that zlib copies for each of many members does not grow with the payload."""
+    """The input that zlib copies per gzip member does not grow with the payload."""
     read, real = [], zlib.decompressobj
 
     class Counting:
@@ -144,7 +146,7 @@ def test_the_cost_of_gzip_members_is_linear(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_gzip_data_is_read_across_pieces() -> None:
-    """Members of all sizes follow each other, with pieces of input that end anywhere in them."""
+    """Gzip members of all sizes are read, with pieces of input that end anywhere in them."""
     draw = random.Random(1)
     plain = [draw.randbytes(size) * 3 for size in (0, 1, 4060, 4096, 4100, 20_000, 300_000)]
     plain.append(bytes(5_000_000))
@@ -157,7 +159,7 @@ def test_gzip_data_is_read_across_pieces() -> None:
 
 
 def test_the_broker_checks_what_kafka_checks_in_lz4_frames() -> None:
-    """The checksums of blocks are checked; the checksum of the content is not."""
+    """Block checksums of lz4 frames are verified, content checksums are not, as in Kafka."""
     frame = lz4.frame.compress(
         BIG, block_linked=False, block_checksum=True, content_checksum=True, store_size=False
     )
@@ -172,7 +174,7 @@ def test_the_broker_checks_what_kafka_checks_in_lz4_frames() -> None:
 
 
 def test_a_frame_is_decompressed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks with checksums do not make the lz4 library decompress the frame again."""
+    """lz4 frames with block checksums are decompressed only once."""
     monkeypatch.setattr(cramjam.lz4, "decompress", None)
     frame = lz4.frame.compress(BIG, block_linked=False, block_checksum=True)
     assert decompress_frame(frame) == BIG

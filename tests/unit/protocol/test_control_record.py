@@ -1,4 +1,4 @@
-"""Markers of transactions: what their records say."""
+"""Transaction markers: the contents of their records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from protocol.errors import ProtocolError
 
 
 def control_batch(*records: Record) -> bytes:
-    """A control batch of producer 5."""
+    """Return a control batch of producer 5."""
     return build_batch(records, base_offset=0, producer_id=5, control=True).to_bytes()
 
 
@@ -26,7 +26,7 @@ def test_a_marker_tells_how_a_transaction_ended(commits: bool) -> None:
 
 
 def test_other_control_records_are_no_markers() -> None:
-    """Other types, keys without a type, and batches that compaction has emptied."""
+    """Other types, keys without a type, and emptied batches are no markers."""
     assert end_marker(b"\0\0\0\2", bytes(6)) is None
     assert end_marker(b"\0\0\0", bytes(6)) is None
     assert end_marker(None, bytes(6)) is None
@@ -36,12 +36,12 @@ def test_other_control_records_are_no_markers() -> None:
 
 @pytest.mark.parametrize("value", [None, b"", b"\0\0\0\0\0"])
 def test_a_marker_without_an_epoch_ends_its_transaction_all_the_same(value: bytes | None) -> None:
-    """It is the key that counts, as in Kafka's ControlRecordType."""
+    """A marker needs no value: the key counts, as in Kafka's ControlRecordType."""
     assert end_marker(b"\0\0\0\1", value) == EndMarker(True, -1)
 
 
 def test_a_record_that_does_not_parse_is_refused() -> None:
-    """A control batch with damaged bytes is no marker of any kind."""
+    """A control batch with damaged bytes is no marker."""
     data = bytearray(control_batch(Record(0, 1, bytes(4), bytes(6))))
     data[61] = 0x7E
     with pytest.raises(ProtocolError):

@@ -1,4 +1,4 @@
-"""Durations in text."""
+"""Durations as text."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from protocol.durations import read_duration_ms
     ],
 )
 def test_durations(text: str, expected: int) -> None:
-    """ISO 8601, as Java's Duration.parse reads it."""
+    """ISO 8601 durations are read as by Java's Duration.parse."""
     assert read_duration_ms(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "P1DT", "1H", "P1W", "PT1", "P1Y"])
 def test_what_is_no_duration(text: str) -> None:
-    """Not even an empty one."""
+    """Invalid durations, also empty ones, are refused."""
     assert read_duration_ms(text) is None

@@ -47,7 +47,7 @@ def test_tombstone() -> None:
 
 
 def test_unknown_record_types_are_kept() -> None:
-    """A key of a type that is not known keeps its bytes, and its value is not looked at."""
+    """A key of an unknown type keeps its bytes, and its value is not decoded."""
     for data in (bytes.fromhex("00180001"), bytes.fromhex("7fff")):
         key = offsets_log.decode_key(data)
         assert key == UnknownKey(int.from_bytes(data[:2], "big"), data)
@@ -56,7 +56,7 @@ def test_unknown_record_types_are_kept() -> None:
 
 
 def test_records_of_other_kinds_are_imported_when_they_come() -> None:
-    """A broker that has classic groups alone does not pay for the others, nor for all at once."""
+    """The modules for records of other kinds of groups are imported on first use, one by one."""
     code = (
         "import sys; from protocol.offsets_log import decode_key, group_of;"
         "shown = lambda: print(sorted(n for n in sys.modules if n.endswith('_group_records')));"
@@ -87,7 +87,7 @@ def test_records_of_other_kinds_are_imported_when_they_come() -> None:
     ],
 )
 def test_keys_of_other_kinds(key: Message, record_type: int) -> None:
-    """They have their type in front, whether or not one of them has been read before."""
+    """Keys of other kinds start with their type, whether they were used before or not."""
     data = offsets_log.encode_key(key)
     assert int.from_bytes(data[:2], "big") == record_type
     assert offsets_log.decode_key(data) == key
@@ -96,7 +96,7 @@ def test_keys_of_other_kinds(key: Message, record_type: int) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\x00\x01", b"\x00\x02\x00\x05a"])
 def test_broken_keys_are_refused(data: bytes) -> None:
-    """A key that does not parse raises ProtocolError."""
+    """A key that cannot be decoded raises ProtocolError."""
     with pytest.raises(ProtocolError):
         offsets_log.decode_key(data)
 
@@ -105,13 +105,13 @@ def test_broken_keys_are_refused(data: bytes) -> None:
     "data", [b"", b"\x00\x09" + bytes(50), b"\xff\xff" + bytes(50), b"\x00\x03"]
 )
 def test_broken_values_are_refused(data: bytes) -> None:
-    """A value of an unknown version, or one that does not parse, raises ProtocolError."""
+    """A value of an unknown version, or that cannot be decoded, raises ProtocolError."""
     with pytest.raises(ProtocolError):
         offsets_log.decode_value(OffsetCommitKey(), data)
 
 
 def test_group_value_versions() -> None:
-    """What a version does not carry comes back as its default."""
+    """Fields that a version lacks are decoded as their default."""
     value = GroupMetadataValue(protocol_type="consumer", generation=4, current_state_timestamp=7)
     for version, timestamp in ((0, -1), (1, -1), (2, 7), (3, 7), (4, 7)):
         data = offsets_log.encode_value(value, version)
@@ -121,7 +121,7 @@ def test_group_value_versions() -> None:
 
 
 def test_nullable_tagged_struct() -> None:
-    """The classic side of a KIP-848 member is a tagged field that may be null."""
+    """The classic part of a KIP-848 member is a tagged field that may be null."""
     key = ConsumerGroupMemberMetadataKey(group_id="g", member_id="m")
     assert offsets_log.decode_key(offsets_log.encode_key(key)) == key
     for classic in (None, ClassicMemberMetadata(session_timeout_ms=5)):
@@ -130,7 +130,7 @@ def test_nullable_tagged_struct() -> None:
 
 
 def test_newer_subscriptions_are_read_as_the_newest_known() -> None:
-    """Versions of the consumer protocol only append, so an unknown one is read as version 3."""
+    """Unknown versions of a subscription are read as version 3, as versions only append fields."""
     subscription = ConsumerProtocolSubscription(
         topics=["a"],
         owned_partitions=[TopicPartition(topic="a", partitions=[1])],
@@ -144,7 +144,7 @@ def test_newer_subscriptions_are_read_as_the_newest_known() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\xff\xff\x00\x00\x00\x00", b"\x00\x00\x00"])
 def test_junk_subscriptions_are_refused(data: bytes) -> None:
-    """Junk raises ProtocolError, for the coordinator to make little of."""
+    """Invalid subscriptions and assignments raise ProtocolError."""
     with pytest.raises(ProtocolError):
         consumer_protocol.decode_subscription(data)
     with pytest.raises(ProtocolError):
@@ -152,14 +152,14 @@ def test_junk_subscriptions_are_refused(data: bytes) -> None:
 
 
 def test_smallest_hash_is_partition_zero() -> None:
-    """Java has no positive counterpart of the smallest int; Kafka maps it to 0."""
+    """The smallest int has no positive counterpart; it maps to partition 0, as in Kafka."""
     text = "polygenelubricants"
     assert hashing.java_hash(text) == -(2**31)
     assert hashing.partition_for(text, 50) == 0
 
 
 def test_too_long_varints_are_refused() -> None:
-    """More bytes than the width allows are refused, missing ones are an IndexError."""
+    """Varints that are too long are refused; truncated ones are an IndexError."""
     for decode, length in (
         (varint.decode_unsigned_varint, 5),
         (varint.decode_varint, 5),

@@ -1,4 +1,4 @@
-"""Arrays that are decoded by columns: the same elements as one by one, or one by one."""
+"""Arrays decoded by columns have the same elements as arrays decoded one by one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COUNT = 20
 
 
 def request_of(metadata: Sequence[str | None], version: int) -> OffsetCommitRequest:
-    """A commit with a partition for each of these; it has what the version can carry."""
+    """Return a commit with a partition for each metadata, with the fields of the version."""
     partitions = [
         OffsetCommitRequestPartition(
             partition_index=index,
@@ -38,7 +38,7 @@ def request_of(metadata: Sequence[str | None], version: int) -> OffsetCommitRequ
 
 
 def by_columns(request: OffsetCommitRequest) -> list[bool]:
-    """Whether the partitions of each topic were decoded by columns."""
+    """Return for each topic whether its partitions were decoded by columns."""
     arrays: list[object] = [topic.partitions for topic in request.topics]
     return [isinstance(one, ReceivedColumns) for one in arrays]
 
@@ -46,7 +46,7 @@ def by_columns(request: OffsetCommitRequest) -> list[bool]:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("empty", ["", None])
 def test_elements_that_are_all_short(version: int, empty: str | None) -> None:
-    """Every field of every element is there, and what comes after the array as well."""
+    """Every field of every element is decoded, and so are the fields after the array."""
     request = request_of([empty] * COUNT, version)
     data = encoder(OffsetCommitRequest, version)(request)
     decoded, end = decoder(OffsetCommitRequest, version)(data, 0)
@@ -60,7 +60,7 @@ def test_elements_that_are_all_short(version: int, empty: str | None) -> None:
 @pytest.mark.parametrize("odd", ["", None, "a note"])
 @pytest.mark.parametrize("at", [0, 7, COUNT - 1])
 def test_one_element_that_differs(version: int, odd: str | None, at: int) -> None:
-    """The array is decoded one by one when its strings are not alike."""
+    """If an element's string has another length, the array is decoded one by one."""
     metadata: list[str | None] = [None if odd == "" else ""] * COUNT
     metadata[at] = odd
     request = request_of(metadata, version)
@@ -71,7 +71,7 @@ def test_one_element_that_differs(version: int, odd: str | None, at: int) -> Non
 
 
 def test_a_tagged_field_in_one_element() -> None:
-    """It is skipped, as in an array that is decoded one by one."""
+    """A tagged field in an element is skipped, as when decoding one by one."""
     data = encoder(OffsetCommitRequest, 8)(request_of([""] * COUNT, 8))
     element = (3).to_bytes(4, "big") + (3 << 33).to_bytes(8, "big")
     tags_at = data.index(element) + len(element) + 4 + 1
@@ -83,7 +83,7 @@ def test_a_tagged_field_in_one_element() -> None:
 
 
 def test_few_elements_are_decoded_one_by_one() -> None:
-    """It costs less."""
+    """Small arrays are decoded one by one, which is cheaper."""
     data = encoder(OffsetCommitRequest, 8)(request_of([""] * 3, 8))
     decoded, _ = decoder(OffsetCommitRequest, 8)(data, 0)
     assert by_columns(decoded) == [False, False]
@@ -91,7 +91,7 @@ def test_few_elements_are_decoded_one_by_one() -> None:
 
 @pytest.mark.parametrize("version", [2, 7, 8])
 def test_bytes_that_end_early(version: int) -> None:
-    """Wherever they end, it is a ProtocolError."""
+    """Bytes that are truncated anywhere raise ProtocolError."""
     data = encoder(OffsetCommitRequest, version)(request_of([""] * COUNT, version))
     for end in range(len(data)):
         with pytest.raises(ProtocolError):

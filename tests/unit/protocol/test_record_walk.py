@@ -1,4 +1,4 @@
-"""The fast walk over produced records: it agrees with the exact reader, or gives up."""
+"""The fast walk over produced records agrees with the exact reader, or gives up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Header = tuple[str, bytes | None]
 
 
 def section(draw: random.Random, count: int) -> bytes:
-    """Records of one of several layouts, as clients write them."""
+    """Return records of one of several client layouts."""
     spread, keys, sizes = draw.choice([0, 5, 300, 20_000]), draw.random(), draw.choice([0, 3, 300])
     headers: list[Header] = [("h", b"v"), ("n", None)] if draw.random() < 0.2 else []
     return b"".join(
@@ -34,7 +34,7 @@ def section(draw: random.Random, count: int) -> bytes:
 
 @pytest.mark.parametrize("count", [1, 5, 6, 63, 64, 65, 130, 700, 8_300])
 def test_times_are_those_of_the_records(count: int) -> None:
-    """The smallest and largest delta, whatever the layout and however many bytes numbers take."""
+    """The smallest and largest timestamp delta are right, whatever the layout and varint sizes."""
     for seed in range(20 if count < 1000 else 3):
         data = section(random.Random(seed), count)
         deltas = [record.time_delta for record in read_records(data, count, StepLimit())]
@@ -45,7 +45,7 @@ def test_times_are_those_of_the_records(count: int) -> None:
 
 
 def test_damage_is_never_taken_for_records() -> None:
-    """With any byte changed, cut or added the walk gives up, or the exact reader agrees."""
+    """With any byte changed, removed or added the walk gives up, or the exact reader agrees."""
     for seed in range(3000):
         draw = random.Random(seed)
         count = draw.choice([1, 3, 9, 40, 80])
@@ -66,7 +66,7 @@ def test_damage_is_never_taken_for_records() -> None:
 
 
 def test_a_missing_key_gives_up_where_keys_are_needed() -> None:
-    """In a run as well as alone."""
+    """If keys are required, a missing key makes the walk give up, also within a run."""
     for count in (1, 30):
         data = b"".join(record_bytes(0, index, None, b"v") for index in range(count))
         assert time_range(data, 0, len(data), count, False, StepLimit()) == (0, 0)
@@ -75,7 +75,7 @@ def test_a_missing_key_gives_up_where_keys_are_needed() -> None:
 
 @pytest.mark.parametrize("read", [read_records, read_partially])
 def test_headers_are_counted(read: Callable[..., Iterator[ProducedRecord]]) -> None:
-    """Both the fast walk and the exact readers stop at more headers than the caller allows."""
+    """Fast walk and exact readers stop at more headers than the caller allows."""
     headers: list[Header] = [("", None)] * 10
     data = b"".join(record_bytes(0, index, None, b"v", headers) for index in range(10))
     assert time_range(data, 0, len(data), 10, False, StepLimit(120)) == (0, 0)
@@ -87,7 +87,7 @@ def test_headers_are_counted(read: Callable[..., Iterator[ProducedRecord]]) -> N
 
 
 def test_a_long_header_key_is_not_copied() -> None:
-    """The fast walk leaves a header with a key of more than 64 KB to the exact reader."""
+    """The fast walk leaves a header key above 64 KB to the exact reader."""
     for size, found in ((1 << 16, (0, 0)), ((1 << 16) + 1, None)):
         data = record_bytes(0, 0, None, b"v", [("k" * size, None)])
         assert time_range(data, 0, len(data), 1, False, StepLimit()) == found

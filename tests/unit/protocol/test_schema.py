@@ -1,4 +1,4 @@
-"""Declaring messages, and what their classes can do."""
+"""Declarations of messages, and the methods of message classes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_constructor_arguments_are_optional() -> None:
 
 
 def in_steps(steps: Generator[None, None, Any]) -> Any:
-    """What a function in steps returns in the end."""
+    """Run the steps; return their result."""
     returned: list[Any] = []
 
     def run() -> Iterator[None]:
@@ -54,7 +54,10 @@ def in_steps(steps: Generator[None, None, Any]) -> Any:
 
 
 def test_columns_are_encoded_as_the_messages_they_stand_for() -> None:
-    """At every version that has the array, in steps or at once; and they compare and read alike."""
+    """Columns encode, compare and print like the messages that they stand for.
+
+    The comparison covers every version with the array, in steps and at once.
+    """
     rows = [(0, 5, 1, 0), (3, -1, -1, 0), (7, 2**40, 9, 107)]
     messages = [
         OffsetFetchResponsePartitions(
@@ -95,13 +98,13 @@ def test_columns_are_encoded_as_the_messages_they_stand_for() -> None:
 
 
 def test_a_frozen_message_keeps_its_bytes() -> None:
-    """Those of each version, for as many requests as share it; another message has none."""
+    """A frozen message caches its bytes per version, for all requests that share it."""
     assert HeartbeatRequest().encodings is None
     assert frozen(HeartbeatRequest()).encodings == {}
 
 
 def test_mutable_defaults_are_not_shared() -> None:
-    """Each message has lists and nested messages of its own."""
+    """Each message has its own lists and nested messages."""
     first, second = JoinGroupRequest(), JoinGroupRequest()
     first.protocols.append(JoinGroupRequestProtocol(name="range"))
     assert second.protocols == []
@@ -110,13 +113,13 @@ def test_mutable_defaults_are_not_shared() -> None:
 
 
 def test_null_is_not_the_default_of_a_nullable_array() -> None:
-    """None given to a nullable array stays None; nothing given makes an empty list."""
+    """None in a nullable array stays None; without an argument the array is empty."""
     assert MetadataRequest(topics=None).topics is None
     assert MetadataRequest().topics == []
 
 
 def test_unknown_arguments_and_attributes_are_refused() -> None:
-    """Slots: a misspelt field is an error, in the constructor and later."""
+    """A misspelt field is an error, in the constructor and later."""
     with pytest.raises(TypeError):
         HeartbeatRequest(grup_id="a")  # type: ignore[call-arg]  # the point of the test
     with pytest.raises(AttributeError):
@@ -124,7 +127,7 @@ def test_unknown_arguments_and_attributes_are_refused() -> None:
 
 
 def test_equality_and_repr() -> None:
-    """Messages compare by type and fields, and print as they are made."""
+    """Messages compare by type and fields, and print as their constructor call."""
     one = HeartbeatRequest(group_id="g", generation_id=1)
     assert one == HeartbeatRequest(group_id="g", generation_id=1)
     assert one != HeartbeatRequest(group_id="g", generation_id=2)
@@ -135,7 +138,7 @@ def test_equality_and_repr() -> None:
 
 
 def test_copy_is_shallow() -> None:
-    """A copy has fields of its own and shares what is nested."""
+    """A copy has its own fields and shares nested values."""
     one = JoinGroupRequest(group_id="g", protocols=[JoinGroupRequestProtocol(name="range")])
     other = one.copy()
     assert other == one
@@ -145,7 +148,7 @@ def test_copy_is_shallow() -> None:
 
 
 def test_fields_describe_themselves() -> None:
-    """A field prints as it is declared, without what goes without saying."""
+    """A field prints as its declaration, without defaults."""
     shown = {one.name: repr(one) for one in JoinGroupRequest.FIELDS}
     assert shown["group_id"] == "field(STRING)"
     assert shown["rebalance_timeout_ms"] == "field(INT32, since=1, default=-1)"
@@ -154,7 +157,7 @@ def test_fields_describe_themselves() -> None:
 
 
 def test_registry_is_ordered_and_complete() -> None:
-    """Each served API has its two messages, named after it, with the versions of the registry."""
+    """Each served API has two messages with its name and the versions of the registry."""
     assert [spec.key for spec in SPECS] == sorted(SPEC_BY_KEY)
     for spec in SPECS:
         assert spec.request_type.__name__ == f"{spec.name}Request"
@@ -166,7 +169,7 @@ def test_registry_is_ordered_and_complete() -> None:
 
 
 def test_api_versions_keeps_its_plain_response_header() -> None:
-    """Any client can read the header of an ApiVersions answer."""
+    """The header of an ApiVersions response is not flexible, so that any client can read it."""
     spec = SPEC_BY_KEY[18]
     assert spec.request_header_version(4) == 2
     assert spec.response_header_version(4) == 0
@@ -174,7 +177,7 @@ def test_api_versions_keeps_its_plain_response_header() -> None:
 
 
 def test_error_codes() -> None:
-    """An error is its number, knows whether to try again, and its text."""
+    """An error is its number and has a retriable flag and a text."""
     assert int(ErrorCode.REBALANCE_IN_PROGRESS) == 27
     assert ErrorCode(16).retriable
     assert not ErrorCode.UNKNOWN_MEMBER_ID.retriable
@@ -182,7 +185,7 @@ def test_error_codes() -> None:
 
 
 def test_cheap_modules_import_nothing_heavy() -> None:
-    """Errors, registry and headers, which every start pays for, load neither construct nor APIs."""
+    """Errors, registry and headers, which every start imports, import no heavy modules."""
     code = (
         "import sys, protocol.errors, protocol.registry, protocol.headers, protocol.batch;"
         "heavy = {'construct', 'cramjam', 'google_crc32c', 'dataclasses', 'inspect', 'json'};"

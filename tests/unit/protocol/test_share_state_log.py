@@ -40,7 +40,7 @@ BATCHES = [StateBatch(first_offset=9, last_offset=10, delivery_state=2, delivery
     ids=["snapshot", "update"],
 )
 def test_key_and_value(key: ShareStateKey, value: ShareStateValue, record_type: int) -> None:
-    """The type is in front of the key, the version in front of the value, and both read back."""
+    """The type starts the key, the version starts the value, and both can be decoded."""
     data = encode_share_state_key(key)
     assert data == record_type.to_bytes(2, "big") + b"\x00\x01g" + TOPIC_ID + b"\x00\x00\x00\x03"
     assert decode_share_state_key(data) == key
@@ -51,14 +51,14 @@ def test_key_and_value(key: ShareStateKey, value: ShareStateValue, record_type: 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\x00\x02\x00\x01g", b"\xff\xff", b"\x00\x00\x00"])
 def test_broken_keys_are_refused(data: bytes) -> None:
-    """A key of another type, or one that does not parse, raises ProtocolError."""
+    """A key of another type, or that cannot be decoded, raises ProtocolError."""
     with pytest.raises(ProtocolError):
         decode_share_state_key(data)
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\x00\x01" + bytes(60), b"\x00\x00" + bytes(9)])
 def test_broken_values_are_refused(data: bytes) -> None:
-    """A value of an unknown version, or one that does not parse, raises ProtocolError."""
+    """A value of an unknown version, or that cannot be decoded, raises ProtocolError."""
     for key in (ShareSnapshotKey(), ShareUpdateKey()):
         with pytest.raises(ProtocolError):
             decode_share_state_value(key, data)

@@ -1,4 +1,4 @@
-"""The tools: show what a message is made of, decode a dump."""
+"""The tools: `show` prints the parts of a message, `dump` decodes bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEARTBEAT_FRAME = struct.pack(">i", len(HEARTBEAT)) + HEARTBEAT
 
 
 def test_show_prints_all_three_forms(capsys: pytest.CaptureFixture[str]) -> None:
-    """The declaration, the Struct and the generated source of one side are printed."""
+    """The declaration, the Struct and the generated source of a message are printed."""
     assert show.main(["JoinGroup", "9", "--side", "request"]) == 0
     out = capsys.readouterr().out
     assert "class JoinGroupRequestProtocol(Message):" in out
@@ -37,7 +37,7 @@ def test_show_prints_all_three_forms(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_show_knows_every_api(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every API can be shown, by key, at its oldest and its newest version."""
+    """Every API can be shown, by key, at its oldest and newest version."""
     for spec in SPECS:
         assert show.main([str(spec.key)]) == 0
         assert show.main([spec.stem, str(spec.min_version)]) == 0
@@ -48,13 +48,13 @@ def test_show_knows_every_api(capsys: pytest.CaptureFixture[str]) -> None:
 def test_show_refuses_what_is_not_served(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An unknown API or version is one line on stderr and exit code 2."""
+    """An unknown API or version gives one line on stderr and exit code 2."""
     assert show.main(arguments) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def hexdump(data: bytes) -> str:
-    """What `hexdump -C` prints."""
+    """Return the output of `hexdump -C`."""
     lines = []
     for start in range(0, len(data), 16):
         row = data[start : start + 16]
@@ -64,7 +64,7 @@ def hexdump(data: bytes) -> str:
 
 
 def xxd(data: bytes) -> str:
-    """What `xxd` prints."""
+    """Return the output of `xxd`."""
     lines = []
     for start in range(0, len(data), 16):
         row = data[start : start + 16]
@@ -92,14 +92,14 @@ def test_dump_reads_a_request_frame(
 
 
 def test_dump_reads_frames_without_and_with_lengths(capsys: pytest.CaptureFixture[str]) -> None:
-    """The length in front may be missing, and frames may follow each other."""
+    """The length before a frame is optional, and several frames may follow each other."""
     assert dump.main([HEARTBEAT.hex()]) == 0
     assert dump.main([(HEARTBEAT_FRAME * 2).hex()]) == 0
     assert capsys.readouterr().out.count("group_id: 'orders'") == 3
 
 
 def test_dump_opens_records(capsys: pytest.CaptureFixture[str]) -> None:
-    """Records in a bare body are shown one by one, damage is said."""
+    """Records in a bare body are shown one by one, and damage is reported."""
     data = batch.build_batch([batch.Record(0, 1, b"key", b"value")]).to_bytes()
     for records, expected in ((data, "key=b'key'"), (data[:-1] + b"\xff", "CRC WRONG")):
         request = ProduceRequest(
@@ -131,6 +131,6 @@ def test_dump_reads_a_response(capsys: pytest.CaptureFixture[str]) -> None:
 def test_dump_says_what_it_cannot_decode(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Bytes that do not parse are one line on stderr and exit code 1."""
+    """Bytes that cannot be decoded give one line on stderr and exit code 1."""
     assert dump.main(arguments) == 1
     assert capsys.readouterr().err.startswith("cannot decode: ")

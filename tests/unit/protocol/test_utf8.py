@@ -1,4 +1,4 @@
-"""Bytes that are no UTF-8 become the string that Java makes of them."""
+"""Bytes that are not UTF-8 become the same string as in Java."""
 
 from __future__ import annotations
 
@@ -32,12 +32,15 @@ BAD = "\ufffd"
     ],
 )
 def test_every_bad_piece_is_one_replacement_character(data: bytes, text: str) -> None:
-    """An encoded surrogate is one piece, as in Java; all else as the Unicode standard advises."""
+    """Each invalid piece becomes one replacement character, as in the Unicode standard.
+
+    An encoded surrogate is one piece, as in Java.
+    """
     assert str(data, "utf-8", JAVA_REPLACE) == text
 
 
 def _by_pieces(data: bytes) -> str:
-    """The same one piece at a time: Python's own, but for encoded surrogates."""
+    """Decode piece by piece like Python, except for encoded surrogates."""
     text, position = "", 0
     while position < len(data):
         match = re.match(rb"\xed[\xa0-\xbf][\x80-\xbf]?", data[position:])
@@ -61,7 +64,7 @@ PIECES = st.sampled_from(
 
 @given(st.lists(PIECES, max_size=24).map(b"".join), st.integers(0, 24))
 def test_any_bytes_are_read_piece_by_piece(data: bytes, cut: int) -> None:
-    """However the pieces follow each other, and wherever a stream is cut."""
+    """Any bytes are decoded like this, wherever a stream is split."""
     expected = _by_pieces(data)
     assert str(data, "utf-8", JAVA_REPLACE) == expected
     stream = codecs.getincrementaldecoder("utf-8")(JAVA_REPLACE)
@@ -72,7 +75,7 @@ def test_any_bytes_are_read_piece_by_piece(data: bytes, cut: int) -> None:
 
 @pytest.mark.parametrize("piece", [b"\xff", b"\x80", b"\xc0\x80", b"\xe1\x80", b"\xed\xa0\x80"])
 def test_a_long_string_costs_a_few_calls(piece: bytes) -> None:
-    """The decoder calls the handler for each error, of which a string may have 32 767."""
+    """The decoder calls its handler rarely, although a string may have 32 767 errors."""
     calls: list[int] = []
     handler = codecs.lookup_error(JAVA_REPLACE)
 

@@ -1,4 +1,4 @@
-"""Holds a record against the schema that is documented."""
+"""Checks a record against the documented schema."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PLAIN: dict[str, type] = {"string": str, "integer": int, "boolean": bool}
 
 
 def faults(value: Any, kind: str = "record", place: str = "record") -> list[str]:
-    """Where a value is not what its type says; nothing for a value as documented."""
+    """Yield the differences between a value and its documented type."""
     if kind.endswith("?"):
         return [] if value is None else faults(value, kind[:-1], place)
     if kind.endswith("[]"):

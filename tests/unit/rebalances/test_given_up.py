@@ -1,4 +1,4 @@
-"""Records that a share group has given up are told of."""
+"""Rebalance records about records that a share group has given up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.rebalances.schema import faults
 
 
 def told(group: object, records: GivenUpRecords) -> str:
-    """The story."""
+    """Return the text of the record."""
     account = given_up(group, "t", 3, records, 1_000)
     record = json.loads(encode_record(record_of("g", account)))
     assert faults(record) == []
@@ -22,7 +22,7 @@ def told(group: object, records: GivenUpRecords) -> str:
 
 
 def test_by_a_known_member() -> None:
-    """Its name and the group epoch are those of the group."""
+    """The record has the member's name and the group epoch."""
     context = ShareContext()
     context.joined(context.member("a", "three"))
     assert told(context.group, GivenUpRecords(7, 9, 5, "a")) == (
@@ -32,7 +32,7 @@ def test_by_a_known_member() -> None:
 
 
 def test_with_a_dead_letter_queue() -> None:
-    """The story says whether the records are in it."""
+    """The text says whether the records are in the dead letter queue."""
     context = ShareContext()
     context.joined(context.member("a", "three"))
     records = GivenUpRecords(7, 9, 5, "a", queue="dlq.t")
@@ -48,7 +48,7 @@ def test_with_a_dead_letter_queue() -> None:
 
 
 def test_by_nobody() -> None:
-    """Records whose state was read have no member that is known."""
+    """Records from a loaded state have no known member."""
     records = GivenUpRecords(7, 7, 1, "", rejected=True, queue="dlq.t")
     assert told(None, records) == (
         "epoch 0: record 7 of t 3 rejected by somebody after 1 delivery; "
@@ -57,7 +57,7 @@ def test_by_nobody() -> None:
 
 
 def test_by_a_stranger() -> None:
-    """Nobody has to be a member to fetch, and the group may be unknown."""
+    """A fetching member need not be in the group, and the group may be unknown."""
     context = ShareContext()
     context.joined(context.member("a", "three"))
     expected = "record 7 of t 3 given up after 1 delivery, the last one to x"

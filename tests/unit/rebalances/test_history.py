@@ -1,4 +1,4 @@
-"""The records kept in memory: whole, few and small."""
+"""The rebalance records in memory: complete, few and small."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.unit.core.groups.classic.explained import ExplainedGroup
 
 
 def record(names: list[str]) -> bytes:
-    """A first rebalance, with member ids as the broker makes them."""
+    """Return a first rebalance, with member ids as the broker makes them."""
     group = ExplainedGroup(max_size=1_000)
     members = group.completing(*names)
     group.assign({one: (index,) for index, one in enumerate(members)})
@@ -24,7 +24,7 @@ def record(names: list[str]) -> bytes:
 
 
 def test_records_come_out_as_they_went_in() -> None:
-    """The last ones of each group, oldest first, until they are dropped."""
+    """The last records of each group are kept, oldest first, until they are dropped."""
     history = RebalanceHistory(2)
     for value in (b"{}", b'{"a":1}', b"x" * 100_000):
         history.add("g", value)
@@ -38,7 +38,7 @@ def test_records_come_out_as_they_went_in() -> None:
 
 
 def test_a_history_of_no_size_keeps_nothing() -> None:
-    """Nor does it compress anything."""
+    """A history of size 0 keeps nothing, and compresses nothing."""
     history = RebalanceHistory(0)
     history.add("g", b"1")
     assert history.of("g") == []

@@ -1,4 +1,4 @@
-"""The history of each group, and how the topic is written behind the groups' backs."""
+"""The history of each group, and the topic, which is written in the background."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.unit.topics.fakes import FakeBroker
 
 @pytest.fixture(autouse=True)
 def log() -> Iterator[io.StringIO]:
-    """The log as JSON lines."""
+    """Return the log as JSON lines."""
     stream = io.StringIO()
     LOG.configure("json", stream=stream)
     yield stream
@@ -35,7 +35,7 @@ def log() -> Iterator[io.StringIO]:
 def account(
     generation: int = 1, outcome: RebalanceOutcome = RebalanceOutcome.STABLE, reason: str = ""
 ) -> Rebalance:
-    """The account of a rebalance that has ended."""
+    """Return a rebalance that has ended."""
     cause = Cause(Trigger.MEMBER_LEFT, "m-1", None, "m", "/127.0.0.1", reason)
     return Rebalance(cause, generation - 1, None, 1_000).end(
         outcome, "consumer", 2_000, generation=generation
@@ -59,39 +59,39 @@ class Journal(RebalanceJournal):
         )
 
     def _tick_s(self) -> float:
-        """Each look at the timer finds `spent_s` gone."""
+        """Return the timer, which advances by `spent_s` with each call."""
         self._ticks_s += self.spent_s
         return self._ticks_s
 
     def explain(self, group: str = "g", *generations: int, **options: Any) -> None:
-        """Take accounts and make their records."""
+        """Take rebalances and make their records."""
         for generation in generations or (1,):
             self.take(group, account(generation, **options))
         self.broker.scheduler.turn()
 
     def advance(self, elapsed_ms: int) -> None:
-        """Let time pass."""
+        """Advance the time."""
         self.broker.scheduler.advance(elapsed_ms)
 
     def batches(self) -> list[list[Record]]:
-        """What is in the topic, batch by batch."""
+        """Return the topic's contents by batch."""
         if self.broker.topics.topic(GROUP_EVENTS_TOPIC) is None:
             return []
         data = self.broker.topics.log(GROUP_EVENTS_TOPIC, 0).read(0, 1 << 24)
         return [list(iterate_records(data, header)) for header in iterate_batches(data)]
 
     def generations(self, group: str = "g") -> list[int]:
-        """Generations in the history of a group."""
+        """Return the generations in the history of a group."""
         return [one["generation"] for one in self.history(group)]
 
 
 def fail(*_: object) -> None:
-    """Stands in for a log whose disk fails."""
+    """Raise the error of a failing disk."""
     raise StorageError("the disk is gone")
 
 
 def test_the_history_keeps_the_last_records_of_each_group() -> None:
-    """group.events.history.size of them, oldest first."""
+    """The history keeps group.events.history.size records per group, oldest first."""
     journal = Journal(group_events_history_size="3")
     journal.explain("g", 1, 2, 3, 4, 5)
     journal.explain("h", 1)
@@ -101,21 +101,24 @@ def test_the_history_keeps_the_last_records_of_each_group() -> None:
 
 
 def test_the_history_holds_32_records_by_default() -> None:
-    """Enough for a storm, little enough for ten thousand groups."""
+    """The history keeps 32 records by default.
+
+    32 records cover a series of rebalances, and are small enough for ten thousand groups.
+    """
     journal = Journal()
     journal.explain("g", *range(1, 41))
     assert journal.generations() == list(range(9, 41))
 
 
 def test_a_history_of_no_size() -> None:
-    """Nothing is kept."""
+    """With size 0 nothing is kept."""
     journal = Journal(group_events_history_size="0")
     journal.explain("g", 1)
     assert journal.generations() == []
 
 
 def test_the_history_goes_with_its_group() -> None:
-    """A group that ended leaves nothing in memory."""
+    """A group that has ended leaves nothing in memory."""
     journal = Journal()
     journal.explain("g", 1)
     journal.explain("g", 2, outcome=RebalanceOutcome.DEAD)
@@ -125,7 +128,7 @@ def test_the_history_goes_with_its_group() -> None:
 
 
 def test_records_are_made_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thousands of groups that are loaded at once do not hold up the loop."""
+    """Thousands of loaded groups are recorded in steps, so that the event loop is not blocked."""
     monkeypatch.setattr("coordinator_server.clock.step_runner.SLICE_MS", 0)
     journal = Journal()
     for generation in (1, 2, 3):
@@ -140,7 +143,10 @@ def test_records_are_made_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_topic_is_made_when_there_is_something_to_tell() -> None:
-    """One partition, deleted by age, key: the group id, value: the record, time: its end."""
+    """The topic is created with the first record: one partition, deleted by age.
+
+    The key is the group id, the value the record, the timestamp its end.
+    """
     journal = Journal()
     assert journal.broker.topics.topic(GROUP_EVENTS_TOPIC) is None
     journal.explain("g\u00fc", 7)
@@ -156,7 +162,7 @@ def test_the_topic_is_made_when_there_is_something_to_tell() -> None:
 
 
 def test_records_are_gathered_into_batches() -> None:
-    """What comes within the gathering time is written at once, in its order."""
+    """Records within the gathering time are written as one batch, in order."""
     journal = Journal()
     journal.explain("g", 1, 2)
     journal.advance(GATHER_MS - 1)
@@ -172,7 +178,7 @@ def test_records_are_gathered_into_batches() -> None:
 
 
 def test_a_batch_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A record that is larger than a batch should be goes alone."""
+    """A record larger than the maximum batch is written alone."""
     monkeypatch.setattr(journal_module, "BATCH_BYTES", 2_000)
     journal = Journal()
     journal.explain("g", 1, 2)
@@ -184,7 +190,7 @@ def test_a_batch_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_topic_can_be_switched_off() -> None:
-    """The history and the log are told all the same."""
+    """Without the topic, history and log still get the records."""
     journal = Journal(group_events_enable="false")
     journal.explain("g", 1)
     journal.advance(60_000)
@@ -196,7 +202,7 @@ def test_the_topic_can_be_switched_off() -> None:
 def test_a_disk_that_fails_is_tried_again(
     monkeypatch: pytest.MonkeyPatch, log: io.StringIO
 ) -> None:
-    """After 1 s, 2 s, 4 s ... 60 s; nothing is lost, and nobody hears of it but the log."""
+    """A failed write is retried after 1 s, 2 s, 4 s ... 60 s without loss; only the log has it."""
     journal = Journal()
     attempts: list[int] = []
 
@@ -223,7 +229,7 @@ def test_a_disk_that_fails_is_tried_again(
 
 
 def test_a_topic_that_cannot_be_made_is_tried_again(log: io.StringIO) -> None:
-    """Somebody has a topic whose name collides with ours."""
+    """Creating the topic is retried if another topic's name collides with it."""
     journal = Journal()
     other = journal.broker.topics.create("__group.events", 1, {})
     journal.explain("g", 1)
@@ -235,7 +241,7 @@ def test_a_topic_that_cannot_be_made_is_tried_again(log: io.StringIO) -> None:
 
 
 def test_a_topic_that_was_deleted_is_made_anew() -> None:
-    """What comes later is written to the new one."""
+    """After a deletion the topic is created again for later records."""
     journal = Journal()
     journal.explain("g", 1)
     journal.advance(GATHER_MS)
@@ -249,7 +255,7 @@ def test_a_topic_that_was_deleted_is_made_anew() -> None:
 
 
 def test_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch, log: io.StringIO) -> None:
-    """When the disk fails for long the oldest records are dropped; how many, the log is told."""
+    """If the disk fails for long, the oldest records are dropped, and the log has their number."""
     monkeypatch.setattr(journal_module, "QUEUE_BYTES", 3_000)
     journal = Journal()
     with monkeypatch.context() as patched:
@@ -266,7 +272,7 @@ def test_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch, log: io.StringIO)
 
 
 def test_a_slow_disk_gets_a_small_share_of_the_time() -> None:
-    """A write of 100 ms is followed by 2 s for everybody else."""
+    """A write of 100 ms is followed by 2 s for other work."""
     journal = Journal()
     journal.spent_s = 0.1
     journal.explain("g", 1)
@@ -281,7 +287,7 @@ def test_a_slow_disk_gets_a_small_share_of_the_time() -> None:
 
 
 def test_a_clean_stop_writes_what_is_left() -> None:
-    """Accounts that are no records yet, too."""
+    """A clean stop writes every pending record, also of rebalances not yet encoded."""
     journal = Journal()
     journal.explain("g", 1)
     journal.take("g", account(2))
@@ -294,7 +300,7 @@ def test_a_clean_stop_writes_what_is_left() -> None:
 def test_a_clean_stop_does_not_wait_for_a_disk_that_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One attempt, then the broker stops."""
+    """A clean stop makes one attempt on a failing disk."""
     journal = Journal()
     monkeypatch.setattr(Partition, "append_own", fail)
     journal.explain("g", 1)
@@ -303,7 +309,10 @@ def test_a_clean_stop_does_not_wait_for_a_disk_that_fails(
 
 
 def test_a_loaded_group_is_no_line_in_the_log(log: io.StringIO) -> None:
-    """Thousands of them are one event of their partition; topic and history have them all."""
+    """A loaded group is not logged separately, but is in the topic and the history.
+
+    One event per partition covers its groups.
+    """
     journal = Journal()
     loaded = Rebalance(Cause(Trigger.COORDINATOR_LOADED), 3, None, 1_000)
     journal.take("g", loaded.end(RebalanceOutcome.STABLE, "consumer", 1_000))
@@ -313,7 +322,7 @@ def test_a_loaded_group_is_no_line_in_the_log(log: io.StringIO) -> None:
 
 
 def test_the_log_is_told_at_once(log: io.StringIO) -> None:
-    """One event a rebalance."""
+    """Each rebalance is logged at once, as one event."""
     journal = Journal()
     journal.explain("g", 5, reason="bye")
     (line,) = log.getvalue().splitlines()

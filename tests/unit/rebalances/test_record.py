@@ -1,4 +1,4 @@
-"""Records as bytes and as log fields; who owned what."""
+"""Records as bytes and as log fields; changes of ownership."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.unit.rebalances.schema import faults
 
 
 def test_a_record_as_json() -> None:
-    """What is written is what a reader gets, whatever characters a client has sent."""
+    """A reader gets the written record, whatever characters a client has sent."""
     group = ExplainedGroup()
     group.member("A").join(reason="bye \ud800 \u00fc \n")
     group.broker.advance(0)
@@ -39,7 +39,7 @@ def test_a_record_as_json() -> None:
 
 
 def test_members_are_json_whatever_they_call_themselves() -> None:
-    """Names that JSON has to escape, and a static member, come back as they were."""
+    """Names that need JSON escapes, and static members, are preserved."""
     group = ExplainedGroup()
     (member,) = group.settled({'"\u00fc\\': (0,)}, instance_id='"\n')
     group.broker.advance(5)
@@ -52,7 +52,7 @@ def test_members_are_json_whatever_they_call_themselves() -> None:
 
 
 def test_a_record_that_is_too_long_leaves_its_lists_out() -> None:
-    """Counts and times stay, and the schema is kept."""
+    """A record that is too long has no lists, but counts, times and the schema."""
     group = ExplainedGroup(max_size=3_000)
     names = [f"{number}-{'x' * 200}" for number in range(2_000)]
     members = group.completing(*names)
@@ -68,7 +68,7 @@ def test_a_record_that_is_too_long_leaves_its_lists_out() -> None:
 
 
 def test_the_log_is_told_in_short() -> None:
-    """Fields without a value are left out."""
+    """Log fields without a value are left out."""
     group = ExplainedGroup()
     a, b = group.settled({"A": (0,), "B": (1,)})
     b.leave("closing")
@@ -95,7 +95,7 @@ def test_the_log_is_told_in_short() -> None:
 
 
 def test_the_log_is_told_of_a_rebalance_without_a_culprit() -> None:
-    """Nobody is to blame, and where it was let go no partition is counted."""
+    """Without a culprit the log fields have no member; after an unload, no partition counts."""
     group = ExplainedGroup()
     group.settled({"A": (0,), "B": (1,)})
     group.broker.settings = group.broker.settings._replace(max_size=1)
@@ -107,7 +107,7 @@ def test_the_log_is_told_of_a_rebalance_without_a_culprit() -> None:
 
 
 def owners(**shares: str) -> dict[Identity, LoggedMember]:
-    """Members with partitions of `t`: a="0 1"."""
+    """Return members with partitions of `t`: a="0 1"."""
     value = GroupMetadataValue(
         protocol_type="consumer",
         members=[
@@ -128,7 +128,7 @@ def owners(**shares: str) -> dict[Identity, LoggedMember]:
         ({"a": "0 1"}, {}, (0, 0, 2, 0)),
         ({"a": "0 1", "b": "2"}, {"a": "0", "b": "1 2"}, (1, 0, 0, 2)),
         ({"a": "0 1"}, {"b": "1 2"}, (1, 1, 1, 0)),
-        # A careless assignor gives partition 0 to two members.
+        # A faulty assignor gives partition 0 to two members.
         ({"a": "0", "b": "0"}, {"a": "0", "b": "0"}, (0, 0, 0, 1)),
         ({"a": "0", "b": "0"}, {"a": "0", "b": ""}, (1, 0, 0, 0)),
     ],
@@ -136,12 +136,12 @@ def owners(**shares: str) -> dict[Identity, LoggedMember]:
 def test_what_became_of_partitions(
     before: dict[str, str], after: dict[str, str], expected: tuple[int, int, int, int]
 ) -> None:
-    """Moved, added, revoked and stayed; each partition is counted once."""
+    """Partitions are counted as moved, added, revoked or kept, each of them once."""
     assert run_all(moves(owners(**before), owners(**after))) == expected
 
 
 def test_assignments_are_put_in_order() -> None:
-    """Topics and partitions in order, each once, however the assignor has put them."""
+    """Topics and partitions are sorted and unique, whatever the assignor's order."""
     parts = [("b", [3, 1]), ("a", [0]), ("b", [1, 2]), ("c", [])]
     data = encode_assignment(
         ConsumerProtocolAssignment(
@@ -159,13 +159,13 @@ def test_assignments_are_put_in_order() -> None:
 
 @pytest.mark.parametrize("data", [b"\0", b"\0\0", b"\xff\xff\0\0\0\0", b"\0\1\0\0\0\1\0\5abc"])
 def test_junk_is_no_error(data: bytes) -> None:
-    """Bytes that are no assignment or subscription cannot be read, and that is all."""
+    """Unreadable assignments and subscriptions are no errors."""
     assert assigned(data) is None
     assert subscribed(data) == frozenset()
 
 
 def test_members_by_identity() -> None:
-    """A static member is known by its instance id, even if that looks like a member id."""
+    """A static member is identified by its instance id, even if that looks like a member id."""
     value = GroupMetadataValue(
         protocol_type="consumer",
         members=[

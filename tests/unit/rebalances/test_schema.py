@@ -1,6 +1,6 @@
-"""The schema of `__group_events` is documented as it is.
+"""The schema of `__group_events` matches its documentation.
 
-`python -m tests.unit.rebalances.test_schema` writes the documentation anew.
+`python -m tests.unit.rebalances.test_schema` rewrites the documentation.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "rebalances.md"
 
 
 def rendered(page: str) -> str:
-    """The page with its generated part as it must be."""
+    """Return the page with its generated part up to date."""
     return with_part(page, "schema", describe())
 
 
@@ -44,7 +44,7 @@ def test_every_type_is_known() -> None:
     ],
 )
 def test_the_check_sees_what_is_wrong(change: dict[str, object], fault: str) -> None:
-    """A value of another type than documented is a fault."""
+    """A value of another type than documented is found."""
     group = ExplainedGroup()
     group.stable("A")
     record = group.record()
@@ -53,7 +53,7 @@ def test_the_check_sees_what_is_wrong(change: dict[str, object], fault: str) -> 
 
 
 def test_the_version_stands_in_the_record() -> None:
-    """Readers look at it first."""
+    """The version comes first in the record, for readers."""
     group = ExplainedGroup()
     group.stable("A")
     record = group.record()

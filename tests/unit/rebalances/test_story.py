@@ -1,4 +1,4 @@
-"""The sentence of each trigger, and the details below it, word by word."""
+"""The sentence for each trigger, and the details below it, word by word."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UUID = "01234567-89ab-cdef-0123-456789abcdef"
 
 
 def client(name: str, instance: str | None = None, uuid: str = UUID) -> RebalanceRecord:
-    """A client as records name it."""
+    """Return a client as named in records."""
     return {
         "member": f"{name}-{uuid}",
         "instance": instance,
@@ -24,7 +24,7 @@ def client(name: str, instance: str | None = None, uuid: str = UUID) -> Rebalanc
 
 
 def record(trigger: str, **fields: Any) -> RebalanceRecord:
-    """A record of generation 7 of which c-2 is the culprit."""
+    """Return a record of generation 7 with c-2 as the culprit."""
     defaults = {
         "trigger": trigger,
         "culprit": client("c-2"),
@@ -44,12 +44,12 @@ def record(trigger: str, **fields: Any) -> RebalanceRecord:
 
 
 def moves(moved: int, added: int, revoked: int, stayed: int) -> RebalanceRecord:
-    """Partitions by what happened to them."""
+    """Return the counts of partitions by kind of change."""
     return {"moved": moved, "added": added, "revoked": revoked, "stayed": stayed}
 
 
 def member(name: str, status: str = "stayed", **fields: Any) -> RebalanceRecord:
-    """A member of the record."""
+    """Return a member of the record."""
     defaults = {
         "member_before": f"{name}-{UUID}",
         "status": status,
@@ -145,7 +145,7 @@ SENTENCES: list[tuple[RebalanceRecord, str]] = [
 
 @pytest.mark.parametrize(("given", "told"), SENTENCES, ids=lambda one: str(one)[:40])
 def test_the_sentence_of_a_trigger(given: RebalanceRecord, told: str) -> None:
-    """Generation, who did what, who came back, what moved."""
+    """The sentence has generation, actor, rejoined members and moved partitions."""
     assert sentence(given) == f"generation 7: {told}"
 
 
@@ -175,13 +175,13 @@ def test_the_sentence_of_a_trigger(given: RebalanceRecord, told: str) -> None:
     ],
 )  # fmt: skip
 def test_the_end_of_a_sentence(fields: RebalanceRecord, told: str) -> None:
-    """How it ended, and what became of the partitions."""
+    """The sentence ends with the outcome and the changes of partitions."""
     given = record("member left", **fields)
     assert sentence(given) == f"generation 7: c-2 on /127.0.0.1 left; {told}"
 
 
 def test_a_story_has_its_time_and_its_details() -> None:
-    """The time is UTC to the millisecond; details are indented, and only what there is to tell."""
+    """The time is UTC in ms; the indented details have only what the record has."""
     given = record(
         "member expired",
         timeout_ms=10_000,
@@ -228,13 +228,13 @@ def test_a_story_has_its_time_and_its_details() -> None:
 
 
 def test_a_first_leader_and_protocol() -> None:
-    """There is no arrow where there was nothing before."""
+    """The first leader and protocol are shown without an arrow."""
     given = record("member joined", protocol_before=None, leader=f"c-9-{UUID}", join_ms=0)
     assert details(given) == ["leader: c-9-01234567", "protocol: range"]
 
 
 def test_members_with_the_same_client_id() -> None:
-    """They are told apart by the beginning of their member ids, wherever they are named."""
+    """Members with the same client id are distinguished by the start of their member ids."""
     other = "fedcba98-89ab-cdef-0123-456789abcdef"
     given = record(
         "member left",
@@ -247,7 +247,7 @@ def test_members_with_the_same_client_id() -> None:
 
 
 def test_a_static_member_is_one_member_under_two_ids() -> None:
-    """Its instance id names it, and a leader that only changed its id is no new leader."""
+    """A static member is named by its instance id; a new member id is no new leader."""
     before = f"s-{UUID}"
     after = "s-fedcba98-89ab-cdef-0123-456789abcdef"
     one = member("s", member_before=before, member=after, instance="i", rejoined_ms=0)
@@ -263,14 +263,14 @@ def test_a_static_member_is_one_member_under_two_ids() -> None:
 
 
 def test_a_client_without_a_client_id_or_host() -> None:
-    """Of an id that nobody ever used there is nothing but the id."""
+    """A client without a client id and host is shown by its member id alone."""
     nobody = {"member": f"x-{UUID}", "instance": None, "client_id": "", "host": ""}
     given = record("member left", culprit=nobody)
     assert sentence(given).startswith("generation 7: x-01234567 left; ")
 
 
 def test_a_reason_cannot_play_tricks_on_the_terminal() -> None:
-    """What clients send is shown without its control characters."""
+    """Control characters from clients are not shown."""
     given = record("member left", reason="\x1b[2Jboo\nboo")
     assert '(reason: "\N{REPLACEMENT CHARACTER}[2Jboo\N{REPLACEMENT CHARACTER}boo")' in (
         sentence(given)
@@ -278,23 +278,23 @@ def test_a_reason_cannot_play_tricks_on_the_terminal() -> None:
 
 
 def test_a_shortened_record_says_so() -> None:
-    """Its members are left out, and the reader is told why."""
+    """A shortened record says that its members are left out, and why."""
     given = record("member left", shortened=True, join_ms=0)
     assert details(given) == ["the record was too long, its members are left out"]
 
 
 def test_a_reason_to_drop_that_is_not_known() -> None:
-    """A newer broker may know more reasons."""
+    """An unknown reason for dropping a member, from a newer broker, is shown."""
     given = record("member left", dropped=[{**client("c-5"), "why": "bored"}], join_ms=0)
     assert details(given) == ["dropped: c-5 (bored)"]
 
 
 def test_partitions_in_short() -> None:
-    """Runs of partitions are drawn together."""
+    """Partitions are shown as ranges."""
     assert ranges({"t": [0, 1, 2, 4, 6, 7], "u": [9]}) == "t 0-2 4 6-7, u 9"
     assert ranges({}) == ranges(None) == "nothing"
 
 
 def test_a_time_that_no_calendar_knows() -> None:
-    """It is shown as the number that it is."""
+    """A time outside of the calendar is shown as a number."""
     assert time_of(10**18) == f"{10**18} ms"

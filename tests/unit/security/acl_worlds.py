@@ -1,4 +1,4 @@
-"""Random sets of ACLs, and questions about them."""
+"""Random sets of ACLs, and requests to check."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = ("a", "ab", "abc", "b", "ba", "*", "*a", "hardcode", "", "é")
 
 
 class Question(NamedTuple):
-    """Somebody at a host, and an operation on a resource; None is any of the type."""
+    """A principal at a host, and an operation on a resource; None is any resource of the type."""
 
     principal: str
     host: str
@@ -34,7 +34,7 @@ class Question(NamedTuple):
 
 
 class World(NamedTuple):
-    """An authorizer's settings and ACLs, and questions for it."""
+    """An authorizer's settings and ACLs, and requests to check."""
 
     super_users: str
     allows_everyone_without_acl: bool
@@ -42,7 +42,7 @@ class World(NamedTuple):
     questions: list[Question]
 
     def answers(self) -> str:
-        """Our answers, as 0 and 1."""
+        """Return our decisions, as 0 and 1."""
         authorizer = Authorizer(
             filter(None, self.super_users.split(";")),
             allows_everyone_without_acl=self.allows_everyone_without_acl,
@@ -60,7 +60,7 @@ def _answer(authorizer: Authorizer, question: Question) -> bool:
 
 
 def worlds(seed: int, count: int) -> Iterator[World]:
-    """Random ones: few names, few principals, so that ACLs meet."""
+    """Yield random worlds with few names and principals, so that ACLs overlap."""
     random = Random(seed)
     for _ in range(count):
         types = random.sample(TYPES, random.randint(1, 3))

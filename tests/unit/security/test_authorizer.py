@@ -1,4 +1,4 @@
-"""The authorizer: what ACLs allow, and what was kept of them."""
+"""The authorizer: the effect of ACLs, and their persistence."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def acl(
     host: str = "*",
     resource_type: ResourceType = ResourceType.TOPIC,
 ) -> Acl:
-    """An ACL."""
+    """Return an ACL."""
     return Acl(resource_type, name, pattern_type, principal, host, operation, permission)
 
 
@@ -56,24 +56,27 @@ def may(
     principal: Principal = ALICE,
     host: str = HOST,
 ) -> bool:
-    """Whether a topic may be used."""
+    """Return whether a topic may be used."""
     return authorizer.allows(principal, host, operation, ResourceType.TOPIC, name)
 
 
 def found(authorizer: Authorizer, wanted: AclFilter) -> list[Acl]:
-    """The ACLs that a filter lets pass, the oldest first."""
+    """Return the ACLs that a filter selects, oldest first."""
     return [one for one in authorizer.acls if wanted.matches(one)]
 
 
 def every() -> AclFilter:
-    """The filter that lets all ACLs pass."""
+    """Return the filter that selects every ACL."""
     return AclFilter(
         ResourceType.ANY, None, PatternType.ANY, None, None, Operation.ANY, Permission.ANY
     )
 
 
 def test_nobody_may_do_what_no_acl_allows() -> None:
-    """Unless there is no ACL for the resource at all and the setting says so."""
+    """Without a matching ACL access is denied.
+
+    A setting can allow it for resources without any ACL.
+    """
     assert not may(Authorizer())
     lenient = Authorizer(allows_everyone_without_acl=True, acls=[acl("other")])
     assert may(lenient)
@@ -81,14 +84,14 @@ def test_nobody_may_do_what_no_acl_allows() -> None:
 
 
 def test_a_super_user_may_do_everything() -> None:
-    """Whatever ACLs deny; the type of the principal counts."""
+    """A super user may do everything despite ACLs; the principal's type counts."""
     authorizer = Authorizer(["User:alice"], acls=[acl(permission=Permission.DENY)])
     assert may(authorizer)
     assert not may(authorizer, principal=Principal("Group", "alice"))
 
 
 def test_a_denial_wins() -> None:
-    """Over all that allows, by prefix, name or wildcard."""
+    """DENY takes precedence over ALLOW, by prefix, name or wildcard."""
     for denied in (
         acl(permission=Permission.DENY),
         acl("*", permission=Permission.DENY, principal="User:*"),
@@ -103,7 +106,10 @@ def test_a_denial_wins() -> None:
 
 
 def test_what_is_implied() -> None:
-    """DESCRIBE by READ and others, DESCRIBE_CONFIGS by ALTER_CONFIGS; only where it is allowed."""
+    """READ and others imply DESCRIBE, ALTER_CONFIGS implies DESCRIBE_CONFIGS.
+
+    A denied operation implies nothing.
+    """
     authorizer = Authorizer(acls=[acl(), acl("c", Operation.ALTER_CONFIGS)])
     assert may(authorizer, "t", Operation.DESCRIBE)
     assert not may(authorizer, "t", Operation.WRITE)
@@ -113,7 +119,7 @@ def test_what_is_implied() -> None:
 
 
 def test_the_wildcard_passes_by_names_that_begin_with_it() -> None:
-    """As in Kafka, where it is taken for a literal that is too short."""
+    """The wildcard does not match names that start with `*`, as in Kafka."""
     authorizer = Authorizer(acls=[acl("*")])
     assert may(authorizer, "*")
     assert may(authorizer, "a")
@@ -121,7 +127,7 @@ def test_the_wildcard_passes_by_names_that_begin_with_it() -> None:
 
 
 def test_answers_are_kept_until_acls_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And not more of them than a broker can bear."""
+    """Decisions are cached until ACLs change, up to a limit."""
     monkeypatch.setattr("coordinator_server.security.authorizer.MAX_CACHED_ANSWERS", 2)
     authorizer = Authorizer()
     for name in ("t", "t", "u", "v"):
@@ -138,7 +144,7 @@ def test_answers_are_kept_until_acls_change(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_some_resource_of_a_type() -> None:
-    """What is denied for all, or for what is allowed, leaves nothing."""
+    """allows_by_resource_type is False if a DENY covers everything that is allowed."""
 
     def any_topic(*acls: Acl) -> bool:
         return Authorizer(acls=acls).allows_by_resource_type(
@@ -159,7 +165,7 @@ def test_some_resource_of_a_type() -> None:
 
 
 def test_authorized_operations_are_bits() -> None:
-    """Of the operations that a resource knows."""
+    """Authorized operations are bits of the operations that the resource supports."""
     authorizer = Authorizer(acls=[acl()])
     operations = authorizer.operations(ALICE, HOST, ResourceType.TOPIC, "t")
     assert operations == 1 << Operation.READ | 1 << Operation.DESCRIBE
@@ -170,7 +176,7 @@ def test_authorized_operations_are_bits() -> None:
 
 
 def test_the_index_forgets_what_is_removed() -> None:
-    """Whatever order ACLs go in, nothing of them is left."""
+    """Removed ACLs leave nothing in the index, whatever the order."""
     for world in worlds(3, 60):
         index = AclIndex()
         for one in (*world.acls, *world.acls):
@@ -186,7 +192,7 @@ def test_the_index_forgets_what_is_removed() -> None:
 
 
 def test_filters() -> None:
-    """By every field; MATCH finds what is for a name."""
+    """Filters select by every field; MATCH selects the ACLs that apply to a name."""
     acls = [
         acl("ab"),
         acl("a", pattern_type=PatternType.PREFIXED),
@@ -209,7 +215,7 @@ def test_filters() -> None:
 
 
 def test_what_filters_may_not_be() -> None:
-    """Of a type that nobody knows; in Kafka's words."""
+    """Filters of unknown types are refused with Kafka's texts."""
     assert every().problem() is None
     unknown = every()._replace(pattern_type=PatternType.UNKNOWN)
     assert unknown.problem() == "Unknown patternFilter."
@@ -237,12 +243,12 @@ def test_what_filters_may_not_be() -> None:
     ],
 )
 def test_what_acls_may_not_be(wrong: Acl, problem: str | None) -> None:
-    """In Kafka's words."""
+    """Invalid ACLs are refused with Kafka's texts."""
     assert creation_problem(wrong) == problem
 
 
 def test_acls_that_kafka_cannot_represent() -> None:
-    """ANY and MATCH are for filters."""
+    """ANY and MATCH are allowed only in filters, not in ACLs."""
     assert not cannot_be(acl())
     assert cannot_be(acl(resource_type=ResourceType.ANY))
     assert cannot_be(acl(pattern_type=PatternType.MATCH))
@@ -253,13 +259,13 @@ def test_acls_that_kafka_cannot_represent() -> None:
 
 
 def secured(disk: MemoryDisk, **settings: str) -> Security:
-    """Security with an authorizer, kept on a disk."""
+    """Return security with an authorizer, kept on a disk."""
     overrides = {"authorizer.class.name": CLASS, **settings}
     return Security(Config(overrides=overrides), SecurityState(disk, "d"), FakeClock(), FakeClock())
 
 
 def test_acls_are_kept() -> None:
-    """In the data directory, until they are removed or forgotten."""
+    """ACLs are kept in the data directory until they are removed or reset."""
     disk = MemoryDisk()
     disk.mkdir("d")
     security = secured(disk)
@@ -285,7 +291,7 @@ def test_acls_are_kept() -> None:
 
 
 def test_changes_of_acls_may_overlap() -> None:
-    """Their texts are made in steps; what another request does meanwhile is not done twice."""
+    """Of two overlapping changes, which run in steps, none is applied twice."""
     disk = MemoryDisk()
     disk.mkdir("d")
     security = secured(disk)
@@ -303,7 +309,7 @@ def test_changes_of_acls_may_overlap() -> None:
 
 
 class Client:
-    """Somebody on this machine."""
+    """A client on this machine."""
 
     client_host = HOST
 
@@ -312,7 +318,7 @@ class Client:
 
 
 def test_what_one_request_is_denied_is_told(reports: Reports) -> None:
-    """The first of it, with the beginning of the name; nothing by whoever asks unlogged."""
+    """A request logs its first denials, with the start of the name, except unlogged checks."""
     disk = MemoryDisk()
     disk.mkdir("d")
     access = secured(disk).access(Client("alice"), "Metadata")
@@ -332,7 +338,7 @@ def test_what_one_request_is_denied_is_told(reports: Reports) -> None:
 
 
 def test_signs_that_a_terminal_obeys_are_not_logged(reports: Reports) -> None:
-    """A client chooses the names of groups."""
+    """Control characters in names, which clients choose, are not logged."""
     disk = MemoryDisk()
     disk.mkdir("d")
     access = secured(disk).access(Client("alice\x1b[2J"), "JoinGroup")
@@ -344,7 +350,7 @@ def test_signs_that_a_terminal_obeys_are_not_logged(reports: Reports) -> None:
 
 
 def test_a_damaged_acl_is_told() -> None:
-    """The broker does not start with fewer ACLs than there were."""
+    """A damaged ACL stops the start of the broker, so that none is lost silently."""
     with pytest.raises(StorageError, match=r"an ACL in the data directory is damaged"):
         load_authorizer(Config(), [{"resource_type": "TOPIC"}])
     with pytest.raises(StorageError, match=r"an ACL in the data directory is damaged"):
@@ -352,7 +358,7 @@ def test_a_damaged_acl_is_told() -> None:
 
 
 def test_without_an_authorizer_nobody_is_asked() -> None:
-    """And there is nothing to forget."""
+    """Without an authorizer no access is checked, and a reset has nothing to do."""
     disk = MemoryDisk()
     disk.mkdir("d")
     security = Security(Config(), SecurityState(disk, "d"), FakeClock(), FakeClock())

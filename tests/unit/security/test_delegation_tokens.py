@@ -1,4 +1,4 @@
-"""Delegation tokens: their lifetimes, who may do what to them, and what is kept."""
+"""Delegation tokens: lifetimes, permissions, and persistence."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MAX_MS, EXPIRY_MS = 604_800_000, 86_400_000
 
 
 class Place:
-    """A directory with tokens, as they are after any number of restarts."""
+    """A directory with tokens, across any number of restarts."""
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         self.disk = MemoryDisk()
@@ -45,18 +45,18 @@ class Place:
         self.restart()
 
     def restart(self) -> None:
-        """Read again what is kept."""
+        """Read the kept tokens again."""
         self.state = SecurityState(self.disk, "/d")
         config = Config(overrides=self.settings)
         self.machine_clock = FakeClock()
         self.tokens = DelegationTokens(config, self.state, self.clock, self.machine_clock)
 
     def create(self, token_id: str = "id", lifetime_ms: int = -1) -> DelegationToken:
-        """A token of alice that bob asked for and carol may renew."""
+        """Create a token of alice, requested by bob and renewable by carol."""
         return self.tokens.create(token_id, ALICE, BOB, [CAROL], lifetime_ms)
 
     def hmac(self, token_id: str = "id") -> bytes:
-        """Its HMAC."""
+        """Return the HMAC of the token."""
         return self.tokens.hmac(token_id)
 
 
@@ -67,7 +67,7 @@ def _refused(call: Callable[[], object]) -> ErrorCode:
 
 
 def test_the_hmac_is_kafkas() -> None:
-    """HMAC-SHA-512 of the id, so that a Kafka with the same key takes it."""
+    """The HMAC is HMAC-SHA-512 of the id, so that Kafka with the same key accepts it."""
     expected = hmac.new(KEY.encode(), b"id", hashlib.sha512).digest()
     assert Place().hmac() == expected
 
@@ -83,7 +83,7 @@ def test_the_hmac_is_kafkas() -> None:
     ],
 )
 def test_how_long_a_token_lives(asked_ms: int, expires_in_ms: int, max_in_ms: int) -> None:
-    """At most as long as was asked for, and as the settings allow."""
+    """A token lives at most as long as requested, and as the settings allow."""
     token = Place().create(lifetime_ms=asked_ms)
     assert token.issued_at_ms == START_MS
     assert token.expires_at_ms == START_MS + expires_in_ms
@@ -91,7 +91,7 @@ def test_how_long_a_token_lives(asked_ms: int, expires_in_ms: int, max_in_ms: in
 
 
 def test_times_have_an_end() -> None:
-    """The largest settings do not run over."""
+    """The largest settings cause no overflow."""
     longest = str(LONG_MAX)
     settings = ("delegation.token.max.lifetime.ms", "delegation.token.expiry.time.ms")
     token = Place(dict.fromkeys(settings, longest)).create()
@@ -103,7 +103,7 @@ def test_times_have_an_end() -> None:
     [(-1, EXPIRY_MS), (0, EXPIRY_MS), (5000, 5000), (EXPIRY_MS * 2, EXPIRY_MS)],
 )
 def test_a_renewed_token(period_ms: int, expires_in_ms: int) -> None:
-    """It lives for the period from now, which the setting limits; a period may be shorter."""
+    """A renewed token lives for the period from now, up to the limit of the setting."""
     place = Place()
     place.create()
     place.clock.time_ms += 1000
@@ -113,7 +113,7 @@ def test_a_renewed_token(period_ms: int, expires_in_ms: int) -> None:
 
 
 def test_no_token_is_renewed_beyond_its_end() -> None:
-    """Nor does it live longer by way of ExpireDelegationToken."""
+    """Neither a renewal nor ExpireDelegationToken extends a token beyond its maximum lifetime."""
     place = Place()
     place.create(lifetime_ms=EXPIRY_MS)
     place.clock.time_ms += 1000
@@ -122,7 +122,7 @@ def test_no_token_is_renewed_beyond_its_end() -> None:
 
 
 def test_a_token_that_ends_later() -> None:
-    """A period of 0 is now: it has not expired before the next millisecond."""
+    """A period of 0 ends the token now; it is expired from the next millisecond on."""
     place = Place()
     place.create()
     assert place.tokens.expire(place.hmac(), CAROL, 500) == START_MS + 500
@@ -131,7 +131,7 @@ def test_a_token_that_ends_later() -> None:
 
 
 def test_a_token_that_ends_now() -> None:
-    """A negative period: it is gone, expired or not."""
+    """A negative period removes the token, expired or not."""
     place = Place()
     for wait_ms in (0, EXPIRY_MS + 1):
         place.create()
@@ -143,7 +143,7 @@ def test_a_token_that_ends_now() -> None:
 
 
 def test_who_may_renew_and_end_a_token() -> None:
-    """The owner and the renewers; not who asked for it."""
+    """Owner and renewers may renew and expire a token, its requester may not."""
     place = Place()
     place.create()
     for principal in (BOB, user("dave"), Principal("Group", "alice")):
@@ -153,7 +153,7 @@ def test_who_may_renew_and_end_a_token() -> None:
 
 
 def test_a_token_that_is_not_there() -> None:
-    """Whatever the HMAC is."""
+    """An unknown HMAC gets an error."""
     place = Place()
     place.create()
     for other in (b"", b"x", place.hmac("other"), place.hmac()[:63]):
@@ -163,7 +163,7 @@ def test_a_token_that_is_not_there() -> None:
 
 
 def test_an_expired_token() -> None:
-    """It can be ended, not be renewed; who may not renew it is told about that when it is ended."""
+    """An expired token gets EXPIRED; expiring it without permission gets OWNER_MISMATCH."""
     place = Place()
     place.create()
     place.clock.time_ms += EXPIRY_MS
@@ -179,7 +179,7 @@ def test_an_expired_token() -> None:
 
 
 def test_expired_tokens_are_removed() -> None:
-    """Those alone, from the file as well."""
+    """Only expired tokens are removed, also from the file."""
     place = Place()
     place.create("short", 1000)
     place.create("long")
@@ -193,7 +193,7 @@ def test_expired_tokens_are_removed() -> None:
 
 @pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])
 def test_a_login(mechanism: ScramMechanism) -> None:
-    """The base64 text of the HMAC is the password; the owner is who logs in."""
+    """The base64 HMAC is the password, and the owner is logged in."""
     place = Place()
     token = place.create()
     login = place.tokens.login(mechanism, "id")
@@ -208,7 +208,7 @@ def test_a_login(mechanism: ScramMechanism) -> None:
 
 
 def test_a_session_ends_by_the_machines_clock() -> None:
-    """So long after the login as the token lives by the broker's clock."""
+    """A session has the token's remaining lifetime, measured by the machine's clock."""
     place = Place()
     place.create()
     place.clock.time_ms += 5000
@@ -218,7 +218,7 @@ def test_a_session_ends_by_the_machines_clock() -> None:
 
 
 def test_a_restart() -> None:
-    """Tokens are kept, without what they are checked with; another key makes others of them."""
+    """Tokens survive a restart without their keys; another secret key gives other HMACs."""
     place = Place()
     place.create("one")
     place.create("two")
@@ -239,7 +239,7 @@ def test_a_restart() -> None:
 
 @pytest.mark.parametrize("key", [None, ""])
 def test_without_a_key(key: str | None) -> None:
-    """Nothing is served; what was kept stays for another start."""
+    """Without a secret key every request is refused; kept tokens stay for another start."""
     place = Place()
     place.create()
     del place.settings["delegation.token.secret.key"]
@@ -258,7 +258,7 @@ def test_without_a_key(key: str | None) -> None:
 
 
 def test_the_type_of_an_owner_ends_at_the_first_colon() -> None:
-    """As in Kafka, which keeps principals as texts."""
+    """The type of an owner ends at the first colon, as in Kafka, which stores text."""
     place = Place()
     token = place.tokens.create("id", Principal("A:B", "c"), BOB, (), -1)
     assert token.owner == Principal("A", "B:c")
@@ -267,7 +267,7 @@ def test_the_type_of_an_owner_ends_at_the_first_colon() -> None:
 
 
 def test_there_is_an_end_to_what_tokens_take() -> None:
-    """A token with very many renewers is refused, and one more where there are too many."""
+    """A token with very many renewers is refused, and so is one beyond the total limit."""
     place = Place()
     many = [user("x" * 100)] * (MOST_TOKEN_BYTES // 100)
     policy = ErrorCode.POLICY_VIOLATION
@@ -285,7 +285,7 @@ def test_there_is_an_end_to_what_tokens_take() -> None:
 
 
 def test_a_change_that_cannot_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is an error, and has not been made."""
+    """A change that cannot be written is an error and has no effect."""
     place = Place()
     place.create()
     before = list(place.tokens)
@@ -312,7 +312,7 @@ def _fails(*_: object, **__: object) -> None:
     "damage", [{"owner": None}, {"renewers": 1}, {"token_id": None, "owner": 5}, {"expires": 1}]
 )
 def test_a_damaged_token(damage: dict[str, object]) -> None:
-    """The broker does not start, and says what is wrong."""
+    """A damaged token stops the start of the broker with the reason."""
     place = Place()
     entry = place.create().to_entry() | damage
     if "expires" in damage:

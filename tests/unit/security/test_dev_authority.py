@@ -1,4 +1,4 @@
-"""The authority of --dev-security: what is kept, and when a certificate is made anew."""
+"""The authority of --dev-security: persistence, and renewal of certificates."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ HOSTS = ("localhost", "127.0.0.1")
 
 
 def issue(directory: Path, *hosts: str) -> bytes:
-    """The file of an identity, issued by the authority of a directory."""
+    """Return the file of an identity, issued by the authority of a directory."""
     return DevAuthority(directory).issue("one.pem", "one", hosts).read_bytes()
 
 
 def test_what_is_there_stays(tmp_path: Path) -> None:
-    """The authority, and a certificate that has all hosts; not one that lacks a host."""
+    """The authority and certificates for all hosts are kept; a certificate without one is not."""
     first = issue(tmp_path, *HOSTS, "broker")
     authority = (tmp_path / "ca.pem").read_bytes()
     assert issue(tmp_path, *HOSTS) == first
@@ -30,7 +30,7 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
 
 
 def test_an_authority_that_is_new_signs_anew(tmp_path: Path) -> None:
-    """Without its key the authority is made again, and what the old one signed is not good."""
+    """Without its key the authority is created again, and certificates are issued again."""
     first = issue(tmp_path, *HOSTS)
     (tmp_path / "ca.key").unlink()
     second = issue(tmp_path, *HOSTS)
@@ -51,14 +51,14 @@ def test_a_certificate_that_ends_soon_is_renewed(
     stays: bool,
     hosts: tuple[str, ...],
 ) -> None:
-    """Within seven days of its end."""
+    """A certificate is renewed within seven days of its end."""
     monkeypatch.setattr(dev_authority, "_LIFE", datetime.timedelta(days=days))
     first = issue(tmp_path, *hosts)
     assert (issue(tmp_path, *hosts) == first) is stays
 
 
 def test_the_settings_show_no_password_by_accident() -> None:
-    """repr() of what they are made of has none."""
+    """repr() of the settings contains no password."""
     access = ClientAccess("SASL_SSL", "PLAIN", "alice", "geheim", "/dir")
     assert "geheim" not in repr(access)
     assert all("geheim" in str(client_settings(client, access)) for client in CLIENTS)
@@ -68,6 +68,6 @@ def test_the_settings_show_no_password_by_accident() -> None:
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
 def test_settings_without_a_password(client: str, protocol: str) -> None:
-    """Nothing of SASL is in them."""
+    """Settings without a password contain no SASL settings."""
     settings = client_settings(client, ClientAccess(protocol, "PLAIN", "alice", "", "/dir"))
     assert not [name for name in settings if "sasl" in name]

@@ -1,4 +1,4 @@
-"""The directory of --dev-security: whose it is, and who may read what is in it."""
+"""The directory of --dev-security: its owner, and file permissions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from coordinator_server.security import dev_security
 
 
 def prepare(directory: Path) -> None:
-    """As a start does."""
+    """Prepare the directory, as a start does."""
     overrides = {"dev.security.dir": str(directory), "listeners": "SASL_SSL://127.0.0.1:9092"}
     dev_security.prepare(Config(overrides=overrides))
 
 
 def test_a_directory_that_others_may_write_to(tmp_path: Path) -> None:
-    """What they put there would be served; one that they may read, as in our image, is used."""
+    """A directory that others may write to is refused; one that they may read is used.
+
+    Others could place files that would be served.
+    """
     for mode in (0o720, 0o702, 0o1777):
         tmp_path.chmod(mode)
         with pytest.raises(ConfigError, match=f"{tmp_path}: others may write it: chmod go-w "):
@@ -31,7 +34,7 @@ def test_a_directory_that_others_may_write_to(tmp_path: Path) -> None:
 
 
 def test_what_is_made_is_used_again(tmp_path: Path) -> None:
-    """Also where new files are for all to write."""
+    """Created files are used again, also with a permissive umask."""
     before = os.umask(0)
     try:
         prepare(tmp_path / "new")
@@ -43,7 +46,7 @@ def test_what_is_made_is_used_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["users.json", "ca.key", "server.pem", "alice.pem"])
 @pytest.mark.parametrize(("mode", "can"), [(0o640, "read"), (0o604, "read"), (0o622, "write")])
 def test_a_secret_that_others_may_read(tmp_path: Path, name: str, mode: int, can: str) -> None:
-    """It is one no more."""
+    """A secret file that others may read or write is refused."""
     prepare(tmp_path)
     path = tmp_path / name
     path.chmod(mode)
@@ -52,7 +55,7 @@ def test_a_secret_that_others_may_read(tmp_path: Path, name: str, mode: int, can
 
 
 def test_an_authority_that_others_may_write(tmp_path: Path) -> None:
-    """All may read it, but it says whose certificates are good."""
+    """An authority certificate that others may write is refused; reading is allowed."""
     prepare(tmp_path)
     (tmp_path / "ca.pem").chmod(0o664)
     with pytest.raises(ConfigError, match="others may write it: chmod go-w "):
@@ -60,7 +63,7 @@ def test_an_authority_that_others_may_write(tmp_path: Path) -> None:
 
 
 def test_a_directory_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only root uses it."""
+    """Only root uses a directory of another user."""
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     expected = f"{tmp_path}: it belongs to the user {owner}, the broker runs as {owner + 1}"
@@ -71,7 +74,7 @@ def test_a_directory_of_somebody_else(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_file_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a directory of one's own."""
+    """A file of another user in an own directory is refused."""
     prepare(tmp_path)
     stat = Path.stat
 
@@ -91,7 +94,7 @@ def test_a_file_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     [("localhost", False), ("127.0.0.1", False), ("localhost.localdomain", True), ("", True)],
 )
 def test_passwords_in_the_clear_are_for_this_machine(host: str, is_refused: bool) -> None:
-    """A name that another machine may have is none of it."""
+    """PLAIN without TLS is refused except on loopback addresses and localhost."""
     config = Config(
         overrides={
             "listeners": f"SASL_PLAINTEXT://{host}:9092",

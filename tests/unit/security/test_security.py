@@ -1,4 +1,4 @@
-"""What the brokers of a process share of security."""
+"""The security state that the brokers of a process share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.topics.fakes import FakeClock
 
 
 def test_a_reset_loads_nothing_that_has_nothing_to_forget() -> None:
-    """A broker without users, ACLs and quotas does not read them in to forget them."""
+    """A reset does not load users, ACLs and quotas that do not exist."""
     disk = MemoryDisk()
     disk.mkdir("/d")
     security = Security(Config(), SecurityState(disk, "/d"), FakeClock(), FakeClock())
@@ -29,7 +29,7 @@ def test_a_reset_loads_nothing_that_has_nothing_to_forget() -> None:
 
 
 def test_a_reset_forgets_what_was_kept() -> None:
-    """Including users that nobody has asked for; they are read at the start, not by a login."""
+    """A reset drops all kept users, which are loaded at the start, whether used or not."""
     disk = MemoryDisk()
     disk.mkdir("/d")
     state = SecurityState(disk, "/d")
@@ -66,7 +66,7 @@ def _with_token(disk: MemoryDisk, clock: ManualClock) -> Security:
 
 
 def test_expired_tokens_are_removed_by_and_by() -> None:
-    """Each time that the interval has passed, until it is stopped."""
+    """Expired tokens are removed at each interval, until a stop."""
     disk, clock = MemoryDisk(), ManualClock()
     security = _with_token(disk, clock)
     security.start()
@@ -83,7 +83,7 @@ def test_expired_tokens_are_removed_by_and_by() -> None:
 
 
 def test_very_many_expired_tokens_are_removed_in_turns() -> None:
-    """A thousand at once, the next ones right after."""
+    """Very many expired tokens are removed a thousand at a time."""
     disk, clock = MemoryDisk(), ManualClock()
     security = _with_token(disk, clock)
     for number in range(MOST_EXPIRED):
@@ -96,7 +96,7 @@ def test_very_many_expired_tokens_are_removed_in_turns() -> None:
 
 
 def test_a_line_that_was_cut_off_is_told() -> None:
-    """As after a crash; but damage may look the same."""
+    """A truncated line, as after a crash, is logged, because damage may look the same."""
     disk = MemoryDisk()
     disk.mkdir("/d")
     state = SecurityState(disk, "/d")
@@ -115,7 +115,7 @@ def test_a_line_that_was_cut_off_is_told() -> None:
 
 
 def test_expired_tokens_that_cannot_be_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are tried again, and the log says why they are there."""
+    """Expired tokens that cannot be removed are retried, and the log has the reason."""
     disk, clock = MemoryDisk(), ManualClock()
     security = _with_token(disk, clock)
     security.start()
@@ -134,7 +134,7 @@ def test_expired_tokens_that_cannot_be_removed(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_without_a_key_nothing_is_looked_for() -> None:
-    """Nor are the tokens read in."""
+    """Without a secret key tokens are neither loaded nor removed."""
     disk, clock = MemoryDisk(), ManualClock()
     disk.mkdir("/d")
     security = Security(Config(), SecurityState(disk, "/d"), clock, clock)
@@ -144,7 +144,7 @@ def test_without_a_key_nothing_is_looked_for() -> None:
 
 
 def test_a_reset_forgets_tokens() -> None:
-    """Also those that have not been read since the start."""
+    """A reset drops tokens, also those that were not loaded yet."""
     disk, clock = MemoryDisk(), ManualClock()
     _with_token(disk, clock)
     Security(Config(overrides=KEYED), SecurityState(disk, "/d"), clock, clock).forget()

@@ -1,4 +1,4 @@
-"""What stands in for Windows when its disk is tested on another system."""
+"""Fixtures for tests of the Windows disk on other systems."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from tests.windows import msvcrt as stand_in
 
 @pytest.fixture
 def msvcrt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows' file locks, made of those of this system."""
+    """Replace Windows' file locks by those of this system."""
     monkeypatch.setitem(sys.modules, "msvcrt", stand_in)

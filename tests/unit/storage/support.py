@@ -1,4 +1,4 @@
-"""What the storage tests share: batches, and logs and data directories on the twin of the disk."""
+"""Helpers of the storage tests: batches, and logs and data directories on a MemoryDisk."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def batch(
     transactional: bool = False,
     control: bool = False,
 ) -> bytes:
-    """One batch as a producer sends it: one record per value."""
+    """Return a batch as a producer sends it, with one record per value."""
     records = [
         Record(offset, timestamp_ms, key, value) for offset, value in enumerate(values or (b"v",))
     ]
@@ -53,7 +53,7 @@ def batch(
 def marker(
     producer_id: int, epoch: int, *, commit: bool, timestamp_ms: int = NOW_MS
 ) -> EncodedBatch:
-    """An end-of-transaction marker as the transaction coordinator writes it, of epoch 9."""
+    """Return an end-of-transaction marker of coordinator epoch 9."""
     key = (0).to_bytes(2, "big") + int(commit).to_bytes(2, "big")
     value = (0).to_bytes(2, "big") + (9).to_bytes(4, "big")
     built = build_batch(
@@ -68,7 +68,7 @@ def marker(
 
 
 def own(data: bytes) -> EncodedBatch:
-    """The bytes of a batch as one that the broker built."""
+    """Return the bytes of a batch in the form of a batch built by the broker."""
     return EncodedBatch(read_header(data), data[CRC_START:])
 
 
@@ -80,7 +80,7 @@ def keyed(
     sequence: int = -1,
     transactional: bool = False,
 ) -> bytes:
-    """One batch of (key, value) records."""
+    """Return a batch of (key, value) records."""
     records = [Record(i, timestamp_ms, key, value) for i, (key, value) in enumerate(pairs)]
     return build_batch(
         records,
@@ -102,7 +102,7 @@ def open_log(
     log_start_offset: int = 0,
     max_open_files: int = 64,
 ) -> PartitionLog:
-    """The log of partition t-0; the process that had it open before has ended."""
+    """Open the log of partition t-0; the process that had it open before has ended."""
     if isinstance(disk, MemoryDisk):
         disk.open_files.clear()
     loader = LogLoader(
@@ -120,36 +120,36 @@ def open_log(
 
 
 def open_manager(disk: Disk, defaults: LogConfig | None = None) -> LogManager:
-    """The data directory `data`."""
+    """Open the data directory `data`."""
     return LogManager.open(disk, "data", defaults or LogConfig(), cluster_id="c", now_ms=NOW_MS)
 
 
 def change_topic(manager: LogManager, name: str, **changes: Any) -> None:
-    """Replace fields of one topic's record."""
+    """Replace fields of a topic's record."""
     record = manager.topics().get(name) or TopicRecord(name, bytes(16), 1, {})
     for _ in manager.change_topics([record._replace(**changes)]):
         pass
 
 
 def delete_topic(manager: LogManager, name: str) -> None:
-    """Delete one topic, and move its directories out of the way."""
+    """Delete a topic, and move its directories out of the way."""
     manager.delete_topics([name])
     for _ in manager.finish_deletions():
         pass
 
 
 def headers_of(data: bytes) -> list[BatchHeader]:
-    """The batches of a read."""
+    """Return the batch headers of a read."""
     return list(iterate_batches(data))
 
 
 def all_batches(log: PartitionLog, max_bytes: int = 1 << 20) -> list[BatchHeader]:
-    """Every batch from the log start on, by reads of `max_bytes`."""
+    """Return every batch from the log start on, by reads of `max_bytes`."""
     return headers_of(all_bytes(log, max_bytes))
 
 
 def all_bytes(log: PartitionLog, max_bytes: int = 1 << 20) -> bytes:
-    """Every byte from the log start on, by reads of `max_bytes`."""
+    """Return every byte from the log start on, by reads of `max_bytes`."""
     parts = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:
@@ -162,7 +162,7 @@ def all_bytes(log: PartitionLog, max_bytes: int = 1 << 20) -> bytes:
 
 
 def all_records(log: PartitionLog) -> list[Record]:
-    """Every record from the log start on."""
+    """Return every record from the log start on."""
     data = all_bytes(log)
     return [
         record
@@ -173,7 +173,7 @@ def all_records(log: PartitionLog) -> list[Record]:
 
 
 def committed(log: PartitionLog, at_once_bytes: int = 1 << 20) -> list[Record]:
-    """What a reader of committed records makes of the log (KIP-98), by reads of `at_once_bytes`."""
+    """Return the records that a read_committed reader gets, by reads of `at_once_bytes`."""
     found: list[Record] = []
     offset, stop = log.log_start_offset, log.last_stable_offset
     while offset < stop:
@@ -198,19 +198,19 @@ def committed(log: PartitionLog, at_once_bytes: int = 1 << 20) -> list[Record]:
 
 
 def values_of(log: PartitionLog) -> list[tuple[int, bytes | None]]:
-    """(offset, value) of every record."""
+    """Return (offset, value) of every record."""
     return [(record.offset, record.value) for record in all_records(log)]
 
 
 def flip(disk: MemoryDisk, path: str, position: int) -> None:
-    """Change one byte of a file behind everyone's back."""
+    """Change a byte of a file without notice to the log."""
     data = bytearray(disk.read_file(path))
     data[position] ^= 0xFF
     overwrite(disk, path, bytes(data))
 
 
 def overwrite(disk: Disk, path: str, contents: bytes) -> None:
-    """Give a file other contents."""
+    """Replace the contents of a file."""
     file = disk.open(path, create=True)
     file.truncate(0)
     file.append([contents])
@@ -218,5 +218,5 @@ def overwrite(disk: Disk, path: str, contents: bytes) -> None:
 
 
 def files_in(disk: Disk, path: str, suffix: str) -> Sequence[str]:
-    """The names in a directory that end like this, sorted."""
+    """Return the sorted names in a directory that have this suffix."""
     return sorted(name for name in disk.listdir(path) if name.endswith(suffix))

@@ -1,4 +1,4 @@
-"""What may be appended, the offsets and stamps it gets, and what a failed write leaves."""
+"""Appends: validation, offsets, timestamps, and failed writes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.unit.storage.support import (
 
 
 def refused(data: bytes, config: LogConfig | None = None) -> StorageError:
-    """The error that a log answers to these bytes; nothing may have been written."""
+    """Return the error for these bytes, and check that nothing was written."""
     disk = MemoryDisk()
     log = open_log(disk, config)
     with pytest.raises(StorageError) as caught:
@@ -39,13 +39,13 @@ def refused(data: bytes, config: LogConfig | None = None) -> StorageError:
 
 
 def with_crc(data: bytearray) -> bytes:
-    """The batch with the CRC of its bytes."""
+    """Return the batch with a correct CRC."""
     struct.pack_into(">I", data, 17, crc32c(bytes(data[21:])))
     return bytes(data)
 
 
 def test_offsets_and_leader_epoch_are_written_into_the_header() -> None:
-    """A batch gets the next offset and the leader epoch, and its CRC still holds."""
+    """A batch gets the next offset and the leader epoch, and its CRC stays valid."""
     log = open_log(MemoryDisk())
     log.begin_leader_epoch(7)
     first = log.append(memoryview(batch(b"a", b"b")), NOW_MS)
@@ -59,7 +59,7 @@ def test_offsets_and_leader_epoch_are_written_into_the_header() -> None:
 
 
 def test_nothing_is_on_the_disk_before_the_first_record() -> None:
-    """A partition that was never written to has no directory."""
+    """A partition without any append has no directory."""
     disk = MemoryDisk()
     log = open_log(disk)
     assert log.read(0, 100) == b""
@@ -70,7 +70,7 @@ def test_nothing_is_on_the_disk_before_the_first_record() -> None:
 
 
 def test_an_append_is_one_write() -> None:
-    """Once a log exists an append costs one operation on the disk."""
+    """An append to an existing log costs one disk operation."""
     disk = MemoryDisk()
     log = open_log(disk)
     log.append(batch(), NOW_MS)
@@ -90,7 +90,7 @@ def test_batches_are_stored_as_they_came(compression: Compression) -> None:
 
 
 def test_another_compression_type_recompresses() -> None:
-    """A topic with a codec of its own stores the records in that codec."""
+    """A topic with another codec stores the records in that codec."""
     log = open_log(MemoryDisk(), LogConfig(compression_type="gzip"))
     log.append(batch(b"a" * 500, compression=Compression.ZSTD), NOW_MS)
     data = log.read(0, 1 << 20)
@@ -101,7 +101,7 @@ def test_another_compression_type_recompresses() -> None:
 
 
 def test_uncompressed_topics_unpack() -> None:
-    """compression.type=uncompressed stores what came compressed without compression."""
+    """With compression.type=uncompressed compressed batches are stored without compression."""
     log = open_log(MemoryDisk(), LogConfig(compression_type="uncompressed"))
     log.append(batch(b"a" * 500, compression=Compression.LZ4), NOW_MS)
     header = all_batches(log)[0]
@@ -110,7 +110,7 @@ def test_uncompressed_topics_unpack() -> None:
 
 
 def test_log_append_time_stamps_the_batch() -> None:
-    """With LogAppendTime the batch carries the broker's time and says so."""
+    """With LogAppendTime the batch has the broker's time and the corresponding attribute."""
     log = open_log(MemoryDisk(), LogConfig(message_timestamp_type="LogAppendTime"))
     result = log.append(batch(timestamp_ms=5), NOW_MS)
     assert result.log_append_time_ms == NOW_MS
@@ -138,19 +138,19 @@ def test_log_append_time_stamps_the_batch() -> None:
     ],
 )
 def test_bad_batches_are_refused(data: bytes, code: ErrorCode) -> None:
-    """A request must carry exactly one whole, sound, data batch of format 2 at offset 0."""
+    """A request must have exactly one complete, valid data batch of format 2 at offset 0."""
     assert refused(data).code is code
 
 
 def test_unknown_codecs_are_refused() -> None:
-    """A codec number that no client could read is not stored."""
+    """A batch with an unknown codec is refused."""
     data = bytearray(batch())
     data[22] |= 5
     assert refused(with_crc(data)).code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_the_topic_decides_the_timestamp_type() -> None:
-    """A batch that claims LogAppendTime in a CreateTime topic loses the claim."""
+    """A batch with LogAppendTime loses this attribute in a CreateTime topic."""
     data = bytearray(batch())
     data[22] |= 8
     log = open_log(MemoryDisk())
@@ -161,14 +161,14 @@ def test_the_topic_decides_the_timestamp_type() -> None:
 
 @pytest.mark.parametrize(("position", "value"), [(57, 0), (57, 2), (23, 7), (57, -1)])
 def test_inconsistent_counts_are_refused(position: int, value: int) -> None:
-    """The record count must agree with the last offset delta, whatever the CRC says."""
+    """The record count must agree with the last offset delta, even with a valid CRC."""
     data = bytearray(batch())
     struct.pack_into(">i", data, position, value)
     assert refused(with_crc(data)).code is ErrorCode.INVALID_RECORD
 
 
 def test_too_large_batches_are_refused() -> None:
-    """max.message.bytes bounds a batch; a batch above segment.bytes fits no segment."""
+    """A batch above max.message.bytes is refused, and so is one above segment.bytes."""
     assert refused(batch(b"x" * 200), LogConfig(max_message_bytes=200)).code is (
         ErrorCode.MESSAGE_TOO_LARGE
     )
@@ -179,7 +179,7 @@ def test_too_large_batches_are_refused() -> None:
 
 
 def test_timestamps_out_of_range_are_refused() -> None:
-    """CreateTime must lie within message.timestamp.before/after.max.ms of the broker's clock."""
+    """CreateTime must be within message.timestamp.before/after.max.ms of the broker's clock."""
     assert refused(batch(timestamp_ms=NOW_MS + 3600001)).code is ErrorCode.INVALID_TIMESTAMP
     config = LogConfig(message_timestamp_before_max_ms=1000)
     error = refused(batch(b"a", b"b", timestamp_ms=NOW_MS - 1001), config)
@@ -191,7 +191,7 @@ def test_timestamps_out_of_range_are_refused() -> None:
 
 
 def test_compacted_topics_refuse_records_without_key() -> None:
-    """A record without key in a compacted topic is named by its index."""
+    """A record without a key in a compacted topic is reported by its index."""
     config = LogConfig(cleanup_policy=("compact",))
     error = refused(keyed((b"k", b"1"), (None, b"2")), config)
     assert error.code is ErrorCode.INVALID_RECORD
@@ -200,7 +200,7 @@ def test_compacted_topics_refuse_records_without_key() -> None:
 
 @pytest.mark.parametrize("policy", ["delete", "compact"])
 def test_records_that_do_not_parse_are_refused(policy: str) -> None:
-    """Records that are garbage under a right CRC are not stored."""
+    """Invalid records with a valid CRC are refused."""
     data = bytearray(batch())
     data[61:] = b"\x02" * (len(data) - 61)
     config = LogConfig(cleanup_policy=(policy,))
@@ -208,7 +208,7 @@ def test_records_that_do_not_parse_are_refused(policy: str) -> None:
 
 
 def test_the_largest_timestamp_is_that_of_the_records() -> None:
-    """A header that claims -1, as sarama before 1.45.1 writes, is corrected before it is stored."""
+    """A largest timestamp of -1, as in sarama before 1.45.1, is corrected before storing."""
     data = bytearray(batch(b"a", timestamp_ms=NOW_MS))
     struct.pack_into(">q", data, 35, -1)
     log = open_log(MemoryDisk())
@@ -220,8 +220,10 @@ def test_the_largest_timestamp_is_that_of_the_records() -> None:
 
 
 def test_an_own_batch_is_written_as_it_was_built() -> None:
-    """Of a batch that the broker built nothing is looked at but what came with it: it gets base
-    offset and leader epoch and goes out in one write."""
+    """A batch built by the broker is not parsed again.
+
+    The batch gets base offset and leader epoch and is written in one write.
+    """
     disk = MemoryDisk()
     log = open_log(disk)
     log.append(batch(b"x"), NOW_MS)
@@ -238,7 +240,7 @@ def test_an_own_batch_is_written_as_it_was_built() -> None:
 
 
 def test_own_batches_may_be_control_batches_but_not_too_large() -> None:
-    """Markers, which clients must not write, are taken; `max.message.bytes` holds for all."""
+    """The broker may append control batches, but not above `max.message.bytes`."""
     log = open_log(MemoryDisk())
     log.append_own(own(batch(b"a")), NOW_MS)
     log.append_own(marker(1, 0, commit=True), NOW_MS)
@@ -249,8 +251,10 @@ def test_own_batches_may_be_control_batches_but_not_too_large() -> None:
 
 @pytest.mark.parametrize("torn", [False, True])
 def test_a_failed_write_leaves_no_trace(torn: bool) -> None:
-    """After a full disk the next append stands where the failed one would have, before any restart
-    and after one."""
+    """After a write that failed on a full disk, the next append takes its offset and position.
+
+    The same holds after a restart.
+    """
     disk = MemoryDisk()
     log = open_log(disk)
     log.append(batch(b"1"), NOW_MS)
@@ -268,7 +272,7 @@ def test_a_failed_write_leaves_no_trace(torn: bool) -> None:
 
 
 def test_every_failing_operation_of_an_append_is_harmless() -> None:
-    """Whichever operation of the first appends and rolls fails, what was answered is there."""
+    """Whichever operation of an append or roll fails, acknowledged records stay."""
     config = LogConfig(segment_bytes=150)
     for operation in range(60):
         disk = MemoryDisk()
@@ -304,7 +308,7 @@ def test_flush_messages_syncs_before_the_answer() -> None:
 
 
 def test_a_closed_log_refuses() -> None:
-    """Nothing goes into or comes out of a log that was closed."""
+    """A closed log refuses reads and appends."""
     log = open_log(MemoryDisk())
     log.close()
     with pytest.raises(StorageError):
@@ -316,7 +320,7 @@ def test_a_closed_log_refuses() -> None:
 
 
 def test_a_record_without_a_timestamp_is_never_too_old() -> None:
-    """Timestamp -1 says that there is none; only the others are held against the limit."""
+    """A record with timestamp -1, which means none, is not checked against the limit."""
     log = open_log(MemoryDisk(), LogConfig(message_timestamp_before_max_ms=1000))
     assert log.append(batch(b"v", timestamp_ms=-1), NOW_MS).base_offset == 0
     with pytest.raises(StorageError, match="invalid timestamp"):

@@ -1,4 +1,4 @@
-"""Compaction: what stays, what goes and when, the swap's crash points, small steps."""
+"""Compaction: kept and removed records, crash points of the swap, small steps."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def clean(log: PartitionLog, first_dirty: int = 0, now_ms: int = NOW_MS) -> Clea
 
 
 def finished(cleaning: Cleaning) -> CleaningResult:
-    """Run a pass to its end."""
+    """Run a pass to its end; return its result."""
     results: list[CleaningResult | None] = []
 
     def collect() -> Generator[Pause | None, None, None]:
@@ -55,18 +55,18 @@ def finished(cleaning: Cleaning) -> CleaningResult:
 
 
 def contents(log: PartitionLog) -> Contents:
-    """(offset, key, value) of every record."""
+    """Return (offset, key, value) of every record."""
     return [(record.offset, record.key, record.value) for record in all_records(log)]
 
 
 def latest(log: PartitionLog) -> dict[bytes | None, bytes | None]:
-    """What a reader of the whole log ends up with; tombstones remove."""
+    """Return the last value of each key without tombstones."""
     table = {key: value for _, key, value in contents(log)}
     return {key: value for key, value in table.items() if value is not None}
 
 
 def workload(disk: MemoryDisk, config: LogConfig = CONFIG, count: int = 40) -> PartitionLog:
-    """Ten keys written over and over, every seventh a tombstone, then a roll."""
+    """Return a rolled log of ten keys, written many times; every seventh record is a tombstone."""
     log = open_log(disk, config)
     for number in range(count):
         value = None if number % 7 == 6 else b"%d" % number
@@ -76,7 +76,7 @@ def workload(disk: MemoryDisk, config: LogConfig = CONFIG, count: int = 40) -> P
 
 
 def test_the_last_record_per_key_stays_at_its_offset() -> None:
-    """Superseded records go, the others keep offset, key, value and timestamp."""
+    """Superseded records are removed; others keep offset, key, value and timestamp."""
     log = workload(MemoryDisk())
     before = contents(log)
     table = latest(log)
@@ -95,7 +95,7 @@ def test_the_last_record_per_key_stays_at_its_offset() -> None:
 
 
 def test_every_offset_can_still_be_read() -> None:
-    """A read at an offset that went begins with the next batch that is there."""
+    """A read at a removed offset starts with the next batch."""
     log = workload(MemoryDisk())
     clean(log)
     offsets = [offset for offset, _, _ in contents(log)]
@@ -108,7 +108,7 @@ def test_every_offset_can_still_be_read() -> None:
 
 
 def test_the_active_segment_is_never_cleaned() -> None:
-    """What stands in the active segment stays, and supersedes nothing in the sealed ones."""
+    """Records in the active segment stay, and do not supersede those in sealed segments."""
     log = workload(MemoryDisk())
     for number in range(3):
         log.append(keyed((b"x", b"active%d" % number)), NOW_MS)
@@ -119,7 +119,7 @@ def test_the_active_segment_is_never_cleaned() -> None:
 
 
 def test_batches_kept_whole_are_copied_byte_for_byte() -> None:
-    """A batch without a superseded record is not opened and closed again."""
+    """A batch without superseded records is copied without decoding."""
     log = open_log(MemoryDisk(), CONFIG)
     data = keyed((b"a", b"1" * 50), (b"b", b"2" * 50), compression=Compression.ZSTD)
     log.append(data, NOW_MS)
@@ -162,8 +162,10 @@ def test_a_thinned_batch_keeps_its_frame(compression: Compression) -> None:
 
 
 def test_tombstones_go_after_delete_retention() -> None:
-    """The first pass gives a tombstone a delete horizon, the first pass behind it drops it; its
-    timestamp is not changed by that."""
+    """The first pass gives a tombstone a delete horizon; the first pass after it removes it.
+
+    The tombstone's timestamp does not change.
+    """
     log = open_log(MemoryDisk(), CONFIG)
     log.append(keyed((b"a", b"1"), (b"b", b"1"), timestamp_ms=NOW_MS - 77), NOW_MS)
     log.append(keyed((b"a", None), (b"c", b"1"), timestamp_ms=NOW_MS - 55), NOW_MS)
@@ -180,7 +182,10 @@ def test_tombstones_go_after_delete_retention() -> None:
 
 
 def test_a_live_producers_last_batch_leaves_its_header() -> None:
-    """When all its records go, an empty batch keeps the last sequence; state can be rebuilt."""
+    """The last batch of an active producer stays as an empty batch with its sequence.
+
+    The producer state can be rebuilt from it.
+    """
     disk = MemoryDisk()
     log = open_log(disk, CONFIG)
     log.append(batch(producer_id=5, producer_epoch=0, base_sequence=0), NOW_MS)
@@ -197,7 +202,7 @@ def test_a_live_producers_last_batch_leaves_its_header() -> None:
 
 
 def test_the_lag_stops_compaction() -> None:
-    """Nothing younger than min.compaction.lag.ms is cleaned."""
+    """Records younger than min.compaction.lag.ms are not compacted."""
     log = workload(MemoryDisk(), CONFIG._replace(min_compaction_lag_ms=100))
     before = contents(log)
     assert dirty_bytes(log, 0, NOW_MS) == (0, 0)
@@ -208,7 +213,10 @@ def test_the_lag_stops_compaction() -> None:
 
 
 def test_long_keys_and_many_keys_take_more_passes() -> None:
-    """A pass that cannot hold all keys stops and the next one goes on; long keys compare whole."""
+    """A pass that cannot hold all keys stops, and the next pass continues.
+
+    Long keys are compared entirely.
+    """
     log = open_log(MemoryDisk(), CONFIG)
     for number in range(30):
         log.append(keyed((b"L" * 100 + b"%d" % (number % 6), b"%d" % number)), NOW_MS)
@@ -227,7 +235,7 @@ def test_long_keys_and_many_keys_take_more_passes() -> None:
 
 
 def test_small_segments_are_merged() -> None:
-    """Cleaned segments that fit into one become one."""
+    """Small compacted segments are merged."""
     disk = MemoryDisk()
     log = workload(disk)
     assert len(log.segments) > 6
@@ -240,8 +248,10 @@ def test_small_segments_are_merged() -> None:
 @pytest.mark.parametrize("kind", ["kill", "power"])
 @pytest.mark.parametrize("torn", [False, True])
 def test_every_crash_point_of_compaction(kind: str, torn: bool) -> None:
-    """Wherever the process dies or the power fails, the log reads as before or as after: the same
-    last values, records only that were written, and a next pass completes."""
+    """After a crash at any operation of a compaction the log reads as before or as after.
+
+    The log has the same last values and only written records, and the next pass completes.
+    """
     points = 0
     for operation in range(400):
         disk = MemoryDisk()
@@ -274,7 +284,7 @@ def test_every_crash_point_of_compaction(kind: str, torn: bool) -> None:
 
 
 def test_every_failing_operation_of_compaction() -> None:
-    """A disk error in the middle leaves a log that reads right, at once or after being reopened."""
+    """After a disk error in a compaction the log reads correctly, at once and after reopening."""
     for operation in range(400):
         disk = MemoryDisk()
         log = workload(disk)
@@ -293,7 +303,7 @@ def test_every_failing_operation_of_compaction() -> None:
 
 
 def test_appends_and_reads_go_on_between_steps() -> None:
-    """While a pass is under way the log takes appends and answers reads."""
+    """During a pass the log accepts appends and reads."""
     log = workload(MemoryDisk(), CONFIG._replace(segment_bytes=100_000), count=3000)
     end = log.log_end_offset
     steps = Cleaning(log, 0, NOW_MS).run()
@@ -320,7 +330,10 @@ def test_a_topic_deleted_in_the_middle_stops_the_pass() -> None:
 
 
 def test_maintenance_compacts_by_the_dirty_ratio() -> None:
-    """A round compacts a log half of which is dirty, notes how far it came, and leaves it then."""
+    """A maintenance round compacts a log that is half dirty, and remembers how far.
+
+    The next round leaves the log alone.
+    """
     disk = MemoryDisk()
     manager = open_manager(disk)
     configs = {"cleanup.policy": "compact", "internal.segment.bytes": "600"}
@@ -336,7 +349,7 @@ def test_maintenance_compacts_by_the_dirty_ratio() -> None:
 
 
 def test_the_offsets_log_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The broker's own logs are compacted by size, active segment included."""
+    """The broker's internal logs are compacted by size, including the active segment."""
     monkeypatch.setattr("storage.own_logs.FLOOR_BYTES", 0)
     disk = MemoryDisk()
     manager = open_manager(disk)
@@ -353,7 +366,7 @@ def test_the_offsets_log_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_log_end_is_not_forgotten_when_the_tail_is_compacted() -> None:
-    """Offsets are not given twice when the last records were tombstones and went."""
+    """Offsets are not reused if the last records were tombstones that were removed."""
     disk = MemoryDisk()
     log = open_log(disk, CONFIG)
     log.append(keyed((b"a", b"1")), NOW_MS)
@@ -367,7 +380,7 @@ def test_the_log_end_is_not_forgotten_when_the_tail_is_compacted() -> None:
 
 
 def test_a_damaged_batch_is_not_given_a_right_crc() -> None:
-    """Compaction stops at a flipped byte and says so; the log stays as it is."""
+    """Compaction stops with an error at a damaged batch and leaves the log unchanged."""
     disk = MemoryDisk()
     log = workload(disk)
     flip(disk, f"{DIRECTORY}/{0:020d}.log", 68)
@@ -379,7 +392,7 @@ def test_a_damaged_batch_is_not_given_a_right_crc() -> None:
 
 
 def test_maintenance_compacts_what_waited_too_long() -> None:
-    """max.compaction.lag.ms makes a log be compacted below its dirty ratio."""
+    """max.compaction.lag.ms triggers a compaction below the dirty ratio."""
     disk = MemoryDisk()
     manager = open_manager(disk)
     configs = {
@@ -398,7 +411,7 @@ def test_maintenance_compacts_what_waited_too_long() -> None:
 
 
 def test_large_logs_are_written_and_synced_in_pieces() -> None:
-    """A megabyte at a time goes out and is synced, so that no step is long."""
+    """Large logs are written and synced in pieces of 1 MiB, so that no step is long."""
     disk = MemoryDisk()
     log = open_log(disk, CONFIG._replace(segment_bytes=10_000_000))
     for number in range(40):

@@ -1,5 +1,7 @@
-"""Compaction of logs with transactions: what aborts, commits, markers and open ones leave, and the
-crash points. Held to Kafka's own passes in `test_kafka_transactions`."""
+"""Compaction of logs with transactions: aborts, commits, markers, and crash points.
+
+`test_kafka_transactions` compares with Kafka's own passes.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ def clean(log: PartitionLog, first_dirty: int = 0, now_ms: int = NOW_MS) -> None
 
 
 class Producers:
-    """Transactional producers of one log, which count their sequences."""
+    """Transactional producers of a log, which count their sequences."""
 
     def __init__(self, log: PartitionLog) -> None:
         self.log = log
@@ -49,12 +51,12 @@ class Producers:
         self._sequences[producer_id] = sequence + len(pairs)
 
     def end(self, producer_id: int, *, commit: bool) -> None:
-        """Append the marker that ends it."""
+        """Append the marker of the transaction."""
         self.log.append_own(marker(producer_id, 0, commit=commit), NOW_MS)
 
 
 def shape(log: PartitionLog) -> list[tuple[int, int, str]]:
-    """Of every batch: base offset, how many records, and what it is."""
+    """Return base offset, record count and kind of every batch."""
     return [
         (
             one.base_offset,
@@ -67,13 +69,13 @@ def shape(log: PartitionLog) -> list[tuple[int, int, str]]:
 
 
 def table(log: PartitionLog) -> dict[bytes | None, bytes | None]:
-    """What a reader of committed records ends up with; tombstones remove."""
+    """Return the last committed value of each key without tombstones."""
     found = {record.key: record.value for record in committed(log)}
     return {key: value for key, value in found.items() if value is not None}
 
 
 def test_aborted_records_go_and_supersede_nothing() -> None:
-    """The value before the transaction is the last one; of the transaction its marker stays."""
+    """Aborted records are removed and supersede nothing; the marker stays."""
     log = open_log(MemoryDisk(), CONFIG)
     made = Producers(log)
     log.append(keyed((b"k", b"plain")), NOW_MS)
@@ -90,7 +92,7 @@ def test_aborted_records_go_and_supersede_nothing() -> None:
 
 
 def test_committed_records_supersede_and_are_superseded() -> None:
-    """As records of no transaction."""
+    """Committed records supersede others, and are superseded, like records of no transaction."""
     log = open_log(MemoryDisk(), CONFIG)
     made = Producers(log)
     log.append(keyed((b"k", b"plain")), NOW_MS)
@@ -105,8 +107,11 @@ def test_committed_records_supersede_and_are_superseded() -> None:
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_the_life_of_a_marker(commit: bool) -> None:
-    """It stays with the last batch that goes, gets a horizon at the next pass, and goes behind it;
-    the header of the producer's last batch holds it until the producer is forgotten."""
+    """A marker outlives the records of its transaction, then gets a delete horizon.
+
+    The pass after the horizon removes it. The header of the producer's last batch keeps the marker
+    until the producer is forgotten.
+    """
     log = open_log(MemoryDisk(), CONFIG)
     made = Producers(log)
     made.send(5, (b"k", b"1"))
@@ -132,7 +137,10 @@ def test_the_life_of_a_marker(commit: bool) -> None:
 
 
 def test_a_marker_that_has_the_producers_epoch_leaves_its_header() -> None:
-    """When nothing was written since, the marker is what fences the older epoch (KIP-890)."""
+    """A marker that fences an older epoch (KIP-890) leaves an empty batch.
+
+    No batch was written after the marker.
+    """
     disk = MemoryDisk()
     log = open_log(disk, CONFIG)
     made = Producers(log)
@@ -150,7 +158,10 @@ def test_a_marker_that_has_the_producers_epoch_leaves_its_header() -> None:
 
 
 def test_the_last_batch_of_what_may_be_cleaned_leaves_its_header() -> None:
-    """So that the last offset is known from the log alone (as in Kafka)."""
+    """The last batch of the cleaned part leaves an empty batch, as in Kafka.
+
+    The last offset is thus known from the log alone.
+    """
     log = open_log(MemoryDisk(), CONFIG)
     log.append(keyed((b"k", b"1"), (b"gone", None)), NOW_MS)
     log.append(keyed((b"gone", None)), NOW_MS)
@@ -161,8 +172,10 @@ def test_the_last_batch_of_what_may_be_cleaned_leaves_its_header() -> None:
 
 
 def test_nothing_is_cleaned_by_an_open_transaction() -> None:
-    """What lies behind its beginning supersedes nothing and stays, tombstones behind their horizon
-    too; an aborted transaction there goes (it is known to be one)."""
+    """Records from the start of an open transaction on stay and supersede nothing.
+
+    Tombstones after their horizon stay too; records of aborted transactions are removed.
+    """
     log = open_log(MemoryDisk(), CONFIG)
     made = Producers(log)
     log.append(keyed((b"k", b"1"), (b"j", b"1")), NOW_MS)
@@ -189,8 +202,11 @@ def test_nothing_is_cleaned_by_an_open_transaction() -> None:
 
 
 def test_a_pass_that_begins_in_the_middle_of_a_transaction() -> None:
-    """Keys are read from the dirty part on; an aborted transaction that began before it is known
-    there, one that ended before it is not taken for a later one of its producer."""
+    """A pass may start within a transaction.
+
+    An aborted transaction that started before the dirty part is recognized, and one that ended
+    before it is not confused with a later one.
+    """
     log = open_log(MemoryDisk(), CONFIG)
     made = Producers(log)
     log.append(keyed((b"k", b"1"), (b"j", b"1")), NOW_MS)
@@ -209,8 +225,10 @@ def test_a_pass_that_begins_in_the_middle_of_a_transaction() -> None:
 
 
 def workload(disk: MemoryDisk, config: LogConfig = CONFIG) -> PartitionLog:
-    """Two producers whose transactions cross each other and the segments, every other one aborted,
-    plain records and tombstones between them; then a roll."""
+    """Return a rolled log of two producers with interleaved transactions over several segments.
+
+    Every second transaction is aborted; plain records and tombstones lie in between.
+    """
     log = open_log(disk, config)
     made = Producers(log)
     for number in range(6):
@@ -225,7 +243,7 @@ def workload(disk: MemoryDisk, config: LogConfig = CONFIG) -> PartitionLog:
 
 
 def test_passes_keep_what_readers_of_committed_records_see() -> None:
-    """Pass after pass, until all that can go is gone; also read batch by batch."""
+    """Passes do not change the records that read_committed readers get, also batch by batch."""
     log = workload(MemoryDisk())
     expected = table(log)
     before = len(committed(log))
@@ -240,8 +258,10 @@ def test_passes_keep_what_readers_of_committed_records_see() -> None:
 
 @pytest.mark.parametrize("passes", [1, 2])
 def test_every_crash_point_of_compaction_with_transactions(passes: int) -> None:
-    """Wherever the process dies or the power fails, what readers of committed records see is as it
-    was, also after another pass; the index is as the one that recovery would make."""
+    """After a crash in any operation read_committed readers get the same records.
+
+    The same holds after another pass, and the index is the one that recovery builds.
+    """
     points = 0
     while True:
         for seed in range(ORDERS):
@@ -274,7 +294,7 @@ def test_every_crash_point_of_compaction_with_transactions(passes: int) -> None:
 
 
 def test_every_failing_operation_of_compaction_with_transactions() -> None:
-    """A disk error in the middle leaves a log that reads right, at once or after being reopened."""
+    """After a disk error in a compaction the log reads correctly, at once and after reopening."""
     for operation in range(400):
         disk = MemoryDisk()
         log = workload(disk)

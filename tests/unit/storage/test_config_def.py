@@ -1,4 +1,4 @@
-"""The parser of settings: what each type takes, and which rule an invalid value breaks."""
+"""The parser of settings: valid values per type, and the rule that a value breaks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from storage.config_def import (
 
 
 def setting(kind: Kind, **limits: object) -> Setting:
-    """A setting named `a` without a default."""
+    """Return a setting named `a` without a default."""
     row = Setting("a", kind, None, "Meaning.")
     return row._replace(**limits)  # type: ignore[arg-type]  # any field
 
@@ -43,7 +43,7 @@ RATIO = setting(Kind.DOUBLE, least=0, most=1)
     ],
 )
 def test_values(row: Setting, text: str, value: Value) -> None:
-    """White space around a value is ignored, and an item that a list has twice is kept once."""
+    """White space around a value is ignored, and a repeated list item is kept once."""
     assert parse(row, text) == value
 
 
@@ -76,14 +76,14 @@ def test_values(row: Setting, text: str, value: Value) -> None:
     ],
 )
 def test_invalid_values(row: Setting, text: str, problem: Problem, culprit: str) -> None:
-    """The error has the rule that is broken, and the text or list item that breaks it."""
+    """The error has the broken rule, and the value or list item that breaks it."""
     with pytest.raises(InvalidValueError) as caught:
         parse(row, text)
     assert (caught.value.problem, caught.value.text) == (problem, culprit)
 
 
 def test_a_caller_words_the_error() -> None:
-    """The caller's sentence may name the value, the setting, its type and its limits."""
+    """The caller's error text may contain the value, the setting, its type and its limits."""
     with pytest.raises(InvalidValueError) as caught:
         parse(LEVEL, "10")
     words = {Problem.OUTSIDE: "{name} {text} {KIND} {kind} {kind_most} {least} {most} {besides}"}
@@ -95,5 +95,5 @@ def test_a_caller_words_the_error() -> None:
     [(None, None), (True, "true"), (False, "false"), (("a", "b"), "a,b"), (0.5, "0.5"), (7, "7")],
 )
 def test_values_are_rendered_as_kafka_does(value: Value, text: str | None) -> None:
-    """DescribeConfigs carries values as text: lists with commas, booleans in lower case."""
+    """Values are formatted as in DescribeConfigs: lists with commas, lower-case booleans."""
     assert render(value) == text

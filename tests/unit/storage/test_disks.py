@@ -1,4 +1,4 @@
-"""Both sides of the door keep one contract; the twin breaks as told; descriptors and indexes."""
+"""All disks have the same contract; simulated failures; file descriptors and indexes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MANY_BUFFERS = 2000
 
 @pytest.fixture(params=[LocalDisk, PortableDisk, MemoryDisk])
 def place(request: pytest.FixtureRequest, tmp_path: Path, msvcrt: None) -> tuple[Disk, str]:
-    """A disk and an existing directory on it."""
+    """Return a disk and an existing directory on it."""
     disk: Disk = request.param()
     if not isinstance(disk, MemoryDisk):
         return disk, str(tmp_path)
@@ -37,7 +37,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, msvcrt: None) -> tuple
 
 
 def test_files(place: tuple[Disk, str]) -> None:
-    """Append, read, cut, size; reads behind the end are short."""
+    """Files can be appended to, read, truncated and measured; reads past the end are short."""
     disk, root = place
     path = f"{root}/f"
     with pytest.raises(FileNotFoundError):
@@ -58,7 +58,7 @@ def test_files(place: tuple[Disk, str]) -> None:
 
 
 def test_names(place: tuple[Disk, str]) -> None:
-    """Directories, renames over a file, removal; a directory with files cannot be removed."""
+    """Names can be created, renamed and removed; a directory with files cannot be removed."""
     disk, root = place
     disk.mkdir(f"{root}/a/b")
     disk.mkdir(f"{root}/a/b")
@@ -84,7 +84,7 @@ def test_names(place: tuple[Disk, str]) -> None:
 
 
 def test_locks(place: tuple[Disk, str]) -> None:
-    """A lock is held once and can be taken again after its release."""
+    """A lock is exclusive and can be taken again after its release."""
     disk, root = place
     lock = disk.lock(f"{root}/.lock")
     assert lock is not None
@@ -96,7 +96,7 @@ def test_locks(place: tuple[Disk, str]) -> None:
 
 
 def test_a_lock_keeps_other_processes_out(tmp_path: Path) -> None:
-    """The record lock that Java takes is refused to another process while we hold ours."""
+    """The record lock, which Java takes too, excludes other processes."""
     lock = LocalDisk().lock(f"{tmp_path}/.lock")
     assert lock is not None
     script = (
@@ -114,7 +114,7 @@ def test_a_lock_keeps_other_processes_out(tmp_path: Path) -> None:
 
 
 def test_write_atomically_leaves_the_old_or_the_new() -> None:
-    """At every crash point, and after a power cut, one of the two is there, whole."""
+    """At every crash point and after a power cut the old or the new file is there, whole."""
     for operation in range(20):
         disk = MemoryDisk()
         disk.mkdir("d")
@@ -135,7 +135,7 @@ def test_write_atomically_leaves_the_old_or_the_new() -> None:
 
 
 def test_the_twin_forgets_what_was_not_synced() -> None:
-    """After a power cut unsynced bytes and unsynced names are gone."""
+    """After a power cut MemoryDisk loses unsynced bytes and unsynced names."""
     disk = MemoryDisk()
     disk.mkdir("d")
     file = disk.open("d/f", create=True)
@@ -153,7 +153,7 @@ def test_the_twin_forgets_what_was_not_synced() -> None:
 
 
 def test_the_twin_keeps_open_files_where_they_are() -> None:
-    """As on Windows: they are not renamed, replaced or removed, nor is their directory renamed."""
+    """Open files cannot be renamed, replaced or removed, nor their directory, as on Windows."""
     disk = MemoryDisk()
     disk.mkdir("d")
     disk.open("d/closed", create=True).close()
@@ -170,7 +170,10 @@ def test_the_twin_keeps_open_files_where_they_are() -> None:
 
 
 def test_a_sync_holds_up_renames_and_removals_on_windows(tmp_path: Path) -> None:
-    """The file is open for it, in a thread: it can be moved afterwards, and is."""
+    """On Windows a rename or removal waits for the sync of the file in another thread.
+
+    The file is open during the sync.
+    """
     begun, may_end = Event(), Event()
 
     class SlowFile(PortableFile):
@@ -196,7 +199,7 @@ def test_a_sync_holds_up_renames_and_removals_on_windows(tmp_path: Path) -> None
 
 
 def test_open_files_are_bounded_and_come_back() -> None:
-    """The oldest descriptor is closed for a new one, and opened again when it is needed."""
+    """The oldest descriptor is closed for a new one, and opened again on use."""
     disk = MemoryDisk()
     files = OpenFiles(disk, max_open=2)
     lazies = [LazyFile(files, f"/{n}") for n in range(4)]
@@ -212,19 +215,22 @@ def test_open_files_are_bounded_and_come_back() -> None:
 
 
 class FewDescriptors(MemoryDisk):
-    """A disk of a process that has so many descriptors left, whatever the bound is."""
+    """A disk of a process with a limited number of descriptors left."""
 
     left = 2
 
     def open(self, path: str, *, create: bool = False, private: bool = False) -> File:
-        """Fail as the system does, once they are used up."""
+        """Raise the system's error once no descriptor is left."""
         if len(self.open_files) >= self.left:
             raise OSError(errno.EMFILE, "Too many open files", path)
         return super().open(path, create=create, private=private)
 
 
 def test_open_files_make_do_with_fewer() -> None:
-    """Where others have taken the descriptors, the oldest is closed; without any it is an error."""
+    """If other code has used up the descriptors, the oldest file is closed.
+
+    Without any open file the error is raised.
+    """
     disk = FewDescriptors()
     files = OpenFiles(disk, max_open=100)
     disk.mkdir("")
@@ -241,7 +247,7 @@ def test_open_files_make_do_with_fewer() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 5, PENDING_ENTRIES_MAX - 1, PENDING_ENTRIES_MAX + 7])
 def test_index_lookups(count: int) -> None:
-    """The floor of any value is found, in memory, in the file, and across both."""
+    """The greatest entry up to a value is found in memory, in the file, and across both."""
     disk = MemoryDisk()
     files = OpenFiles(disk)
     index = OffsetIndex(files, "/i", None)
@@ -259,14 +265,14 @@ def test_index_lookups(count: int) -> None:
 
 
 def saved(index: OffsetIndex, files: OpenFiles, disk: MemoryDisk) -> OffsetIndex:
-    """The same index, read from its file."""
+    """Return the same index, read from its file."""
     index.save()
     index.close()
     return OffsetIndex(files, "/i", disk.size("/i"))
 
 
 def test_an_index_survives_a_failed_save() -> None:
-    """Half an entry that a full disk left is cut before the next save."""
+    """Half an entry that a full disk left is truncated before the next save."""
     disk = MemoryDisk()
     files = OpenFiles(disk)
     index = TimeIndex(files, "/t", None)
@@ -290,12 +296,12 @@ def test_an_index_survives_a_failed_save() -> None:
 def test_a_real_directory_end_to_end(
     disk_type: type[PortableDisk], tmp_path: Path, msvcrt: None
 ) -> None:
-    """The same code on the operating system's files: write, die without closing, open, go on."""
+    """The code works on real files: write, die without closing, open, continue."""
     path = str(tmp_path / "data")
     manager = LogManager.open(disk_type(), path, LogConfig(), now_ms=NOW_MS)
     manager.create_topic("t", bytes(16), 2, {})
     manager.log("t", 1).append(batch(b"1"), NOW_MS)
-    manager._lock.release()  # what the system does when the process dies
+    manager._lock.release()  # the system does this when the process dies
     manager = LogManager.open(disk_type(), path, LogConfig(), now_ms=NOW_MS)
     assert not manager.clean_start
     log = manager.log("t", 1)

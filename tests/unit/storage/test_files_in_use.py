@@ -1,7 +1,7 @@
-"""Files that another process has open, on a disk that keeps those where they are, as Windows does.
+"""Files that another process has open, on a disk that cannot move them, as on Windows.
 
-What was to be removed or replaced stays for now; the next round of maintenance does it, once the
-file is closed. A backup, a virus scanner or one of our own tools may be that process.
+Removals and replacements are postponed to the next round of maintenance after the file is closed.
+The other process may be a backup, a virus scanner or a tool of this project.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SMALL = LogConfig(segment_bytes=300, retention_ms=5000)
 
 
 class Slow:
-    """A worker whose work takes a step of its own, and that is the job as well."""
+    """A worker that is also its own job, which takes an additional step."""
 
     asked = 0
 
@@ -42,16 +42,16 @@ class Slow:
         return self
 
     def done(self) -> bool:
-        """Whether it was asked before."""
+        """Return False at the first call, then True."""
         self.asked += 1
         return self.asked > 1
 
     def result(self) -> None:
-        """Nothing went wrong."""
+        """Do nothing: the work succeeded."""
 
 
 def directory_with(disk: MemoryDisk, config: LogConfig = SMALL) -> LogManager:
-    """A data directory with topic "t", whose partition has several segments."""
+    """Return a data directory with topic "t", whose partition has several segments."""
     manager = open_manager(disk, config)
     manager.create_topic("t", bytes(16), 1, {})
     for number in range(12):
@@ -63,21 +63,21 @@ def directory_with(disk: MemoryDisk, config: LogConfig = SMALL) -> LogManager:
 
 @contextmanager
 def in_use(disk: MemoryDisk, path: str) -> Iterator[None]:
-    """Have another process read a file."""
+    """Let another process read a file."""
     file = disk.open(path)
     yield
     file.close()
 
 
 def maintain(manager: LogManager, now_ms: int = NOW_MS) -> tuple[list[str], list[Event]]:
-    """One round: the errors, and what was done."""
+    """Run one round; return the errors and the events."""
     steps = list(maintenance_steps(manager, now_ms))
     errors = [step.message for step in steps if isinstance(step, StorageError)]
     return errors, [step for step in steps if isinstance(step, tuple)]
 
 
 def test_old_segments_go_when_they_are_closed() -> None:
-    """Retention stops at the segment in use and goes on in the next round; the log serves."""
+    """Retention stops at a segment in use and continues in the next round; the log is served."""
     disk = MemoryDisk()
     manager = directory_with(disk)
     log = manager.log("t", 0)
@@ -97,7 +97,10 @@ def test_old_segments_go_when_they_are_closed() -> None:
 
 
 def test_a_topic_is_deleted_while_a_file_of_it_is_in_use() -> None:
-    """It is gone for clients at once; its directory goes with the next deletion, or start."""
+    """A deleted topic is gone for clients at once, although a file is in use.
+
+    Its directory is removed with the next deletion, or start.
+    """
     disk = MemoryDisk()
     manager = directory_with(disk)
     with in_use(disk, f"{manager.log('t', 0).segments[0].stem}.log"):
@@ -113,7 +116,7 @@ def test_a_topic_is_deleted_while_a_file_of_it_is_in_use() -> None:
 
 
 def test_files_of_a_deleted_topic_go_when_they_are_closed() -> None:
-    """A file that is opened after the deletion only delays the removal."""
+    """A file that is opened after the deletion only delays its removal."""
     disk = MemoryDisk()
     manager = directory_with(disk)
     delete_topic(manager, "t")
@@ -127,7 +130,10 @@ def test_files_of_a_deleted_topic_go_when_they_are_closed() -> None:
 
 
 def test_compaction_is_finished_when_the_segment_is_closed() -> None:
-    """The log cannot be served meanwhile, loses nothing, and is compacted when it is opened."""
+    """A compaction is completed when the segment in use is closed and the log reopened.
+
+    The log cannot be served until then, but loses nothing.
+    """
     disk = MemoryDisk()
     compacting = SMALL._replace(cleanup_policy=("compact",))
     manager = directory_with(disk, compacting)
@@ -144,7 +150,7 @@ def test_compaction_is_finished_when_the_segment_is_closed() -> None:
 
 
 def test_a_topic_is_deleted_at_any_step_of_its_compaction() -> None:
-    """Compaction has no file open between its steps, so the directory can be renamed."""
+    """A topic can be deleted at any step of its compaction, which keeps no file open."""
     steps = 0
     while True:
         disk = MemoryDisk()

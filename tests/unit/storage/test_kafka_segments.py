@@ -1,6 +1,6 @@
-"""Segments that Kafka wrote, of the reference version and of 4.1: read as its own dump shows them.
+"""Segments written by Kafka (the reference version and 4.1), compared with Kafka's dumps.
 
-They are `tests/data/segments` and `tests/data/segments-4.1`: the same life of groups on both.
+`tests/data/segments` and `tests/data/segments-4.1` have the same history of groups.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PARTITIONS = sorted(path.name for path in (DATA / "segments").iterdir() if path.
 
 @pytest.fixture(params=["segments", "segments-4.1"])
 def segments(request: pytest.FixtureRequest) -> Path:
-    """The directory of segments and dumps of one release."""
+    """Return the directory of segments and dumps of one release."""
     return DATA / str(request.param)
 
 
@@ -35,14 +35,14 @@ def segments(request: pytest.FixtureRequest) -> Path:
 def manager(
     request: pytest.FixtureRequest, segments: Path, tmp_path: Path, msvcrt: None
 ) -> LogManager:
-    """A data directory of Kafka's, copied; without marks, so everything is recovered."""
+    """Return a copy of Kafka's data directory, without clean marks so that all is recovered."""
     for name in PARTITIONS:
         shutil.copytree(segments / name, tmp_path / name, copy_function=shutil.copyfile)
     return LogManager.open(request.param(), str(tmp_path), LogConfig(), now_ms=NOW_MS)
 
 
 def dumped(segments: Path, name: str, kind: str) -> list[dict[str, str]]:
-    """The batches ("baseOffset") or records ("| offset") of a dump, as dictionaries."""
+    """Return the batches ("baseOffset") or records ("| offset") of a dump, as dictionaries."""
     lines = (segments / f"{name}.dump.txt").read_text().splitlines()
     head = re.compile(r"(\w+): (\S+)")
     return [dict(head.findall(line.lstrip("| "))) for line in lines if line.startswith(kind)]
@@ -81,7 +81,7 @@ def test_every_batch_is_the_dumps(segments: Path, manager: LogManager, name: str
 
 @pytest.mark.parametrize("name", PARTITIONS)
 def test_every_record_is_the_dumps(segments: Path, manager: LogManager, name: str) -> None:
-    """Offsets, timestamps and sizes of every record agree, and the time search finds them."""
+    """Offsets, timestamps and sizes of every record agree, and are found by timestamp."""
     topic, _, partition = name.rpartition("-")
     log = manager.log(topic, int(partition))
     data = all_bytes(log)
@@ -103,7 +103,7 @@ def test_every_record_is_the_dumps(segments: Path, manager: LogManager, name: st
 
 
 def test_the_directory_is_adopted_whole(manager: LogManager) -> None:
-    """Topic ids, epochs and producers come from Kafka's own files."""
+    """Topic ids, epochs and producers are read from Kafka's own files."""
     assert manager.adopted_topics == ["__consumer_offsets", "__transaction_state", "life-out"]
     assert manager.topics()["__consumer_offsets"].partition_count == 4
     log = manager.log("__consumer_offsets", 0)
@@ -116,14 +116,14 @@ def test_the_directory_is_adopted_whole(manager: LogManager) -> None:
 
 
 def test_compaction_keeps_the_last_value_of_each_key(manager: LogManager) -> None:
-    """Our compaction of Kafka's offsets log leaves what a reader ends up with as it was."""
+    """Compacting Kafka's offsets log keeps the last value of each key."""
     removed = 0
     for partition in range(4):
         log = manager.log("__consumer_offsets", partition)
         count = len(list(all_records(log)))
         before = {record.key: record.value for record in all_records(log)}
         end = log.log_end_offset
-        # So small a log is not due by itself, so the pass is asked for.
+        # Such a small log is not due by itself, so the test starts the pass.
         (result,) = [e for e in own_pass(manager, log, NOW_MS) if isinstance(e, CleaningResult)]
         assert result.first_dirty_offset == end
         after = list(all_records(log))

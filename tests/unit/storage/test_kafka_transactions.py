@@ -1,10 +1,10 @@
-"""Transactions that Kafka 4.1 wrote (`tests/data/transactions`): its index files, and its cleaner.
+"""Transactions written by Kafka 4.1 (`tests/data/transactions`): index files, and compaction.
 
-`plain-0` holds committed and aborted transactions of two producers interleaved, one that spans
-several segments, and one that was left open at offset 94. `compact/0` is such a log in front of
-Kafka's cleaner, `compact/1` to `3` are what three of its passes left; between the second and third
-the delete horizon went by. Values of aborted records say so, or are made of "y". `live-0` is of
-Kafka 4.3.1 after a clean stop: transactions v1 and v2 and plain records, two transactions are open.
+`plain-0` has interleaved committed and aborted transactions of two producers, one over several
+segments, and one left open at offset 94. `compact/0` is such a log before Kafka's cleaner,
+`compact/1` to `3` are the results of three passes; the delete horizon passed between the second and
+third. Values of aborted records say so, or consist of "y". `live-0` is from Kafka 4.3.1 after a
+clean stop: transactions v1 and v2 and plain records, with two open transactions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from storage.producer_state import ProducerState
 from tests.unit.storage.support import committed
 
 TRANSACTIONS = Path(__file__).parents[2] / "data" / "transactions"
-# What was written into compact/0; behind it Kafka's dirty segments and ours differ.
+# The records written to compact/0; after them Kafka's dirty segments differ from ours.
 WRITTEN = 94
 DELETE_RETENTION_MS = 3000
 CONFIG = LogConfig(
@@ -38,7 +38,7 @@ CONFIG = LogConfig(
 def copied(
     source: str, target: Path, *, with_index: bool = True, with_snapshots: bool = True
 ) -> PartitionLog:
-    """A log of Kafka's, copied and opened as after a crash."""
+    """Open a copy of Kafka's log as after a crash."""
     ignored = [] if with_index else ["*.txnindex"]
     ignored += [] if with_snapshots else ["*.snapshot"]
     shutil.copytree(
@@ -54,13 +54,13 @@ def copied(
 
 
 def indexes(directory: Path) -> dict[str, bytes]:
-    """The transaction indexes of a directory."""
+    """Return the transaction indexes of a directory."""
     return {path.name: path.read_bytes() for path in directory.glob("*.txnindex")}
 
 
 @pytest.mark.parametrize(("name", "files"), [("plain-0", 4), ("compact/0", 4), ("live-0", 1)])
 def test_the_index_made_from_the_batches_is_kafkas(name: str, files: int, tmp_path: Path) -> None:
-    """Recovery finds every aborted transaction, in Kafka's bytes and in Kafka's files."""
+    """Recovery finds every aborted transaction, with the bytes and files of Kafka's indexes."""
     copied(name, tmp_path / "t-0", with_index=False)
     kafkas = indexes(TRANSACTIONS / name)
     assert len(kafkas) >= files
@@ -68,14 +68,16 @@ def test_the_index_made_from_the_batches_is_kafkas(name: str, files: int, tmp_pa
 
 
 def is_aborted(value: bytes) -> bool:
-    """What the one who wrote it says."""
+    """Return whether the value marks an aborted record."""
     return b"aborted" in value or value.startswith(b"yyy")
 
 
 @pytest.mark.parametrize("at_once_bytes", [1, 500, 1 << 20])
 def test_consumers_are_told_what_was_aborted(at_once_bytes: int, tmp_path: Path) -> None:
-    """With the list of each read a consumer gets all committed records below the open transaction
-    and no other, whatever it reads at once."""
+    """With the lists of aborted transactions a consumer gets exactly the committed records.
+
+    The records lie below the open transaction, and reads may have any size.
+    """
     log = copied("plain-0", tmp_path / "t-0")
     assert (log.last_stable_offset, log.log_end_offset) == (94, 100)
     everything = {
@@ -97,7 +99,7 @@ def test_consumers_are_told_what_was_aborted(at_once_bytes: int, tmp_path: Path)
 
 
 def batches(log: PartitionLog) -> dict[int, bytes]:
-    """The batches that were there when Kafka's cleaner began, by base offset."""
+    """Return the batches that Kafka's cleaner found, by base offset."""
     return {
         batch.base_offset: segment.read(batch.position, batch.size_bytes)
         for segment in log.segments
@@ -107,7 +109,7 @@ def batches(log: PartitionLog) -> dict[int, bytes]:
 
 
 def kafkas_clock(batches_after: dict[int, bytes], attributes_at: int = 21) -> int:
-    """When Kafka's pass was, from the delete horizon that it gave."""
+    """Return the time of Kafka's pass, from the delete horizon that it set."""
     horizons = [
         int.from_bytes(data[27:35], "big")
         for data in batches_after.values()
@@ -118,9 +120,11 @@ def kafkas_clock(batches_after: dict[int, bytes], attributes_at: int = 21) -> in
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_compaction_leaves_kafkas_bytes(number: int, tmp_path: Path) -> None:
-    """Each pass of ours over what Kafka's cleaner found leaves what Kafka's cleaner left: aborted
-    records gone at once, markers given a horizon when nothing is left of their transaction and gone
-    behind it, headers that keep producers' sequences, empty batches in Kafka's bytes."""
+    """Each of our passes leaves the bytes that Kafka's cleaner left.
+
+    Aborted records are removed at once; markers get a horizon when their transaction has no records
+    left and are removed after it; headers keep producers' sequences.
+    """
     log = copied(f"compact/{number - 1}", tmp_path / "compact-0")
     theirs = batches(copied(f"compact/{number}", tmp_path / "theirs"))
     if number == 2:
@@ -136,7 +140,7 @@ def test_compaction_leaves_kafkas_bytes(number: int, tmp_path: Path) -> None:
 
 
 def test_the_index_of_a_pass_is_kafkas(tmp_path: Path) -> None:
-    """The first pass keeps the entries of markers that it keeps, also where no record is left."""
+    """The first pass keeps the index entries of kept markers, also without records."""
     log = copied("compact/0", tmp_path / "compact-0")
     for _ in Cleaning(log, 0, 0).run():
         pass
@@ -147,7 +151,7 @@ def test_the_index_of_a_pass_is_kafkas(tmp_path: Path) -> None:
 
 
 def test_markers_are_kafkas() -> None:
-    """A marker that is made again from what Kafka's says has the same bytes."""
+    """A marker rebuilt from the contents of Kafka's has the same bytes."""
     count = 0
     paths = [*TRANSACTIONS.glob("plain-0/*.log"), *TRANSACTIONS.glob("live-0/*.log")]
     for path in paths:
@@ -167,7 +171,7 @@ def test_markers_are_kafkas() -> None:
 
 
 def test_the_snapshot_made_from_the_batches_is_kafkas(tmp_path: Path) -> None:
-    """With open transactions, epochs and times of markers; the order is that of a hash map."""
+    """A producer snapshot has Kafka's open transactions, epochs, marker times and map order."""
     (kept,) = (TRANSACTIONS / "live-0").glob("*.snapshot")
     kafkas = kept.read_bytes()
     log = copied("live-0", tmp_path / "live-0", with_snapshots=False)
@@ -182,5 +186,5 @@ def test_the_snapshot_made_from_the_batches_is_kafkas(tmp_path: Path) -> None:
 
 
 def batched(data: bytes, size: int) -> list[bytes]:
-    """The entries of a snapshot."""
+    """Return the entries of a snapshot."""
     return [data[at : at + size] for at in range(0, len(data), size)]

@@ -1,4 +1,4 @@
-"""Compaction that knows which batches hold the same keys."""
+"""Compaction that uses the known key sets of batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.storage.test_cleaner import CONFIG, clean, contents, latest
 
 
 def filled(*, says_so: bool) -> PartitionLog:
-    """Three consumers commit in turn, a tombstone and a stranger in between, then a roll."""
+    """Return a rolled log of three consumers' commits, with a tombstone and a foreign batch."""
     log = open_log(MemoryDisk(), CONFIG)
     sets = [object() for _ in range(3)]
     for number in range(30):
@@ -31,7 +31,7 @@ def filled(*, says_so: bool) -> PartitionLog:
 
 
 def test_the_outcome_is_that_of_a_pass_that_reads_every_batch() -> None:
-    """Byte for byte, tombstones included."""
+    """The result is that of a pass that reads every batch, byte for byte, with tombstones."""
     outcomes = []
     for says_so in (False, True):
         log = filled(says_so=says_so)
@@ -43,7 +43,7 @@ def test_the_outcome_is_that_of_a_pass_that_reads_every_batch() -> None:
 
 
 def test_repeated_batches_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the last one of each key set is, and those of which nothing is known."""
+    """Only the last batch of each key set is read, and batches without a key set."""
     read: list[int] = []
     remember = LatestKeys.remember
 
@@ -59,7 +59,7 @@ def test_repeated_batches_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_only_batches_within_the_pass_count() -> None:
-    """What follows them in the part that is not cleaned supersedes nothing."""
+    """A batch outside of the pass supersedes nothing."""
     sets, one, two = KeySets(), object(), object()
     for offset, key_set in ((0, one), (5, two), (10, one), (15, one), (20, two)):
         sets.add(offset, key_set)
@@ -71,14 +71,14 @@ def test_only_batches_within_the_pass_count() -> None:
 
 
 def test_a_log_that_is_cut_forgets_its_key_sets() -> None:
-    """Its offsets are given again, to other keys."""
+    """Truncating a log drops its key sets, because its offsets are reused with other keys."""
     log = filled(says_so=True)
     log.truncate_to(30)
     assert log.key_sets.superseded(0, 100) == set()
 
 
 def test_not_too_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When no pass comes, all are forgotten at some number: the pass reads the batches then."""
+    """Key sets are dropped when there are too many, so that a later pass reads the batches."""
     monkeypatch.setattr(key_sets, "MOST_BATCHES", 3)
     sets, one = KeySets(), object()
     for offset in range(4):
@@ -87,7 +87,7 @@ def test_not_too_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_built_batch_has_no_key_set_unless_it_says_so() -> None:
-    """Batches of clients and of other builders are read."""
+    """A built batch has no key set by default."""
     batch = own(keyed((b"k", b"v")))
     assert isinstance(batch, EncodedBatch)
     assert batch.key_set is None

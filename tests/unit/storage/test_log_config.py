@@ -1,4 +1,4 @@
-"""Topic settings: defaults, parsing, refusal."""
+"""Topic configs: defaults, parsing, errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from storage.topic_settings import TOPIC_SETTINGS, TOPIC_SETTINGS_WITHOUT_EFFECT
 
 
 def test_defaults_agree_with_the_table() -> None:
-    """Each field of LogConfig but one is named as a topic config and has its row's default."""
+    """Each field of LogConfig but one is named like a topic config and has its default."""
     named = {}
     for name, row in TOPIC_SETTINGS.items():
         field = field_of(name)
@@ -20,9 +20,9 @@ def test_defaults_agree_with_the_table() -> None:
 
 
 def test_what_logs_do_not_read_is_said_to_have_no_effect() -> None:
-    """A config is a field of LogConfig, or in the list of those without an effect.
+    """Each topic config is a field of LogConfig, or is listed as without an effect.
 
-    What share groups read is neither.
+    Configs of share groups are neither.
     """
     elsewhere = {"internal.segment.bytes", "errors.deadletterqueue.group.enable"}
     for name in TOPIC_SETTINGS.keys() - elsewhere:
@@ -30,7 +30,7 @@ def test_what_logs_do_not_read_is_said_to_have_no_effect() -> None:
 
 
 def test_overrides_are_typed() -> None:
-    """Strings become numbers, lists and flags; what the log does not read is checked only."""
+    """Values are converted to numbers, lists and booleans; unused configs are only checked."""
     config = LogConfig().overridden(
         {
             "cleanup.policy": "compact, delete",
@@ -69,7 +69,7 @@ def test_overrides_are_typed() -> None:
     ],
 )
 def test_bad_values_are_refused(name: str, text: str, message: str) -> None:
-    """The sentence is Kafka's: it names the setting, the value and the reason."""
+    """The error is Kafka's: setting, value and reason."""
     with pytest.raises(TopicConfigError) as caught:
         LogConfig().overridden({name: text})
     assert message in str(caught.value)
@@ -85,13 +85,13 @@ def test_bad_values_are_refused(name: str, text: str, message: str) -> None:
     ],
 )
 def test_of_several_errors_kafkas_first_is_named(configs: dict[str, str], message: str) -> None:
-    """Names come before values, and values in the order in which Kafka defines the configs."""
+    """Of several errors Kafka's first is raised: names before values, in Kafka's order."""
     with pytest.raises(TopicConfigError) as caught:
         LogConfig().overridden(configs)
     assert message in str(caught.value)
 
 
 def test_lags_must_not_contradict() -> None:
-    """min.compaction.lag.ms may not be above max.compaction.lag.ms."""
+    """min.compaction.lag.ms above max.compaction.lag.ms is refused."""
     with pytest.raises(TopicConfigError):
         LogConfig().overridden({"min.compaction.lag.ms": "9", "max.compaction.lag.ms": "8"})

@@ -30,12 +30,12 @@ A, B = bytes([1]) * 16, bytes([2]) * 16
 
 
 def rounds(manager: LogManager) -> list[object]:
-    """One round of maintenance; what happened."""
+    """Run one round of maintenance; return its events."""
     return [event for event in maintenance_steps(manager, NOW_MS) if event is not None]
 
 
 def test_topics_survive_a_restart() -> None:
-    """Names, ids, partition counts and settings are there again."""
+    """Names, ids, partition counts and configs of topics survive a restart."""
     disk = MemoryDisk()
     manager = open_manager(disk)
     manager.create_topic("a", A, 3, {"retention.ms": "5"})
@@ -53,7 +53,10 @@ def test_topics_survive_a_restart() -> None:
 
 
 def test_new_configs_of_a_topic_are_computed_once_for_logs_with_the_same_defaults() -> None:
-    """A topic with thousands of open logs takes its new configs within one step."""
+    """New configs are computed once for all open logs with the same defaults.
+
+    A topic with thousands of open logs thus takes new configs within one step.
+    """
     manager = open_manager(MemoryDisk())
     brokers = LogConfig(retention_ms=1), LogConfig(retention_ms=2)
     manager.defaults_of = lambda _, partition: brokers[partition % 2]
@@ -66,7 +69,7 @@ def test_new_configs_of_a_topic_are_computed_once_for_logs_with_the_same_default
 
 
 def test_who_leads_survives_a_restart() -> None:
-    """Leader, epoch and replicas of each partition are kept, once there are several brokers."""
+    """Leader, epoch and replicas of each partition are kept, if there are several brokers."""
     disk = MemoryDisk()
     manager = open_manager(disk)
     first, second = PartitionLeadership(1, 0, (1, 2)), PartitionLeadership(-1, 7, (2,))
@@ -82,7 +85,7 @@ def test_who_leads_survives_a_restart() -> None:
 
 
 def test_creating_a_topic_is_one_small_file() -> None:
-    """Fifty partitions cost what one costs: directories come with the first record."""
+    """Creating fifty partitions costs as much as one: directories are created with records."""
     disk = MemoryDisk()
     manager = open_manager(disk)
     manager.create_topic("first", B, 1, {})
@@ -98,7 +101,7 @@ def test_creating_a_topic_is_one_small_file() -> None:
 
 
 def test_records_survive_a_clean_stop_and_a_kill() -> None:
-    """What was appended is read again after either; only the kill costs a scan."""
+    """Appended records survive a clean stop and a kill; only the kill causes a scan."""
     disk = MemoryDisk()
     manager = open_manager(disk)
     manager.create_topic("a", A, 2, {})
@@ -116,7 +119,7 @@ def test_records_survive_a_clean_stop_and_a_kill() -> None:
 
 
 def test_no_log_is_opened_after_a_clean_stop() -> None:
-    """The mark of the stop is on the disk, and another process may have the directory."""
+    """After a clean stop no log can be opened: the mark is written and the lock released."""
     manager = open_manager(MemoryDisk())
     manager.create_topic("a", A, 1, {})
     manager.log("a", 0)
@@ -126,7 +129,7 @@ def test_no_log_is_opened_after_a_clean_stop() -> None:
 
 
 def test_recovery_is_reported() -> None:
-    """After a kill the partitions are recovered at once and the cut is named."""
+    """After a kill the partitions are recovered at once, and the truncation is reported."""
     disk = MemoryDisk()
     manager = open_manager(disk)
     manager.create_topic("a", A, 2, {})
@@ -141,7 +144,7 @@ def test_recovery_is_reported() -> None:
 
 
 def test_files_have_kafkas_layout() -> None:
-    """meta.properties, the checkpoints and the clean shutdown mark are Kafka's."""
+    """meta.properties, the checkpoints and the clean shutdown mark have Kafka's format."""
     disk = MemoryDisk()
     manager = open_manager(disk)
     manager.create_topic("a", A, 1, {})
@@ -165,14 +168,14 @@ def test_files_have_kafkas_layout() -> None:
 
 
 def test_topic_ids_are_printed_as_kafka_does() -> None:
-    """The id of the recorded partition.metadata goes there and back."""
+    """The topic id of the recorded partition.metadata is parsed and formatted as in Kafka."""
     assert topic_id_text(parse_topic_id("PtPPtT3tSAmCrXqTXg-nVQ")) == "PtPPtT3tSAmCrXqTXg-nVQ"
     with pytest.raises(ValueError, match="no topic id"):
         parse_topic_id("AAAA")
 
 
 def test_a_second_broker_is_refused() -> None:
-    """The lock is held until the first one closes or dies."""
+    """A second broker is refused until the first one closes or dies."""
     disk = MemoryDisk()
     manager = open_manager(disk)
     with pytest.raises(DataDirectoryLockedError, match="in use by another broker"):
@@ -184,7 +187,7 @@ def test_a_second_broker_is_refused() -> None:
 
 
 def test_a_foreign_directory_is_refused() -> None:
-    """Another node's data directory is not taken, nor kept locked."""
+    """The data directory of another node is refused and unlocked."""
     disk = MemoryDisk()
     open_manager(disk).close()
     with pytest.raises(StorageError, match="belongs to node 1, not 2"):
@@ -194,7 +197,7 @@ def test_a_foreign_directory_is_refused() -> None:
 
 @pytest.mark.parametrize("contents", ["", "x", "cluster.id=\nversion=1\n", "cluster.id=c\n"])
 def test_a_damaged_meta_properties_is_refused(contents: str) -> None:
-    """Without cluster id or version nothing says whose the directory is; nothing is changed."""
+    """A meta.properties without cluster id or version is refused and left unchanged."""
     disk = MemoryDisk()
     open_manager(disk).close()
     write_atomically(disk, "data/meta.properties", contents.encode())
@@ -206,14 +209,17 @@ def test_a_damaged_meta_properties_is_refused(contents: str) -> None:
 
 
 def test_a_directory_keeps_its_cluster_id() -> None:
-    """The id that is given counts for a new directory; one that is there keeps its own."""
+    """A given cluster id counts for a new directory; an existing one keeps its own."""
     disk = MemoryDisk()
     open_manager(disk).close()
     assert LogManager.open(disk, "data", LogConfig(), cluster_id="d").cluster_id == "c"
 
 
 def test_bad_requests_change_nothing() -> None:
-    """An existing name, an unknown topic and a bad setting are refused with Kafka's codes."""
+    """An existing name, an unknown topic and an invalid config are refused with Kafka's codes.
+
+    Nothing is changed.
+    """
     disk = MemoryDisk()
     manager = open_manager(disk)
     manager.create_topic("a", A, 1, {})
@@ -239,7 +245,10 @@ def test_bad_requests_change_nothing() -> None:
 
 
 def test_a_deleted_topic_is_gone_at_once_and_its_files_with_maintenance() -> None:
-    """The name is free when the call returns; a new topic of that name begins empty."""
+    """A deleted topic's name is free at once, and maintenance removes the files.
+
+    A new topic of that name is empty.
+    """
     disk = MemoryDisk()
     manager = open_manager(disk)
     name = "n" * 249
@@ -259,7 +268,7 @@ def test_a_deleted_topic_is_gone_at_once_and_its_files_with_maintenance() -> Non
 
 
 def test_a_kafka_directory_is_adopted() -> None:
-    """Directories with partition.metadata and no entry become topics; the metadata log does not."""
+    """Directories with partition.metadata and no entry become topics, but not the metadata log."""
     disk = MemoryDisk()
     manager = open_manager(disk)
     for name in ("a", "__consumer_offsets", "__share_group_state", "__cluster_metadata"):
@@ -281,7 +290,7 @@ def test_a_kafka_directory_is_adopted() -> None:
 
 
 def test_a_directory_of_another_topic_is_set_aside() -> None:
-    """A directory whose metadata names another id is renamed, never read nor removed."""
+    """A directory with the metadata of another topic id is renamed, neither read nor removed."""
     disk = MemoryDisk()
     manager = open_manager(disk)
     manager.create_topic("a", A, 1, {})
@@ -296,7 +305,7 @@ def test_a_directory_of_another_topic_is_set_aside() -> None:
 
 @pytest.mark.parametrize("contents", [b"", b"{", b"[]", b'{"version": 9}', b'{"version": 1}'])
 def test_a_damaged_catalogue_stops_the_start(contents: bytes) -> None:
-    """Topics are never forgotten silently: the start fails and says what to do."""
+    """A damaged catalogue stops the start with advice, so that no topic is lost silently."""
     disk = MemoryDisk()
     open_manager(disk).close()
     overwrite(disk, "data/topics.json", contents)
@@ -310,7 +319,7 @@ def test_a_damaged_catalogue_stops_the_start(contents: bytes) -> None:
     "contents", [b"", b"0\n1\n", b"1\n0\n", b"0\n2\na 0 1\n", b"0\n1\na 0 x\n"]
 )
 def test_damaged_checkpoints_read_as_empty(contents: bytes) -> None:
-    """A checkpoint that is not whole is not believed; recovery reads everything then."""
+    """An incomplete checkpoint is ignored, and recovery reads everything."""
     disk = MemoryDisk()
     manager = open_manager(disk)
     manager.create_topic("a", A, 1, {})
@@ -323,7 +332,7 @@ def test_damaged_checkpoints_read_as_empty(contents: bytes) -> None:
 
 
 def test_a_stale_recovery_point_is_harmless() -> None:
-    """A recovery point beyond what is there cuts nothing and hides nothing."""
+    """A recovery point beyond the log end does no harm."""
     disk = MemoryDisk()
     log = open_log(disk)
     log.append(batch(b"1"), NOW_MS)
@@ -333,7 +342,7 @@ def test_a_stale_recovery_point_is_harmless() -> None:
 
 
 def test_producer_ids_are_never_given_twice() -> None:
-    """Blocks follow each other, also over a kill; a failed write gives none."""
+    """Producer id blocks are consecutive, also after a kill; a failed write gives none."""
     disk = MemoryDisk()
     manager = open_manager(disk)
     assert manager.next_producer_ids(1000) == 0
@@ -346,7 +355,10 @@ def test_producer_ids_are_never_given_twice() -> None:
 
 
 def test_one_bad_partition_does_not_stop_the_others() -> None:
-    """A partition whose files cannot be read fails alone, keeps the clean mark away, and heals."""
+    """A partition with unreadable files fails alone, and works again when they are readable.
+
+    No clean mark is written while it fails.
+    """
     disk = MemoryDisk()
     manager = open_manager(disk)
     manager.create_topic("a", A, 2, {})
@@ -370,7 +382,7 @@ def test_one_bad_partition_does_not_stop_the_others() -> None:
 
 
 def story(disk: MemoryDisk, done: list[str]) -> None:
-    """Creation, writing, growth, settings, deletion, creation anew; notes what returned."""
+    """Create, write, grow, configure, delete and recreate topics; record the completed steps."""
     manager = open_manager(disk)
     manager.create_topic("a", A, 2, {})
     done.append("created")
@@ -392,7 +404,7 @@ def story(disk: MemoryDisk, done: list[str]) -> None:
 
 
 def check_story(disk: MemoryDisk, done: list[str], *, records_survive: bool) -> None:
-    """Every step that returned holds; the one under way happened or did not."""
+    """Check that every completed step is there, and the interrupted one is whole or absent."""
     manager = open_manager(disk)
     topic = manager.topics().get("a")
     if "recreated" in done:
@@ -421,8 +433,7 @@ def check_story(disk: MemoryDisk, done: list[str], *, records_survive: bool) -> 
 @pytest.mark.parametrize("kind", ["kill", "power"])
 @pytest.mark.parametrize("torn", [False, True])
 def test_every_crash_point_of_topics(kind: str, torn: bool) -> None:
-    """Wherever creation, growth, settings or deletion of a topic is interrupted, the next start
-    finds the old or the new."""
+    """After a crash in any operation on topics the next start finds the old or the new state."""
     points = 0
     for operation in range(300):
         disk = MemoryDisk()
@@ -447,7 +458,7 @@ def test_every_crash_point_of_topics(kind: str, torn: bool) -> None:
 
 @pytest.mark.parametrize("first_crash", range(15, 80, 5))
 def test_every_crash_point_of_a_start_after_a_kill(first_crash: int) -> None:
-    """A start that dies itself is completed by the next one."""
+    """A start that crashes during recovery is completed by the next one."""
     for operation in range(100):
         disk = MemoryDisk()
         disk.crash_at(first_crash)
@@ -466,7 +477,7 @@ def test_every_crash_point_of_a_start_after_a_kill(first_crash: int) -> None:
 
 
 def test_hundreds_of_topics_open_fast() -> None:
-    """A clean start does not read partitions that nobody asks for."""
+    """A clean start does not read unused partitions."""
     disk = MemoryDisk()
     manager = open_manager(disk)
     for number in range(200):
@@ -482,7 +493,10 @@ def test_hundreds_of_topics_open_fast() -> None:
 
 
 def test_maintenance_syncs_by_flush_ms_and_sealed_segments_always() -> None:
-    """Sealed segments move the recovery point; the active one follows after flush.ms."""
+    """Sealed segments are synced at once, the active one after flush.ms.
+
+    Each sync moves the recovery point.
+    """
     disk = MemoryDisk()
     manager = open_manager(disk)
     manager.create_topic("a", A, 1, {"flush.ms": "1000"})
@@ -497,8 +511,10 @@ def test_maintenance_syncs_by_flush_ms_and_sealed_segments_always() -> None:
 
 
 def test_every_failing_operation_of_a_deletion() -> None:
-    """A disk error in the middle of a deletion: the topic is there whole or gone, and its name can
-    be had again, by a topic that no later start takes for the old one."""
+    """After a disk error in a deletion the topic is there wholly or gone, and its name is free.
+
+    A new topic of that name is not mistaken for the old one at a later start.
+    """
     for operation in range(40):
         disk = MemoryDisk()
         manager = open_manager(disk)
@@ -525,22 +541,22 @@ def test_every_failing_operation_of_a_deletion() -> None:
 
 
 def grow(manager: LogManager) -> None:
-    """A second partition."""
+    """Add a second partition."""
     change_topic(manager, "a", partition_count=2)
 
 
 def create_b(manager: LogManager) -> None:
-    """A second topic."""
+    """Create a second topic."""
     manager.create_topic("b", B, 1, {})
 
 
 def set_retention(manager: LogManager) -> None:
-    """A setting."""
+    """Change a config."""
     change_topic(manager, "a", configs={"retention.ms": "1"})
 
 
 def test_every_failing_operation_of_settings_and_growth() -> None:
-    """A change that could not be written did not happen."""
+    """A change of configs or partitions that cannot be written has no effect."""
     for operation in range(20):
         disk = MemoryDisk()
         manager = open_manager(disk)
@@ -566,7 +582,7 @@ def test_every_failing_operation_of_settings_and_growth() -> None:
 
 
 def test_a_stop_that_fails_leaves_no_clean_mark() -> None:
-    """When a partition cannot be closed the next start recovers, and the lock is free."""
+    """If a partition cannot be closed, the next start recovers, and the lock is free."""
     disk = MemoryDisk()
     manager = open_manager(disk)
     manager.create_topic("a", A, 2, {})
@@ -582,7 +598,7 @@ def test_a_stop_that_fails_leaves_no_clean_mark() -> None:
 
 
 def test_a_failing_checkpoint_is_reported() -> None:
-    """Maintenance says that checkpoints or deleted files could not be written, and goes on."""
+    """Maintenance reports checkpoints or deletions that fail, and continues."""
     disk = MemoryDisk()
     manager = open_manager(disk)
     manager.create_topic("a", A, 1, {})
@@ -596,7 +612,7 @@ def test_a_failing_checkpoint_is_reported() -> None:
 
 
 def test_a_topic_deleted_while_others_are_removed() -> None:
-    """Its files are removed too, by the same round or the next one."""
+    """The files of a topic deleted during a removal are removed too, by this or the next round."""
     disk = MemoryDisk()
     manager = open_manager(disk)
     for name in ("a", "b"):

@@ -1,4 +1,4 @@
-"""A log against a list: random appends, reads, rolls, truncations, stops of every kind."""
+"""A log compared with a list: random appends, reads, rolls, truncations, stops of every kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=120, retention_ms=-1)
 
 
 class LogModel(RuleBasedStateMachine):
-    """The list holds (offset, value); the log must hold the same."""
+    """The list has (offset, value); the log must have the same."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class LogModel(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 4), size=st.integers(0, 60), step_ms=st.integers(-5, 20))
     def append(self, count: int, size: int, step_ms: int) -> None:
-        """A batch of records with a clock that goes forward and back."""
+        """Append a batch of records, with a clock that goes forward and back."""
         self.clock_ms += step_ms
         values = [b"%d:" % (self.number + n) + b"x" * size for n in range(count)]
         self.number += count
@@ -46,7 +46,7 @@ class LogModel(RuleBasedStateMachine):
 
     @rule(torn=st.booleans())
     def append_fails(self, torn: bool) -> None:
-        """The disk is full: nothing changes."""
+        """Append on a full disk; nothing may change."""
         self.disk.fail_at(0, torn=torn)
         try:
             self.log.append(batch(b"lost"), self.clock_ms)
@@ -56,12 +56,12 @@ class LogModel(RuleBasedStateMachine):
 
     @rule()
     def roll(self) -> None:
-        """A new segment."""
+        """Start a new segment."""
         self.log.roll(self.clock_ms)
 
     @rule(back=st.integers(0, 12))
     def truncate(self, back: int) -> None:
-        """Drop the last records, on a batch boundary (as recovery and followers do)."""
+        """Truncate the last records at a batch boundary."""
         bases = [base for base in self.batch_bases if base >= max(self.end - back, self.start)]
         if bases:
             self.log.truncate_to(bases[0])
@@ -72,7 +72,7 @@ class LogModel(RuleBasedStateMachine):
     @precondition(lambda self: self.records)
     @rule(data=st.data())
     def advance_start(self, data: st.DataObject) -> None:
-        """DeleteRecords, and the deletion of what lies below."""
+        """Move the log start offset, and delete the segments below it."""
         self.start = data.draw(st.integers(self.start, self.end))
         assert advance_log_start_offset(self.log, self.start) == self.start
         delete_old_segments(self.log, self.clock_ms)
@@ -80,17 +80,17 @@ class LogModel(RuleBasedStateMachine):
 
     @rule()
     def stop_cleanly(self) -> None:
-        """A clean stop and start."""
+        """Stop cleanly and start again."""
         self.log.close()
         self.reopen(clean=True)
 
     @rule(tail=st.binary(max_size=80))
     def kill(self, tail: bytes) -> None:
-        """kill -9 in the middle of a write: bytes of nothing at the end."""
+        """Kill the process during a write, which leaves invalid bytes at the end."""
         active = self.log.active_segment
         if tail and active.size_bytes:
             active.write([tail])
-        # A failed append may have left the half of a batch, which the next one would have cut.
+        # A failed append may leave half a batch, which the next append would truncate.
         stem = segment_stem(self.log.directory, active.base_offset)
         written = self.disk.size(f"{stem}.log") if self.disk.exists(f"{stem}.log") else 0
         surplus = written - active.size_bytes
@@ -100,12 +100,12 @@ class LogModel(RuleBasedStateMachine):
         assert cut == surplus
 
     def reopen(self, *, clean: bool) -> None:
-        """A new process on the same disk."""
+        """Open the log in a new process."""
         self.log = open_log(self.disk, CONFIG, clean=clean, log_start_offset=self.start)
 
     @rule(data=st.data(), max_bytes=st.integers(1, 900))
     def read(self, data: st.DataObject, max_bytes: int) -> None:
-        """A read anywhere gives whole batches from the right one on, within the limit."""
+        """Read anywhere: whole batches from the right one on, within the limit."""
         offset = data.draw(st.integers(max(self.start - 1, 0), self.end + 1))
         try:
             result = self.log.read(offset, max_bytes)
@@ -121,7 +121,7 @@ class LogModel(RuleBasedStateMachine):
 
     @invariant()
     def holds_the_list(self) -> None:
-        """Start, end and every record agree."""
+        """Check start, end and every record."""
         assert (self.log.log_start_offset, self.log.log_end_offset) == (self.start, self.end)
         assert [(r.offset, r.value) for r in all_records(self.log)] == self.records
 

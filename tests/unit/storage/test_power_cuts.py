@@ -1,7 +1,7 @@
-"""Power cuts on a disk that writes in any order: what was synced is there, and nothing is made up.
+"""Power cuts on a disk with write reordering: synced data stays, and no data is invented.
 
-Every operation of a workload is a point where the power may fail; each one is tried with six
-orders of what had not been synced. How many points there are stands in the names of the tests.
+The power is cut at every operation of a workload, with six orders of the unsynced operations. The
+names of the tests have the number of operations.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def walk(
     work: Callable[[MemoryDisk, list[object]], None],
     check: Callable[[MemoryDisk, list[object]], None],
 ) -> int:
-    """Cut the power at every operation of `work`, in several orders; how many points there are.
+    """Cut the power at every operation of `work`, in several orders; return their number.
 
-    `work` notes what it may rely on, `check` looks for it.
+    `work` notes the data that must survive, and `check` looks for that data.
     """
     points = 0
     while True:
@@ -61,7 +61,7 @@ def walk(
 
 
 def test_all_69_points_of_appends_that_are_synced() -> None:
-    """With flush.messages=1 every answered record is there, also across rolls."""
+    """With flush.messages=1 every acknowledged record survives, also across rolls."""
     config = SMALL._replace(flush_messages=1)
 
     def work(disk: MemoryDisk, noted: list[object]) -> None:
@@ -81,7 +81,7 @@ def test_all_69_points_of_appends_that_are_synced() -> None:
 
 
 def test_all_59_points_of_appends_that_are_synced_now_and_then() -> None:
-    """What lies behind the last sync may be lost in part, never altered."""
+    """Records after the last sync may be lost in part, but are never altered."""
 
     def work(disk: MemoryDisk, noted: list[object]) -> None:
         log = open_log(disk, SMALL)
@@ -101,7 +101,7 @@ def test_all_59_points_of_appends_that_are_synced_now_and_then() -> None:
 
 
 def test_all_84_points_of_compaction() -> None:
-    """The last value of each key is there, whichever files made it to the disk."""
+    """The last value of each key survives, whichever files were written."""
     config = SMALL._replace(cleanup_policy=("compact",))
 
     def work(disk: MemoryDisk, noted: list[object]) -> None:
@@ -123,7 +123,7 @@ def test_all_84_points_of_compaction() -> None:
 
 
 def test_all_34_points_of_snapshots() -> None:
-    """A snapshot that counts is whole and belongs to the log as it is."""
+    """A valid snapshot is complete and matches the log."""
 
     def work(disk: MemoryDisk, noted: list[object]) -> None:
         log = open_log(disk, SMALL)
@@ -141,7 +141,7 @@ def test_all_34_points_of_snapshots() -> None:
 
 @pytest.mark.parametrize("deletes", [False, True])
 def test_all_points_of_topics(deletes: bool) -> None:
-    """A topic that was created is there with its partitions; one that was deleted is not."""
+    """A created topic is there with its partitions, and a deleted topic is not."""
 
     def work(disk: MemoryDisk, noted: list[object]) -> None:
         manager = open_manager(disk)
@@ -167,8 +167,10 @@ def test_all_points_of_topics(deletes: bool) -> None:
 
 
 def test_all_66_points_of_aborted_transactions() -> None:
-    """Recovery that begins at the recovery point finds every abort that is left in the log: indexes
-    are synced with the segments that it does not read again."""
+    """Recovery from the recovery point finds every abort that is left in the log.
+
+    Indexes are synced together with the segments that recovery skips.
+    """
     config = SMALL._replace(segment_bytes=300, flush_messages=4)
 
     def work(disk: MemoryDisk, noted: list[object]) -> None:
@@ -197,12 +199,12 @@ def test_all_66_points_of_aborted_transactions() -> None:
 
 
 class ForgetfulDisk(MemoryDisk):
-    """A disk as Linux has it: after a failed sync the system takes the pages for written."""
+    """A disk like Linux: after a failed sync the dirty pages count as written."""
 
     fails = False
 
     def sync_file(self, path: str) -> None:
-        """Fail once for a log, and forget what was to be written."""
+        """Fail once for a log, and drop the unsynced data."""
         if self.fails and path.endswith(".log"):
             self.fails = False
             self._existing(path).forget_unsynced()
@@ -211,7 +213,7 @@ class ForgetfulDisk(MemoryDisk):
 
 
 def test_what_is_synced_after_a_failed_sync_has_no_hole_before_it() -> None:
-    """The next sync of the same file would succeed without the pages of the failed one."""
+    """A sync after a failed one writes the lost pages again, without a hole."""
     disk = ForgetfulDisk()
     manager = open_manager(disk)
     manager.create_topics([TopicRecord("t", b"t" * 16, 1, {})])

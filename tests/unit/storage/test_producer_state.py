@@ -26,13 +26,13 @@ from tests.unit.storage.support import (
 def send(
     log: PartitionLog, sequence: int, *values: bytes, epoch: int = 0, producer_id: int = 7
 ) -> AppendResult:
-    """Append a batch of an idempotent producer."""
+    """Append a batch of an idempotent producer; return the result."""
     data = batch(*values, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
     return log.append(data, NOW_MS)
 
 
 def repeat(log: PartitionLog, sequence: int, *values: bytes, producer_id: int = 7) -> AppendResult:
-    """Append a batch that the log has already: it must not be stored again."""
+    """Append a duplicate batch, which must not be stored again."""
     end = log.log_end_offset
     result = send(log, sequence, *values, producer_id=producer_id)
     assert log.log_end_offset == end
@@ -48,7 +48,7 @@ def header_of(
     timestamp_ms: int = NOW_MS,
     transactional: bool = False,
 ) -> BatchHeader:
-    """The header of a batch of an idempotent producer."""
+    """Return the header of a batch of an idempotent producer."""
     data = batch(
         *[b"v"] * count,
         producer_id=producer_id,
@@ -61,15 +61,17 @@ def header_of(
 
 
 def refusal(log: PartitionLog, sequence: int, epoch: int = 0) -> ErrorCode:
-    """The error code that such a batch gets."""
+    """Return the error code of such a batch."""
     with pytest.raises(StorageError) as caught:
         send(log, sequence, epoch=epoch)
     return caught.value.code
 
 
 def test_the_last_five_batches_are_answered_again() -> None:
-    """A repeated batch among the last five gets its first answer and is stored once; older ones
-    are out of order."""
+    """A duplicate of the last five batches gets its first response and is stored once.
+
+    Older duplicates are out of order.
+    """
     log = open_log(MemoryDisk())
     for sequence in range(0, 12, 2):
         send(log, sequence, b"a", b"b")
@@ -81,7 +83,7 @@ def test_the_last_five_batches_are_answered_again() -> None:
 
 
 def test_gaps_are_out_of_order() -> None:
-    """A sequence beyond the next one, or the same first with another length, is refused."""
+    """A sequence gap, or a known first sequence with another length, is refused."""
     log = open_log(MemoryDisk())
     send(log, 0)
     assert refusal(log, 2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -91,14 +93,14 @@ def test_gaps_are_out_of_order() -> None:
 
 
 def test_unknown_producers_may_begin_anywhere() -> None:
-    """A producer id without state here may begin with any sequence (KIP-360)."""
+    """An unknown producer id may start with any sequence (KIP-360)."""
     log = open_log(MemoryDisk())
     assert send(log, 41).base_offset == 0
     assert send(log, 42).base_offset == 1
 
 
 def test_after_a_batch_without_an_epoch_a_producer_may_begin_anywhere() -> None:
-    """A first batch of epoch -1 binds the producer to no sequence, as in Kafka 4.4.0."""
+    """After a first batch with epoch -1 any sequence is accepted, as in Kafka 4.4.0."""
     log = open_log(MemoryDisk())
     send(log, 1, b"a", b"b", epoch=-1)
     assert send(log, 3, b"c", epoch=0).base_offset == 2
@@ -107,7 +109,7 @@ def test_after_a_batch_without_an_epoch_a_producer_may_begin_anywhere() -> None:
 
 
 def test_sequences_wrap() -> None:
-    """Behind 2^31-1 comes 0."""
+    """Sequence 2^31-1 is followed by 0."""
     log = open_log(MemoryDisk())
     send(log, SEQUENCE_MAX - 1, b"a", b"b")
     assert send(log, 0).base_offset == 2
@@ -118,7 +120,7 @@ def test_sequences_wrap() -> None:
 
 
 def test_older_epochs_are_fenced() -> None:
-    """A newer epoch begins at sequence 0 and shuts the older one out."""
+    """A newer epoch starts at sequence 0 and fences the older one."""
     log = open_log(MemoryDisk())
     send(log, 0)
     assert refusal(log, 5, epoch=1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -128,7 +130,7 @@ def test_older_epochs_are_fenced() -> None:
 
 
 def test_state_survives_every_kind_of_stop() -> None:
-    """Duplicates are known after a kill (the last five) and after a clean stop (the last)."""
+    """The last five batches are known after a kill, the last one after a clean stop."""
     disk = MemoryDisk()
     log = open_log(disk)
     for sequence in range(4):
@@ -144,7 +146,7 @@ def test_state_survives_every_kind_of_stop() -> None:
 
 
 def test_state_is_replayed_from_the_snapshot_of_the_roll() -> None:
-    """After a kill the snapshot taken at a roll and the batches behind it make the state."""
+    """After a kill the state comes from the snapshot of the last roll and later batches."""
     disk = MemoryDisk()
     config = LogConfig(segment_bytes=300)
     log = open_log(disk, config)
@@ -160,7 +162,7 @@ def test_state_is_replayed_from_the_snapshot_of_the_roll() -> None:
 
 @pytest.mark.parametrize("damage", ["flip", "short", "missing", "ahead"])
 def test_damaged_snapshots_are_ignored(damage: str) -> None:
-    """A snapshot that is damaged, missing or ahead of the log is not believed."""
+    """A snapshot that is damaged, missing or ahead of the log is ignored."""
     disk = MemoryDisk()
     log = open_log(disk)
     for sequence in range(3):
@@ -183,7 +185,7 @@ def test_damaged_snapshots_are_ignored(damage: str) -> None:
 
 
 def test_snapshots_have_kafkas_bytes() -> None:
-    """Version, CRC-32C, count, then 46 bytes per producer: the sizes of Kafka's own files."""
+    """A snapshot has version, CRC-32C, count, and 46 bytes per producer, as in Kafka."""
     state = ProducerState()
     assert len(state.encode()) == 10
     header = header_of(1001, sequence=5, count=2, epoch=2)
@@ -205,7 +207,7 @@ def test_snapshots_have_kafkas_bytes() -> None:
 
 
 def test_idle_producers_expire() -> None:
-    """A producer is forgotten after producer.id.expiration.ms, unless a transaction is open."""
+    """A producer without an open transaction expires after producer.id.expiration.ms."""
     state = ProducerState()
     state.append(header_of(1, timestamp_ms=1000), 0, None)
     state.append(header_of(2, timestamp_ms=1000, transactional=True), 1, None)
@@ -215,8 +217,10 @@ def test_idle_producers_expire() -> None:
 
 
 def test_open_transactions_hold_the_last_stable_offset() -> None:
-    """The last stable offset stands at the oldest open transaction, also after restarts, and moves
-    on with its marker."""
+    """The last stable offset is the start of the oldest open transaction, also after restarts.
+
+    A marker moves it on.
+    """
     disk = MemoryDisk()
     log = open_log(disk)
     log.append(batch(), NOW_MS)
@@ -243,14 +247,14 @@ def test_open_transactions_hold_the_last_stable_offset() -> None:
 
 
 def refusal_of_epoch(log: PartitionLog, producer_id: int) -> ErrorCode:
-    """The error code of a batch with the epoch before the marker's."""
+    """Return the error code of a batch with the epoch before the marker's."""
     with pytest.raises(StorageError) as caught:
         send(log, 1, producer_id=producer_id)
     return caught.value.code
 
 
 def test_a_failed_write_does_not_move_the_sequence() -> None:
-    """The producer may send the batch again that could not be written."""
+    """After a failed write the producer may send the same batch again."""
     disk = MemoryDisk()
     log = open_log(disk)
     send(log, 0, b"0")

@@ -1,4 +1,4 @@
-"""Reading: batch boundaries, limits, several segments, few descriptors, timestamps."""
+"""Reads: batch boundaries, limits, several segments, few descriptors, timestamps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=200)
 
 
 def filled(disk: MemoryDisk, count: int, config: LogConfig = SMALL) -> PartitionLog:
-    """A log of `count` batches of two records, with timestamps that rise by ten."""
+    """Return a log of `count` batches of two records, with timestamps that rise by 10 ms."""
     log = open_log(disk, config)
     for number in range(count):
         log.append(batch(b"a%d" % number, b"b", timestamp_ms=NOW_MS - 10_000 + 10 * number), NOW_MS)
@@ -37,7 +37,7 @@ def filled(disk: MemoryDisk, count: int, config: LogConfig = SMALL) -> Partition
 
 @pytest.mark.parametrize("reopened", [False, True])
 def test_every_offset_leads_to_its_batch(reopened: bool) -> None:
-    """A read at any offset begins with the batch that holds it, before and after a clean stop."""
+    """A read starts with the batch that has the offset, before and after a clean stop."""
     disk = MemoryDisk()
     log = filled(disk, 120)
     assert len(log.segments) > 4
@@ -52,7 +52,7 @@ def test_every_offset_leads_to_its_batch(reopened: bool) -> None:
 
 @pytest.mark.parametrize("max_bytes", [1, 80, 81, 200, 555, 1999, 5000])
 def test_reads_end_on_batch_boundaries_within_the_limit(max_bytes: int) -> None:
-    """A read returns whole batches, never more than asked for, except a first batch too large."""
+    """A read returns whole batches within the limit, except a first batch that is too large."""
     log = filled(MemoryDisk(), 60)
     offset = 0
     while offset < log.log_end_offset:
@@ -68,7 +68,7 @@ def test_reads_end_on_batch_boundaries_within_the_limit(max_bytes: int) -> None:
 
 @pytest.mark.parametrize("up_to", [0, 1, 2, 3, 50, 51, 119, 120])
 def test_up_to_hides_what_is_not_wholly_below(up_to: int) -> None:
-    """A reader that may see offsets below `up_to` gets no batch that reaches it."""
+    """A read below `up_to` returns only batches that end below it."""
     log = filled(MemoryDisk(), 60)
     parts = []
     offset = 0
@@ -79,7 +79,10 @@ def test_up_to_hides_what_is_not_wholly_below(up_to: int) -> None:
 
 
 def test_offsets_outside_the_log_are_out_of_range() -> None:
-    """Below the log start and above the log end is OFFSET_OUT_OF_RANGE; the log end is empty."""
+    """An offset below the log start or above the log end gets OFFSET_OUT_OF_RANGE.
+
+    A read at the log end is empty.
+    """
     log = filled(MemoryDisk(), 5)
     assert log.read(10, 100) == b""
     for offset in (-1, 11):
@@ -89,7 +92,7 @@ def test_offsets_outside_the_log_are_out_of_range() -> None:
 
 
 def test_a_read_error_is_a_storage_error() -> None:
-    """A disk that cannot read answers KAFKA_STORAGE_ERROR and heals when the disk does."""
+    """A read error gives KAFKA_STORAGE_ERROR until the disk works again."""
     disk = MemoryDisk()
     log = filled(disk, 3)
     disk.unreadable.add(f"{DIRECTORY}/{0:020d}.log")
@@ -115,7 +118,7 @@ def test_descriptors_are_bounded() -> None:
 
 
 def test_sequential_reads_do_not_search() -> None:
-    """A consumer that goes on where it stopped costs a single pread."""
+    """A sequential read costs a single pread."""
     disk = MemoryDisk()
     log = filled(disk, 1000, LogConfig())
     offset = headers_of(log.read(0, 4000))[-1].next_offset
@@ -125,7 +128,7 @@ def test_sequential_reads_do_not_search() -> None:
 
 
 def test_rolls_by_size_time_and_index() -> None:
-    """A segment ends at segment.bytes, segment.ms after its first record, and with a full index."""
+    """A segment ends at segment.bytes, at segment.ms after its first record, or at a full index."""
     log = filled(MemoryDisk(), 30)
     assert all(segment.size_bytes <= 2000 for segment in log.segments)
     log = open_log(MemoryDisk(), LogConfig(segment_ms=1000))
@@ -138,7 +141,7 @@ def test_rolls_by_size_time_and_index() -> None:
 
 
 def test_segment_files_have_kafka_names() -> None:
-    """Twenty digits of base offset; the producer snapshot is taken at the roll."""
+    """File names have twenty digits of base offset; a roll takes a producer snapshot."""
     disk = MemoryDisk()
     log = filled(disk, 1)
     log.roll(NOW_MS)
@@ -159,8 +162,11 @@ def test_segment_files_have_kafka_names() -> None:
 
 
 def test_index_entries_are_kafkas() -> None:
-    """An index entry names the last offset and the position of a batch; a time index entry the
-    largest timestamp so far; one per interval, and the last timestamp at the close."""
+    """The index files have Kafka's entries.
+
+    An index entry has the last offset and the position of a batch, a time index entry the largest
+    timestamp so far; one per interval, and the last timestamp at the close.
+    """
     disk = MemoryDisk()
     log = filled(disk, 10, LogConfig(index_interval_bytes=200))
     log.close()
@@ -186,7 +192,7 @@ def test_index_entries_are_kafkas() -> None:
 
 @pytest.mark.parametrize("reopened", [False, True])
 def test_offsets_are_found_by_timestamp(reopened: bool) -> None:
-    """A timestamp leads to the first record at or behind it, across segments."""
+    """A timestamp leads to the first record at or after it, across segments."""
     disk = MemoryDisk()
     log = filled(disk, 120)
     if reopened:
@@ -202,7 +208,7 @@ def test_offsets_are_found_by_timestamp(reopened: bool) -> None:
 
 
 def test_timestamps_out_of_order_are_found() -> None:
-    """The first record that is late enough is found where timestamps jump."""
+    """The first record that is late enough is found, although timestamps are out of order."""
     log = open_log(MemoryDisk(), LogConfig(index_interval_bytes=1))
     for number, delta in enumerate((0, 500, 100, 300, 500, 700, 200)):
         data = build_batch(
@@ -219,7 +225,7 @@ def test_timestamps_out_of_order_are_found() -> None:
 
 
 def test_empty_and_append_time_logs_answer_timestamps() -> None:
-    """An empty log has no timestamps; with LogAppendTime a batch's first offset is the answer."""
+    """An empty log has no timestamps; with LogAppendTime a batch's first offset is returned."""
     assert open_log(MemoryDisk()).max_timestamp() is None
     assert open_log(MemoryDisk()).offset_for_timestamp(0) is None
     log = open_log(MemoryDisk(), LogConfig(message_timestamp_type="LogAppendTime"))
@@ -249,7 +255,7 @@ def test_leader_epochs_end_where_the_next_begins() -> None:
 
 @pytest.mark.parametrize("offset", [0, 1, 2, 33, 50, 119, 120])
 def test_truncation_drops_what_reaches_the_offset(offset: int) -> None:
-    """After a truncation the log ends there, reads the rest, and goes on from there."""
+    """A truncated log ends at the offset, can be read, and accepts appends there."""
     disk = MemoryDisk()
     log = filled(disk, 60)
     log.truncate_to(offset)

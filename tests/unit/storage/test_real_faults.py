@@ -1,4 +1,4 @@
-"""Faults of a real file system: full, forbidden, gone, unreadable. One partition fails alone."""
+"""Faults of a real file system: full, forbidden, missing, unreadable. One partition fails alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.unit.storage.support import NOW_MS, all_records, batch
 
 @pytest.fixture(params=[LocalDisk, PortableDisk])
 def manager(request: pytest.FixtureRequest, tmp_path: Path, msvcrt: None) -> Iterator[LogManager]:
-    """A data directory with topic "t" of two partitions, one record in each."""
+    """Return a data directory with topic "t" of two partitions, one record in each."""
     made = LogManager.open(request.param(durable=False), str(tmp_path / "data"), LogConfig())
     made.create_topic("t", bytes(16), 2, {})
     for partition in (0, 1):
@@ -34,7 +34,7 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path, msvcrt: None) -> Ite
 
 @contextmanager
 def files_up_to(size_bytes: int) -> Iterator[None]:
-    """Let no file of this process grow beyond a size: the disk is full."""
+    """Limit the size of files that this process writes, like a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
@@ -46,7 +46,7 @@ def files_up_to(size_bytes: int) -> Iterator[None]:
 
 
 def refused(log: PartitionLog, value: bytes = b"v") -> str:
-    """Append, and be told that the disk has failed; the text of it."""
+    """Append, and return the text of the disk error."""
     with pytest.raises(StorageError) as caught:
         log.append(batch(value), NOW_MS)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -54,12 +54,12 @@ def refused(log: PartitionLog, value: bytes = b"v") -> str:
 
 
 def values(log: PartitionLog) -> list[bytes | None]:
-    """The values of all records."""
+    """Return the values of all records."""
     return [record.value for record in all_records(log)]
 
 
 def test_a_write_that_does_not_fit_leaves_nothing(manager: LogManager) -> None:
-    """Half a batch was written when the disk was full: it is cut, and the log goes on."""
+    """Half a batch, written before the disk was full, is truncated, and the log continues."""
     log = manager.log("t", 0)
     with files_up_to(log.size_bytes + 100):
         reason = refused(log, b"x" * 1000)
@@ -74,7 +74,7 @@ def test_a_write_that_does_not_fit_leaves_nothing(manager: LogManager) -> None:
 
 
 def test_a_directory_that_vanishes(manager: LogManager) -> None:
-    """Its partition fails when it has to open a file there; the other one does not notice."""
+    """A partition whose directory vanishes fails when it opens a file; others are unaffected."""
     log = manager.log("t", 0)
     directory = Path(log.directory)
     log.abandon()
@@ -90,13 +90,13 @@ def test_a_directory_that_vanishes(manager: LogManager) -> None:
 
 
 def test_files_that_may_not_be_opened(manager: LogManager) -> None:
-    """A partition whose log is no file any more answers with an error, until it is one again."""
+    """A partition whose log cannot be opened has an error until the file is valid again."""
     log = manager.log("t", 0)
     path = Path(f"{log.segments[0].stem}.log")
     contents = path.read_bytes()
     log.abandon()
     path.unlink()
-    path.mkdir()  # as good as forbidden, also for a process that may do anything
+    path.mkdir()  # like a forbidden file, but also for a privileged process
     with pytest.raises(StorageError) as caught:
         manager.log("t", 0)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -107,7 +107,7 @@ def test_files_that_may_not_be_opened(manager: LogManager) -> None:
 
 
 def test_a_log_cut_short_behind_our_back(manager: LogManager) -> None:
-    """A read that finds less than was written is an error, not an empty answer."""
+    """A read that finds less data than was written is an error, not an empty response."""
     log = manager.log("t", 0)
     os.truncate(f"{log.segments[0].stem}.log", 10)
     with pytest.raises(StorageError, match="t-0 cannot be read"):

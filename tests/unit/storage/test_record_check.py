@@ -1,4 +1,4 @@
-"""The limits of the check of a batch's records: what runs in a thread, and what it may cost."""
+"""Limits of the check of a batch's records: threads, memory and sizes."""
 
 from __future__ import annotations
 
@@ -36,25 +36,28 @@ TO_GZIP = LogConfig(compression_type="gzip")
 def packed(
     section: bytes, count: int, codec: Compression = Compression.ZSTD, attributes: int = 0
 ) -> bytes:
-    """A batch of this section."""
+    """Return a batch with this records section."""
     whole = batch_of_section(section, count, NOW_MS)
     header = whole.header._replace(attributes=codec | attributes)
     return rebuilt_batch(header, compress(codec, section)).to_bytes()
 
 
 def check(data: bytes, config: LogConfig | None = None, *, may_block: bool = True) -> bytes:
-    """The batch that would be stored."""
+    """Return the batch that would be stored."""
     stored = check_client_batch(data, config or LogConfig(), NOW_MS, "t", 0, may_block=may_block)
     return EncodedBatch(*stored).to_bytes()
 
 
 def records_of(data: bytes) -> list[Record]:
-    """The records of a batch."""
+    """Return the records of a batch."""
     return list(iterate_records(data, read_header(data)))
 
 
 def test_many_headers_are_read_in_a_thread() -> None:
-    """A record with more headers than the event loop reads, also if the walk gives up on it."""
+    """Records with more headers than the event loop reads are checked in a thread.
+
+    The same holds if the fast walk gives up.
+    """
     for count in (63, record_check.MOST_STEPS + 1):
         number = record_check.MOST_STEPS // count + 1
         headers: list[tuple[str, bytes | None]] = [("", None)] * count
@@ -66,7 +69,7 @@ def test_many_headers_are_read_in_a_thread() -> None:
 
 
 def test_many_parts_are_read_in_a_thread() -> None:
-    """Skippable frames of zstd count, although they decompress to nothing."""
+    """Skippable zstd frames count as parts, although they decompress to nothing."""
     section = record_bytes(0, 0, None, b"v")
     header = batch_of_section(section, 1, NOW_MS).header._replace(attributes=Compression.ZSTD)
     payload = bytes.fromhex("502a4d1800000000") * record_check.MOST_STEPS
@@ -77,7 +80,7 @@ def test_many_parts_are_read_in_a_thread() -> None:
 
 
 def test_many_bytes_are_compressed_in_a_thread() -> None:
-    """Compressing 512 KB takes tens of milliseconds, and more for some records."""
+    """Compressing 512 KiB or more runs in a thread, as it takes tens of milliseconds."""
     for size, is_long in ((record_check.MOST_COMPRESSED_BYTES, True), (500_000, False)):
         data = packed(record_bytes(0, 0, None, bytes(size)), 1)
         if is_long:
@@ -89,7 +92,7 @@ def test_many_bytes_are_compressed_in_a_thread() -> None:
 
 @pytest.mark.parametrize("is_time_wrong", [True, False])
 def test_record_errors_are_limited(is_time_wrong: bool) -> None:
-    """A batch of 20 000 wrong records gets 1 000 record errors; the message counts them all."""
+    """A batch of 20 000 invalid records gets 1 000 record errors; the message has the total."""
     section = b"".join(record_bytes(0, index, None, b"") for index in range(20_000))
     if is_time_wrong:
         data = packed(section, 20_000, attributes=LOG_APPEND_TIME)
@@ -106,11 +109,11 @@ def test_record_errors_are_limited(is_time_wrong: bool) -> None:
 
 
 def test_records_are_rebuilt_in_little_memory() -> None:
-    """Rebuilding 10 000 records, of 80 KB, takes less than 1 MB."""
+    """Rebuilding 10 000 records of 80 KB in total takes less than 1 MB."""
     count = 10_000
     section = b"".join(record_bytes(1 + index % 2, index, None, b"") for index in range(count))
     data = packed(section, count)
-    check(packed(record_bytes(1, 0, None, b""), 1), TO_GZIP)  # imports
+    check(packed(record_bytes(1, 0, None, b""), 1), TO_GZIP)  # for the imports
     tracemalloc.start()
     try:
         stored = check(data, TO_GZIP)
@@ -124,7 +127,7 @@ def test_records_are_rebuilt_in_little_memory() -> None:
 
 
 def test_rebuilt_records_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records that become larger than the limit when they are rebuilt are refused."""
+    """Records that exceed the limit when they are rebuilt are refused."""
     monkeypatch.setattr(record_check, "MAX_DECOMPRESSED_BYTES", 1000)
     section = b"".join(record_bytes(1, index, None, b"v" * 100) for index in range(10))
     with pytest.raises(UnreadableBatchError, match="more than 1000 bytes"):
@@ -132,7 +135,7 @@ def test_rebuilt_records_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_all_fields_are_rebuilt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys, values and headers of any size survive, also those that are copied in pieces."""
+    """Keys, values and headers of any size are rebuilt, also those copied in pieces."""
     monkeypatch.setattr(record_check, "PIECE_BYTES", 1000)
     sections = []
     for index, size in enumerate((0, 1, 999, 1000, 1001, 70_000)):
@@ -149,7 +152,7 @@ def test_all_fields_are_rebuilt(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Watched(mmap.mmap):
-    """Mapped memory of which no large slice may be copied."""
+    """Mapped memory that refuses copies of large slices."""
 
     def __getitem__(self, place: Any) -> Any:
         if isinstance(place, slice):
@@ -162,7 +165,7 @@ class Watched(mmap.mmap):
 def test_mapped_memory_is_not_copied(
     target: str, delta_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The records of a large batch are read and compressed where they were decompressed to."""
+    """The records of a large batch are processed in the memory that they were decompressed to."""
     monkeypatch.setattr("protocol.large_payload.mmap.mmap", Watched)
     value = bytes(6_000_000)
     section = record_bytes(delta_ms, 0, None, value)
@@ -181,7 +184,7 @@ CODECS = [one for one in Compression if one is not Compression.NONE]
 
 
 def section_of(*sizes: int) -> bytes:
-    """Records whose fields take so many bytes."""
+    """Return records whose fields have these sizes."""
     return b"".join(
         record_bytes(0, index, b"a", b"x" * (size - 8)) for index, size in enumerate(sizes)
     )
@@ -190,7 +193,7 @@ def section_of(*sizes: int) -> bytes:
 @pytest.mark.parametrize("may_block", [False, True])
 @pytest.mark.parametrize("codec", CODECS)
 def test_decompressed_records_are_limited(codec: Compression, may_block: bool) -> None:
-    """A record of a compressed batch may have as many bytes as the limit, and no more."""
+    """A record of a compressed batch may have exactly as many bytes as the limit."""
     data = packed(section_of(100, 80, 100), 3, codec)
     assert check(data, SMALL, may_block=may_block) == data
     with pytest.raises(InvalidRecordError):
@@ -200,7 +203,7 @@ def test_decompressed_records_are_limited(codec: Compression, may_block: bool) -
 
 
 def test_rebuilt_records_have_the_same_limit() -> None:
-    """The topic has another codec than the batch."""
+    """The same limit applies if the topic has another codec than the batch."""
     config = TO_GZIP._replace(max_decompressed_message_bytes=100)
     check(packed(section_of(100), 1), config)
     with pytest.raises(InvalidRecordError):
@@ -209,7 +212,7 @@ def test_rebuilt_records_have_the_same_limit() -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_bomb_is_refused_before_it_is_decompressed(codec: Compression) -> None:
-    """One record of 50 MB, of which 1 MB is allowed, takes no 50 MB of memory."""
+    """A record of 50 MB with a limit of 1 MB is refused without using 50 MB of memory."""
     config = LogConfig(max_decompressed_message_bytes=1 << 20, max_message_bytes=1 << 26)
     data = packed(section_of(50 << 20), 1, codec)
     tracemalloc.start()

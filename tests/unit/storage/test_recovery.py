@@ -1,4 +1,4 @@
-"""Opening after a stop of any kind: torn tails, bad bytes, damaged indexes, crash points."""
+"""Opening after every kind of stop: torn tails, bad bytes, damaged indexes, crash points."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOG = f"{DIRECTORY}/{0:020d}.log"
 
 
 def written(disk: MemoryDisk, count: int, config: LogConfig | None = None) -> PartitionLog:
-    """A log with the values 0, 1, 2, ...; not closed."""
+    """Return an open log with the values 0, 1, 2, ..."""
     log = open_log(disk, config)
     for number in range(count):
         log.append(batch(b"%02d" % number, timestamp_ms=NOW_MS + number), NOW_MS)
@@ -33,12 +33,12 @@ def written(disk: MemoryDisk, count: int, config: LogConfig | None = None) -> Pa
 
 
 def expected(count: int) -> list[tuple[int, bytes | None]]:
-    """What a log of `count` values holds."""
+    """Return the records of a log of `count` values."""
     return [(number, b"%02d" % number) for number in range(count)]
 
 
 def test_an_unclean_stop_loses_nothing_that_was_written() -> None:
-    """After kill -9 everything that was answered is there, with indexes made anew."""
+    """After a kill every acknowledged record is there, and indexes are rebuilt."""
     disk = MemoryDisk()
     written(disk, 40, SMALL)
     disk.processes_died()
@@ -50,7 +50,7 @@ def test_an_unclean_stop_loses_nothing_that_was_written() -> None:
 
 
 def test_every_torn_tail_is_cut_and_reported() -> None:
-    """Wherever the last batch is torn, it is cut to the byte, and the report says so."""
+    """A torn last batch is truncated wherever it is torn, and this is reported."""
     disk = MemoryDisk()
     written(disk, 3)
     whole = disk.read_file(LOG)
@@ -67,8 +67,10 @@ def test_every_torn_tail_is_cut_and_reported() -> None:
 
 
 def test_every_flipped_byte_is_found() -> None:
-    """A flipped byte anywhere in the middle batch cuts from there on; only the leader epoch, which
-    no CRC covers and no reader relies on, may differ."""
+    """A flipped byte anywhere in the middle batch truncates the log there.
+
+    Only the leader epoch, which no CRC covers and no reader relies on, may differ.
+    """
     disk = MemoryDisk()
     written(disk, 3)
     whole = disk.read_file(LOG)
@@ -87,7 +89,7 @@ def test_every_flipped_byte_is_found() -> None:
 
 
 def test_zeros_behind_the_end_are_cut() -> None:
-    """A preallocated or half-written tail of zeros is no data."""
+    """A tail of zeros, preallocated or half-written, is truncated."""
     disk = MemoryDisk()
     written(disk, 2)
     overwrite(disk, LOG, disk.read_file(LOG) + bytes(4096))
@@ -97,7 +99,7 @@ def test_zeros_behind_the_end_are_cut() -> None:
 
 
 def test_a_bad_batch_takes_the_segments_behind_it() -> None:
-    """Behind the first bad batch nothing is kept, and each cut file is reported."""
+    """The first bad batch and everything after it are removed, and each file is reported."""
     disk = MemoryDisk()
     log = written(disk, 40, SMALL)
     segments = len(log.segments)
@@ -111,7 +113,7 @@ def test_a_bad_batch_takes_the_segments_behind_it() -> None:
 
 
 def test_the_recovery_point_bounds_the_scan() -> None:
-    """Segments wholly below the recovery point are taken as they are."""
+    """Segments entirely below the recovery point are not scanned."""
     disk = MemoryDisk()
     log = written(disk, 40, SMALL)
     last_base = log.segments[-1].base_offset
@@ -122,7 +124,7 @@ def test_the_recovery_point_bounds_the_scan() -> None:
 
 
 def test_a_clean_stop_needs_no_scan() -> None:
-    """After a clean stop only the tail behind the last index entry is read."""
+    """After a clean stop only the batches after the last index entry are read."""
     disk = MemoryDisk()
     log = written(disk, 5000)
     log.close()
@@ -134,7 +136,7 @@ def test_a_clean_stop_needs_no_scan() -> None:
 
 
 def test_a_clean_mark_that_lies_is_noticed() -> None:
-    """A torn tail is cut although the last stop claims to have been clean."""
+    """A torn tail is truncated even with a clean shutdown mark."""
     disk = MemoryDisk()
     written(disk, 3).close()
     overwrite(disk, LOG, disk.read_file(LOG)[:-1])
@@ -147,7 +149,7 @@ def test_a_clean_mark_that_lies_is_noticed() -> None:
 @pytest.mark.parametrize("damage", ["missing", "short", "torn", "empty", "wrong"])
 @pytest.mark.parametrize("base", [0, 36])
 def test_damaged_indexes_are_made_anew(suffix: str, damage: str, base: int) -> None:
-    """A missing, short, torn, empty or wrong index costs a scan, nothing else."""
+    """A missing, short, torn, empty or wrong index is rebuilt by a scan."""
     disk = MemoryDisk()
     log = written(disk, 40, SMALL)
     log.close()
@@ -179,7 +181,7 @@ def test_damaged_indexes_are_made_anew(suffix: str, damage: str, base: int) -> N
 
 
 def test_leftovers_are_swept() -> None:
-    """Indexes without a log and files of an unfinished compaction go; strangers stay."""
+    """Indexes without a log and files of an unfinished compaction are removed, others stay."""
     disk = MemoryDisk()
     written(disk, 3).close()
     names = ("00000000000000000099.index", "00000000000000000000.log.cleaned", "x.deleted")
@@ -194,7 +196,7 @@ def test_leftovers_are_swept() -> None:
 
 
 def test_a_log_start_beyond_the_end_begins_anew() -> None:
-    """When everything below the checkpointed log start is gone the log goes on from there."""
+    """If the log ends below its start offset, it continues empty at the start offset."""
     disk = MemoryDisk()
     written(disk, 3)
     log = open_log(disk, log_start_offset=10)
@@ -205,8 +207,7 @@ def test_a_log_start_beyond_the_end_begins_anew() -> None:
 
 @pytest.mark.parametrize("torn", [False, True])
 def test_every_crash_point_of_append_and_roll(torn: bool) -> None:
-    """The process dies at any operation of appends and rolls: what was answered is there, and at
-    most one batch more."""
+    """After a crash in any append or roll acknowledged records stay, and at most one more batch."""
     points = 0
     for operation in range(500):
         disk = MemoryDisk()
@@ -232,7 +233,7 @@ def test_every_crash_point_of_append_and_roll(torn: bool) -> None:
 
 
 def test_every_crash_point_of_recovery() -> None:
-    """The process dies at any operation of a recovery: the next one comes to the same end."""
+    """After a crash in any operation of a recovery the next one has the same result."""
     points = 0
     for operation in range(200):
         disk = MemoryDisk()
@@ -253,7 +254,7 @@ def test_every_crash_point_of_recovery() -> None:
 
 
 def test_power_cut_keeps_what_was_flushed() -> None:
-    """After a flush a power cut takes only what came later, whatever was half on the disk."""
+    """A power cut loses only records after the last flush."""
     disk = MemoryDisk()
     log = written(disk, 20, SMALL)
     log.flush()
@@ -268,7 +269,7 @@ def test_power_cut_keeps_what_was_flushed() -> None:
 
 
 def test_a_disk_that_cannot_be_read_at_the_start() -> None:
-    """A partition that cannot be opened says which and why."""
+    """The error for a partition that cannot be opened has its name and the reason."""
     disk = MemoryDisk()
     written(disk, 3)
     disk.unreadable.add(LOG)
@@ -277,7 +278,7 @@ def test_a_disk_that_cannot_be_read_at_the_start() -> None:
 
 
 def test_old_formats_can_be_opened_and_read() -> None:
-    """A log with messages of magic 0 and 1 is walked, recovered and read by offset."""
+    """A log of formats 0 and 1 is recovered and can be read by offset."""
     disk = MemoryDisk()
     log = written(disk, 1)
     log.close()

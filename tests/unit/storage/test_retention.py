@@ -1,4 +1,4 @@
-"""Deleting old segments, and DeleteRecords' log start offset."""
+"""Deletion of old segments, and DeleteRecords' log start offset."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SMALL = LogConfig(segment_bytes=210)
 
 
 def filled(disk: MemoryDisk, config: LogConfig, count: int = 10) -> PartitionLog:
-    """Three batches a segment, one second between batches."""
+    """Return a log with three batches per segment, one second between batches."""
     log = open_log(disk, config)
     for number in range(count):
         log.append(batch(b"%d" % number, timestamp_ms=NOW_MS + 1000 * number), NOW_MS)
@@ -23,7 +23,7 @@ def filled(disk: MemoryDisk, config: LogConfig, count: int = 10) -> PartitionLog
 
 
 def test_time() -> None:
-    """A segment goes when its newest record is older than retention.ms, oldest first."""
+    """A segment is deleted when its newest record is older than retention.ms, oldest first."""
     disk = MemoryDisk()
     log = filled(disk, SMALL._replace(retention_ms=5000))
     assert delete_old_segments(log, NOW_MS + 2000 + 5000) == []
@@ -37,7 +37,7 @@ def test_time() -> None:
 
 
 def test_time_ends_the_active_segment_too() -> None:
-    """When all is too old the log is empty and goes on at its end; an empty log stays."""
+    """If every record has expired, the log is empty and continues at its end offset."""
     disk = MemoryDisk()
     log = filled(disk, SMALL._replace(retention_ms=5000))
     assert len(delete_old_segments(log, NOW_MS + 60_000)) == 4
@@ -48,7 +48,7 @@ def test_time_ends_the_active_segment_too() -> None:
 
 
 def test_an_emptied_log_keeps_its_end_over_a_restart() -> None:
-    """The log end is not forgotten when every record expired."""
+    """The log end offset survives a restart although every record has expired."""
     disk = MemoryDisk()
     log = filled(disk, SMALL._replace(retention_ms=5000))
     delete_old_segments(log, NOW_MS + 60_000)
@@ -58,7 +58,7 @@ def test_an_emptied_log_keeps_its_end_over_a_restart() -> None:
 
 
 def test_size() -> None:
-    """Segments go while what remains is at least retention.bytes."""
+    """Segments are deleted while the rest has at least retention.bytes."""
     log = filled(MemoryDisk(), SMALL._replace(retention_bytes=250, retention_ms=-1))
     deleted = delete_old_segments(log, NOW_MS)
     assert [d.reason for d in deleted] == ["retention.bytes", "retention.bytes"]
@@ -66,7 +66,7 @@ def test_size() -> None:
 
 
 def test_no_limits_keep_everything() -> None:
-    """-1 is no limit, and compacted topics are not deleted by age."""
+    """-1 is no limit, and compacted topics have no retention by age."""
     log = filled(MemoryDisk(), SMALL._replace(retention_ms=-1))
     assert delete_old_segments(log, NOW_MS * 2) == []
     log = filled(MemoryDisk(), SMALL._replace(cleanup_policy=("compact",), retention_ms=1))
@@ -74,7 +74,7 @@ def test_no_limits_keep_everything() -> None:
 
 
 def test_delete_records() -> None:
-    """The log start moves forward, never back nor beyond the end; whole segments below go."""
+    """The log start offset moves only forward, up to the log end; segments below are deleted."""
     disk = MemoryDisk()
     log = filled(disk, SMALL._replace(cleanup_policy=("compact",)))
     assert advance_log_start_offset(log, 4) == 4
@@ -91,7 +91,7 @@ def test_delete_records() -> None:
 
 
 def test_every_failing_operation_of_retention() -> None:
-    """A disk error while deleting leaves a suffix of the log, which opens and reads."""
+    """After a disk error in a deletion the log has a suffix that can be opened and read."""
     for operation in range(40):
         disk = MemoryDisk()
         log = filled(disk, SMALL._replace(retention_ms=5000))

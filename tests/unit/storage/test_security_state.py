@@ -1,4 +1,4 @@
-"""The files that keep what a data directory knows of security."""
+"""The files with the security state of a data directory."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def _quota(user: str, rate: float) -> dict[str, Any]:
 
 @pytest.fixture
 def often_rewritten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file of changes is merged as soon as it is longer than the other one."""
+    """Merge the change file as soon as it is longer than the main file."""
     monkeypatch.setattr(security_state, "_LEAST_BYTES", 0)
 
 
 def test_sections_are_kept_apart() -> None:
-    """What was put is there after a restart; another section stays as it was."""
+    """Sections are kept separately and survive a restart."""
     disk = _disk()
     state = SecurityState(disk, "/d")
     state.change("acls", put=[{"host": "*"}])
@@ -50,7 +50,7 @@ def test_sections_are_kept_apart() -> None:
 
 
 def test_entries_are_known_by_what_they_are_about() -> None:
-    """A user by name and mechanism, a quota by its entity, an ACL by all of it."""
+    """A user's key is name and mechanism, a quota's its entity, an ACL's all its fields."""
     disk = _disk()
     state = SecurityState(disk, "/d")
     state.change("scram_users", put=[_user("a"), _user("b"), _user("a", mechanism="other")])
@@ -66,12 +66,12 @@ def test_entries_are_known_by_what_they_are_about() -> None:
 
 
 def test_a_change_writes_what_it_says() -> None:
-    """However many entries there are, and however many it leaves alone."""
+    """A change writes only itself, however many entries there are."""
     disk = _disk()
     state = SecurityState(disk, "/d")
     state.change("acls", put=[{"name": f"topic-{number}"} for number in range(20_000)])
     before = disk.size(f"/d/{CHANGES_FILE}")
-    state.change("scram_users", put=[_user("a")])  # the changes are the whole by now
+    state.change("scram_users", put=[_user("a")])  # the changes are merged by now
     assert disk.size(f"/d/{SECURITY_FILE}") == pytest.approx(before, rel=0.01)
     for number in range(10):
         state.change("acls", put=[{"name": str(number)}])
@@ -79,7 +79,7 @@ def test_a_change_writes_what_it_says() -> None:
 
 
 def test_changes_are_merged_now_and_then(often_rewritten: None) -> None:
-    """So neither file grows by changes that others have made void."""
+    """Changes are merged so that superseded ones do not accumulate."""
     disk = _disk()
     state = SecurityState(disk, "/d")
     for number in range(1_000):
@@ -89,7 +89,7 @@ def test_changes_are_merged_now_and_then(often_rewritten: None) -> None:
 
 
 def test_the_file_of_before_is_read() -> None:
-    """It had everything."""
+    """A file of an older version, which has the whole state, is read."""
     disk = _disk()
     file = disk.open(f"/d/{SECURITY_FILE}", create=True)
     file.append([json.dumps({"version": 1, "scram_users": [_user("a")]}).encode()])
@@ -100,7 +100,7 @@ def test_the_file_of_before_is_read() -> None:
 
 
 def test_nobody_else_may_read_it(tmp_path: Path, often_rewritten: None) -> None:
-    """It holds salted passwords and secrets of tokens."""
+    """The files are private, as they contain salted passwords and token secrets."""
     state = SecurityState(LocalDisk(), str(tmp_path))
     for name in ("alice", "bob"):
         state.change("users", put=[{"name": name}])
@@ -109,7 +109,7 @@ def test_nobody_else_may_read_it(tmp_path: Path, often_rewritten: None) -> None:
 
 
 def test_a_failed_write_changes_nothing() -> None:
-    """What cannot be written is not there either."""
+    """A failed write changes nothing, in memory and on disk."""
     state = SecurityState(MemoryDisk(), "/missing")
     for _ in range(2):
         with pytest.raises(StorageError, match="cannot be written"):
@@ -118,7 +118,7 @@ def test_a_failed_write_changes_nothing() -> None:
 
 
 def _work(state: SecurityState, acknowledged: list[int]) -> None:
-    """Each change sets a user to its number, and every third clears another section."""
+    """Set a user to a number with each change; clear or set another section in between."""
     for number in range(12):
         state.change("scram_users", put=[_user("a", str(number))])
         acknowledged.append(number)
@@ -137,7 +137,10 @@ def _salt(state: SecurityState) -> int:
 @pytest.mark.parametrize("torn", [False, True])
 @pytest.mark.parametrize("power", [False, True])
 def test_every_crash_keeps_what_was_acknowledged(torn: bool, power: bool) -> None:
-    """At most the change in the making is there beyond; and the next broker goes on."""
+    """After any crash acknowledged changes are there, and at most the one in progress.
+
+    The next broker continues.
+    """
     for operation in range(1_000):
         disk, acknowledged = _disk(), [-1]
         disk.sync_directory("")
@@ -167,7 +170,7 @@ def test_every_crash_keeps_what_was_acknowledged(torn: bool, power: bool) -> Non
 @pytest.mark.usefixtures("often_rewritten")
 @pytest.mark.parametrize("torn", [False, True])
 def test_every_failure_leaves_the_state_as_it_was(torn: bool) -> None:
-    """What is refused is not there; the next change is kept, after a restart too."""
+    """A refused change has no effect; the next one is kept, also after a restart."""
     for operation in range(1_000):
         disk, acknowledged = _disk(), [-1]
         state = SecurityState(disk, "/d")
@@ -203,7 +206,7 @@ def test_every_failure_leaves_the_state_as_it_was(torn: bool) -> None:
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, contents: str) -> None:
-    """Nobody starts with half of the ACLs."""
+    """A damaged file stops the start with its name, so that no ACL is lost silently."""
     (tmp_path / SECURITY_FILE).write_text(contents)
     with pytest.raises(StorageError, match=r"security\.json is damaged"):
         SecurityState(LocalDisk(), str(tmp_path))
@@ -220,7 +223,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, contents: str) -> None:
     ],
 )
 def test_damaged_changes_are_named(tmp_path: Path, line: str) -> None:
-    """But for the last one, which a power cut may have left."""
+    """A damaged change stops the start, except the last one, which a power cut may leave."""
     good = '{"section":"acls","replaces":false,"drop":[],"put":[{"name":"t"}]}\n'
     (tmp_path / CHANGES_FILE).write_text(f"{good}{line}\n{good}")
     with pytest.raises(StorageError, match=r"security\.changes is damaged"):

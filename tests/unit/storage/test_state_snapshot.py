@@ -1,4 +1,4 @@
-"""Snapshots of what a log comes to: kept, found again, and passed over when they are wrong."""
+"""Snapshots of the state that a log defines: written, found, and ignored if invalid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATH = f"{DIRECTORY}/state-image"
 
 
 def written(disk: MemoryDisk) -> PartitionLog:
-    """A log of two batches with a snapshot."""
+    """Return a log of two batches with a snapshot."""
     log = open_log(disk)
     log.append(keyed((b"a", b"1")), NOW_MS)
     log.append(keyed((b"a", b"2")), NOW_MS)
@@ -23,14 +23,14 @@ def written(disk: MemoryDisk) -> PartitionLog:
 
 
 def test_a_snapshot_is_found_again() -> None:
-    """What was kept is there, for the log as it was."""
+    """A snapshot is found if the log is unchanged."""
     disk = MemoryDisk()
     written(disk).close()
     assert load_state(open_log(disk, clean=True), 7) == b"contents"
 
 
 def test_an_empty_log_has_a_snapshot_too() -> None:
-    """A log that begins at its end has no last batch."""
+    """An empty log, without a last batch, can have a snapshot too."""
     disk = MemoryDisk()
     log = written(disk)
     log.truncate_to(0)
@@ -39,7 +39,7 @@ def test_an_empty_log_has_a_snapshot_too() -> None:
 
 
 def test_a_stale_snapshot_is_passed_over() -> None:
-    """A log that grew, or has another last batch, is no longer what the snapshot was made of."""
+    """A snapshot of a log that has grown or has another last batch is ignored."""
     disk = MemoryDisk()
     log = written(disk)
     log.append(keyed((b"a", b"3")), NOW_MS)
@@ -51,7 +51,7 @@ def test_a_stale_snapshot_is_passed_over() -> None:
 
 
 def test_another_version_is_passed_over() -> None:
-    """Contents of a version that is not asked for, and a frame of another version, do not count."""
+    """Contents or frames of another version are ignored."""
     disk = MemoryDisk()
     log = written(disk)
     assert load_state(log, 8) is None
@@ -61,7 +61,7 @@ def test_another_version_is_passed_over() -> None:
 
 @pytest.mark.parametrize("position", range(2, 36))
 def test_a_flipped_byte_is_seen(position: int) -> None:
-    """Every byte is under the checksum."""
+    """The checksum covers every byte."""
     disk = MemoryDisk()
     log = written(disk)
     flip(disk, PATH, position)
@@ -69,7 +69,7 @@ def test_a_flipped_byte_is_seen(position: int) -> None:
 
 
 def test_a_half_written_snapshot_is_passed_over() -> None:
-    """Whatever its length, a torn file does not count; nor does one that cannot be read."""
+    """A torn snapshot of any length is ignored, and so is an unreadable one."""
     disk = MemoryDisk()
     log = written(disk)
     whole = disk.read_file(PATH)
@@ -83,7 +83,7 @@ def test_a_half_written_snapshot_is_passed_over() -> None:
 @pytest.mark.parametrize("torn", [False, True])
 @pytest.mark.parametrize("power", [False, True])
 def test_every_crash_point_of_a_snapshot(torn: bool, power: bool) -> None:
-    """Wherever the process dies there is the new snapshot or none that counts, and the log."""
+    """After a crash in any operation there is a valid new snapshot or none, and the log."""
     walked = 0
     while True:
         disk = MemoryDisk()
@@ -112,7 +112,7 @@ def test_every_crash_point_of_a_snapshot(torn: bool, power: bool) -> None:
 
 
 def test_a_full_disk_costs_the_snapshot_only() -> None:
-    """The error names the partition; the log goes on."""
+    """On a full disk only the snapshot fails; the error names the partition."""
     disk = MemoryDisk()
     log = written(disk)
     log.append(keyed((b"a", b"3")), NOW_MS)

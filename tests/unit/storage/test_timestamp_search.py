@@ -1,4 +1,4 @@
-"""Records above `max.decompressed.message.bytes` that are stored already end a search by time."""
+"""Stored records above `max.decompressed.message.bytes` end a search by timestamp."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SEARCHES: list[Callable[[PartitionLog], object]] = [
 
 
 def batch(codec: Compression) -> bytes:
-    """A record of 100 bytes and another one a millisecond later."""
+    """Return a batch with a record of 100 bytes and another one a millisecond later."""
     records = [Record(0, NOW_MS, b"a", b"x" * 92), Record(1, NOW_MS + 1, b"b", b"2")]
     return build_batch(records, compression=codec).to_bytes()
 
@@ -40,7 +40,7 @@ def batch(codec: Compression) -> bytes:
 def test_a_record_above_the_limit_ends_the_search(
     search: Callable[[PartitionLog], object], codec: Compression, limit: int, is_found: bool
 ) -> None:
-    """The limit was lowered after it was stored; only what is decompressed counts."""
+    """A compressed record above the lowered limit is refused; uncompressed ones are found."""
     disk = MemoryDisk()
     open_log(disk).append(batch(codec), NOW_MS)
     log = open_log(disk, LogConfig(max_decompressed_message_bytes=limit))
@@ -53,5 +53,5 @@ def test_a_record_above_the_limit_ends_the_search(
 
 @pytest.mark.parametrize("body_bytes", [1, 63, 64, 65, 8190, 8191, 8192, 8193, 1 << 20, 1 << 28])
 def test_the_size_of_a_record_is_without_its_length(body_bytes: int) -> None:
-    """Whatever the size of the length."""
+    """The size of a record excludes its length field, whatever that field's size."""
     assert _body_bytes(len(encode_varint(body_bytes)) + body_bytes) == body_bytes

@@ -1,4 +1,4 @@
-"""The catalogue of topics: what is appended, what a crash leaves, compaction, old files."""
+"""The catalogue of topics: appends, crashes, compaction, old files."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ PATH = "data/topics.json"
 
 
 def record(name: str, **configs: str) -> TopicRecord:
-    """A topic with two partitions."""
+    """Return a topic with two partitions."""
     return TopicRecord(name, name.encode().ljust(16, b"-"), 2, configs)
 
 
 def fresh() -> MemoryDisk:
-    """A disk with an empty data directory."""
+    """Return a disk with an empty data directory."""
     disk = MemoryDisk()
     disk.mkdir("data")
     disk.sync_directory("")
@@ -33,12 +33,12 @@ def fresh() -> MemoryDisk:
 
 
 def state(catalogue: TopicCatalogue) -> tuple[object, ...]:
-    """What a start would find."""
+    """Return the state that a start would find."""
     return catalogue.topics, catalogue.deleting, catalogue.next_producer_id
 
 
 def test_a_change_is_one_line_whatever_there_is() -> None:
-    """The topics of one request are appended in one line; what exists is not written again."""
+    """The topics of one request are one line; existing topics are not written again."""
     disk = fresh()
     catalogue = TopicCatalogue(disk, "data")
     catalogue.put([record(f"t{number}") for number in range(500)])
@@ -51,7 +51,7 @@ def test_a_change_is_one_line_whatever_there_is() -> None:
 
 
 def test_everything_is_found_again() -> None:
-    """Topics with configs and leadership, deletions under way and producer ids."""
+    """Topics with configs and leadership, unfinished deletions and producer ids are kept."""
     disk = fresh()
     catalogue = TopicCatalogue(disk, "data")
     led = record("led")._replace(leadership=(PartitionLeadership(1, 3, (1, 2)),))
@@ -68,7 +68,7 @@ def test_everything_is_found_again() -> None:
 
 @pytest.mark.parametrize("tail", [b"[", b'[{"topic":{"na', b"\x00\x00\x00\n", b'[{"topic"\n'])
 def test_a_torn_tail_is_cut(tail: bytes) -> None:
-    """What a crash left of the last write counts for nothing, and the next write removes it."""
+    """The torn tail of a crashed write is ignored, and removed by the next write."""
     disk = fresh()
     TopicCatalogue(disk, "data").put([record("a")])
     overwrite(disk, PATH, disk.read_file(PATH) + tail)
@@ -81,7 +81,7 @@ def test_a_torn_tail_is_cut(tail: bytes) -> None:
 
 
 def test_reading_changes_nothing() -> None:
-    """Tools read the catalogue of a running broker: even a torn tail stays."""
+    """Reading changes nothing, not even a torn tail, as tools read a running broker's catalogue."""
     disk = fresh()
     TopicCatalogue(disk, "data").put([record("a")])
     overwrite(disk, PATH, disk.read_file(PATH) + b"[")
@@ -91,7 +91,7 @@ def test_reading_changes_nothing() -> None:
 
 
 def test_a_damaged_line_stops_the_start() -> None:
-    """A line that is not the last was acknowledged: it is not left out silently."""
+    """A damaged line before the last stops the start, because it was acknowledged."""
     disk = fresh()
     catalogue = TopicCatalogue(disk, "data")
     catalogue.put([record("a")])
@@ -102,7 +102,7 @@ def test_a_damaged_line_stops_the_start() -> None:
 
 
 def test_an_old_file_is_read_and_replaced() -> None:
-    """The file that was one JSON object; the first change makes it a log."""
+    """An old file (one JSON object) is read, and replaced by a log with the first change."""
     disk = fresh()
     entry = {"name": "a", "topic_id": topic_id_text(bytes(range(16))), "partitions": 3}
     old = {
@@ -126,7 +126,7 @@ def test_an_old_file_is_read_and_replaced() -> None:
 
 
 def test_a_mostly_dead_file_is_compacted() -> None:
-    """After many changes the file holds each topic once; changes between the steps are kept."""
+    """After many changes the file is compacted in steps; changes meanwhile are kept."""
     disk = fresh()
     catalogue = TopicCatalogue(disk, "data")
     catalogue.put([record(f"t{number}") for number in range(1500)])
@@ -150,7 +150,7 @@ def test_a_mostly_dead_file_is_compacted() -> None:
 
 
 def test_a_write_that_fails_changes_nothing() -> None:
-    """A disk error anywhere: the topic is neither here nor found at the next start."""
+    """If a write fails, the topic exists neither now nor after a restart."""
     for operation in range(20):
         disk = fresh()
         catalogue = TopicCatalogue(disk, "data")
@@ -171,7 +171,7 @@ def test_a_write_that_fails_changes_nothing() -> None:
 @pytest.mark.parametrize("kind", ["kill", "power"])
 @pytest.mark.parametrize("torn", [False, True])
 def test_every_crash_point(kind: str, torn: bool) -> None:
-    """Wherever the process dies: what was acknowledged is there, all of a request or nothing."""
+    """After a crash in any operation acknowledged requests are there, others wholly or not."""
     for operation in range(200):
         disk = fresh()
         disk.crash_at(operation, torn=torn)
@@ -205,7 +205,7 @@ def test_every_crash_point(kind: str, torn: bool) -> None:
 
 
 def test_nobody_else_may_read_passwords(tmp_path: Path) -> None:
-    """The file is private from the first config of a broker on, also when it is written anew."""
+    """The file is private from the first broker config on, also when it is rewritten."""
 
     def mode() -> int:
         return stat.S_IMODE((tmp_path / "topics.json").stat().st_mode)

@@ -1,4 +1,4 @@
-"""Every crash point of transactions as they are written: records, markers, rolls, clean stops."""
+"""Crash points of transactional writes: records, markers, rolls, clean stops."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ class Send(NamedTuple):
     transactional: bool = True
 
 
-# One offset each. Producer 1 speaks transactions v2, so that its markers have the next epoch, 2 and
-# 3 speak v1; 3 stays open over nearly all segments, 4 writes plain batches, 5 is open at the end.
+# One offset each. Producer 1 uses transactions v2, so that its markers have the next epoch; 2 and 3
+# use v1. Producer 3 has an open transaction over nearly all segments, 4 writes plain batches, 5 has
+# an open transaction at the end.
 HISTORY: tuple[Send | EndTransaction, ...] = (
     Send(3, 0, 0),
     Send(1, 0, 0),
@@ -51,16 +52,16 @@ HISTORY: tuple[Send | EndTransaction, ...] = (
 
 
 class Expected(NamedTuple):
-    """What a log with the first steps of the history knows."""
+    """The state of a log with the first steps of the history."""
 
     producers: dict[int, tuple[int, int, int]]
-    """Epoch, epoch of the coordinator, start of the open transaction."""
+    """Epoch, coordinator epoch, start of the open transaction."""
     aborted: list[tuple[int, int, int]]
     last_stable_offset: int
 
 
 def expected(count: int) -> Expected:
-    """Worked out from the history alone."""
+    """Return the expected state, computed from the history alone."""
     producers: dict[int, tuple[int, int, int]] = {}
     aborted = []
     for offset, step in enumerate(HISTORY[:count]):
@@ -80,7 +81,7 @@ def expected(count: int) -> Expected:
 
 
 def known(log: PartitionLog) -> Expected:
-    """What a log knows."""
+    """Return the state of a log."""
     producers = {
         producer_id: (entry.epoch, entry.coordinator_epoch, entry.transaction_start)
         for producer_id, entry in log.producers.entries.items()
@@ -105,13 +106,13 @@ def write(log: PartitionLog, step: Send | EndTransaction) -> None:
 
 
 def go_on(log: PartitionLog) -> None:
-    """Write what is missing of the history."""
+    """Append the missing steps of the history."""
     for step in HISTORY[log.log_end_offset :]:
         write(log, step)
 
 
 def crashed_disks(kind: str, config: LogConfig, *, torn: bool) -> Iterator[MemoryDisk]:
-    """A disk for each operation of the history and a clean stop, as a crash at it leaves it."""
+    """Yield the disk after a crash at each operation of the history and a clean stop."""
     for operation in range(400):
         disk = MemoryDisk()
         disk.crash_at(operation, torn=torn)
@@ -131,8 +132,10 @@ def crashed_disks(kind: str, config: LogConfig, *, torn: bool) -> Iterator[Memor
 @pytest.mark.parametrize("torn", [False, True])
 @pytest.mark.parametrize("flush_messages", [1, 4])
 def test_every_crash_point_of_live_transactions(kind: str, torn: bool, flush_messages: int) -> None:
-    """Wherever it stops: the log knows of each producer what its batches say, goes on where it
-    ended, and comes to the bytes of a log that was never interrupted."""
+    """After any crash a log has the producer state of its batches and continues.
+
+    In the end it has the bytes of a log without a crash.
+    """
     config = SMALL._replace(flush_messages=flush_messages)
     undisturbed = open_log(MemoryDisk(), config)
     go_on(undisturbed)
@@ -151,8 +154,10 @@ def test_every_crash_point_of_live_transactions(kind: str, torn: bool, flush_mes
 
 @pytest.mark.parametrize("kind", ["kill", "power"])
 def test_a_marker_whose_answer_was_lost_is_written_again(kind: str) -> None:
-    """The coordinator does not know whether it is there: the second one is taken, and changes
-    nothing for readers."""
+    """A marker that is repeated after a lost response is appended and changes nothing for readers.
+
+    The coordinator does not know whether the first one was written.
+    """
     for disk in crashed_disks(kind, SMALL, torn=False):
         log = open_log(disk, SMALL)
         last = HISTORY[log.log_end_offset - 1] if log.log_end_offset else None

@@ -1,4 +1,4 @@
-"""Aborted transactions: Kafka's `.txnindex` bytes, what readers are told, what a crash leaves."""
+"""Aborted transactions: Kafka's `.txnindex` bytes, read_committed readers, and crashes."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ def end(log: PartitionLog, producer_id: int, *, commit: bool) -> None:
 
 
 def told(log: PartitionLog, start: int = 0, stop: int | None = None) -> Found:
-    """What readers of a range are told, as plain tuples."""
+    """Return the aborted transactions for readers of a range, as plain tuples."""
     found = log.aborted_transactions(start, log.log_end_offset if stop is None else stop)
     return [(one[0], one[1], one[2], one[3]) for one in found]
 
 
 def interleaved(disk: MemoryDisk, config: LogConfig = SMALL) -> PartitionLog:
-    """Producers 1 (aborts), 2 (commits) and 3 (stays open) over several segments; offsets:
+    """Return a log with producers 1 (aborts), 2 (commits) and 3 (stays open) over several segments.
 
-    0 p1, 1 p2, 2 p1, 3 abort 1, 4 p1, 5 commit 2, 6 p3, 7 p1, 8 abort 1, 9 plain, 10 p1, 11 p1,
-    12 abort 1
+    Offsets: 0 p1, 1 p2, 2 p1, 3 abort 1, 4 p1, 5 commit 2, 6 p3, 7 p1, 8 abort 1, 9 plain, 10 p1,
+    11 p1, 12 abort 1
     """
     log = open_log(disk, config)
     send(log, 1, 0)
@@ -77,7 +77,7 @@ ABORTED = [(1, 0, 3, 1), (1, 4, 8, 6), (1, 10, 12, 6)]
 
 
 def test_an_entry_has_kafkas_bytes() -> None:
-    """Version 0, producer id, first and last offset, last stable offset: 34 bytes."""
+    """An entry is 34 bytes: version 0, producer id, first, last and last stable offset."""
     disk = MemoryDisk()
     interleaved(disk, LogConfig())
     contents = disk.read_file(FIRST)
@@ -88,7 +88,7 @@ def test_an_entry_has_kafkas_bytes() -> None:
 
 
 def test_an_entry_lies_in_the_segment_of_its_marker() -> None:
-    """A segment without the end of an aborted transaction has no file."""
+    """An entry is in the segment of its marker; a segment without such markers has no file."""
     disk = MemoryDisk()
     log = interleaved(disk)
     names = files_in(disk, DIRECTORY, ".txnindex")
@@ -103,7 +103,7 @@ def test_an_entry_lies_in_the_segment_of_its_marker() -> None:
 
 
 def test_readers_are_told_what_overlaps() -> None:
-    """Only transactions with a record or their end in the range, also from other segments."""
+    """Readers get the transactions with a record or marker in the range, from any segment."""
     log = interleaved(MemoryDisk())
     assert told(log) == ABORTED
     assert told(log, 4) == ABORTED[1:]
@@ -117,7 +117,7 @@ def test_readers_are_told_what_overlaps() -> None:
 
 
 def test_commits_and_empty_transactions_leave_no_entry() -> None:
-    """Nothing was aborted by a commit, nor by an abort without a record before it."""
+    """Commits, and aborts without records, leave no entry."""
     disk = MemoryDisk()
     log = open_log(disk)
     send(log, 1, 0)
@@ -130,7 +130,7 @@ def test_commits_and_empty_transactions_leave_no_entry() -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_it_is_there_after_a_restart(clean: bool) -> None:
-    """After a clean stop the files are read, after another one they are made anew."""
+    """After a clean stop the index files are read, after another one they are rebuilt."""
     disk = MemoryDisk()
     log = interleaved(disk)
     if clean:
@@ -153,8 +153,11 @@ def test_it_is_there_after_a_restart(clean: bool) -> None:
 @pytest.mark.parametrize("damage", ["torn", "version", "offset", "order", "missing log index"])
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_damaged_index_is_made_anew(damage: str, clean: bool) -> None:
-    """Half an entry, a version or an offset that cannot be: what readers are told stays the same,
-    whatever the stop was, and without the snapshots too."""
+    """A damaged index does not change the aborted transactions that readers get.
+
+    The damage is half an entry, a wrong version or offset, a repeated entry, or a missing file; the
+    stop may be clean or not.
+    """
     disk = MemoryDisk()
     log = interleaved(disk)
     log.close()
@@ -183,7 +186,7 @@ def test_a_damaged_index_is_made_anew(damage: str, clean: bool) -> None:
 
 
 def test_truncation_forgets_what_ended_behind_it() -> None:
-    """Every possible cut leaves the transactions that had ended, and the others open again."""
+    """Truncating anywhere keeps the transactions that ended before, and reopens the others."""
     for offset in range(14):
         for config in (SMALL, LogConfig()):
             disk = MemoryDisk()
@@ -194,7 +197,7 @@ def test_truncation_forgets_what_ended_behind_it() -> None:
             starts = [one[1] for one in ABORTED if one[1] < offset <= one[2]]
             starts += [1] if 1 < offset <= 5 else []
             starts += [6] if offset > 6 else []
-            # A batch that the cut goes through is gone as a whole.
+            # A batch that reaches the cut is removed entirely.
             starts = [start for start in starts if not (start == 10 and offset == 11)]
             assert log.last_stable_offset == min([*starts, log.log_end_offset])
             log.close()
@@ -202,7 +205,7 @@ def test_truncation_forgets_what_ended_behind_it() -> None:
 
 
 def test_deletion_takes_the_index_along() -> None:
-    """Files of old segments go with them; readers are told of the rest."""
+    """Deleting old segments deletes their index files; readers get the other entries."""
     disk = MemoryDisk()
     log = interleaved(disk)
     while len(log.segments) > 1:
@@ -214,7 +217,10 @@ def test_deletion_takes_the_index_along() -> None:
 
 
 def test_the_last_stable_offset_is_not_below_the_log_start() -> None:
-    """What DeleteRecords took of an open transaction cannot be read any more (UnifiedLog)."""
+    """The last stable offset is at least the log start offset (as in UnifiedLog).
+
+    DeleteRecords may have removed a part of an open transaction.
+    """
     log = open_log(MemoryDisk())
     for sequence in range(4):
         send(log, 1, sequence)
@@ -223,7 +229,10 @@ def test_the_last_stable_offset_is_not_below_the_log_start() -> None:
 
 
 def test_transactional_commits_of_offsets_hold_the_last_stable_offset() -> None:
-    """They bear a producer id and no sequence (`__consumer_offsets`), also in a snapshot."""
+    """Transactional offset commits, without a sequence, hold the last stable offset too.
+
+    Such records are in `__consumer_offsets`; snapshots have them as well.
+    """
     disk = MemoryDisk()
     log = open_log(disk)
     log.append_own(own(batch(producer_id=5, producer_epoch=0, transactional=True)), NOW_MS)
@@ -239,7 +248,7 @@ def test_transactional_commits_of_offsets_hold_the_last_stable_offset() -> None:
 
 
 def test_many_entries_are_found_by_search() -> None:
-    """Also beyond what is read at a time, in the file and before it could be written."""
+    """Entries are found by search in the file and among unwritten ones, in any number."""
     disk = MemoryDisk()
     log = open_log(disk)
     for number in range(300):
@@ -252,12 +261,14 @@ def test_many_entries_are_found_by_search() -> None:
 
 
 def test_a_disk_that_is_full_for_a_while() -> None:
-    """An entry that cannot be written counts all the same, and is in the file later; meanwhile a
-    flush says that it cannot be."""
+    """An entry that cannot be written still counts and is written later.
+
+    Until then a flush fails.
+    """
     disk = MemoryDisk()
     log = open_log(disk)
     send(log, 1, 0)
-    disk.fail_at(1)  # the marker itself is written, the index is not
+    disk.fail_at(1)  # the marker is written, the index entry is not
     end(log, 1, commit=False)
     assert not disk.exists(FIRST)
     assert told(log) == [(1, 0, 1, 2)]
@@ -278,8 +289,10 @@ def test_a_disk_that_is_full_for_a_while() -> None:
 def test_every_crash_point_of_aborted_transactions(
     kind: str, torn: bool, flush_messages: int
 ) -> None:
-    """Wherever it stops: whoever reads what is left is told of every abort in it and of no other,
-    after recovery and after recovery that is interrupted at any point itself."""
+    """After any crash readers get exactly the aborts of the remaining log.
+
+    The crash may also happen at any operation of a recovery.
+    """
     config = SMALL._replace(flush_messages=flush_messages)
     points = 0
     for operation in range(200):
@@ -308,8 +321,10 @@ def test_every_crash_point_of_aborted_transactions(
 
 
 def expected_of(history: list[tuple[str, int]]) -> tuple[Found, int]:
-    """What readers must be told of a log with one record or marker per offset, and its last stable
-    offset, worked out from the history alone."""
+    """Return the expected aborts and last stable offset of a log with one record per offset.
+
+    Both are computed from the history alone.
+    """
     found: Found = []
     begun: dict[int, int] = {}
     for offset, (what, producer_id) in enumerate(history):
@@ -324,8 +339,10 @@ def expected_of(history: list[tuple[str, int]]) -> tuple[Found, int]:
 
 @pytest.mark.parametrize("seed", range(25))
 def test_any_history(seed: int) -> None:
-    """Appends, markers, rolls, truncations, clean stops, kills and lost indexes in any order: what
-    readers are told follows from what is in the log."""
+    """After any history readers get the aborts that follow from the log.
+
+    The steps are appends, markers, rolls, truncations, clean stops, kills and lost indexes.
+    """
     random = Random(seed)
     disk = MemoryDisk()
     log = open_log(disk, SMALL)

@@ -1,4 +1,4 @@
-"""What a log takes of transactional producers, and which markers: epochs and sequences."""
+"""Transactional batches and markers that a log accepts: epochs and sequences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def sent(sequence: int, *, epoch: int = 0, transactional: bool = True) -> bytes:
-    """A batch of one record."""
+    """Return a batch of one record."""
     return batch(
         producer_id=PRODUCER,
         producer_epoch=epoch,
@@ -32,7 +32,7 @@ def sent(sequence: int, *, epoch: int = 0, transactional: bool = True) -> bytes:
 def send(
     log: PartitionLog, sequence: int, *, epoch: int = 0, transactional: bool = True
 ) -> ErrorCode:
-    """Append a batch; NONE or the error."""
+    """Append a batch; return NONE or the error."""
     try:
         log.append(sent(sequence, epoch=epoch, transactional=transactional), NOW_MS)
     except StorageError as error:
@@ -48,7 +48,7 @@ def end(
     coordinator_epoch: int = 3,
     commits: bool = True,
 ) -> ErrorCode:
-    """Append a marker as Partition.end_transaction does; NONE or the error."""
+    """Append a marker as Partition.end_transaction does; return NONE or the error."""
     ending = EndTransaction(PRODUCER, epoch, commits, coordinator_epoch, version)
     try:
         log.producers.check_end(ending)
@@ -59,14 +59,17 @@ def end(
 
 
 def verify(log: PartitionLog, sequence: int, *, epoch: int = 0, version: int = 2) -> None:
-    """Have the coordinator asked about a batch."""
+    """Run the verification of a batch by the coordinator."""
     log.producers.begin_verification(
         PRODUCER, epoch, sequence, bumps_epochs=version == 2, now_ms=NOW_MS
     )
 
 
 def test_a_plain_batch_in_an_open_transaction_is_refused() -> None:
-    """It comes first with its sequence, and counts again once the transaction has ended."""
+    """A plain batch within an open transaction is refused, if its sequence is the next.
+
+    The batch is accepted once the transaction has ended.
+    """
     log = open_log(MemoryDisk())
     send(log, 0)
     assert send(log, 1, transactional=False) is ErrorCode.INVALID_TXN_STATE
@@ -80,7 +83,7 @@ def test_a_plain_batch_in_an_open_transaction_is_refused() -> None:
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_markers_of_transactions_v1(version: int) -> None:
-    """The epoch may be that of the records or a later one, also when nothing is open."""
+    """A v1 marker has the epoch of the records or a later one, also without a transaction."""
     log = open_log(MemoryDisk())
     assert end(log, epoch=1, version=version) is ErrorCode.NONE, "a producer that never wrote here"
     send(log, 0, epoch=1)
@@ -95,7 +98,7 @@ def test_markers_of_transactions_v1(version: int) -> None:
 
 
 def test_markers_of_transactions_v2() -> None:
-    """The epoch is above that of the records; the same marker may be written twice (KIP-1228)."""
+    """A v2 marker has a later epoch than the records, and may be repeated (KIP-1228)."""
     log = open_log(MemoryDisk())
     send(log, 0, epoch=1)
     assert end(log, epoch=1, version=2) is ErrorCode.INVALID_PRODUCER_EPOCH
@@ -107,7 +110,7 @@ def test_markers_of_transactions_v2() -> None:
 
 
 def test_the_last_epoch_can_be_ended() -> None:
-    """There is none above 32767 that the marker could have."""
+    """At epoch 32767 a transaction can be ended with the same epoch."""
     log = open_log(MemoryDisk())
     send(log, 0, epoch=EPOCH_MAX)
     assert end(log, epoch=EPOCH_MAX, version=2) is ErrorCode.NONE
@@ -115,7 +118,7 @@ def test_the_last_epoch_can_be_ended() -> None:
 
 
 def test_markers_of_an_older_coordinator_are_fenced() -> None:
-    """Once a later coordinator has written a marker, also after a restart."""
+    """A marker of an older coordinator epoch is fenced, also after a restart."""
     disk = MemoryDisk()
     log = open_log(disk)
     send(log, 0)
@@ -130,7 +133,10 @@ def test_markers_of_an_older_coordinator_are_fenced() -> None:
 
 
 def test_transactions_v2_begin_with_sequence_0_where_the_producer_is_unknown() -> None:
-    """Those of v1 may begin anywhere, as the state may have expired (KIP-360, KIP-890)."""
+    """In v2 an unknown producer must start with sequence 0; in v1 with any.
+
+    In v1 the state may have expired (KIP-360, KIP-890).
+    """
     log = open_log(MemoryDisk())
     verify(log, 5)
     assert send(log, 5) is OUT_OF_ORDER
@@ -142,7 +148,7 @@ def test_transactions_v2_begin_with_sequence_0_where_the_producer_is_unknown() -
 
 
 def test_nothing_overtakes_the_first_batch_that_was_verified() -> None:
-    """While a transaction waits for its first records, none with a higher sequence are taken."""
+    """While a verified first batch is pending, higher sequences are refused."""
     log = open_log(MemoryDisk())
     verify(log, 5, version=1)
     verify(log, 3, version=1)
@@ -158,7 +164,10 @@ def test_nothing_overtakes_the_first_batch_that_was_verified() -> None:
 
 
 def test_a_marker_ends_verifications_but_not_those_of_the_next_transaction() -> None:
-    """In v2 the next transaction has the marker's epoch, and may be waiting already."""
+    """A marker ends pending verifications, except those of the next transaction.
+
+    In v2 the next transaction has the marker's epoch, and may have started already.
+    """
     log = open_log(MemoryDisk())
     send(log, 0)
     verify(log, 0, epoch=1)
@@ -173,7 +182,7 @@ def test_a_marker_ends_verifications_but_not_those_of_the_next_transaction() -> 
 
 
 def test_verifications_expire_as_producers_do() -> None:
-    """What was never appended is forgotten after `producer.id.expiration.ms`."""
+    """A verification without an append expires after `producer.id.expiration.ms`."""
     log = open_log(MemoryDisk())
     verify(log, 0)
     log.producers.expire(NOW_MS + 99, 100)
@@ -184,7 +193,10 @@ def test_verifications_expire_as_producers_do() -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_transaction_whose_first_records_retention_deleted_stays_open(clean: bool) -> None:
-    """It holds the last stable offset at the log start until its marker, also after a restart."""
+    """A transaction whose first records were deleted stays open until its marker.
+
+    The transaction holds the last stable offset at the log start, also after a restart.
+    """
     disk = MemoryDisk()
     log = open_log(disk, LogConfig(retention_ms=1000))
     for sequence in range(3):

@@ -1,4 +1,4 @@
-"""Client instances of KIP-714: limits of a broker, ends of instances, ids of subscriptions."""
+"""Client instances of KIP-714: limits, ends of instances, subscription ids."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MINUTE_MS = 60_000
 
 
 class World:
-    """A broker's client instances, and the subscriptions of its cluster."""
+    """The client instances of a broker, and the subscriptions of its cluster."""
 
     def __init__(self) -> None:
         logs = LogManager.open(MemoryDisk(), "/data", log_defaults(Config()))
@@ -57,7 +57,7 @@ class World:
     def get(
         self, instance_id: bytes = NO_ID, connection: object = "a", now_ms: int = NOW_MS
     ) -> tuple[ErrorCode, bytes]:
-        """The error and the id."""
+        """Return the error and the id."""
         return self.instance(instance_id, ATTRIBUTES, connection, now_ms)[:2]
 
     def instance(
@@ -67,23 +67,23 @@ class World:
         connection: object = "a",
         now_ms: int = NOW_MS,
     ) -> tuple[ErrorCode, bytes, ClientInstance]:
-        """The error, the id and the instance."""
+        """Return the error, the id and the instance."""
         return run_all(self.instances.get(instance_id, attributes, connection, now_ms))
 
     def push(self, instance_id: bytes, now_ms: int = NOW_MS, size_bytes: int = 1) -> ErrorCode:
-        """A push with the right subscription id."""
+        """Push with the right subscription id; return the error."""
         metrics = ["a"] if self.configs.names() else []
         right = subscription_id(metrics, 300_000, instance_id)
         push = Push(instance_id, right, False, 0, size_bytes)
         return self.pushed(push, now_ms)
 
     def pushed(self, push: Push, now_ms: int = NOW_MS) -> ErrorCode:
-        """The error of a push."""
+        """Return the error of a push."""
         return run_all(self.instances.push(push, ATTRIBUTES, "a", now_ms))[0]
 
 
 def test_an_instance_ends_with_its_connection() -> None:
-    """Then it may ask again at once."""
+    """The end of a connection ends its instance, which may then request again at once."""
     world = World()
     _, instance_id = world.get()
     assert world.get(instance_id)[0] is ErrorCode.THROTTLING_QUOTA_EXCEEDED
@@ -95,7 +95,10 @@ def test_an_instance_ends_with_its_connection() -> None:
 
 
 def test_a_silent_instance_expires_after_three_intervals() -> None:
-    """An interval is 5 minutes without a subscription; a terminated instance starts anew."""
+    """A silent instance expires after three intervals, of 5 minutes without a subscription.
+
+    A terminated instance starts anew.
+    """
     world = World()
     _, instance_id = world.get()
     push = Push(instance_id, 0, True, 0, 1)
@@ -107,7 +110,7 @@ def test_a_silent_instance_expires_after_three_intervals() -> None:
 
 
 def test_expired_instances_are_forgotten_with_the_next_new_one() -> None:
-    """Those that were used since stay."""
+    """A new instance removes the expired ones; recently used ones stay."""
     world = World()
     ids = [world.get(connection=number)[1] for number in range(4)]
     later_ms = NOW_MS + 10 * MINUTE_MS
@@ -119,7 +122,7 @@ def test_expired_instances_are_forgotten_with_the_next_new_one() -> None:
 def test_the_least_recently_used_instance_goes_where_there_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With its connection."""
+    """If there are too many instances, the least recently used one is removed."""
     monkeypatch.setattr(instances, "MOST_INSTANCES", 3)
     world = World()
     ids = [world.get(connection=number)[1] for number in range(3)]
@@ -131,7 +134,10 @@ def test_the_least_recently_used_instance_goes_where_there_are_too_many(
 
 
 def test_a_changed_subscription_makes_a_new_instance() -> None:
-    """It may ask and push at once; attributes are those of its first request."""
+    """A changed subscription makes a new instance, which may request and push at once.
+
+    Its attributes are those of its first request.
+    """
     world = World()
     _, instance_id = world.get()
     world.configs.set({"s": {"metrics": "a", "match": "client_source_port=9"}})
@@ -142,7 +148,7 @@ def test_a_changed_subscription_makes_a_new_instance() -> None:
 
 
 def test_a_client_without_a_name_matches_no_pattern_of_names() -> None:
-    """A missing attribute matches nothing, not even .* as in Kafka."""
+    """A missing attribute matches no pattern, not even .*, as in Kafka."""
     world = World()
     world.configs.set({"s": {"metrics": "a", "match": "client_id=.*"}})
     named = world.instance()[2]
@@ -151,7 +157,7 @@ def test_a_client_without_a_name_matches_no_pattern_of_names() -> None:
 
 
 def test_subscriptions_are_matched_in_steps() -> None:
-    """Each subscription is a step; the metrics are Kafka's in its order."""
+    """Each subscription is matched in a step; the metrics are in Kafka's order."""
     world = World()
     names = [f"m{number}" for number in range(1200)]
     world.configs.set({name: {"metrics": f"{name},both"} for name in names})
@@ -167,7 +173,7 @@ def test_subscriptions_are_matched_in_steps() -> None:
 
 
 def test_an_instance_that_two_requests_ask_for_is_made_once() -> None:
-    """The second request gets the instance of the first one."""
+    """Two concurrent requests for an instance create it once."""
     world = World()
     world.configs.set({"s": {"metrics": "a"}})
     first = world.instances.get(ID, ATTRIBUTES, "a", NOW_MS)
@@ -181,7 +187,7 @@ def test_an_instance_that_two_requests_ask_for_is_made_once() -> None:
 def test_a_client_that_disconnects_meanwhile_leaves_no_instance(
     handle: Callable[[Any, Any, Any], Steps],
 ) -> None:
-    """The last metrics of the client are kept."""
+    """A client that disconnects during its request leaves no instance, only its last metrics."""
     broker: Any = FakeBroker()
     broker.telemetry.configs.set({"s": {"metrics": "a"}})
     made = broker.client_instances = ClientInstances(broker.telemetry.configs, 100, lambda: ID)
@@ -206,7 +212,7 @@ def test_a_client_that_disconnects_meanwhile_leaves_no_instance(
 
 
 def test_the_reset_forgets_instances_and_subscriptions() -> None:
-    """As of a broker that has just been started."""
+    """A reset drops instances and subscriptions."""
     world = World()
     world.configs.set({"s": {"metrics": "a"}})
     _, instance_id = world.get()

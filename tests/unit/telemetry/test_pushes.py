@@ -1,4 +1,4 @@
-"""Pushed metrics: limits of what is kept, and of what metrics decompress to."""
+"""Pushed metrics: limits of the stored pushes, and of decompression."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMPRESSED = [one for one in Compression if one is not Compression.NONE]
 
 
 def kept(count: int, size_bytes: int) -> Telemetry:
-    """Telemetry with so many pushes, of an instance each."""
+    """Return telemetry with a push from each of `count` instances."""
     logs = LogManager.open(MemoryDisk(), "/data", log_defaults(Config()))
     telemetry = Telemetry(logs.catalogue, keeps_pushes=True)
     for number in range(count):
@@ -34,7 +34,7 @@ def kept(count: int, size_bytes: int) -> Telemetry:
 
 
 def test_the_oldest_pushes_go_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too many pushes, or too many bytes; a new push of an instance takes the place of its last."""
+    """The oldest pushes are dropped beyond a number or size; a new push replaces the last."""
     monkeypatch.setattr(module, "MOST_PUSHES", 3)
     assert list(kept(5, 1).pushes) == ["2", "3", "4"]
     monkeypatch.setattr(module, "MOST_PUSHED_BYTES", 25)
@@ -50,7 +50,7 @@ def test_the_oldest_pushes_go_where_there_are_too_many(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("compression", COMPRESSED)
 def test_metrics_may_be_as_large_as_the_limit(compression: Compression) -> None:
-    """One more byte is refused, and so is a bomb of gigabytes, in a few milliseconds."""
+    """Metrics may be exactly as large as the limit; larger ones, also bombs, are refused fast."""
     for count in (0, 1, 100_000):
         data = bytes(count)
         assert decompressed(compression, compress(compression, data), 100_000) == data
@@ -59,7 +59,7 @@ def test_metrics_may_be_as_large_as_the_limit(compression: Compression) -> None:
 
 
 def test_zstd_frames_of_many_small_blocks_are_read() -> None:
-    """The bound of their size from their headers is above the limit, the size is not."""
+    """zstd frames are accepted by their actual size, even if their headers allow more."""
     compressor = zstandard.ZstdCompressor().compressobj()
     parts = []
     for _ in range(20):
@@ -74,7 +74,7 @@ def test_zstd_frames_of_many_small_blocks_are_read() -> None:
 
 
 def test_many_empty_parts_take_no_time() -> None:
-    """A megabyte of gzip members that hold nothing is refused long before its end."""
+    """1 MB of empty gzip members is refused before all of it is read."""
     started = time.thread_time()
     with pytest.raises(ProtocolError, match="too many parts"):
         decompressed(Compression.GZIP, gzip.compress(b"") * 50_000, 1 << 20)

@@ -1,4 +1,4 @@
-"""What the tests of the tools share: a data directory of our own making, and running a tool."""
+"""Helpers of the tests of tools: a data directory, and running a tool."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ APPENDS = 60
 
 
 def open_manager(directory: Path, **settings: str) -> LogManager:
-    """The data directory, on the real file system."""
+    """Open the data directory on the real file system."""
     named = {name.replace("_", "."): value for name, value in settings.items()}
     defaults = LogConfig().overridden(named)
     return LogManager.open(LocalDisk(durable=False), str(directory), defaults, now_ms=NOW_MS)
 
 
 def make_data_directory(directory: Path) -> None:
-    """Topic `t` with two partitions: all codecs, an idempotent producer, several segments."""
+    """Create topic `t` of two partitions: all codecs, an idempotent producer, several segments."""
     manager = open_manager(directory, internal_segment_bytes="4096", index_interval_bytes="256")
     manager.create_topic("t", TOPIC_ID, 2, {})
     for number in range(APPENDS):
@@ -44,12 +44,12 @@ def make_data_directory(directory: Path) -> None:
 
 
 def run(*arguments: str | Path) -> int:
-    """Run a tool as the command line does; returns the exit code."""
+    """Run a tool as the command line does; return the exit code."""
     return main([str(argument) for argument in arguments])
 
 
 def flip(path: Path, position: int) -> None:
-    """Change one byte of a file."""
+    """Change a byte of a file."""
     data = bytearray(path.read_bytes())
     data[position] ^= 0x40
     path.write_bytes(bytes(data))

@@ -1,4 +1,4 @@
-"""What `doctor` says of a broker that cannot be reached where it says that it is."""
+"""The diagnosis of `doctor` for an unreachable advertised address."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ from coordinator_server.tools.doctor_network import change_of_advertised
 def test_why_an_advertised_address_is_not_reached(
     bootstrap: str, advertised: str, expected: str
 ) -> None:
-    """All names that machines commonly give themselves are the client's own there."""
+    """An unreachable advertised address has a reason.
+
+    Common names of machines for themselves are the client's own machine there.
+    """
     change = change_of_advertised(Address(bootstrap, 9092), Address(advertised, 9093))
     assert expected in " ".join(change)

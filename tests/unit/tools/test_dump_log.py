@@ -1,4 +1,4 @@
-"""`dump-log`: the same facts as Kafka's own dump, readable lines, old formats, damage."""
+"""`dump-log`: the facts of Kafka's own dump, readable lines, old formats, damage."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.unit.tools.support import (
 
 LOG = f"{0:020d}.log"
 FACT = re.compile(r"(\w+): (\S+)")
-# Kafka's names of what we print under our own.
+# Kafka's names -> our names.
 BATCH_FACTS = {
     "baseOffset": "base_offset",
     "lastOffset": "last_offset",
@@ -60,18 +60,18 @@ RECORD_FACTS = {
 
 
 def json_lines(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> list[dict[str, Any]]:
-    """What `dump-log --json` prints."""
+    """Return the output of `dump-log --json`."""
     run("dump-log", "--json", *arguments)
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
 def of_kind(lines: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
-    """The lines about batches, records, damage or entries."""
+    """Return the lines about batches, records, damage or entries."""
     return [line for line in lines if line["kind"] == kind]
 
 
 def as_kafka_prints(opened: dict[str, Any], tag: str) -> dict[str, Any]:
-    """A decoded key or value, as Kafka's JSON has it: the version is text."""
+    """Return a decoded key or value in Kafka's JSON, where the version is text."""
     return {tag: str(opened[tag]), "data": opened["data"]}
 
 
@@ -80,7 +80,7 @@ def as_kafka_prints(opened: dict[str, Any], tag: str) -> dict[str, Any]:
 def test_the_dump_has_the_facts_of_kafkas_own(
     segments: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every fact about every batch and record in Kafka's dump of its segment is in ours."""
+    """Our dump has every fact about batches and records in Kafka's dump of the segment."""
     ours = json_lines(capsys, segments / name / LOG)
     theirs = (segments / f"{name}.dump.txt").read_text().splitlines()
     assert not of_kind(ours, "damage")
@@ -108,7 +108,7 @@ def test_the_dump_has_the_facts_of_kafkas_own(
 
 
 def compare_contents(our: dict[str, Any], line: str) -> None:
-    """Key and value of a record, or the marker of a transaction."""
+    """Compare key and value of a record, or the marker of a transaction."""
     if "endTxnMarker" in line:
         facts = dict(FACT.findall(line))
         assert our["marker"] == facts["endTxnMarker"]
@@ -126,7 +126,7 @@ def compare_contents(our: dict[str, Any], line: str) -> None:
 
 
 def test_the_readable_form_names_groups_and_offsets(capsys: pytest.CaptureFixture[str]) -> None:
-    """People see what was committed, tombstones and transaction markers in words."""
+    """The readable form shows commits, tombstones and transaction markers in words."""
     assert run("dump-log", SEGMENTS / "__consumer_offsets-0" / LOG) == 0
     shown = capsys.readouterr().out
     assert 'OffsetCommit(group="g-txn", topic="life", partition=1) = v4(offset=1,' in shown
@@ -136,7 +136,7 @@ def test_the_readable_form_names_groups_and_offsets(capsys: pytest.CaptureFixtur
 
 
 def test_contents_can_be_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file that lies elsewhere is opened by --as; without it keys are plain bytes."""
+    """--as selects the decoder of a file elsewhere; without it keys are plain bytes."""
     file = tmp_path / LOG
     file.write_bytes((SEGMENTS / "__consumer_offsets-2" / LOG).read_bytes())
     plain = of_kind(json_lines(capsys, file), "record")
@@ -149,7 +149,10 @@ def test_contents_can_be_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_the_state_of_share_groups_is_opened(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Snapshots, updates and tombstones of __share_group_state, by the name of the directory."""
+    """The directory name __share_group_state selects the decoder of share group state.
+
+    Snapshots, updates and tombstones are shown.
+    """
     snapshot = ShareSnapshotKey(group_id="g", partition=3)
     value = ShareSnapshotValue(start_offset=9, state_batches=[StateBatch(last_offset=2)])
     records = [
@@ -171,7 +174,7 @@ def test_the_state_of_share_groups_is_opened(
 def test_every_file_of_a_partition_is_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Logs in all codecs, indexes and snapshots that our storage wrote come out entry by entry."""
+    """Logs of all codecs, indexes and snapshots are shown entry by entry."""
     make_data_directory(tmp_path)
     directory = tmp_path / "t-0"
     files = sorted(path for path in directory.iterdir() if path.suffix not in ("", ".metadata"))
@@ -191,7 +194,7 @@ def test_every_file_of_a_partition_is_shown(
 
 
 def test_aborted_transactions_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The transaction index that Kafka writes: producer and offsets of what was aborted."""
+    """The transaction index shows producer and offsets of aborted transactions."""
     file = tmp_path / f"{0:020d}{TRANSACTION_INDEX_SUFFIX}"
     file.write_bytes(struct.pack(">hqqqq", 0, 1001, 2, 3, 4) + b"torn")
     aborted, damage = json_lines(capsys, file)
@@ -200,7 +203,7 @@ def test_aborted_transactions_are_shown(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_old_formats_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Entries of formats 0 and 1, a compressed set among them, are shown like any other."""
+    """Messages of formats 0 and 1, also compressed ones, are shown like others."""
     inner = legacy_entry(1, 0, b"two") + legacy_entry(1, 1, b"three")
     file = tmp_path / LOG
     file.write_bytes(
@@ -217,7 +220,7 @@ def test_old_formats_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_damage_is_named_and_the_rest_is_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A flipped byte costs one batch, a torn tail the last; each is told with its position."""
+    """A flipped byte hides one batch, a torn tail the last; each is reported with its position."""
     source = SEGMENTS / "__consumer_offsets-3" / LOG
     whole = json_lines(capsys, source)
     batches = of_kind(whole, "batch")
@@ -241,7 +244,7 @@ def test_damage_is_named_and_the_rest_is_shown(
 def test_bytes_without_sense_end_the_dump(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where no batch can begin nothing is guessed: the position and the reason, exit code 1."""
+    """Where no batch can start the dump ends with position, reason and exit code 1."""
     file = tmp_path / LOG
     file.write_bytes(bytes(200))
     (line,) = json_lines(capsys, file)
@@ -249,7 +252,7 @@ def test_bytes_without_sense_end_the_dump(
 
 
 def test_other_files_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file that is none of a partition's, or is not there, gives one line and exit code 2."""
+    """A file that is not part of a partition, or is missing, gives one line and exit code 2."""
     (tmp_path / "notes.txt").write_text("")
     assert run("dump-log", tmp_path / "notes.txt") == 2
     assert "not a file of a partition" in capsys.readouterr().err

@@ -12,14 +12,14 @@ from coordinator_server.tools.cluster import Interrupts
 
 @pytest.fixture
 def interrupts() -> Iterator[Interrupts]:
-    """The handler of SIGINT."""
+    """Return the handler of SIGINT."""
     made = Interrupts()
     yield made
     made.close()
 
 
 def test_it_waits_until_a_record_is_handed_over(interrupts: Interrupts) -> None:
-    """What is held is done to its end, and then interrupted."""
+    """An interrupt waits for the end of the protected block."""
     done = []
 
     def hand_over() -> None:
@@ -33,7 +33,10 @@ def test_it_waits_until_a_record_is_handed_over(interrupts: Interrupts) -> None:
 
 
 def test_elsewhere_it_comes_at_once(interrupts: Interrupts) -> None:
-    """Reading from a cluster that does not answer can be interrupted."""
+    """Outside of a protected block an interrupt is raised at once.
+
+    A read from an unresponsive cluster can thus be interrupted.
+    """
     with interrupts.held():
         pass
     with pytest.raises(KeyboardInterrupt):
@@ -41,7 +44,7 @@ def test_elsewhere_it_comes_at_once(interrupts: Interrupts) -> None:
 
 
 def test_an_error_in_what_is_held_is_not_hidden(interrupts: Interrupts) -> None:
-    """It is the reason why the run ends."""
+    """An exception in the protected block takes precedence over the interrupt."""
 
     def hand_over() -> None:
         with interrupts.held():
@@ -53,7 +56,7 @@ def test_an_error_in_what_is_held_is_not_hidden(interrupts: Interrupts) -> None:
 
 
 def test_the_handler_of_before_is_back_in_the_end() -> None:
-    """A program that copies in between has its own again."""
+    """The previous handler is restored at the end."""
     before = signal.getsignal(signal.SIGINT)
     made = Interrupts()
     assert signal.getsignal(signal.SIGINT) != before

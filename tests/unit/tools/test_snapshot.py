@@ -1,4 +1,4 @@
-"""`snapshot` and `restore`: what is left out, what is refused, and that a copy is a clean one."""
+"""`snapshot` and `restore`: omitted data, refusals, and clean copies."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.unit.tools.support import flip, make_data_directory, open_manager, ru
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A data directory with topic `t`."""
+    """Return a data directory with topic `t`."""
     make_data_directory(tmp_path / "data")
     return tmp_path / "data"
 
 
 def last_log(data: Path) -> Path:
-    """The active segment of t-0."""
+    """Return the active segment of t-0."""
     return max((data / "t-0").glob("*.log"))
 
 
@@ -47,7 +47,7 @@ def test_a_copy_is_clean_and_restores(
 
 
 def test_a_batch_in_the_making_is_left_out(data: Path, tmp_path: Path) -> None:
-    """The beginning of a batch at the end of the active log is cut, and counted."""
+    """An incomplete batch at the end of the active log is cut off and counted."""
     path = last_log(data)
     whole = path.read_bytes()
     path.write_bytes(whole[:-5])
@@ -59,10 +59,13 @@ def test_a_batch_in_the_making_is_left_out(data: Path, tmp_path: Path) -> None:
 
 
 def test_security_is_copied(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Users and ACLs with their changes, readable by the owner alone; damage is no copy."""
+    """Users and ACLs are copied with their changes, readable by the owner alone.
+
+    Damaged files are not copied.
+    """
     state = SecurityState(LocalDisk(), str(data))
     state.change("acls", put=[{"name": str(number)} for number in range(5000)])
-    state.clear("acls")  # in the whole by now, and this in the changes
+    state.clear("acls")  # merged by now; the next change is in the change file
     state.change("acls", put=[{"name": "t"}])
     user = {"user": "a", "mechanism": "SCRAM-SHA-256"}
     state.change("scram_users", put=[user])
@@ -83,7 +86,7 @@ def test_security_is_copied(data: Path, tmp_path: Path, capsys: pytest.CaptureFi
 def test_security_that_is_written_anew_meanwhile(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Old changes are not copied with a newer whole."""
+    """Old changes are not copied with a newer main file of the security state."""
     state = SecurityState(LocalDisk(), str(data))
     state.change("acls", put=[{"name": "old"}])
     read_bytes = Path.read_bytes
@@ -105,7 +108,7 @@ def test_security_that_is_written_anew_meanwhile(
 def test_damage_is_not_copied(
     data: Path, tmp_path: Path, which: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A flipped bit, in an old segment or in the active one, gives no snapshot but a message."""
+    """With a flipped bit in any segment there is an error instead of a snapshot."""
     logs = sorted((data / "t-0").glob("*.log"))
     flip(logs[0 if which == "first" else -1], 80)
     assert run("snapshot", "--data-dir", data, tmp_path / "copy") == 1
@@ -113,7 +116,7 @@ def test_damage_is_not_copied(
 
 
 def test_an_interrupted_compaction_is_finished_in_the_copy(data: Path, tmp_path: Path) -> None:
-    """A swap that was committed and not finished counts; one that was not committed does not."""
+    """A committed but unfinished compaction is completed in the copy, another is dropped."""
     logs = sorted((data / "t-0").glob("*.log"))
     logs[0].rename(f"{logs[0]}.swap")
     shutil.copyfile(logs[1], f"{logs[1]}.cleaned")
@@ -124,7 +127,7 @@ def test_an_interrupted_compaction_is_finished_in_the_copy(data: Path, tmp_path:
 
 
 def test_a_deleted_topic_does_not_come_back(data: Path, tmp_path: Path) -> None:
-    """What the catalogue does not know any more when the logs are copied is left out."""
+    """A topic that was deleted before the logs are copied is left out."""
     manager = open_manager(data)
     manager.create_topic("gone", bytes(15) + b"\x01", 1, {})
     manager.close()
@@ -139,7 +142,7 @@ def test_a_deleted_topic_does_not_come_back(data: Path, tmp_path: Path) -> None:
 def test_only_an_empty_directory_is_written_to(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Neither snapshot nor restore touches a directory that holds anything."""
+    """Neither snapshot nor restore writes to a directory that is not empty."""
     busy = tmp_path / "busy"
     busy.mkdir()
     (busy / "precious").write_text("x")
@@ -154,7 +157,7 @@ def test_only_an_empty_directory_is_written_to(
 def test_a_locked_directory_is_refused(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A broker that starts on the empty directory keeps restore away."""
+    """A directory that a broker has locked is refused by restore."""
     assert run("snapshot", "--data-dir", data, tmp_path / "copy") == 0
     (tmp_path / "new").mkdir()
     lock = LocalDisk().lock(str(tmp_path / "new" / ".lock"))
@@ -166,7 +169,7 @@ def test_a_locked_directory_is_refused(
 def test_an_incomplete_snapshot_is_refused(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A partition that is missing, a flipped bit, no manifest: nothing is restored."""
+    """A snapshot with a missing partition, flipped bit or missing manifest is not restored."""
     assert run("snapshot", "--data-dir", data, tmp_path / "copy") == 0
     shutil.copytree(tmp_path / "copy", tmp_path / "short")
     shutil.rmtree(tmp_path / "short" / "t-1")
@@ -181,7 +184,7 @@ def test_an_incomplete_snapshot_is_refused(
 
 
 def test_no_broker_starts_on_half_a_restore(data: Path, tmp_path: Path) -> None:
-    """When a restore is interrupted its directory has a catalogue that storage refuses."""
+    """An interrupted restore leaves a catalogue with which no broker starts."""
     shutil.copytree(data, tmp_path / "half")
     (tmp_path / "half" / "topics.json").write_bytes(UNFINISHED)
     with pytest.raises(StorageError, match="damaged"):
@@ -191,7 +194,7 @@ def test_no_broker_starts_on_half_a_restore(data: Path, tmp_path: Path) -> None:
 def test_what_is_no_data_directory_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A snapshot of nothing is refused with one line."""
+    """A snapshot of a directory without data is refused with one line."""
     (tmp_path / "nothing").mkdir()
     assert run("snapshot", "--data-dir", tmp_path / "nothing", tmp_path / "copy") == 2
     assert "no data directory" in capsys.readouterr().err
@@ -200,7 +203,7 @@ def test_what_is_no_data_directory_is_told(
 def test_a_copy_inside_its_source_is_refused(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It would copy itself; nothing is written."""
+    """A snapshot inside its source directory is refused, and nothing is written."""
     assert run("snapshot", "--data-dir", data, data / "copy") == 2
     assert capsys.readouterr().err.endswith(f"{data}/copy is inside {data}\n")
     assert not (data / "copy").exists()

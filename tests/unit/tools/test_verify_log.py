@@ -1,4 +1,4 @@
-"""`verify-log`: what is whole passes, and each kind of damage is found and told."""
+"""`verify-log`: intact data passes, and each kind of damage is reported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.tools.support import SEGMENTS, flip, make_data_directory, open_m
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory in which nothing is wrong; not to be changed."""
+    """Return an intact data directory, which tests must not change."""
     directory = tmp_path_factory.mktemp("whole")
     make_data_directory(directory)
     return directory
@@ -29,12 +29,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def data(whole: Path, tmp_path: Path) -> Path:
-    """A copy of it to be damaged."""
+    """Return a copy of the directory, to be damaged."""
     return Path(shutil.copytree(whole, tmp_path / "data"))
 
 
 def test_what_our_storage_wrote_is_whole(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Segments in all codecs, indexes, snapshots and checkpoints pass; the summary counts them."""
+    """Segments of all codecs, indexes, snapshots and checkpoints pass and are counted."""
     assert run("verify-log", whole) == 0
     out = capsys.readouterr().out
     assert out.startswith("2 partitions, ")
@@ -48,13 +48,13 @@ def test_what_our_storage_wrote_is_whole(whole: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_partition_can_be_checked_alone(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The directory of one partition is enough."""
+    """The directory of one partition can be checked alone."""
     assert run("verify-log", whole / "t-1") == 0
     assert capsys.readouterr().out.startswith("1 partitions, ")
 
 
 def test_what_kafka_wrote_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Kafka's segments pass; that there is no index with them is a note."""
+    """Kafka's segments pass; their missing indexes are a note."""
     assert run("verify-log", SEGMENTS) == 0
     out = capsys.readouterr().out
     assert "6 partitions, 6 segments, 77 batches, 103 records, 14575 bytes" in out
@@ -62,7 +62,7 @@ def test_what_kafka_wrote_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_a_compacted_log_is_whole(tmp_path: Path) -> None:
-    """What compaction leaves has gaps and rebuilt indexes, and nothing wrong."""
+    """A compacted log, with gaps and rebuilt indexes, passes."""
     manager = open_manager(tmp_path, internal_segment_bytes="2048", index_interval_bytes="128")
     manager.create_topic("t", TOPIC_ID, 1, {"cleanup.policy": "compact"})
     log = manager.log("t", 0)
@@ -77,28 +77,28 @@ def test_a_compacted_log_is_whole(tmp_path: Path) -> None:
 
 
 def first_log(data: Path) -> Path:
-    """The first segment of t-0."""
+    """Return the first segment of t-0."""
     return data / "t-0" / f"{0:020d}.log"
 
 
 def second_log(data: Path) -> Path:
-    """The second segment of t-0."""
+    """Return the second segment of t-0."""
     return sorted((data / "t-0").glob("*.log"))[1]
 
 
 def flip_in_the_middle(data: Path) -> None:
-    """One bit of a record."""
+    """Flip a bit of a record."""
     flip(first_log(data), 400)
 
 
 def tear_the_tail(data: Path) -> None:
-    """A sealed segment that lost its last bytes."""
+    """Cut the last bytes of a sealed segment."""
     path = second_log(data)
     path.write_bytes(path.read_bytes()[:-3])
 
 
 def repeat_a_batch(data: Path) -> None:
-    """The same offsets twice."""
+    """Repeat a batch with the same offsets."""
     path = sorted((data / "t-0").glob("*.log"))[-1]
     contents = path.read_bytes()
     size = read_header(contents).size_bytes
@@ -106,7 +106,7 @@ def repeat_a_batch(data: Path) -> None:
 
 
 def rewrite_first_batch(data: Path, position: int, contents: bytes) -> None:
-    """Put other bytes into the first batch, and the CRC right."""
+    """Put other bytes into the first batch, and correct the CRC."""
     path = first_log(data)
     log = bytearray(path.read_bytes())
     end = read_header(bytes(log)).size_bytes
@@ -116,8 +116,11 @@ def rewrite_first_batch(data: Path, position: int, contents: bytes) -> None:
 
 
 def test_batches_that_were_stored_unchecked_are_found(data: Path) -> None:
-    """A largest timestamp of -1, as sarama before 1.45.1 wrote, a wrong count, and a payload that
-    is no payload of its codec, each with the right CRC."""
+    """Invalid batches with a valid CRC are found.
+
+    The errors are a largest timestamp of -1 (sarama before 1.45.1), a wrong count, and an
+    undecodable payload.
+    """
     for position, contents, reason in (
         (35, b"\xff" * 8, "largest timestamp -1 in the header"),
         (57, b"\x00\x00\x00\x01", "after 1 records"),
@@ -133,7 +136,10 @@ def test_batches_that_were_stored_unchecked_are_found(data: Path) -> None:
 def test_offsets_that_do_not_rise_are_wrong_in_a_compressed_batch(
     codec: str, tmp_path: Path
 ) -> None:
-    """Kafka and this broker take any offsets in an uncompressed batch: that is a note."""
+    """Offsets that do not rise are an error only in a compressed batch, else a note.
+
+    Kafka and this broker accept any offsets in an uncompressed batch.
+    """
     directory = tmp_path / "t-0"
     directory.mkdir()
     codecs = {"none": 0, **CODECS}
@@ -148,55 +154,55 @@ def test_offsets_that_do_not_rise_are_wrong_in_a_compressed_batch(
 
 
 def shift_an_offset_index(data: Path) -> None:
-    """An entry that points into the middle of a batch."""
+    """Let an index entry point into the middle of a batch."""
     path = first_log(data).with_suffix(".index")
     offset, position = struct.unpack(">ii", path.read_bytes()[:8])
     path.write_bytes(struct.pack(">ii", offset, position + 1) + path.read_bytes()[8:])
 
 
 def point_an_index_at_another_batch(data: Path) -> None:
-    """An entry whose offset is not in the batch it points at."""
+    """Let an index entry point to another batch than that of its offset."""
     path = first_log(data).with_suffix(".index")
     offset, position = struct.unpack(">ii", path.read_bytes()[:8])
     path.write_bytes(struct.pack(">ii", offset - 1, position) + path.read_bytes()[8:])
 
 
 def let_an_index_reach_too_far(data: Path) -> None:
-    """An entry behind the end of the log."""
+    """Let an index entry point past the end of the log."""
     path = first_log(data).with_suffix(".index")
     path.write_bytes(path.read_bytes() + struct.pack(">ii", 9999, 99999))
 
 
 def falsify_a_time_index(data: Path) -> None:
-    """A timestamp that its batch does not have."""
+    """Give a time index entry a timestamp that its batch does not have."""
     path = first_log(data).with_suffix(".timeindex")
     timestamp_ms, offset = struct.unpack(">qi", path.read_bytes()[:12])
     path.write_bytes(struct.pack(">qi", timestamp_ms - 1, offset) + path.read_bytes()[12:])
 
 
 def tear_an_index(data: Path) -> None:
-    """Half an entry."""
+    """Leave half an index entry."""
     path = first_log(data).with_suffix(".index")
     path.write_bytes(path.read_bytes()[:-3])
 
 
 def falsify_an_epoch(data: Path) -> None:
-    """A checkpoint that gives the batches another leader epoch."""
+    """Give the checkpoint another leader epoch than the batches."""
     (data / "t-0" / "leader-epoch-checkpoint").write_text("0\n1\n5 0\n")
 
 
 def tear_an_epoch_checkpoint(data: Path) -> None:
-    """A checkpoint that ends in the middle."""
+    """Cut the checkpoint in the middle."""
     (data / "t-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n")
 
 
 def damage_a_snapshot(data: Path) -> None:
-    """A producer snapshot whose CRC is wrong."""
+    """Give a producer snapshot a wrong CRC."""
     flip(min((data / "t-0").glob("*.snapshot")), 12)
 
 
 def count_too_many_records(data: Path) -> None:
-    """A batch with a good CRC that holds fewer records than it says."""
+    """Give a batch with a valid CRC a record count that is too high."""
     path = sorted((data / "t-0").glob("*.log"))[-1]
     good = build_batch([Record(500, NOW_MS, b"k", b"v")], leader_epoch=0).to_bytes()
     body = bytearray(good)
@@ -206,28 +212,28 @@ def count_too_many_records(data: Path) -> None:
 
 
 def lose_the_topic_id(data: Path) -> None:
-    """A partition.metadata that says nothing."""
+    """Empty the partition.metadata."""
     (data / "t-0" / "partition.metadata").write_text("version: 0\n")
 
 
 def swap_the_topic_id(data: Path) -> None:
-    """The directory of another topic of the same name."""
+    """Give the directory the id of another topic of the same name."""
     (data / "t-0" / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
 
 
 def damage_the_catalogue(data: Path) -> None:
-    """A topics.json with a line that is not whole, but for the last."""
+    """Damage a line of topics.json before the last one."""
     path = data / "topics.json"
     path.write_text(path.read_text()[:-5] + "\n[]\n")
 
 
 def damage_a_checkpoint(data: Path) -> None:
-    """A checkpoint with fewer entries than it says."""
+    """Give a checkpoint fewer entries than its count."""
     (data / "recovery-point-offset-checkpoint").write_text("0\n3\nt 0 1\n")
 
 
 def empty_meta_properties(data: Path) -> None:
-    """A meta.properties without a cluster id."""
+    """Remove the cluster id from meta.properties."""
     (data / "meta.properties").write_text("#\nversion=1\n")
 
 
@@ -256,7 +262,7 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
 def test_damage_is_found(
     data: Path, harm: Callable[[Path], None], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each kind of damage gives an error that names the file and the reason, and exit code 1."""
+    """Each kind of damage gives an error with file and reason, and exit code 1."""
     harm(data)
     assert run("verify-log", data) == 1
     errors = [line for line in capsys.readouterr().out.splitlines() if line.startswith("ERROR: ")]
@@ -264,7 +270,7 @@ def test_damage_is_found(
 
 
 def test_what_a_start_mends_is_a_note(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A missing index and the leftover of a compaction are told, with exit code 0."""
+    """A missing index and the leftover of a compaction are notes, with exit code 0."""
     first_log(data).with_suffix(".index").unlink()
     (data / "t-0" / f"{0:020d}.log.cleaned").write_bytes(b"half")
     assert run("verify-log", data) == 0
@@ -274,7 +280,7 @@ def test_what_a_start_mends_is_a_note(data: Path, capsys: pytest.CaptureFixture[
 
 
 def test_preallocated_indexes_are_whole(data: Path) -> None:
-    """The zeros behind the entries, which Kafka leaves in the indexes of an active segment."""
+    """Zeros after the entries of an active segment's index, as Kafka leaves them, are accepted."""
     for suffix in (".index", ".timeindex"):
         path = first_log(data).with_suffix(suffix)
         path.write_bytes(path.read_bytes() + bytes(2400))
@@ -284,7 +290,7 @@ def test_preallocated_indexes_are_whole(data: Path) -> None:
 def test_a_directory_without_logs_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing to check is not the same as nothing wrong: exit code 2."""
+    """A directory without logs is an error, with exit code 2."""
     assert run("verify-log", tmp_path) == 2
     assert "no data directory" in capsys.readouterr().err
     assert run("verify-log", tmp_path / "missing") == 2

@@ -1,4 +1,4 @@
-"""`verify-log` and `snapshot` over logs with transactions, of Kafka's and of ours."""
+"""`verify-log` and `snapshot` of logs with transactions, of Kafka's and of ours."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SETTINGS = {"internal.segment.bytes": "300", "cleanup.policy": "compact"}
 
 
 def fill(directory: Path, *, compacts: bool) -> None:
-    """Topic "t" of a data directory: transactions over several segments, one left open."""
+    """Fill topic "t" with transactions over several segments, one left open."""
     manager = open_manager(directory)
     manager.create_topic("t", TOPIC_ID, 1, SETTINGS)
     log = manager.log("t", 0)
@@ -44,31 +44,33 @@ def fill(directory: Path, *, compacts: bool) -> None:
 
 @pytest.fixture(params=[False, True], ids=["as written", "compacted"])
 def data(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Such a data directory."""
+    """Return such a data directory."""
     fill(tmp_path / "data", compacts=request.param)
     return tmp_path / "data"
 
 
 def errors(directory: Path) -> list[str]:
-    """What is found, without the path of the directory."""
+    """Return the findings, without the path of the directory."""
     return [one.removeprefix(f"{directory}/") for one in LogVerification(directory).run().errors]
 
 
 def index_of(directory: Path) -> Path:
-    """The first transaction index of the partition."""
+    """Return the first transaction index of the partition."""
     return min((directory / "t-0").glob("*.txnindex"))
 
 
 def test_what_is_whole_passes(data: Path) -> None:
-    """As it was written, and after a pass of compaction."""
+    """Intact logs pass, before and after compaction."""
     assert errors(data) == []
     assert LogVerification(data).run().index_entries > 10
 
 
 @pytest.mark.parametrize("name", ["plain-0", "compact/0", "compact/1", "compact/2", "compact/3"])
 def test_what_kafka_wrote_is_whole(name: str, tmp_path: Path) -> None:
-    """Also what Kafka's cleaner left; without the indexes every abort is missed, as a note only
-    since all indexes are missing."""
+    """Kafka's logs pass, also after Kafka's cleaner.
+
+    Missing indexes of all aborts are only a note.
+    """
     copy = Path(shutil.copytree(TRANSACTIONS / name, tmp_path / "t-0"))
     assert LogVerification(copy).run().errors == []
     listed = sum(path.stat().st_size for path in copy.glob("*.txnindex")) // ENTRY.size
@@ -81,7 +83,7 @@ def test_what_kafka_wrote_is_whole(name: str, tmp_path: Path) -> None:
 
 
 def test_an_abort_that_is_not_listed_is_an_error(tmp_path: Path) -> None:
-    """Its records would be read as committed ones."""
+    """An abort that is missing in the index is an error: its records would be read as committed."""
     data = tmp_path / "data"
     fill(data, compacts=False)
     path = index_of(data)
@@ -106,7 +108,7 @@ def test_an_abort_that_is_not_listed_is_an_error(tmp_path: Path) -> None:
     ],
 )
 def test_entries_that_are_wrong(data: Path, field: int, reason: str) -> None:
-    """Each field of an entry is held against the log."""
+    """Each field of an index entry is checked against the log."""
     flip(index_of(data), 0 if field == 0 else 2 + 8 * field - 7)
     if field == 0:
         path = index_of(data)
@@ -115,7 +117,7 @@ def test_entries_that_are_wrong(data: Path, field: int, reason: str) -> None:
 
 
 def test_entries_out_of_order_and_torn(data: Path) -> None:
-    """An entry that comes twice, and half of one."""
+    """A repeated entry and half an entry are errors."""
     path = index_of(data)
     contents = path.read_bytes()
     path.write_bytes(contents + contents[: ENTRY.size])
@@ -125,7 +127,7 @@ def test_entries_out_of_order_and_torn(data: Path) -> None:
 
 
 def test_a_snapshot_has_the_transactions(data: Path, tmp_path: Path) -> None:
-    """The copy tells readers of committed records the same, and holds open what is open."""
+    """The copy has the same aborted and open transactions for readers."""
     assert run("snapshot", "--data-dir", data, tmp_path / "copy") == 0
     assert run("restore", tmp_path / "copy", "--data-dir", tmp_path / "back") == 0
     logs = [open_manager(one).log("t", 0) for one in (data, tmp_path / "back")]

@@ -1,6 +1,4 @@
-"""What the handlers of topics need around them, without loop and sockets: clock, scheduler,
-call, broker.
-"""
+"""Fakes for handlers of topics, without loop and sockets: clock, scheduler, call, broker."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ def batch(
     times_ms: Sequence[int] = (),
     **fields: Any,
 ) -> bytes:
-    """A client's batch of records with these values, all at START_MS or at `times_ms`."""
+    """Return a client's batch of records with these values, at START_MS or at `times_ms`."""
     times_ms = times_ms or [START_MS] * len(values)
     records = [
         Record(offset, time_ms, key, value)
@@ -59,26 +57,26 @@ class FakeClock:
         self.time_ms = START_MS
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return the time in ms since the epoch."""
         return self.time_ms
 
     def call_soon(self, callback: Callable[[], None], /) -> object:
-        """Call after the callbacks that are due now."""
+        """Schedule after the callbacks that are due now."""
         return asyncio.get_running_loop().call_soon(callback)
 
     def call_later(self, delay: float, callback: Callable[[], None], /) -> asyncio.TimerHandle:
-        """Call after `delay` seconds of the loop."""
+        """Schedule after `delay` seconds of the loop's time."""
         return asyncio.get_running_loop().call_later(delay, callback)
 
     def call_maintenance(
         self, delay: float, callback: Callable[[], None], /
     ) -> asyncio.TimerHandle:
-        """As `call_later`."""
+        """Schedule like `call_later`."""
         return self.call_later(delay, callback)
 
 
 class FakeTimer:
-    """A call that is planned."""
+    """A scheduled call."""
 
     def __init__(self, due_ms: int, callback: Callable[[], None]) -> None:
         self.due_ms = due_ms
@@ -86,12 +84,12 @@ class FakeTimer:
         self.cancelled = False
 
     def cancel(self) -> None:
-        """Forget the call."""
+        """Cancel the call."""
         self.cancelled = True
 
 
 class FakeScheduler:
-    """The loop's planning half; `turn` and `advance` run what is due."""
+    """A scheduler like the loop's; `turn` and `advance` run the callbacks that are due."""
 
     def __init__(self, clock: FakeClock) -> None:
         self.clock = clock
@@ -99,25 +97,25 @@ class FakeScheduler:
         self.timers: list[FakeTimer] = []
 
     def call_soon(self, callback: Callable[[], None], /) -> object:
-        """Plan for the end of this turn."""
+        """Schedule for the end of this turn."""
         self.soon.append(callback)
         return callback
 
     def call_later(self, delay: float, callback: Callable[[], None], /) -> FakeTimer:
-        """Plan for `delay` seconds from now."""
+        """Schedule for `delay` seconds from now."""
         timer = FakeTimer(self.clock.time_ms + round(delay * 1000), callback)
         self.timers.append(timer)
         return timer
 
     def turn(self) -> None:
-        """Run what was planned for the end of this turn."""
+        """Run the callbacks for the end of this turn."""
         while self.soon:
             callbacks, self.soon = self.soon, []
             for callback in callbacks:
                 callback()
 
     def advance(self, elapsed_ms: int) -> None:
-        """Let time pass and ring the timers that are due."""
+        """Advance the time and run the timers that are due."""
         self.turn()
         self.clock.time_ms += elapsed_ms
         while due := [
@@ -144,13 +142,13 @@ class FakeConnection:
         self.refusals: list[str] = []
 
     def refuse(self, reason: str, api: str | int | None = None, version: int | None = None) -> None:
-        """Note why the broker closed it."""
+        """Record the reason for closing the connection."""
         self.refusals.append(reason)
         self.closed = True
 
 
 class FakeCall:
-    """A request whose answer is kept, as a client would decode it."""
+    """A request that keeps its response, as a client would decode it."""
 
     is_metered = False
 
@@ -165,12 +163,12 @@ class FakeCall:
         self.most_changed_partitions: float = inf
 
     def may_change_partitions(self, count: int) -> bool:
-        """Take from what the client's quota has left."""
+        """Take from the client's remaining quota; return whether it suffices."""
         self.most_changed_partitions -= count
         return self.most_changed_partitions >= 0
 
     def reply(self, response: Message) -> None:
-        """Send the answer over the wire and back."""
+        """Encode and decode the response."""
         message_type = declared_type(response)
         body = encoder(message_type, self.api_version)(response)
         decoded, end = decoder(message_type, self.api_version)(body, 0)
@@ -179,31 +177,31 @@ class FakeCall:
 
     @property
     def answered(self) -> bool:
-        """Whether the answer was given."""
+        """Return whether the response was sent."""
         return bool(self.replies) or self.failed
 
     @property
     def caller(self) -> Caller:
-        """Who sent the request."""
+        """The sender of the request."""
         return Caller(self.client_id, self.connection.client_host, self.api_version)
 
     def serve(self, handle: Any, broker: object, request: Message) -> None:
-        """Have a handler serve the request, with all steps of its work."""
+        """Pass the request to a handler and run all its steps."""
         steps = handle(broker, self, request)
         if steps is not None:
             self.run(steps)
 
     def run(self, steps: Iterator[None]) -> None:
-        """Do work for the request."""
+        """Run work for the request."""
         for _ in steps:
             pass
 
     def fail(self) -> None:
-        """Note that the request was answered UNKNOWN_SERVER_ERROR, unless it was answered."""
+        """Record an UNKNOWN_SERVER_ERROR response, unless the request was answered."""
         self.failed = not self.replies
 
     def reply_nothing(self) -> None:
-        """Note that there is no answer."""
+        """Record that there is no response."""
         self.ended_without_answer = True
 
 
@@ -213,7 +211,7 @@ class OpenSecurity:
     authorizer = None
 
     def access(self, client: object, api: str) -> None:
-        """Everything is allowed."""
+        """Return None: everything is allowed."""
 
 
 class FakeBroker:
@@ -255,16 +253,16 @@ class FakeBroker:
         )
 
     def endpoints(self, connection: object, *, with_stopped: bool = False) -> list[BrokerEndpoint]:
-        """Where clients are sent."""
+        """Return the endpoints for clients."""
         rack = self.topics.racks.get(self.node_id)
         return [BrokerEndpoint(self.node_id, "127.0.0.1", 9092, rack=rack)]
 
     def endpoint(self, node_id: int, connection: object) -> BrokerEndpoint | None:
-        """Where clients are sent for one broker."""
+        """Return the endpoint of one broker for clients."""
         return self.endpoints(connection)[0] if node_id == self.node_id else None
 
     def advertised_listeners(self, connection: object) -> str:
-        """The one address that clients are sent to."""
+        """Return the only advertised address."""
         return "PLAINTEXT://127.0.0.1:9092"
 
     def call(
@@ -276,7 +274,7 @@ class FakeBroker:
         client_id: str | None = "test",
         connection: FakeConnection | None = None,
     ) -> FakeCall:
-        """Have a handler serve a request that went over the wire; the call, maybe unanswered."""
+        """Pass an encoded and decoded request to a handler; return the call, maybe unanswered."""
         body = encoder(type(request), version)(request)
         received, end = decoder(type(request), version)(body, 0)
         assert end == len(body)
@@ -291,6 +289,6 @@ class FakeBroker:
         version: int,
         client_id: str | None = "test",
     ) -> Any:
-        """`call`, for what is answered at once."""
+        """Return the response to a request that is answered at once."""
         (response,) = self.call(handle, request, version, client_id=client_id).replies
         return response

@@ -1,4 +1,4 @@
-"""The setting create.topics: its form, and what is created of it."""
+"""The setting create.topics: its format, and the created topics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.nodes import Nodes
 
 
 def config(text: str, separator: str = ",", **more: str) -> Config:
-    """A configuration in which the variable of wurstmeister's image is set."""
+    """Return a configuration with the variable of wurstmeister's image."""
     variables = {"KAFKA_CREATE_TOPICS": text, "KAFKA_CREATE_TOPICS_SEPARATOR": separator}
     return Config(environment=variables, overrides=more)
 
@@ -78,7 +78,7 @@ FORM = " is not NAME:PARTITIONS:REPLICAS[:CLEANUP.POLICY]"
     ],
 )
 def test_entries_that_are_refused(text: str, problem: str) -> None:
-    """One line names the variable and the entry."""
+    """The error for an invalid entry has the variable and the entry."""
     with pytest.raises(ConfigError) as caught:
         parse_initial_topics(config(text))
     assert str(caught.value).startswith(f"KAFKA_CREATE_TOPICS: {problem}")
@@ -87,7 +87,7 @@ def test_entries_that_are_refused(text: str, problem: str) -> None:
 
 
 def test_too_many_replicas_are_one_warning() -> None:
-    """The warning names the topics; with enough brokers there is none."""
+    """Too many replicas give one warning with the topics; with enough brokers there is none."""
     text = "orders:3:1,audit:1:2,log:1:3"
     (doubt,) = initial_topic_doubts(config(text))
     assert doubt.startswith("KAFKA_CREATE_TOPICS: audit, log cannot have more replicas than the 1")
@@ -95,7 +95,7 @@ def test_too_many_replicas_are_one_warning() -> None:
 
 
 async def test_no_topic_is_created_if_one_is_refused() -> None:
-    """A name that collides with that of a topic in the data directory ends the start."""
+    """If a name collides with an existing topic, the start fails and no topic is created."""
     before = await Nodes(create_topics="a.b:1:1").start()
     await before.cluster.stop()
     nodes = Nodes(before.disk, create_topics="new:1:1,a_b:1:1")

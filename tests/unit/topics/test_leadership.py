@@ -1,4 +1,4 @@
-"""Who leads: placement, election when brokers stop and start, moves, epochs, what is kept."""
+"""Leaders: placement, elections when brokers stop and start, moves, epochs, persistence."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from tests.unit.topics.fakes import START_MS, batch
 
 
 async def started(**overrides: str) -> Nodes:
-    """Three brokers and a topic `t` of six partitions with two replicas each."""
+    """Return three brokers and topic `t` of six partitions with two replicas each."""
     nodes = await Nodes(**overrides).start()
     nodes.cluster.topics.create("t", 6, {}, 2)
     return nodes
 
 
 def leaders(nodes: Nodes, topic: str = "t") -> list[int]:
-    """Who leads each partition."""
+    """Return the leader of each partition."""
     found = nodes.cluster.topics.topic(topic)
     assert found is not None
     return [partition.leader_id for partition in found.partitions]
@@ -40,7 +40,7 @@ def leaders(nodes: Nodes, topic: str = "t") -> list[int]:
 
 @pytest.mark.parametrize("factor", [1, 2, 3])
 async def test_partitions_spread_over_the_brokers(factor: int) -> None:
-    """Each broker leads as many partitions as the others, and follows as many."""
+    """Each broker leads and follows the same number of partitions."""
     nodes = await Nodes().start()
     topic = nodes.cluster.topics.create("t", 6, {}, factor)
     assert Counter(leaders(nodes)) == {1: 2, 2: 2, 3: 2}
@@ -50,7 +50,7 @@ async def test_partitions_spread_over_the_brokers(factor: int) -> None:
 
 
 async def test_topics_of_one_partition_spread_as_well() -> None:
-    """The first partition of topics is led by different brokers, the same ones each time."""
+    """Topics of one partition are led by different brokers, in a deterministic way."""
     nodes, others = await Nodes().start(), await Nodes().start()
     for one in (nodes, others):
         for number in range(30):
@@ -61,7 +61,7 @@ async def test_topics_of_one_partition_spread_as_well() -> None:
 
 
 async def test_a_stopped_broker_hands_over_what_it_led() -> None:
-    """The first running replica leads, at the next epoch; other partitions stay as they were."""
+    """The first running replica of a stopped leader leads at the next epoch; others stay."""
     nodes = await started()
     before = leaders(nodes)
     await nodes.cluster.stop_broker(2)
@@ -75,7 +75,10 @@ async def test_a_stopped_broker_hands_over_what_it_led() -> None:
 
 
 async def test_a_partition_without_a_running_replica_is_offline_until_one_returns() -> None:
-    """Metadata says LEADER_NOT_AVAILABLE and -1; the broker that starts gets it back."""
+    """A partition without a running replica is offline until its broker starts.
+
+    Metadata has LEADER_NOT_AVAILABLE and leader -1.
+    """
     nodes = await started()
     topic = nodes.cluster.topics.create("single", 3, {}, 1)
     (index,) = [one.index for one in topic.partitions if one.leader_id == 3]
@@ -95,7 +98,7 @@ async def test_a_partition_without_a_running_replica_is_offline_until_one_return
 
 
 async def test_a_broker_that_returns_takes_nothing_from_others() -> None:
-    """Only what was offline moves back; its replicas are in sync again."""
+    """A returning broker leads only offline partitions; its replicas are in sync again."""
     nodes = await started()
     await nodes.cluster.stop_broker(1)
     without = leaders(nodes)
@@ -105,7 +108,7 @@ async def test_a_broker_that_returns_takes_nothing_from_others() -> None:
 
 
 async def test_new_partitions_are_led_by_brokers_that_run() -> None:
-    """While a broker is stopped, nothing new depends on it."""
+    """New partitions are led only by running brokers."""
     nodes = await started()
     await nodes.cluster.stop_broker(1)
     topic = nodes.cluster.topics.create("new", 4, {}, 3)
@@ -118,7 +121,7 @@ async def test_new_partitions_are_led_by_brokers_that_run() -> None:
 
 
 async def test_a_move_to_a_broker_without_replica_reassigns_it() -> None:
-    """It takes the place of the leader among the replicas; a move to the leader does nothing."""
+    """A move to a broker without a replica replaces the leader's; to the leader it does nothing."""
     nodes = await started()
     partition = nodes.partition("t", 0)
     leader_id, follower_id = partition.replicas
@@ -134,7 +137,7 @@ async def test_a_move_to_a_broker_without_replica_reassigns_it() -> None:
 
 
 async def test_batches_carry_the_epoch_of_the_leader() -> None:
-    """What is appended after an election is marked with the new leader epoch."""
+    """Batches after an election have the new leader epoch."""
     nodes = await started()
     partition = nodes.partition("t", 0)
     partition.append(batch(b"a"), START_MS)
@@ -147,7 +150,10 @@ async def test_batches_carry_the_epoch_of_the_leader() -> None:
 
 
 async def test_readers_learn_where_an_epoch_ended() -> None:
-    """OffsetForLeaderEpoch answers at the leader; epochs without a record count, later ones not."""
+    """OffsetForLeaderEpoch is answered by the leader, also for epochs without records.
+
+    Later epochs are unknown.
+    """
     nodes = await started()
     partition = nodes.partition("t", 0)
     first, second = partition.replicas
@@ -178,7 +184,7 @@ async def test_readers_learn_where_an_epoch_ended() -> None:
 
 
 async def test_who_leads_is_known_after_a_restart() -> None:
-    """Leaders, epochs and replicas are as before, also of partitions without a record."""
+    """Leaders, epochs and replicas survive a restart, also of partitions without records."""
     nodes = await started()
     nodes.move(nodes.partition("t", 4), 1)
     await nodes.cluster.stop_broker(1)
@@ -195,7 +201,7 @@ async def test_who_leads_is_known_after_a_restart() -> None:
 
 
 async def test_a_restart_with_fewer_brokers_elects_among_them() -> None:
-    """Replicas of brokers that do not exist any more are forgotten, epochs go on."""
+    """With fewer brokers replicas of missing brokers are dropped, and epochs continue."""
     nodes = await started()
     moved = nodes.partition("t", 0)
     nodes.move(moved, 3)
@@ -211,7 +217,7 @@ async def test_a_restart_with_fewer_brokers_elects_among_them() -> None:
 
 
 async def test_one_broker_keeps_no_table() -> None:
-    """With broker.count=1 the catalogue of topics says nothing about leaders."""
+    """With broker.count=1 the catalogue of topics has no leaders."""
     nodes = await Nodes(None, 1).start()
     topic = nodes.cluster.topics.create("t", 2, {})
     assert topic.leadership() == (PartitionLeadership(1, 0, (1,)),) * 2
@@ -225,7 +231,7 @@ async def test_one_broker_keeps_no_table() -> None:
 async def test_create_topics_takes_as_many_replicas_as_there_are_brokers(
     factor: int, expected: ErrorCode
 ) -> None:
-    """More are refused; the default of the settings is capped instead."""
+    """A replication factor above the number of brokers is refused; the default is capped."""
     nodes = await Nodes(default_replication_factor="9").start()
     topic = CreatableTopic(name="new", num_partitions=2, replication_factor=factor)
     (result,) = (await nodes.answer(2, "CreateTopics", CreateTopicsRequest(topics=[topic]))).topics
@@ -235,7 +241,7 @@ async def test_create_topics_takes_as_many_replicas_as_there_are_brokers(
 
 
 async def test_replicas_may_be_placed_by_hand() -> None:
-    """A manual assignment is taken as it is: the first running replica leads."""
+    """A manual assignment is used as it is, and its first running replica leads."""
     nodes = await Nodes().start()
     await nodes.cluster.stop_broker(3)
     places = [

@@ -1,4 +1,4 @@
-"""Topic names."""
+"""Names of topics."""
 
 import pytest
 
@@ -9,7 +9,7 @@ CHARACTERS = "contains one or more characters other than ASCII alphanumerics, '.
 
 @pytest.mark.parametrize("name", ["a", "A-b_c.9", "x" * 249, "...", "__consumer_offsets"])
 def test_a_legal_name_has_no_error(name: str) -> None:
-    """ASCII letters, digits, dot, underscore and dash make a name, up to 249 of them."""
+    """A name has up to 249 ASCII letters, digits, dots, underscores and dashes."""
     assert name_error(name) is None
 
 
@@ -35,18 +35,18 @@ def test_a_legal_name_has_no_error(name: str) -> None:
     ],
 )
 def test_an_illegal_name_is_refused_in_kafkas_words(name: str, text: str) -> None:
-    """The text of an invalid name is the one that Kafka answers."""
+    """The error for an invalid name has Kafka's text."""
     assert name_error(name) == f"Topic name is invalid: {text}"
 
 
 def test_dot_and_underscore_are_the_same_for_collisions() -> None:
-    """Names that differ only in `.` and `_` have one collision key."""
+    """Names that differ only in `.` and `_` have the same collision key."""
     assert collision_key("a.b_c") == collision_key("a_b.c")
     assert collision_key("a.b") != collision_key("a-b")
 
 
 def test_internal_topics_are_the_brokers_own() -> None:
-    """The offsets and transaction topics are internal, others that begin alike are not."""
+    """The offsets and transaction topics are internal, topics with similar names are not."""
     assert is_internal("__consumer_offsets")
     assert is_internal("__transaction_state")
     assert not is_internal("__mine")

@@ -1,5 +1,7 @@
-"""Fetch and ListOffsets for readers of committed records (KIP-98): up to the last stable offset,
-with the aborted transactions of what is read."""
+"""Fetch and ListOffsets with read_committed (KIP-98).
+
+Responses end at the last stable offset and list the aborted transactions.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,11 @@ from tests.unit.topics.fakes import START_MS, FakeBroker, FakeCall, batch
 
 @pytest.fixture
 def broker() -> FakeBroker:
-    """Topic "t": 0 and 3 of producer 1 (aborted at 4), 1 of 2 (committed at 2), 5 plain, 6 of 1
-    (aborted at 7), 8 of 3 (open), 9 plain, 10 of 1 (aborted at 11)."""
+    """Return a broker whose topic "t" has these offsets.
+
+    0 and 3 of producer 1 (aborted at 4), 1 of 2 (committed at 2), 5 plain, 6 of 1 (aborted at 7), 8
+    of 3 (open), 9 plain, 10 of 1 (aborted at 11).
+    """
     made = FakeBroker()
     made.topics.create("t", 1, {"internal.segment.bytes": "200"})
     for step in ("1", "2", "commit 2", "1", "abort 1", "", "1", "abort 1", "3", "", "1", "abort 1"):
@@ -28,14 +33,14 @@ def broker() -> FakeBroker:
 
 
 def partition(made: FakeBroker) -> Partition:
-    """The only one."""
+    """Return the only partition."""
     there = made.topics.partition("t", 0)
     assert there is not None
     return there
 
 
 def take(made: FakeBroker, step: str) -> None:
-    """Append a record of a producer ("" for a plain one) or a marker, and let the waiting look."""
+    """Append a producer's record ("" for a plain one) or a marker, and wake waiting fetches."""
     there = partition(made)
     if step.startswith(("abort", "commit")):
         verb, producer_id = step.split()
@@ -50,26 +55,29 @@ def take(made: FakeBroker, step: str) -> None:
 
 
 def request(offset: int, isolation_level: int, **fields: Any) -> FetchRequest:
-    """A fetch of the topic from an offset on."""
+    """Return a fetch of the topic from an offset on."""
     asked = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
     topics = [FetchTopic(topic="t", partitions=[asked])]
     return FetchRequest(topics=topics, isolation_level=isolation_level, **fields)
 
 
 def read(made: FakeBroker, offset: int, isolation_level: int = 1, version: int = 12) -> Any:
-    """What one partition answers."""
+    """Return the response for one partition."""
     response = made.ask(fetch.handle, request(offset, isolation_level), version)
     return response.responses[0].partitions[0]
 
 
 def aborted(answer: Any) -> list[tuple[int, int]]:
-    """Producer ids and first offsets."""
+    """Return producer ids and first offsets."""
     return [(one.producer_id, one.first_offset) for one in answer.aborted_transactions]
 
 
 @pytest.mark.parametrize("version", [4, 11, 12])
 def test_aborted_transactions_are_those_of_what_is_read(broker: FakeBroker, version: int) -> None:
-    """In the order of their markers, one segment at a time, none behind what is answered."""
+    """Aborted transactions are listed in the order of their markers, per segment.
+
+    Transactions after the returned records are not listed.
+    """
     offset = 0
     seen: list[tuple[int, int]] = []
     while offset < 8:
@@ -87,7 +95,10 @@ def test_aborted_transactions_are_those_of_what_is_read(broker: FakeBroker, vers
 
 
 def test_nothing_from_the_last_stable_offset_on(broker: FakeBroker) -> None:
-    """A reader of committed records waits there; others read on and get no list."""
+    """With read_committed records from the last stable offset on wait.
+
+    Other readers get them, without a list of aborted transactions.
+    """
     answer = read(broker, 8)
     assert (answer.records, aborted(answer), answer.high_watermark) == (b"", [], 12)
     answer = read(broker, 8, isolation_level=0)
@@ -96,7 +107,7 @@ def test_nothing_from_the_last_stable_offset_on(broker: FakeBroker) -> None:
 
 
 def parked(made: FakeBroker, offset: int) -> FakeCall:
-    """A fetch that waits."""
+    """Send a fetch that waits; return its call."""
     waits = request(offset, 1, max_wait_ms=500, min_bytes=1)
     call = made.call(fetch.handle, waits, 12)
     assert call.replies == []
@@ -104,8 +115,10 @@ def parked(made: FakeBroker, offset: int) -> FakeCall:
 
 
 def test_a_waiting_reader_is_answered_by_the_marker(broker: FakeBroker) -> None:
-    """Records of others do not end the wait at an open transaction; its end does, with the aborted
-    transactions that ended meanwhile."""
+    """At an open transaction a fetch waits for the marker, not for records of others.
+
+    The response has the transactions that were aborted meanwhile.
+    """
     call = parked(broker, 8)
     take(broker, "")
     assert call.replies == []
@@ -129,7 +142,7 @@ def test_a_waiting_reader_is_answered_by_the_marker(broker: FakeBroker) -> None:
 def test_offsets_of_committed_records(
     broker: FakeBroker, timestamp: int, uncommitted: int, committed: int
 ) -> None:
-    """The latest is the last stable offset; a time is not found behind it."""
+    """With read_committed the latest offset is the last stable one; later times are not found."""
     for isolation_level, expected in ((0, uncommitted), (1, committed)):
         asked = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
         question = ListOffsetsRequest(

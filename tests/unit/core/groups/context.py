@@ -1,4 +1,4 @@
-"""Verbs for tests of the heart: members that join, sync, heartbeat, leave and commit."""
+"""Helpers for tests of groups: members that join, sync, heartbeat, leave and commit."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ Offset = tuple[str, int, int] | tuple[str, int, int, str | None]
 
 
 def subscription(*topics: str) -> bytes:
-    """Consumer metadata that subscribes to `topics`."""
+    """Return consumer metadata that subscribes to `topics`."""
     return encode_subscription(ConsumerProtocolSubscription(topics=list(topics)), 0)
 
 
 class Member:
-    """A client of the group; it keeps its member id and generation from the answers."""
+    """A client of the group; takes its member id and generation from responses."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Member:
         return answer
 
     def learn(self) -> None:
-        """Take member id and generation over from the latest answer."""
+        """Take the member id and generation from the last response."""
         if self.joins and self.joins[-1].response is not None:
             response = self.joins[-1].response
             self.id = response.member_id or self.id
@@ -94,7 +94,7 @@ class Member:
 
     @property
     def is_leader(self) -> bool:
-        """Whether the latest answer made it the leader."""
+        """Return whether the last response made this member the leader."""
         response = self.joins[-1].response
         return bool(response is not None and response.leader == self.id)
 
@@ -111,7 +111,7 @@ class Member:
     def sync_request(
         self, assignments: dict[str, bytes] | None = None, **changes: Any
     ) -> SyncGroupRequest:
-        """A SyncGroup of this member."""
+        """Return a SyncGroup request of this member."""
         fields: dict[str, Any] = {
             "group_id": GROUP,
             "generation_id": self.generation,
@@ -125,7 +125,7 @@ class Member:
         return SyncGroupRequest(**fields | changes)
 
     def heartbeat(self, **changes: Any) -> ErrorCode:
-        """Send Heartbeat; its error."""
+        """Send Heartbeat; return its error."""
         return self.send_heartbeat(**changes).error
 
     def send_heartbeat(self, **changes: Any) -> Answer:
@@ -139,12 +139,12 @@ class Member:
         return self.broker.send(HeartbeatRequest(**fields | changes), 4)
 
     def leave(self, reason: str | None = None) -> ErrorCode:
-        """Leave the group; the error of this member."""
+        """Leave the group; return this member's error."""
         answer = leave(self.broker, (self.id, self.instance_id), reason=reason)
         return ErrorCode(answer.response.members[0].error_code)
 
     def commit(self, *offsets: Offset, **changes: Any) -> list[ErrorCode]:
-        """Commit as a member; the errors in order."""
+        """Commit as a member; return the errors in order."""
         fields = {
             "generation_id_or_member_epoch": self.generation,
             "member_id": self.id,
@@ -160,7 +160,7 @@ def leave(
     reason: str | None = None,
     group_id: str = GROUP,
 ) -> Answer:
-    """LeaveGroup for (member id, instance id) pairs; up to v2 for the first member id."""
+    """Send LeaveGroup for (member id, instance id) pairs; up to v2 for the first member id."""
     request = LeaveGroupRequest(
         group_id=group_id,
         member_id=identities[0][0] if identities and version < 3 else "",
@@ -176,7 +176,7 @@ def leave(
 def commit_answer(
     broker: OneGroupBroker, *offsets: Offset, version: int = 7, **changes: Any
 ) -> Answer:
-    """OffsetCommit of (topic, partition, offset[, metadata]); standalone unless changed."""
+    """Send OffsetCommit of (topic, partition, offset[, metadata]); standalone by default."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for topic, partition, offset, *rest in offsets:
         topics.setdefault(topic, []).append(
@@ -197,7 +197,7 @@ def commit_answer(
 
 
 def commit(broker: OneGroupBroker, *offsets: Offset, **changes: Any) -> list[ErrorCode]:
-    """OffsetCommit; the errors of the partitions in the order of the request."""
+    """Send OffsetCommit; return the errors of the partitions in the order of the request."""
     response = commit_answer(broker, *offsets, **changes).response
     errors = {
         (topic.name, one.partition_index): ErrorCode(one.error_code)
@@ -208,7 +208,7 @@ def commit(broker: OneGroupBroker, *offsets: Offset, **changes: Any) -> list[Err
 
 
 def offsets(broker: OneGroupBroker) -> dict[tuple[str, int], tuple[int, str]]:
-    """All committed offsets with their metadata, by OffsetFetch."""
+    """Return all committed offsets with their metadata, by OffsetFetch."""
     request = OffsetFetchRequest(group_id=GROUP, topics=None)
     response = broker.send(request, 7).response
     return {
@@ -219,13 +219,13 @@ def offsets(broker: OneGroupBroker) -> dict[tuple[str, int], tuple[int, str]]:
 
 
 def fetch(broker: OneGroupBroker, topic: str, *partitions: int, version: int = 7) -> Any:
-    """OffsetFetch of named partitions; the whole response."""
+    """Return the OffsetFetch response for named partitions."""
     topics = [OffsetFetchRequestTopic(name=topic, partition_indexes=list(partitions))]
     return broker.send(OffsetFetchRequest(group_id=GROUP, topics=topics), version).response
 
 
 def offset_delete(broker: OneGroupBroker, *partitions: tuple[str, int]) -> Any:
-    """OffsetDelete; the whole response."""
+    """Return the OffsetDelete response."""
     topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
     for topic, partition in partitions:
         topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=partition))
@@ -240,18 +240,18 @@ def offset_delete(broker: OneGroupBroker, *partitions: tuple[str, int]) -> Any:
 
 
 class GroupContext:
-    """A broker and shortcuts to bring its group into a state."""
+    """A broker, and helpers that bring its group into a state."""
 
     def __init__(self, **settings: Any) -> None:
         defaults: dict[str, Any] = {"initial_rebalance_delay_ms": 0, "max_size": 4}
         self.broker = OneGroupBroker(GroupSettings(**defaults | settings))
 
     def member(self, name: str, **options: Any) -> Member:
-        """A client that has not joined yet."""
+        """Return a client that has not joined yet."""
         return Member(self.broker, name, **options)
 
     def completing(self, *names_or_members: str | Member, **options: Any) -> list[Member]:
-        """All have joined the same generation; nobody has synced."""
+        """Let all members join one generation, without syncing."""
         members = [
             self.member(one, **options) if isinstance(one, str) else one for one in names_or_members
         ]
@@ -268,13 +268,13 @@ class GroupContext:
         return members
 
     def stable(self, *names_or_members: str | Member, **options: Any) -> list[Member]:
-        """All are in and have their assignment, which is b"asg-<name>"."""
+        """Let all members join and sync; each gets the assignment b"asg-<name>"."""
         members = self.completing(*names_or_members, **options)
         self.sync_all(members)
         return members
 
     def sync_all(self, members: list[Member]) -> None:
-        """Everybody syncs, the leader last."""
+        """Sync all members, the leader last."""
         leader = next(one for one in members if one.is_leader)
         assignments = {one.id: b"asg-" + one.name.encode() for one in members}
         for member in members:
@@ -284,7 +284,7 @@ class GroupContext:
         assert self.state == GroupState.STABLE
 
     def preparing(self, *names: str, **options: Any) -> tuple[list[Member], Member, Answer]:
-        """A Stable group that a newcomer N has just joined: (members, N, N's parked JoinGroup)."""
+        """Return a Stable group that N has just joined: (members, N, N's parked JoinGroup)."""
         members = self.stable(*names, **options)
         newcomer = self.member("N")
         answer = newcomer.join()
@@ -292,19 +292,19 @@ class GroupContext:
         return members, newcomer, answer
 
     def empty(self) -> Member:
-        """A group that had one member, which has left."""
+        """Return a group whose only member has left."""
         (member,) = self.stable("Z")
         assert member.leave() is ErrorCode.NONE
         return member
 
     @property
     def generation(self) -> int:
-        """The generation of the group, which exists."""
+        """The generation of the group, which must exist."""
         assert self.broker.group is not None
         return self.broker.group.generation_id
 
     @property
     def state(self) -> str:
-        """The state that DescribeGroups shows."""
+        """The state in DescribeGroups."""
         state: str = self.broker.describe().group_state
         return state

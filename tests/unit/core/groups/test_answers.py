@@ -1,4 +1,4 @@
-"""Answers that need no group: groups that do not exist, errors, older versions."""
+"""Responses without a group: unknown groups, errors, older versions."""
 
 import pytest
 
@@ -26,7 +26,7 @@ E = ErrorCode
 
 
 def test_which_requests_make_a_group() -> None:
-    """A join without member id, and a commit without generation."""
+    """A join without a member id and a commit without a generation create a group."""
     assert join_group.creates_group(JoinGroupRequest())
     assert not join_group.creates_group(JoinGroupRequest(member_id="m"))
     assert creates_group(OffsetCommitRequest())
@@ -34,14 +34,14 @@ def test_which_requests_make_a_group() -> None:
 
 
 def unloaded() -> OneGroupBroker:
-    """A broker that does not coordinate the group."""
+    """Return a broker that does not coordinate the group."""
     broker = OneGroupBroker()
     broker.unload()
     return broker
 
 
 def test_a_commit_refused_as_a_whole() -> None:
-    """Every partition that exists has the error, the others are unknown all the same."""
+    """A refused commit has the error on every existing partition; others are unknown."""
     partitions = [OffsetCommitRequestPartition(partition_index=index) for index in (0, 2, 3)]
     topics = [OffsetCommitRequestTopic(name="three", partitions=partitions)]
     request = OffsetCommitRequest(group_id="g", topics=topics)
@@ -54,7 +54,7 @@ def test_a_commit_refused_as_a_whole() -> None:
 
 
 def test_a_fetch_refused_as_a_whole() -> None:
-    """v1 puts the error on each partition, v2..7 at the top, v8+ on the group."""
+    """A refused fetch has its error per partition (v1), at the top (v2-7) or per group (v8+)."""
     broker = unloaded()
     topic = OffsetFetchRequestTopic(name="t", partition_indexes=[0, 3])
     request = OffsetFetchRequest(group_id="g", topics=[topic])
@@ -73,7 +73,7 @@ def test_a_fetch_refused_as_a_whole() -> None:
 
 @pytest.mark.parametrize("is_there", [False, True])
 def test_the_empty_group_id(is_there: bool) -> None:
-    """It names a group of commits only; members are refused, whether that group exists or not."""
+    """The empty group id accepts commits only; members are refused, if it exists or not."""
     context = GroupContext()
     if is_there:
         partitions = [OffsetCommitRequestPartition(partition_index=0, committed_offset=5)]
@@ -92,21 +92,24 @@ def test_the_empty_group_id(is_there: bool) -> None:
 
 @pytest.mark.parametrize("version", [5, 6])
 def test_groups_that_another_broker_coordinates(version: int) -> None:
-    """DescribeGroups and DeleteGroups say so per group."""
+    """DescribeGroups and DeleteGroups return NOT_COORDINATOR per group."""
     broker = unloaded()
     assert broker.describe(version).error_code == E.NOT_COORDINATOR
     assert broker.delete().error is E.NOT_COORDINATOR
 
 
 def test_a_commit_of_nothing_that_exists_makes_no_group() -> None:
-    """The coordinator is not even asked, as in Kafka."""
+    """A commit of only nonexistent partitions does not reach the coordinator, as in Kafka."""
     broker = OneGroupBroker()
     assert commit(broker, ("nowhere", 0, 1)) == [E.UNKNOWN_TOPIC_OR_PARTITION]
     assert not broker.groups.tasks
 
 
 def test_requests_of_a_protocol_that_is_off() -> None:
-    """With group.coordinator.rebalance.protocols=classic; before anything else is looked at."""
+    """Requests of a disabled protocol are refused before any other check.
+
+    group.coordinator.rebalance.protocols is `classic` here.
+    """
     only_classic = frozenset({GroupKind.CLASSIC})
     consumers = ConsumerContext(protocols=only_classic)
     answer = consumers.member("a", "one").join(rebalance_timeout_ms=-1).response

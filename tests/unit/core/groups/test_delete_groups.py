@@ -1,4 +1,4 @@
-"""DeleteGroups: which groups go, and what goes with them."""
+"""DeleteGroups: the groups that can be deleted, and their records."""
 
 import pytest
 
@@ -11,7 +11,7 @@ E = ErrorCode
 
 
 def test_delete_an_empty_group() -> None:
-    """Tombstones of all offsets and of the group in one batch; then nobody knows it."""
+    """Deletion writes tombstones of all offsets and the group in one batch."""
     context = GroupContext()
     (z,) = context.stable("Z")
     z.commit(("three", 0, 1), ("three", 1, 2), ("one", 0, 3))
@@ -27,7 +27,7 @@ def test_delete_an_empty_group() -> None:
 
 
 def test_generations_start_over_after_a_delete() -> None:
-    """A deleted group that comes back is a new one."""
+    """A deleted group that is created again starts at the first generation."""
     context = GroupContext()
     context.empty()
     context.broker.delete()
@@ -36,7 +36,7 @@ def test_generations_start_over_after_a_delete() -> None:
 
 
 def test_delete_with_only_an_id_given_out() -> None:
-    """The group goes, and the id with it."""
+    """A group with only a pending member id can be deleted, and the id is void."""
     context = GroupContext()
     a = context.member("A", version=5)
     a.join()
@@ -45,10 +45,10 @@ def test_delete_with_only_an_id_given_out() -> None:
 
 
 def test_delete_of_a_group_whose_members_are_overdue() -> None:
-    """The group is deleted as soon as the sessions of its members are over, before a timer fires.
+    """A group can be deleted as soon as its members' sessions are over, before a timer fires.
 
     The event loop runs timers some milliseconds late: librdkafka's tests delete a group 6.001 s
-    after a member with a session of 6 s spoke.
+    after the last request of a member with a session of 6 s.
     """
     context = GroupContext()
     context.stable("A", "B")
@@ -59,7 +59,7 @@ def test_delete_of_a_group_whose_members_are_overdue() -> None:
 
 
 def test_requests_of_one_drain_see_that_members_are_overdue() -> None:
-    """A commit without a member is accepted, and the group can be deleted."""
+    """Once members are overdue, a standalone commit and a deletion in one drain succeed."""
     context = GroupContext()
     context.stable("A", "B")
     context.broker.clock.time_ms += SESSION_MS
@@ -73,7 +73,7 @@ def test_requests_of_one_drain_see_that_members_are_overdue() -> None:
 
 @pytest.mark.parametrize("goes", [-2, None])
 def test_delete_of_a_consumer_group_whose_members_are_overdue(goes: int | None) -> None:
-    """Members that are silent, or left for a while, expire one by one before the request."""
+    """Overdue consumer members expire one by one before the deletion."""
     context = ConsumerContext()
     members = [context.member(name, "three", instance_id=f"i-{name}") for name in "abc"]
     context.joined(*members)
@@ -85,7 +85,7 @@ def test_delete_of_a_consumer_group_whose_members_are_overdue(goes: int | None) 
 
 
 def test_a_late_heartbeat_of_the_member_itself_is_accepted() -> None:
-    """A request of a member does not run the timers: the member may be late because of the loop."""
+    """A request of a member does not run timers first: it may be late because of the event loop."""
     context = GroupContext()
     (a,) = context.stable("A")
     context.broker.clock.time_ms += SESSION_MS
@@ -95,7 +95,7 @@ def test_a_late_heartbeat_of_the_member_itself_is_accepted() -> None:
 
 @pytest.mark.parametrize("state", ["preparing", "completing", "stable"])
 def test_delete_of_a_group_with_members(state: str) -> None:
-    """NON_EMPTY_GROUP, and nothing happens."""
+    """A group with members gets NON_EMPTY_GROUP and stays."""
     context = GroupContext()
     getattr(context, state)("A")
     before = context.state
@@ -104,7 +104,7 @@ def test_delete_of_a_group_with_members(state: str) -> None:
 
 
 def test_delete_that_cannot_be_written() -> None:
-    """The mapped error, and the group is still there."""
+    """If the deletion cannot be written, the mapped error is returned and the group stays."""
     context = GroupContext()
     commit(context.broker, ("one", 0, 1))
     context.broker.append_error = lambda: E.NOT_LEADER_OR_FOLLOWER
@@ -113,7 +113,7 @@ def test_delete_that_cannot_be_written() -> None:
 
 
 def test_delete_misses_no_commit_of_its_drain() -> None:
-    """A commit that came just before is deleted too, one that comes with the delete again."""
+    """A deletion includes the commits before it in its drain; a later one creates the group."""
     context = GroupContext()
     with context.broker.one_drain():
         answer = commit_answer(context.broker, ("one", 0, 1))
@@ -125,7 +125,7 @@ def test_delete_misses_no_commit_of_its_drain() -> None:
 
 @pytest.mark.parametrize("deletes_first", [False, True])
 def test_a_join_and_a_delete_of_one_drain(deletes_first: bool) -> None:
-    """They count in the order in which they came: a member keeps the group, or gets a new one."""
+    """A join and a deletion in one drain take effect in their order."""
     context = GroupContext()
     context.empty()
     generation = context.generation

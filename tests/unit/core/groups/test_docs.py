@@ -1,6 +1,6 @@
-"""The tables in docs/coordinator.md are those that run.
+"""The tables in docs/coordinator.md match the code.
 
-`python -m tests.unit.core.groups.test_docs` writes them anew.
+`python -m tests.unit.core.groups.test_docs` rewrites them.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[4] / "docs" / "coordinator.md"
 
 
 def transitions() -> str:
-    """A diagram and a table of the legal moves."""
+    """Return a diagram and a table of the legal transitions."""
     lines = ["```mermaid", "stateDiagram-v2", "    [*] --> Empty"]
     lines += [f"    {source.value} --> {target.value}" for source, target in TRANSITIONS]
     lines += ["```", "", "| from | to | when |", "|---|---|---|"]
@@ -29,7 +29,7 @@ def transitions() -> str:
 
 
 def answers() -> str:
-    """What each state answers."""
+    """Return the table of each state's responses."""
     states = list(HEARTBEAT_ANSWER)
     lines = ["| | " + " | ".join(state.value for state in states) + " |"]
     lines.append("|---" * (len(states) + 1) + "|")
@@ -47,7 +47,7 @@ def answers() -> str:
 
 
 def rendered(page: str) -> str:
-    """The page with its generated parts as they must be."""
+    """Return the page with its generated parts up to date."""
     for name, text in (("transitions", transitions()), ("answers", answers())):
         page = with_part(page, name, text + "\n")
     return page

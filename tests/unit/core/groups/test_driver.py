@@ -1,4 +1,4 @@
-"""The loop that settles writes."""
+"""The driver that settles writes."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ E = ErrorCode
 
 
 def test_a_drain_is_one_append() -> None:
-    """What several requests write goes into the log as one batch, in order."""
+    """The writes of several requests go into the log as one batch, in order."""
     context = GroupContext()
     with context.broker.one_drain():
         for offset in range(3):
@@ -23,7 +23,7 @@ def test_a_drain_is_one_append() -> None:
 
 
 def test_one_oversized_write_fails_no_other() -> None:
-    """A batch that is too large is tried again write by write."""
+    """A batch that is too large is retried write by write, so that only large writes fail."""
     context = GroupContext()
     errors = iter([E.RECORD_LIST_TOO_LARGE, E.NONE, E.MESSAGE_TOO_LARGE, E.NONE])
     context.broker.append_error = lambda: next(errors)
@@ -35,11 +35,11 @@ def test_one_oversized_write_fails_no_other() -> None:
 
 
 def test_each_transaction_has_a_batch_of_its_own() -> None:
-    """Neighbours of one transaction share it, as those of none do."""
+    """Each transaction has its own batch, shared by neighbouring writes."""
     appended: list[tuple[int, ProducerIdAndEpoch | None]] = []
 
     class Log:
-        """Takes everything."""
+        """A log that accepts everything."""
 
         def append(
             self, writes: Sequence[CoordinatorRecords], producer: ProducerIdAndEpoch | None = None

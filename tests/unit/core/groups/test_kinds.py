@@ -1,4 +1,4 @@
-"""One kind of group in the place of another."""
+"""A group of one kind that replaces a group of another kind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.sim.broker import blank_group
 
 @pytest.mark.parametrize("kind", GroupKind)
 def test_a_group_of_another_kind_has_the_same_offsets(kind: GroupKind) -> None:
-    """It is blank but for them, and as new as the one before."""
+    """A group of another kind has the same offsets and is as new, but otherwise blank."""
     group = blank_group("g")
     group.restore("t", {0: CommittedOffset(5, -1, "", 0)})
     other = in_place_of(kind, group)

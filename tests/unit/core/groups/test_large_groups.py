@@ -1,4 +1,4 @@
-"""Very large groups: what is computed for them is worked out in steps, and is the same."""
+"""Very large groups: stepwise computations give the same results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WIDE = {f"w{number}": 60 for number in range(30)}
 
 
 def test_a_pace_is_due_when_enough_is_done() -> None:
-    """Many small items, or one that is large."""
+    """A pause is due after many small items or one large item."""
     pace = Pace()
     assert [pace.is_due() for _ in range(STEP_ITEMS + 1)].index(True) == STEP_ITEMS - 1
     assert pace.is_due(STEP_ITEMS)
@@ -38,7 +38,7 @@ def test_a_pace_is_due_when_enough_is_done() -> None:
 @pytest.mark.parametrize("is_homogeneous", [True, False])
 @pytest.mark.parametrize("assignor", OURS)
 def test_assignors_pause(assignor: str, is_homogeneous: bool) -> None:
-    """Of each member's share, and of what there is, nothing is lost between the steps."""
+    """Assignors pause inside a member's share and lose nothing between the steps."""
     chosen = random.Random(1)
     counts = {number.to_bytes(16, "big"): 1 + number % 5 for number in range(2000)}
     read = [frozenset(counts)] * 6
@@ -61,7 +61,7 @@ def test_assignors_pause(assignor: str, is_homogeneous: bool) -> None:
 
 
 def test_the_task_assignor_pauses() -> None:
-    """Active and standby tasks, of members that are new and that had some."""
+    """The task assignor pauses for active and standby tasks, of new and old members."""
     subtopologies = {str(number): tasks.Subtopology(700, is_stateful=True) for number in range(3)}
     members = {str(number): tasks.StreamsMemberSpec(f"p{number}") for number in range(4)}
     for _ in range(2):
@@ -79,7 +79,7 @@ def test_the_task_assignor_pauses() -> None:
 
 
 def test_a_consumer_group_of_very_many_topics() -> None:
-    """The heartbeat is answered when its steps are done; others of the group wait for it."""
+    """The heartbeat is answered after its steps; other requests of the group wait."""
     context = ConsumerContext(MANY)
     a, b = context.member("a", *MANY), context.member("b", *MANY)
     with context.broker.one_drain():
@@ -96,7 +96,7 @@ def test_a_consumer_group_of_very_many_topics() -> None:
 
 
 def test_a_consumer_group_of_many_members() -> None:
-    """Each gets its share, in a target that was computed in steps."""
+    """Each of many members gets its share of a target that is computed in steps."""
     context = ConsumerContext(WIDE)
     for number in range(20):
         context.member(str(number), *WIDE).join()
@@ -108,7 +108,7 @@ def test_a_consumer_group_of_many_members() -> None:
 
 
 def test_an_expression_over_very_many_topics() -> None:
-    """It is resolved in steps as well, in a turn of its own."""
+    """A pattern over very many topics is resolved in steps."""
     context = ConsumerContext(MANY)
     a = context.member("a", regex="t.*")
     assert a.join().error is ErrorCode.NONE
@@ -120,7 +120,7 @@ def test_an_expression_over_very_many_topics() -> None:
 
 
 def test_a_share_group_of_very_many_partitions() -> None:
-    """Members that read different topics, each in turn."""
+    """Very many share partitions are assigned in steps, also with different subscriptions."""
     context = ShareContext({**WIDE, **MANY})
     members = [context.member(str(number), *list(WIDE)[number:]) for number in range(3)]
     members.append(context.member("many", *MANY))
@@ -134,7 +134,7 @@ def test_a_share_group_of_very_many_partitions() -> None:
 
 @pytest.mark.parametrize("delay_ms", [0, 1000])
 def test_a_streams_group_of_very_many_tasks(delay_ms: int) -> None:
-    """Whether a heartbeat computes the target or the end of the first delay."""
+    """Very many tasks are assigned in steps, by a heartbeat or at the end of the delay."""
     context = StreamsContext({"w": 2000}, streams_initial_rebalance_delay_ms=delay_ms)
     reads = topology(subtopology("0", "w"))
     for name in "ab":
@@ -151,7 +151,10 @@ def test_a_streams_group_of_very_many_tasks(delay_ms: int) -> None:
 def test_members_of_very_many_topics_leave_and_are_fenced(
     context_type: type[ConsumerContext | ShareContext],
 ) -> None:
-    """What is left to read is hashed in steps; the first member reads what nobody else does."""
+    """The remaining topics are hashed in steps when a member leaves or is fenced.
+
+    The first member has topics of its own.
+    """
     context = context_type(MANY)
     topics = list(MANY)
     members = [context.member(str(number), *topics[number:]) for number in range(3)]
@@ -174,7 +177,7 @@ def test_members_of_very_many_topics_leave_and_are_fenced(
 
 
 def test_a_group_of_many_members_changes_its_protocol() -> None:
-    """There and back, in steps: members keep what they have."""
+    """A group of many members changes its protocol and back in steps; members keep partitions."""
     many = STEP_ITEMS // PER_MEMBER + 1
     context = MigrationContext({"wide": many}, initial_rebalance_delay_ms=0, max_size=many + 1)
     context.stable({f"M{number}": {"wide": [number]} for number in range(many)})
@@ -190,7 +193,7 @@ def test_a_group_of_many_members_changes_its_protocol() -> None:
 
 
 def test_a_large_write_that_the_log_refuses() -> None:
-    """The heartbeat is answered with the error, and nothing has changed."""
+    """If the log refuses a large write, the heartbeat gets the error and nothing changes."""
     context = ConsumerContext(MANY)
     context.broker.append_error = lambda: ErrorCode.NOT_ENOUGH_REPLICAS
     assert context.member("a", *MANY).join().error is ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -1,4 +1,4 @@
-"""OffsetCommit: who may commit what, and what is written."""
+"""OffsetCommit: who may commit, and the records."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ E = ErrorCode
 
 @pytest.mark.parametrize("version", range(2, 10))
 def test_a_standalone_commit_makes_a_group(version: int) -> None:
-    """Without generation the group comes to be: Empty, without a type, one record."""
+    """A commit without a generation creates an Empty group without a type, with one record."""
     context = GroupContext()
     assert commit(context.broker, ("one", 0, 41, "note"), version=version) == [E.NONE]
     described = context.broker.describe()
@@ -36,7 +36,7 @@ def test_a_standalone_commit_makes_a_group(version: int) -> None:
     ("version", "error"), [(8, E.ILLEGAL_GENERATION), (9, E.GROUP_ID_NOT_FOUND)]
 )
 def test_a_generation_of_an_unknown_group(version: int, error: ErrorCode) -> None:
-    """With a generation no group is made; unknown topics are told apart."""
+    """A commit with a generation creates no group; unknown topics have their own error."""
     context = GroupContext()
     errors = commit(
         context.broker,
@@ -50,7 +50,7 @@ def test_a_generation_of_an_unknown_group(version: int, error: ErrorCode) -> Non
 
 
 def test_unknown_topics_and_partitions_are_refused_alone() -> None:
-    """The rest goes on; with nothing left no group is made."""
+    """Unknown topics and partitions are refused alone; without any other no group is created."""
     context = GroupContext()
     broker = context.broker
     assert commit(broker, ("nope", 0, 1), ("one", 1, 1)) == [E.UNKNOWN_TOPIC_OR_PARTITION] * 2
@@ -83,7 +83,7 @@ def test_unknown_topics_and_partitions_are_refused_alone() -> None:
     ],
 )
 def test_who_may_commit(state: str, changes: dict[str, Any], error: ErrorCode) -> None:
-    """Members of this generation (not while completing), and anybody while the group is Empty."""
+    """Members of the generation may commit outside of the sync phase, and any client in Empty."""
     context = GroupContext()
     if state == "empty":
         member = context.empty()
@@ -96,7 +96,7 @@ def test_who_may_commit(state: str, changes: dict[str, Any], error: ErrorCode) -
 
 
 def test_the_member_error_wins_over_the_size_of_metadata() -> None:
-    """A stranger with too long metadata is a stranger first."""
+    """An unknown member gets its error even if its metadata is too long."""
     context = GroupContext()
     context.stable("A")
     errors = commit(
@@ -110,7 +110,7 @@ def test_the_member_error_wins_over_the_size_of_metadata() -> None:
 
 
 def test_long_metadata_is_refused_for_its_partition() -> None:
-    """The limit counts UTF-16 units, as Java does."""
+    """Metadata is limited per partition, in UTF-16 units as in Java."""
     context = GroupContext()
     errors = commit(
         context.broker,
@@ -127,7 +127,7 @@ def test_long_metadata_is_refused_for_its_partition() -> None:
 
 
 def test_any_offset_is_stored_and_the_last_one_wins() -> None:
-    """Negative, huge and falling offsets are accepted; twice in a request, the second counts."""
+    """Negative, huge and falling offsets are accepted; of two in a request the second counts."""
     context = GroupContext()
     commit(context.broker, ("many", 0, -1), ("many", 1, 2**63 - 1), ("many", 2, 9), ("many", 2, 3))
     commit(context.broker, ("many", 1, 5, "lower"))
@@ -148,7 +148,7 @@ def test_any_offset_is_stored_and_the_last_one_wins() -> None:
     ],
 )
 def test_topics_named_twice(named: list[str], answered: list[tuple[str, int]]) -> None:
-    """Entries of one topic are merged in the answer only if something is unknown, as in Kafka."""
+    """Entries of one topic are merged only if something in the request is unknown, as in Kafka."""
     context = GroupContext()
     topics = [
         OffsetCommitRequestTopic(name=name, partitions=[OffsetCommitRequestPartition()])
@@ -159,7 +159,7 @@ def test_topics_named_twice(named: list[str], answered: list[tuple[str, int]]) -
 
 
 def test_topics_without_partitions() -> None:
-    """A topic without partitions is left out of the answer, unless nobody knows it."""
+    """A topic without partitions is left out of the response, unless it is unknown."""
     context = GroupContext()
     topics = [OffsetCommitRequestTopic(name=name) for name in ("one", "nope")]
     response = commit_answer(context.broker, topics=topics).response
@@ -167,14 +167,14 @@ def test_topics_without_partitions() -> None:
 
 
 def test_a_commit_is_one_batch() -> None:
-    """All accepted partitions go into the log together."""
+    """All accepted partitions of a commit are one batch."""
     context = GroupContext()
     commit(context.broker, *(("many", partition, 1) for partition in range(100)))
     assert context.broker.batches == [100]
 
 
 def test_commits_keep_a_member_alive() -> None:
-    """A commit renews the session in Stable; refused ones do not."""
+    """An accepted commit renews the session in Stable; a refused one does not."""
     context = GroupContext()
     (a,) = context.stable("A")
     for offset in range(5):
@@ -202,7 +202,7 @@ def test_commits_keep_a_member_alive() -> None:
     ],
 )
 def test_a_commit_that_cannot_be_written(append_error: ErrorCode, error: ErrorCode) -> None:
-    """Nothing is stored, the accepted partitions get the mapped error, no group is left behind."""
+    """If a commit cannot be written, it gets the mapped error and leaves no group behind."""
     context = GroupContext()
     context.broker.append_error = lambda: append_error
     errors = commit(context.broker, ("many", 0, 1), ("many", 1, 1, "x" * 5000), ("nope", 0, 1))
@@ -211,7 +211,7 @@ def test_a_commit_that_cannot_be_written(append_error: ErrorCode, error: ErrorCo
 
 
 def test_a_retention_of_its_own_is_stored() -> None:
-    """v2..4 may ask for a time to live: the record says when it is over, as version 1."""
+    """The retention of v2 to v4 is stored as an expiry time, in a record of version 1."""
     context = GroupContext()
     commit(context.broker, ("one", 0, 1), version=4, retention_time_ms=500)
     value_bytes = context.broker.log[-1][1]
@@ -222,7 +222,7 @@ def test_a_retention_of_its_own_is_stored() -> None:
 
 
 def test_a_retention_beyond_all_time_is_over_at_once() -> None:
-    """Java's long wraps around: the offset is stored, and the next check drops it."""
+    """A retention that overflows Java's long expires at the next check."""
     context = GroupContext()
     commit(context.broker, ("one", 0, 1), version=4, retention_time_ms=2**63 - 1)
     assert context.broker.offsets["one"][0].expire_timestamp < -1
@@ -231,7 +231,7 @@ def test_a_retention_beyond_all_time_is_over_at_once() -> None:
 
 
 def test_a_plain_commit_is_written_as_version_4() -> None:
-    """With the leader epoch and the time of the commit."""
+    """A plain commit is a record of version 4, with leader epoch and commit time."""
     context = GroupContext()
     commit(context.broker, ("one", 0, 1))
     assert (context.broker.log[-1][1] or b"")[:2] == b"\0\4"
@@ -247,7 +247,7 @@ def test_a_plain_commit_is_written_as_version_4() -> None:
 
 
 def test_debug_events_are_made_only_when_asked_for() -> None:
-    """`offsets.committed` costs nothing when nobody listens."""
+    """The event `offsets.committed` is created only at debug level."""
     context = GroupContext()
     commit(context.broker, ("one", 0, 1))
     assert context.broker.event_names().count("offsets.committed") == 1
@@ -258,7 +258,7 @@ def test_debug_events_are_made_only_when_asked_for() -> None:
 
 
 def test_a_shared_answer_is_not_changed_by_a_failed_write() -> None:
-    """The next commit of the same partitions gets it without the error."""
+    """A failed write does not change the shared response of the next equal commit."""
     context = GroupContext()
     assert commit(context.broker, ("one", 0, 1)) == [E.NONE]
     errors = iter([E.KAFKA_STORAGE_ERROR])
@@ -270,7 +270,7 @@ def test_a_shared_answer_is_not_changed_by_a_failed_write() -> None:
 
 
 def test_a_failed_write_is_told_beside_metadata_that_is_too_long() -> None:
-    """Each partition has its own error."""
+    """Too long metadata and a failed write have separate errors per partition."""
     context = GroupContext()
     context.broker.append_error = lambda: E.KAFKA_STORAGE_ERROR
     too_long = "x" * 5000

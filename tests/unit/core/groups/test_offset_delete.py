@@ -1,4 +1,4 @@
-"""OffsetDelete: offsets of topics without subscribers go."""
+"""OffsetDelete: deletes offsets of topics without subscribers."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ E = ErrorCode
 
 
 def test_offset_delete_of_a_standalone_group() -> None:
-    """Stored offsets get tombstones, others nothing; the group stays when all are gone."""
+    """Stored offsets get tombstones; the group stays even without offsets."""
     context = GroupContext()
     broker = context.broker
     commit(broker, ("one", 0, 1), ("three", 0, 2), ("three", 1, 3))
@@ -43,7 +43,7 @@ def test_offset_delete_of_a_standalone_group() -> None:
 
 
 def test_offset_delete_refused_as_a_whole() -> None:
-    """Unknown group, members of another protocol type, a group that has moved away."""
+    """Unknown groups, members of another protocol type and moved groups are refused."""
     context = GroupContext()
     broker = context.broker
     assert offset_delete(broker, ("one", 0)).error_code == E.GROUP_ID_NOT_FOUND
@@ -57,7 +57,7 @@ def test_offset_delete_refused_as_a_whole() -> None:
 
 
 def test_offset_delete_needs_a_group_id() -> None:
-    """ "" is a group for commits, but not here."""
+    """The empty group id is refused, although commits accept it."""
     context = GroupContext()
     offset_delete(context.broker, ("one", 0))
     request: Any = context.broker.answers[-1].request
@@ -75,7 +75,7 @@ def test_offset_delete_needs_a_group_id() -> None:
 def test_offset_delete_of_subscribed_topics(
     metadata: bytes, one: ErrorCode, three: ErrorCode
 ) -> None:
-    """Topics that a member reads are kept; all are when the subscription cannot be read."""
+    """Subscribed topics keep their offsets; with an unreadable subscription all topics do."""
     context = GroupContext()
     (a,) = context.stable("A", protocols=[("range", metadata)])
     a.commit(("one", 0, 1), ("three", 0, 2))
@@ -87,7 +87,7 @@ def test_offset_delete_of_subscribed_topics(
 
 
 def test_offset_delete_that_cannot_be_written() -> None:
-    """The mapped error as a whole, and the offsets stay."""
+    """If the deletion cannot be written, it gets the mapped error, and the offsets stay."""
     context = GroupContext()
     commit(context.broker, ("one", 0, 1))
     context.broker.append_error = lambda: E.KAFKA_STORAGE_ERROR
@@ -96,7 +96,7 @@ def test_offset_delete_that_cannot_be_written() -> None:
 
 
 def test_offset_delete_sees_the_commits_before_it() -> None:
-    """A commit of the same drain is deleted, not missed."""
+    """A deletion includes the commits before it in its drain."""
     context = GroupContext()
     with context.broker.one_drain():
         commit_answer(context.broker, ("one", 0, 1))

@@ -22,7 +22,7 @@ E = ErrorCode
 
 @pytest.mark.parametrize("version", range(1, 8))
 def test_fetch_named_partitions(version: int) -> None:
-    """Without a commit it is offset -1 and no error, even for topics and groups unknown."""
+    """Without a commit the offset is -1 without an error, also for unknown topics and groups."""
     context = GroupContext()
     for expected in (-1, 7):
         response = fetch(context.broker, "three", 0, 2, -1, version=version)
@@ -35,7 +35,7 @@ def test_fetch_named_partitions(version: int) -> None:
 
 
 def test_fetch_by_group() -> None:
-    """Since v8 the answer is per group; an empty list is not all topics."""
+    """Since v8 the response is per group; an empty list does not mean all topics."""
     context = GroupContext()
     commit(context.broker, ("three", 1, 7, "m"))
     wanted = OffsetFetchRequestTopics(name="three", partition_indexes=[1])
@@ -46,7 +46,7 @@ def test_fetch_by_group() -> None:
 
 
 def test_commit_and_fetch_in_one_drain() -> None:
-    """A fetch shows what is in the log, not what is still to be written."""
+    """A fetch returns the offsets in the log, not those of pending writes."""
     context = GroupContext()
     commit(context.broker, ("one", 0, 1))
     with context.broker.one_drain():
@@ -57,7 +57,7 @@ def test_commit_and_fetch_in_one_drain() -> None:
 
 
 def test_an_answer_is_kept_until_an_offset_changes() -> None:
-    """The next request of the kind gets the same one; not after a commit or a deletion."""
+    """Equal fetches share a response until a commit or a deletion changes an offset."""
     context = GroupContext()
     broker = context.broker
 
@@ -84,7 +84,7 @@ def test_an_answer_is_kept_until_an_offset_changes() -> None:
 
 
 def test_offsets_with_metadata_are_answered_as_others() -> None:
-    """Some with, some without; what is not there has none."""
+    """Offsets with and without metadata can be in one response; missing ones have none."""
     context = GroupContext()
     commit(context.broker, ("three", 0, 7, "seven"), ("three", 1, 8, ""))
     topic = OffsetFetchRequestTopics(name="three", partition_indexes=[0, 1, 2])

@@ -1,4 +1,4 @@
-"""Offsets of open transactions: what they replace when these commit, and what supersedes them."""
+"""Pending offsets: what they replace at the commit, and what supersedes them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ KEY = OffsetCommitKey(group="g", topic="t", partition=0)
 
 
 def value(offset: int) -> OffsetCommitValue:
-    """A committed offset."""
+    """Return a committed offset."""
     return OffsetCommitValue(offset=offset)
 
 
 def stored(offsets: CommittedOffsets) -> int | None:
-    """The offset of partition 0, None for none."""
+    """Return the offset of partition 0, or None."""
     found = offsets.by_topic.get("t", {}).get(0)
     return None if found is None else found.offset
 
 
 def play(events: str) -> CommittedOffsets:
-    """Play records in the order of the log; the n-th commits offset n.
+    """Play records in the order of the log; the n-th event commits offset n.
 
-    `p`, `q` in the transaction of P or Q, `P`, `Q` commit it, `A`, `B` abort that of P or Q, `.` is
-    a plain commit, `-` a tombstone.
+    `p` and `q` are in the transactions of P and Q; `P` and `Q` commit, `A` and `B` abort them; `.`
+    is a plain commit, `-` a tombstone.
     """
     offsets = CommittedOffsets()
     for number, event in enumerate(events):
@@ -54,28 +54,28 @@ def play(events: str) -> CommittedOffsets:
         (".pP", 1),
         (".pA", 0),
         ("ppP", 1),
-        ("p.P", 1),  # a plain commit that came later beats the transaction's
+        ("p.P", 1),  # a later plain commit takes precedence over a pending one
         ("p.pP", 2),
-        ("pqQP", 1),  # so does that of a transaction
+        ("pqQP", 1),  # and so does a later transactional one
         ("pqPQ", 1),
         ("qpPQ", 1),
         ("pqPB", 0),
         ("pqAQ", 1),
         ("pqpPQ", 2),
-        ("p-P", None),  # a tombstone takes pending ones with it
+        ("p-P", None),  # a tombstone also removes pending offsets
         ("p-pP", 2),
         ("pq-.PQ", 3),
         ("P", None),  # a marker of a transaction without offsets here
     ],
 )
 def test_what_counts_in_the_end(events: str, offset: int | None) -> None:
-    """Of all that was committed the record that lies last in the log."""
+    """Of all committed records the last one in the log counts."""
     offsets = play(events)
     assert stored(offsets) == offset
 
 
 def test_the_last_committed_record_counts_in_every_order_of_events() -> None:
-    """Two transactions and a plain commit in each order: as a plain walk over the log finds it."""
+    """In every order of two transactions and a plain commit the last committed record counts."""
     for order in set(permutations("pPqQ.")) | set(permutations("pAqQ.")):
         events = "".join(order)
         if events.index("p") > max(events.find("P"), events.find("A")):
@@ -94,14 +94,14 @@ def test_the_last_committed_record_counts_in_every_order_of_events() -> None:
     ("events", "is_pending"), [("p", True), ("p.", True), ("pP", False), ("p-", False)]
 )
 def test_what_is_unstable(events: str, is_pending: bool) -> None:
-    """A partition with a pending offset, though it may be superseded already."""
+    """A partition with a pending offset is unstable, even if that offset is superseded."""
     offsets = play(events)
     assert offsets.pending.has("t", 0) is is_pending
     assert bool(offsets.pending) is is_pending
 
 
 def test_a_commit_to_another_partition_supersedes_nothing() -> None:
-    """Each partition by itself."""
+    """A commit supersedes only pending offsets of its own partition."""
     offsets = play("p")
     elsewhere = OffsetCommitKey(group="g", topic="t", partition=1)
     offsets.replay(elsewhere, value(9))
@@ -110,7 +110,7 @@ def test_a_commit_to_another_partition_supersedes_nothing() -> None:
 
 
 def test_equal_means_the_same_order() -> None:
-    """Offsets of two transactions in another order are another state: they may end otherwise."""
+    """States with the pending offsets in another order are not equal: they may end differently."""
     assert play("pq").pending != play("qp").pending
     assert play("p") == play("p")
     assert play("p") != CommittedOffsets()

@@ -20,17 +20,17 @@ class Ring(DelayedOperation[GroupMetadata]):
         self.name = name
 
     def on_expiration(self, group: GroupMetadata, now_ms: int, effects: Effects) -> None:
-        """Tell the log."""
+        """Record the expiry."""
         effects.event(self.name)
 
 
 def names(purgatory: Purgatory[GroupMetadata], now_ms: int) -> list[str]:
-    """Names of what expires."""
+    """Return the names of the operations that expire."""
     return [one.name for one in purgatory.expired(now_ms) if isinstance(one, Ring)]
 
 
 def test_operations_expire_in_order_of_their_deadlines() -> None:
-    """Earliest first, and nothing before its deadline."""
+    """Operations expire in the order of their deadlines, never earlier."""
     purgatory: Purgatory[GroupMetadata] = Purgatory()
     for deadline_ms in (30, 10, 20):
         purgatory.schedule(Ring(str(deadline_ms)), deadline_ms)
@@ -42,7 +42,7 @@ def test_operations_expire_in_order_of_their_deadlines() -> None:
 
 
 def test_a_later_deadline_only_moves_a_number() -> None:
-    """Heartbeats push nothing on the heap: a thousand moves leave one entry."""
+    """Moving a deadline later adds no entry to the heap, as for a thousand heartbeats."""
     purgatory: Purgatory[GroupMetadata] = Purgatory()
     ring = Ring("a")
     for deadline_ms in range(10, 1010):
@@ -54,7 +54,7 @@ def test_a_later_deadline_only_moves_a_number() -> None:
 
 
 def test_a_moved_operation_does_not_overtake() -> None:
-    """An operation that was queued early but moved late expires after those before it."""
+    """An operation whose deadline was moved expires after those before its new deadline."""
     purgatory: Purgatory[GroupMetadata] = Purgatory()
     moved, other = Ring("moved"), Ring("other")
     purgatory.schedule(moved, 10)
@@ -64,7 +64,7 @@ def test_a_moved_operation_does_not_overtake() -> None:
 
 
 def test_an_earlier_deadline_counts_at_once() -> None:
-    """Moving a deadline forward replaces the queued one, which never fires."""
+    """Moving a deadline earlier replaces the queued entry, which never fires."""
     purgatory: Purgatory[GroupMetadata] = Purgatory()
     ring = Ring("a")
     purgatory.schedule(ring, 100)
@@ -74,7 +74,7 @@ def test_an_earlier_deadline_counts_at_once() -> None:
 
 
 def test_what_is_cancelled_never_expires() -> None:
-    """Cancelled and cleared operations are gone, and may be scheduled anew."""
+    """Cancelled and cleared operations do not expire, and can be scheduled again."""
     purgatory: Purgatory[GroupMetadata] = Purgatory()
     one, two = Ring("one"), Ring("two")
     purgatory.schedule(one, 10)
@@ -88,7 +88,7 @@ def test_what_is_cancelled_never_expires() -> None:
 
 
 def test_cancelled_then_scheduled_before_its_entry_comes_up() -> None:
-    """An operation that is armed again keeps its old entry as the reminder."""
+    """An operation that is scheduled again keeps its old heap entry as the reminder."""
     purgatory: Purgatory[GroupMetadata] = Purgatory()
     ring = Ring("a")
     purgatory.schedule(ring, 10)
@@ -99,7 +99,7 @@ def test_cancelled_then_scheduled_before_its_entry_comes_up() -> None:
 
 
 def test_a_look_is_due_at_the_earliest_deadline_or_before() -> None:
-    """Where a deadline has moved away the look comes too early, and finds when the next is due."""
+    """The next check is due at the earliest heap entry, which may be before any deadline."""
     purgatory: Purgatory[GroupMetadata] = Purgatory()
     moved, cancelled = Ring("moved"), Ring("cancelled")
     purgatory.schedule(moved, 20)
@@ -115,7 +115,7 @@ def test_a_look_is_due_at_the_earliest_deadline_or_before() -> None:
 
 
 def test_entries_of_what_is_cancelled_do_not_pile_up() -> None:
-    """Join phases that end long before their time leave nothing: the heap is about what waits."""
+    """Entries of cancelled operations are removed, so that the heap stays small."""
     purgatory: Purgatory[GroupMetadata] = Purgatory()
     session = Ring("session")
     purgatory.schedule(session, 10)
@@ -129,7 +129,7 @@ def test_entries_of_what_is_cancelled_do_not_pile_up() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_it_agrees_with_a_plain_dictionary(seed: int) -> None:
-    """Whatever is scheduled, moved and cancelled: it expires when a dictionary says so."""
+    """After any schedule, move and cancel, expiry agrees with a simple dictionary."""
     rng = random.Random(seed)
     purgatory: Purgatory[GroupMetadata] = Purgatory()
     rings = [Ring(str(number)) for number in range(6)]

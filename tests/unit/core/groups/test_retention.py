@@ -23,12 +23,12 @@ RETENTION_MS = 60_000
 
 
 def made(**settings: Any) -> GroupContext:
-    """A broker with a short retention."""
+    """Return a broker with a short retention."""
     return GroupContext(offsets_retention_ms=RETENTION_MS, **settings)
 
 
 def long_lived(context: GroupContext, *topics: str, protocol_type: str = "consumer") -> Member:
-    """The sole member of a Stable group, subscribed to `topics`."""
+    """Return the only member of a Stable group that subscribes to `topics`."""
     member = context.member(
         "A",
         session_ms=1_000_000,
@@ -40,7 +40,7 @@ def long_lived(context: GroupContext, *topics: str, protocol_type: str = "consum
 
 
 def test_a_standalone_group_expires_with_its_last_offset() -> None:
-    """Counted from each commit; offsets and group tombstones in one batch, at the deadline."""
+    """Retention counts from each commit; the last offset and the group end in one batch."""
     context = made()
     broker = context.broker
     commit(broker, ("one", 0, 1))
@@ -61,7 +61,7 @@ def test_a_standalone_group_expires_with_its_last_offset() -> None:
 
 
 def test_an_empty_group_expires_by_the_time_it_became_empty() -> None:
-    """However old the commits are, the members' leaving starts the clock."""
+    """Retention of an empty group counts from the time when it became empty."""
     context = made()
     member = long_lived(context, "one")
     member.commit(("one", 0, 1))
@@ -76,7 +76,7 @@ def test_an_empty_group_expires_by_the_time_it_became_empty() -> None:
 
 
 def test_an_old_record_does_not_say_since_when_it_is_empty() -> None:
-    """Without the time stamp of v2+ records the commit counts."""
+    """Without the timestamp of v2+ group records, retention counts from the commit."""
     context = made()
     broker = context.broker
     commit(broker, ("one", 0, 1))
@@ -92,7 +92,7 @@ def test_an_old_record_does_not_say_since_when_it_is_empty() -> None:
 
 
 def test_an_empty_group_without_offsets_goes_at_once() -> None:
-    """The first run of the check ends it, even with an id given out."""
+    """An empty group without offsets ends at the first check, even with a pending id."""
     context = made()
     member = context.member("A", version=5)
     member.join()
@@ -102,7 +102,7 @@ def test_an_empty_group_without_offsets_goes_at_once() -> None:
 
 
 def test_members_keep_what_they_read() -> None:
-    """In a Stable consumer group only topics that nobody subscribes to expire."""
+    """In a Stable consumer group only offsets of unsubscribed topics expire."""
     context = made()
     member = long_lived(context, "one")
     member.commit(("one", 0, 1), ("three", 0, 2))
@@ -115,7 +115,7 @@ def test_members_keep_what_they_read() -> None:
 
 @pytest.mark.parametrize("case", ["preparing", "connect", "unreadable"])
 def test_groups_with_members_that_keep_everything(case: str) -> None:
-    """Not Stable, another protocol type, or topics not known: nothing expires."""
+    """Nothing expires with members not in Stable, of another type, or of unknown topics."""
     context = made()
     if case == "unreadable":
         member = context.member("A", session_ms=1_000_000, protocols=[("range", b"\x7f")])
@@ -134,7 +134,7 @@ def test_groups_with_members_that_keep_everything(case: str) -> None:
 
 
 def test_an_offset_with_a_time_of_its_own() -> None:
-    """A commit of v2..4 with a retention expires by it, whatever the broker's retention."""
+    """A commit of v2 to v4 with a retention expires by it, whatever the broker's retention."""
     context = made()
     member = long_lived(context, "one")
     changes = {"version": 3, "retention_time_ms": 500}
@@ -148,7 +148,7 @@ def test_an_offset_with_a_time_of_its_own() -> None:
 
 
 def test_an_expiry_that_cannot_be_written_is_tried_again() -> None:
-    """Nothing is lost, and the next check does it."""
+    """An expiry that cannot be written is retried at the next check."""
     context = made()
     commit(context.broker, ("one", 0, 1))
     context.broker.advance(RETENTION_MS)
@@ -161,7 +161,7 @@ def test_an_expiry_that_cannot_be_written_is_tried_again() -> None:
 
 
 def test_nothing_to_expire_writes_nothing() -> None:
-    """A check without a result leaves the log alone, also twice in a drain that ends the group."""
+    """A check without expired offsets writes nothing, also in a drain that ends the group."""
     context = made()
     commit(context.broker, ("one", 0, 1))
     before = len(context.broker.log)
@@ -178,7 +178,7 @@ def test_nothing_to_expire_writes_nothing() -> None:
 
 
 def test_offsets_of_a_deleted_topic_go_at_once() -> None:
-    """Whether subscribed or not; the group stays."""
+    """Offsets of a deleted topic are removed at once, subscribed or not; the group stays."""
     context = made()
     member = long_lived(context, "one")
     member.commit(("one", 0, 1), ("three", 0, 2), ("three", 1, 2))
@@ -189,7 +189,7 @@ def test_offsets_of_a_deleted_topic_go_at_once() -> None:
 
 
 def test_a_deleted_topic_without_offsets_writes_nothing() -> None:
-    """A topic whose offsets have gone meanwhile is no work."""
+    """A deleted topic without stored offsets writes nothing."""
     context = made()
     commit(context.broker, ("one", 0, 1))
     before = len(context.broker.log)

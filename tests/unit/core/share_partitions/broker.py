@@ -1,6 +1,7 @@
 """A broker without sockets that leads share partitions, with a persister in memory.
 
-And what clients send it, in short: records as ranges, errors as numbers.
+Its helpers send client requests and show responses in short form: records as ranges, errors as
+numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from tests.unit.topics.fakes import FakeBroker, FakeCall, FakeConnection, batch
 
 UNKNOWN_TOPIC = b"?" * 16
 Said = tuple[str, int, int, int, int | list[int]]
-"""Topic, partition, first and last offset, and the type or types."""
+"""Topic, partition, first and last offset, and the acknowledge type or types."""
 
 
 class ShareClock:
@@ -44,15 +45,15 @@ class ShareClock:
 
 
 class ShareRequests(FakeBroker):
-    """What clients of share partitions ask a broker, which has `share_partitions`."""
+    """Client requests for share partitions to a broker with `share_partitions`."""
 
     def topic_id(self, name: str) -> bytes:
-        """The id of a topic; one that nobody has for others."""
+        """Return the id of a topic; an unknown id for other names."""
         topic = self.topics.topic(name)
         return UNKNOWN_TOPIC if topic is None else topic.topic_id
 
     def produce(self, name: str, *sizes: int, index: int = 0, **fields: Any) -> None:
-        """Append batches of so many records, and let who waits look."""
+        """Append batches of these sizes, and wake waiting fetches."""
         partition = self.topics.partition(name, index)
         assert partition is not None
         for size in sizes:
@@ -72,7 +73,7 @@ class ShareRequests(FakeBroker):
         handle: Any = share_fetch.handle,
         **fields: Any,
     ) -> FakeCall:
-        """A ShareFetch, that waits for half a second unless told otherwise."""
+        """Send a ShareFetch that waits 500 ms by default; return its call."""
         fields = {
             "max_wait_ms": 500,
             "min_bytes": 1,
@@ -114,7 +115,7 @@ class ShareRequests(FakeBroker):
         return self.call(handle, request, version, connection=connection)
 
     def fetched(self, *partitions: tuple[str, int], **fields: Any) -> dict[str, Any]:
-        """What a fetch that need not wait gives: see `brief`."""
+        """Return the result of a fetch that does not wait: see `brief`."""
         return self.brief(self.fetch(*partitions, **fields))
 
     def acknowledge(
@@ -127,7 +128,7 @@ class ShareRequests(FakeBroker):
         renews: bool = False,
         named: tuple[tuple[str, int], ...] = (),
     ) -> FakeCall:
-        """A ShareAcknowledge; `named` are partitions of which nothing is said."""
+        """Send a ShareAcknowledge; `named` are partitions without acknowledgements."""
         request = ShareAcknowledgeRequest(
             group_id=group,
             member_id=member,
@@ -157,7 +158,7 @@ class ShareRequests(FakeBroker):
         return self.call(share_acknowledge.handle, request, version)
 
     def acknowledged(self, *said: Said, **fields: Any) -> dict[str, int] | int:
-        """The errors of an acknowledgement by partition; one number for all of it."""
+        """Return the errors of an acknowledgement by partition, or the top-level error."""
         (response,) = self.acknowledge(*said, **fields).replies
         if response.error_code:
             return int(response.error_code)
@@ -168,14 +169,14 @@ class ShareRequests(FakeBroker):
         }
 
     def name(self, topic_id: bytes) -> str:
-        """The name of a topic."""
+        """Return the name of a topic."""
         topic = self.topics.topic_by_id(topic_id)
         return "?" if topic is None else topic.name
 
     def brief(self, call: FakeCall) -> dict[str, Any]:
-        """An answer: by partition the ranges that were acquired, or an error.
+        """Return a response in short form: the acquired ranges or an error by partition.
 
-        "=7" is the error of an acknowledgement, and "error" that of all.
+        "=7" is the error of an acknowledgement, and "error" the top-level error.
         """
         (response,) = call.replies
         if response.error_code:
@@ -195,7 +196,7 @@ class ShareRequests(FakeBroker):
 
 
 class ShareBroker(ShareRequests):
-    """Topics "t" (two partitions) and "u", read from their begin by the group "g"."""
+    """A broker with topics "t" (two partitions) and "u", which group "g" reads from the start."""
 
     def __init__(self, **overrides: str) -> None:
         super().__init__(**overrides)
@@ -228,11 +229,11 @@ class ShareBroker(ShareRequests):
                 self.initialize(name, index)
 
     def key(self, name: str, index: int = 0, group_id: str = "g") -> SharePartitionKey:
-        """The key of a share partition."""
+        """Return the key of a share partition."""
         return SharePartitionKey(group_id, self.topic_id(name), index)
 
     def initialize(self, name: str, index: int = 0, group_id: str = "g") -> None:
-        """Have a share partition known to the persister."""
+        """Initialize a share partition in the persister."""
         self.persister.initialize(self.key(name, index, group_id), 2, -1, lambda error: None)
 
 

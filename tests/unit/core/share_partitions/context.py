@@ -33,14 +33,14 @@ _HEADER = Struct(">qiibIhiqqqhii")
 
 
 def log_batch(first: int, last: int, producer_id: int = -1) -> bytes:
-    """The header of a batch, without its records."""
+    """Return the header of a batch, without its records."""
     attributes = TRANSACTIONAL if producer_id >= 0 else 0
     delta = last - first
     return _HEADER.pack(first, 49, 0, 2, 0, attributes, delta, 0, 0, producer_id, 0, -1, delta + 1)
 
 
 class Acknowledged(NamedTuple):
-    """What is said of some offsets."""
+    """An acknowledgement of some offsets."""
 
     first_offset: int
     last_offset: int
@@ -48,7 +48,7 @@ class Acknowledged(NamedTuple):
 
 
 class ShareContext:
-    """One share partition and those who use it; `log` are the batches that a fetch may find."""
+    """A share partition and its users; `log` has the batches that a fetch can return."""
 
     def __init__(self, *log: tuple[int, int], settings: ShareSettings | None = None) -> None:
         self.now_ms = 1_000
@@ -61,12 +61,12 @@ class ShareContext:
         self.changes = 0
         self.given_up: list[GivenUpRecords] = []
         self.sent: list[tuple[Sequence[DeadLetters], Done]] = []
-        """Dead letters that are on their way, oldest first; `deliver` ends that."""
+        """Dead letters in flight, oldest first; `deliver` ends them."""
         self.partition = self.new_partition()
         self.loaded: list[ErrorCode] = []
 
     def new_partition(self) -> SharePartition:
-        """Another one for the same state, as after another leader."""
+        """Return another share partition with the same state, as on a new leader."""
         return SharePartition(
             KEY,
             5,
@@ -78,17 +78,17 @@ class ShareContext:
         )
 
     def load(self) -> ShareContext:
-        """Read the state."""
+        """Load the state."""
         self.partition.load(self._initial_offset, self.loaded.append)
         return self
 
     def reload(self) -> None:
-        """Go on with what was written."""
+        """Load the written state into a new share partition."""
         self.partition = self.new_partition()
         self.load()
 
     def keep(self, start_offset: int, *batches: tuple[int, int, RecordState, int]) -> None:
-        """Have a state kept, before it is read."""
+        """Store a state before it is loaded."""
         kept = self.persister.states[KEY]
         kept.start_offset = start_offset
         for first, last, state, count in batches:
@@ -104,7 +104,7 @@ class ShareContext:
         batch_size: int = 500,
         batches: int = 100,
     ) -> list[tuple[int, int, int]]:
-        """Read at the next offset, at most so many batches; the ranges that were acquired."""
+        """Fetch at most `batches` batches from the next offset; return the acquired ranges."""
         if not self.partition.can_acquire():
             return []
         return list(self.acquire(member_id, max_records, mode, batch_size, batches).ranges)
@@ -117,7 +117,7 @@ class ShareContext:
         batch_size: int = 500,
         batches: int = 100,
     ) -> Acquired:
-        """As `fetch`, whatever is in flight."""
+        """Like `fetch`, whatever is in flight."""
         offset = self.partition.next_fetch_offset()
         found = [one for one in self.log if FetchedBatches(one).last_offset >= offset]
         fetched = FetchedBatches(b"".join(found[:batches]), self.aborted)
@@ -126,9 +126,9 @@ class ShareContext:
         )
 
     def say(self, *said: tuple[int, int, int | Sequence[int]], member: str = "A") -> str | None:
-        """Acknowledge: first, last, and the type or types; the message if it is refused.
+        """Acknowledge (first, last, type or types); return the message of a refusal, or None.
 
-        "..." when the answer is still to come.
+        Returns "..." while the response is outstanding.
         """
         answers: list[Refusal | None] = []
         taken = run_all(
@@ -151,16 +151,16 @@ class ShareContext:
         return None if refusal is None else refusal.message
 
     def release(self, member_id: str = "A") -> None:
-        """The member's session ends."""
+        """End the member's session."""
         self.partition.release(member_id, lambda refusal: None)
 
     def advance(self, elapsed_ms: int) -> None:
-        """Let time pass, and locks expire."""
+        """Advance the time and expire locks."""
         self.now_ms += elapsed_ms
         self.partition.expire(self.now_ms)
 
     def states(self) -> str:
-        """What is in flight: runs with state, deliveries and member; batches apart by a bar."""
+        """Return the in-flight runs: state, delivery count and member; a bar separates batches."""
         return " | ".join(
             " ".join(
                 f"{run.first}-{run.last}:{run.state.label}x{run.delivery_count}"
@@ -171,19 +171,19 @@ class ShareContext:
         )
 
     def offsets(self) -> tuple[int, int, int]:
-        """Start offset, end offset, and how much in flight is done."""
+        """Return start offset, end offset, and the number of in-flight records that are done."""
         partition = self.partition
         return partition.start_offset, partition.end_offset, partition.delivery_complete_count
 
     def last_write(self) -> list[StateBatch]:
-        """The batches that were written last."""
+        """Return the last written batches."""
         return list(self.persister.writes[-1])
 
     def _initial_offset(self, strategy: str) -> tuple[ErrorCode, int]:
         return self.initial_error, 0 if strategy == "earliest" else 100
 
     def deliver(self, error: str | None = None) -> list[DeadLetters]:
-        """Have the oldest dead letters written, or fail to write them; return them."""
+        """Write the oldest dead letters, or fail with `error`; return them."""
         letters, done = self.sent.pop(0)
         run_all(done([QueueOutcome(one, "queue", error) for one in letters]))
         return list(letters)

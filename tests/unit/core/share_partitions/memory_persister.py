@@ -1,7 +1,7 @@
-"""A persister in memory: the state of each share partition, offset by offset.
+"""A persister in memory, with the state of each share partition by offset.
 
-`is_held` keeps answers back until `release_held`; `errors` are what the next calls answer, and
-`odd_batches` what is read whatever is kept.
+`is_held` holds responses back until `release_held`; `errors` are the results of the next calls, and
+`odd_batches` replaces the batches that are read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from protocol.errors import ErrorCode
 
 
 class KeptState:
-    """What is kept of one share partition."""
+    """The stored state of a share partition."""
 
     def __init__(self, state_epoch: int, start_offset: int) -> None:
         self.state_epoch = state_epoch
@@ -29,7 +29,7 @@ class KeptState:
         self.offsets: dict[int, tuple[int, int]] = {}
 
     def batches(self) -> list[StateBatch]:
-        """The offsets as batches, as few as possible."""
+        """Return the offsets as the smallest number of batches."""
         found: list[StateBatch] = []
         for offset, (state, count) in sorted(self.offsets.items()):
             if found and found[-1][1:] == (offset - 1, state, count):
@@ -40,7 +40,7 @@ class KeptState:
 
 
 class MemoryPersister:
-    """Keeps what it is given; an unknown key is INVALID_REQUEST, as for Kafka's coordinator."""
+    """Stores what it gets; an unknown key is INVALID_REQUEST, as in Kafka's coordinator."""
 
     def __init__(self) -> None:
         self.states: dict[SharePartitionKey, KeptState] = {}
@@ -51,7 +51,7 @@ class MemoryPersister:
         self._held: list[Callable[[], None]] = []
 
     def release_held(self) -> None:
-        """Give the answers that were kept back."""
+        """Release the responses that were held back."""
         self.is_held = False
         held, self._held = self._held, []
         for answer in held:

@@ -1,4 +1,4 @@
-"""What members say of their records: what it leads to, what is refused, what is written."""
+"""Acknowledgements: their effect, refusals, and written state."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NOT_THE_LEADER = "The share coordinator rejected the request because the share-g
 
 
 def fetched(*log: tuple[int, int], settings: ShareSettings | None = None) -> ShareContext:
-    """Member A has a batch for each of these."""
+    """Return a context in which member A has acquired a batch for each of these."""
     context = ShareContext(*log, settings=settings).load()
     for _ in log:
         context.fetch(batches=1)
@@ -40,7 +40,7 @@ def fetched(*log: tuple[int, int], settings: ShareSettings | None = None) -> Sha
 
 
 def test_all_is_accepted() -> None:
-    """Nothing stays in flight, and the start offset is behind it."""
+    """If all records are accepted, none is in flight, and the start offset moves past them."""
     context = fetched((0, 4), (5, 9))
     assert context.say((0, 9, ACCEPT)) is None
     assert context.states() == ""
@@ -53,7 +53,7 @@ def test_all_is_accepted() -> None:
 
 
 def test_types_of_one_batch_each() -> None:
-    """Gaps and what is rejected are archived."""
+    """Gaps and rejected records are archived."""
     context = fetched((0, 4), (5, 9), (10, 14), (15, 19))
     assert context.say((0, 4, RELEASE), (5, 9, REJECT), (10, 14, GAP), (15, 19, ACCEPT)) is None
     assert context.states() == (
@@ -65,7 +65,7 @@ def test_types_of_one_batch_each() -> None:
 
 
 def test_a_type_for_each_offset() -> None:
-    """Offsets in a row that end up alike stay one run."""
+    """Adjacent offsets with the same result stay one run."""
     context = fetched((0, 5))
     assert context.say((0, 5, [ACCEPT, ACCEPT, REJECT, RELEASE, GAP, ACCEPT])) is None
     assert context.states() == (
@@ -77,7 +77,7 @@ def test_a_type_for_each_offset() -> None:
 
 
 def test_a_part_of_a_batch() -> None:
-    """The rest stays acquired, under the lock that it has."""
+    """Acknowledging a part of a batch leaves the rest acquired under the same lock."""
     context = fetched((0, 9))
     context.advance(10_000)
     assert context.say((3, 5, ACCEPT)) is None
@@ -89,7 +89,7 @@ def test_a_part_of_a_batch() -> None:
 
 
 def test_over_several_batches() -> None:
-    """From within one batch to within another."""
+    """An acknowledgement may start within one batch and end within another."""
     context = fetched((0, 4), (5, 9), (10, 14))
     assert context.say((2, 11, ACCEPT)) is None
     assert context.states() == (
@@ -105,7 +105,10 @@ def test_over_several_batches() -> None:
 
 
 def test_from_within_a_gap_of_the_log() -> None:
-    """The batch below it has to be the member's, too, as in Kafka; nothing happens to it."""
+    """An acknowledgement may start in a gap of the log if the batch below is the member's too.
+
+    As in Kafka, that batch does not change.
+    """
     context = fetched((0, 4), (10, 14))
     assert context.say((7, 12, ACCEPT)) is None
     assert context.states() == "0-4:Acquiredx1/A | 10-12:Acknowledgedx1 13-14:Acquiredx1/A"
@@ -119,7 +122,7 @@ def test_from_within_a_gap_of_the_log() -> None:
 
 
 def test_runs_that_are_alike_again_are_one() -> None:
-    """One record after another, from behind."""
+    """Runs that become equal are merged, also if they are acknowledged in reverse order."""
     context = fetched((0, 9))
     for offset in (9, 7, 8, 5, 3, 1, 2, 4, 6):
         assert context.say((offset, offset, ACCEPT)) is None
@@ -129,13 +132,13 @@ def test_runs_that_are_alike_again_are_one() -> None:
 
 
 def test_what_is_not_there_is_refused() -> None:
-    """Offsets that were never fetched."""
+    """Offsets that were never fetched are refused."""
     context = ShareContext((5, 9)).load()
     context.keep(5)
     context.reload()
     assert context.say((5, 9, ACCEPT)) == NOT_FOUND
     context.fetch()
-    assert context.say((0, 3, ACCEPT)) is None  # it is below the start offset
+    assert context.say((0, 3, ACCEPT)) is None  # the offset is below the start offset
     assert context.say((10, 12, ACCEPT)) == FIRST_IS_PAST
     assert context.say((5, 10, ACCEPT)) == LAST_IS_PAST
     context = ShareContext((5, 9)).load()
@@ -146,7 +149,7 @@ def test_what_is_not_there_is_refused() -> None:
 
 
 def test_what_somebody_else_has_is_refused() -> None:
-    """As a whole, or in part."""
+    """Records that another member has acquired are refused, wholly or in part."""
     context = fetched((0, 9))
     assert context.say((0, 9, ACCEPT), member="B") == BATCH_OF_ANOTHER
     context.say((0, 4, RELEASE))
@@ -156,7 +159,7 @@ def test_what_somebody_else_has_is_refused() -> None:
 
 
 def test_what_nobody_has_is_refused() -> None:
-    """As a whole, or in part; twice as well."""
+    """Records that no member has acquired are refused, also a second time."""
     context = fetched((0, 4), (5, 9), (10, 14))
     context.say((5, 9, ACCEPT), (10, 14, [2, 2, 2, 1, 1]))
     assert context.say((5, 9, ACCEPT)) == BATCH_IS_NOT_ACQUIRED
@@ -164,7 +167,7 @@ def test_what_nobody_has_is_refused() -> None:
 
 
 def test_all_of_a_request_or_nothing() -> None:
-    """What was taken before the refusal is undone; nothing is written."""
+    """A refused request is rolled back entirely, and nothing is written."""
     context = fetched((0, 4), (5, 9))
     assert context.say((0, 2, ACCEPT), (3, 4, RELEASE), (5, 20, ACCEPT)) == LAST_IS_PAST
     assert context.states() == "0-4:Acquiredx1/A | 5-9:Acquiredx1/A"
@@ -173,14 +176,14 @@ def test_all_of_a_request_or_nothing() -> None:
 
 
 def test_the_same_offset_twice_in_a_request() -> None:
-    """The second time it is being changed already."""
+    """An offset that is acknowledged twice in a request fails the request."""
     context = fetched((0, 4))
     assert context.say((0, 2, ACCEPT), (2, 4, ACCEPT)) == OFFSET_IS_NOT_ACQUIRED
     assert context.states() == "0-4:Acquiredx1/A"
 
 
 def test_what_is_released_for_the_last_time_is_archived() -> None:
-    """The delivery count has reached its limit."""
+    """A released record whose delivery count is at the limit is archived."""
     settings = ShareSettings(delivery_count_limit=2, auto_offset_reset="earliest")
     context = fetched((0, 4), settings=settings)
     context.say((0, 4, RELEASE))
@@ -194,7 +197,10 @@ def test_what_is_released_for_the_last_time_is_archived() -> None:
 
 
 def test_while_it_is_written_nothing_else_happens_to_it() -> None:
-    """It can be neither fetched nor acknowledged again, and the start offset waits."""
+    """Records whose change is being written can be neither fetched nor acknowledged.
+
+    The start offset waits for the write.
+    """
     context = fetched((0, 4), (5, 9))
     context.persister.is_held = True
     assert context.say((0, 4, RELEASE), (5, 9, ACCEPT)) == "..."
@@ -209,7 +215,7 @@ def test_while_it_is_written_nothing_else_happens_to_it() -> None:
 
 
 def test_parts_of_a_batch_while_it_is_written() -> None:
-    """Others go on with the other parts."""
+    """While a part of a batch is written, other members can use its other parts."""
     context = fetched((0, 9))
     context.persister.is_held = True
     context.say((0, 3, ACCEPT))
@@ -235,7 +241,7 @@ def test_parts_of_a_batch_while_it_is_written() -> None:
     ],
 )
 def test_what_cannot_be_written_is_undone(error: ErrorCode, told: ErrorCode) -> None:
-    """The member has its records again, and is told why."""
+    """If a write fails, the member has its records again and gets the error."""
     context = fetched((0, 4), (5, 9))
     context.persister.errors = [error, error]
     assert context.say((0, 4, ACCEPT), (5, 9, RELEASE))
@@ -249,7 +255,10 @@ def test_what_cannot_be_written_is_undone(error: ErrorCode, told: ErrorCode) -> 
 
 
 def test_a_lock_that_expires_while_it_is_written() -> None:
-    """If that fails the records are given back, or archived after their last delivery."""
+    """If the lock expires during a failing write, the records are released or archived.
+
+    Records after their last delivery are archived.
+    """
     settings = ShareSettings(delivery_count_limit=2, auto_offset_reset="earliest")
     context = fetched((0, 4), settings=settings)
     context.say((0, 1, RELEASE))
@@ -267,7 +276,7 @@ def test_a_lock_that_expires_while_it_is_written() -> None:
 
 
 def test_a_lock_that_expires_while_it_is_written_well() -> None:
-    """What is acknowledged stays so."""
+    """If the lock expires during a successful write, the acknowledgement stays."""
     context = fetched((0, 4))
     context.persister.is_held = True
     context.say((0, 4, ACCEPT))
@@ -277,7 +286,7 @@ def test_a_lock_that_expires_while_it_is_written_well() -> None:
 
 
 def test_one_of_two_writes_fails() -> None:
-    """What is beside it is written, and stays so."""
+    """A failed write does not affect other written records of the batch."""
     context = fetched((0, 9))
     context.persister.is_held = True
     context.say((0, 3, ACCEPT))
@@ -289,7 +298,7 @@ def test_one_of_two_writes_fails() -> None:
 
 
 def test_a_renewed_lock_stays_when_a_write_beside_it_fails() -> None:
-    """Records of one member have two locks then."""
+    """After a failed write one member can have records with two locks in a batch."""
     context = fetched((0, 9))
     context.advance(10_000)
     context.say((5, 5, RENEW))
@@ -300,7 +309,7 @@ def test_a_renewed_lock_stays_when_a_write_beside_it_fails() -> None:
 
 
 def test_locks_are_renewed() -> None:
-    """All of a batch, or some of it; nothing is written (KIP-1222)."""
+    """A renewal extends the locks of a whole batch or a part, and writes nothing (KIP-1222)."""
     context = fetched((0, 4), (5, 9))
     context.advance(20_000)
     assert context.say((0, 4, RENEW), (6, 7, RENEW)) is None
@@ -314,7 +323,7 @@ def test_locks_are_renewed() -> None:
 
 
 def test_renewed_with_others() -> None:
-    """Some are renewed, some accepted, in one request."""
+    """One request can renew some records and accept others."""
     context = fetched((0, 4))
     context.advance(20_000)
     assert context.say((0, 4, [ACCEPT, RENEW, RENEW, ACCEPT, RELEASE])) is None
@@ -324,7 +333,7 @@ def test_renewed_with_others() -> None:
 
 
 def test_renewing_can_be_forbidden() -> None:
-    """A config of the group."""
+    """The group's config can forbid renewals."""
     context = fetched((0, 4), (5, 9))
     context.settings = context.settings._replace(renew_acknowledge_enable=False)
     assert context.say((0, 4, RENEW)) == NO_RENEWAL
@@ -332,7 +341,7 @@ def test_renewing_can_be_forbidden() -> None:
 
 
 def test_many_types_are_taken_in_steps() -> None:
-    """However they alternate."""
+    """Many acknowledge types are processed in steps, even if they alternate."""
     count = 2 * OFFSETS_PER_STEP + 5
     context = fetched((0, count - 1))
     types = [ACCEPT, RELEASE] * (count // 2) + [ACCEPT]
@@ -343,20 +352,20 @@ def test_many_types_are_taken_in_steps() -> None:
 
 
 def test_the_log_begins_later_than_what_is_acknowledged() -> None:
-    """What is below the start offset is left out, without an error."""
+    """Records below the start offset are ignored without an error."""
     context = fetched((0, 4), (5, 9), (10, 14))
     context.partition.move_start_offset(7)
     assert context.say((0, 4, ACCEPT)) is None
     assert context.persister.writes == []
     assert context.say((0, 14, ACCEPT)) is None
     assert context.last_write() == [(7, 14, 2, 1)]
-    assert context.offsets()[0] == 7  # what is below it is still acquired
+    assert context.offsets()[0] == 7  # the records below the start offset are still acquired
     context.advance(LOCK_MS)
     assert context.states() == ""
 
 
 def test_only_the_front_of_a_batch_is_left_out() -> None:
-    """The log begins within what is acknowledged in part."""
+    """If the log start is within an acknowledged range, only the part below is ignored."""
     context = fetched((0, 9))
     context.partition.move_start_offset(5)
     assert context.say((0, 9, ACCEPT)) is None
@@ -367,7 +376,7 @@ def test_only_the_front_of_a_batch_is_left_out() -> None:
 
 
 def test_an_acknowledgement_that_begins_below_all_that_is_in_flight() -> None:
-    """The log has moved on, and the batches below are gone."""
+    """An acknowledgement may start below all in-flight batches after the log start has moved."""
     context = fetched((0, 4), (5, 9))
     context.say((0, 4, ACCEPT))
     assert context.offsets() == (5, 9, 0)
@@ -376,7 +385,7 @@ def test_an_acknowledgement_that_begins_below_all_that_is_in_flight() -> None:
 
 
 def test_records_of_a_limit_are_acknowledged_alone() -> None:
-    """What was left in the batch is nobody's."""
+    """With a record limit, only the acquired part of a batch can be acknowledged."""
     context = ShareContext((0, 9)).load()
     context.fetch(max_records=3, mode=RECORD_LIMIT)
     assert context.say((0, 3, ACCEPT)) == OFFSET_IS_NOT_ACQUIRED

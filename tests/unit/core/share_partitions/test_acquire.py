@@ -1,4 +1,4 @@
-"""What a member gets, in which batches, and how often."""
+"""Acquisition: the records that a member gets, in which batches, and how often."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from tests.unit.core.share_partitions.context import (
 
 
 def marker(offset: int, producer_id: int, *, commits: bool) -> bytes:
-    """A control batch that ends a transaction."""
+    """Return a control batch that ends a transaction."""
     header, body, _, _ = end_transaction_batch(EndTransaction(producer_id, 0, commits, 0, 0), 1)
     return BEFORE_CRC.pack(offset, header.length, 0, 2, header.crc) + body
 
 
 def test_new_records_are_acquired_as_one_batch() -> None:
-    """Several batches of the log are one for the consumer, up to the batch size."""
+    """Several log batches are acquired as one batch, up to the batch size."""
     context = ShareContext((0, 4), (5, 7), (8, 11)).load()
     assert context.fetch() == [(0, 11, 1)]
     assert context.states() == "0-11:Acquiredx1/A"
@@ -40,34 +40,37 @@ def test_new_records_are_acquired_as_one_batch() -> None:
 
 
 def test_batch_size_cuts_at_ends_of_log_batches() -> None:
-    """With size 4 the batches of 5, 3 and 4 records come in two."""
+    """With batch size 4, log batches of 5, 3 and 4 records are acquired as two batches."""
     context = ShareContext((0, 4), (5, 7), (8, 11)).load()
     assert context.fetch(batch_size=4) == [(0, 4, 1), (5, 11, 1)]
     assert context.states() == "0-4:Acquiredx1/A | 5-11:Acquiredx1/A"
 
 
 def test_a_batch_size_of_none_gives_an_empty_batch_first() -> None:
-    """As Kafka does; nothing of it is in flight."""
+    """With batch size 0 the first batch is empty, as in Kafka, and not in flight."""
     context = ShareContext((0, 4), (5, 7)).load()
     assert context.fetch(batch_size=0) == [(0, -1, 1), (0, 4, 1), (5, 7, 1)]
     assert context.states() == "0-4:Acquiredx1/A | 5-7:Acquiredx1/A"
 
 
 def test_batch_size_cuts_only_what_is_acquired() -> None:
-    """Batches of the log behind the limit do not count."""
+    """The batch size counts only acquired log batches."""
     context = ShareContext((0, 4), (5, 9), (10, 14), (15, 19)).load()
     assert context.fetch(max_records=6, batch_size=2) == [(0, 4, 1), (5, 9, 1)]
 
 
 def test_the_limit_of_records_is_soft() -> None:
-    """The batch that reaches the limit comes whole, the next one not at all."""
+    """The record limit is soft: the batch that reaches it is acquired entirely, and no other."""
     context = ShareContext((0, 4), (5, 9), (10, 14)).load()
     assert context.fetch(max_records=6) == [(0, 9, 1)]
     assert context.fetch("B", max_records=6) == [(10, 14, 1)]
 
 
 def test_record_limit_acquires_exactly_so_many() -> None:
-    """Even inside of a batch, of which the rest is available (KIP-1206)."""
+    """In strict mode exactly the record limit is acquired, also within a batch (KIP-1206).
+
+    The rest of the batch is available.
+    """
     context = ShareContext((0, 9), (10, 19)).load()
     assert context.fetch(max_records=4, mode=RECORD_LIMIT) == [(0, 3, 1)]
     assert context.states() == "0-3:Acquiredx1/A 4-9:Availablex0"
@@ -78,7 +81,7 @@ def test_record_limit_acquires_exactly_so_many() -> None:
 
 
 def test_record_limit_takes_a_part_of_what_was_given_back() -> None:
-    """A batch that is larger than the limit is taken apart."""
+    """In strict mode a released batch that is larger than the limit is split."""
     context = ShareContext((0, 9)).load()
     context.fetch()
     context.say((0, 9, RELEASE))
@@ -87,7 +90,10 @@ def test_record_limit_takes_a_part_of_what_was_given_back() -> None:
 
 
 def test_nothing_to_acquire() -> None:
-    """No records, no limit, a log that ends below the start, or a partition that is not active."""
+    """Nothing is acquired without records, with a limit of 0, or while the partition is inactive.
+
+    The same holds for a log that ends below the start offset.
+    """
     context = ShareContext((0, 4))
     assert context.acquire("A", 10).ranges == []
     context.load()
@@ -100,7 +106,7 @@ def test_nothing_to_acquire() -> None:
 
 
 def test_what_was_given_back_comes_again_whole() -> None:
-    """With one more delivery, and what is new behind it."""
+    """Released records are acquired again with the next delivery count, and new records too."""
     context = ShareContext((0, 4), (5, 9)).load()
     context.fetch(batches=1)
     context.say((0, 4, RELEASE))
@@ -109,7 +115,7 @@ def test_what_was_given_back_comes_again_whole() -> None:
 
 
 def test_what_was_given_back_comes_up_to_the_limit() -> None:
-    """Whole batches, until there are enough."""
+    """Released batches are acquired entirely until the limit is reached."""
     context = ShareContext((0, 4), (5, 9), (10, 14)).load()
     context.fetch(batch_size=5)
     context.release()
@@ -117,7 +123,7 @@ def test_what_was_given_back_comes_up_to_the_limit() -> None:
 
 
 def test_what_is_acquired_is_left_out() -> None:
-    """A fetch that begins at what is available finds what others have behind it."""
+    """A fetch skips the records that other members have acquired."""
     context = ShareContext((0, 4), (5, 9), (10, 14)).load()
     context.fetch("A", batches=1)
     context.fetch("B", batches=1)
@@ -129,7 +135,7 @@ def test_what_is_acquired_is_left_out() -> None:
 
 
 def test_a_part_of_a_batch_comes_again() -> None:
-    """Offsets in a row that were delivered as often come as one."""
+    """Adjacent released offsets with the same delivery count are acquired as one range."""
     context = ShareContext((0, 9)).load()
     context.fetch()
     context.say((0, 9, [ACCEPT, 2, 2, 2, ACCEPT, ACCEPT, 2, 2, ACCEPT, ACCEPT]))
@@ -140,7 +146,7 @@ def test_a_part_of_a_batch_comes_again() -> None:
 
 
 def test_a_fetch_from_within_a_batch_takes_it_whole() -> None:
-    """The log is read from a batch that begins below what the group keeps as one."""
+    """A stored batch within a log batch is acquired entirely."""
     context = ShareContext((0, 9))
     context.keep(5, (5, 9, AVAILABLE, 1))
     context.load()
@@ -149,7 +155,7 @@ def test_a_fetch_from_within_a_batch_takes_it_whole() -> None:
 
 
 def test_a_batch_that_begins_below_the_start_offset() -> None:
-    """What is below is not acquired."""
+    """Records below the start offset are not acquired."""
     context = ShareContext((0, 9))
     context.keep(5)
     context.load()
@@ -157,7 +163,7 @@ def test_a_batch_that_begins_below_the_start_offset() -> None:
 
 
 def test_only_the_end_of_what_is_kept_was_read() -> None:
-    """A batch is kept that begins below and ends beyond what was read: a part of it is given."""
+    """Of a stored batch that extends beyond the fetched log batches, only that part is acquired."""
     context = ShareContext((0, 4), (5, 9))
     context.keep(0, (0, 9, AVAILABLE, 1))
     context.load()
@@ -167,7 +173,7 @@ def test_only_the_end_of_what_is_kept_was_read() -> None:
 
 
 def test_a_kept_batch_that_is_acquired_is_not_taken_apart() -> None:
-    """A part of it that is read again leaves it alone."""
+    """An acquired batch is not split if a part of it is fetched again."""
     context = ShareContext((0, 4), (5, 9))
     context.keep(0, (0, 9, AVAILABLE, 1))
     context.load()
@@ -179,7 +185,7 @@ def test_a_kept_batch_that_is_acquired_is_not_taken_apart() -> None:
 
 
 def test_gaps_that_were_in_flight_are_fetched_again() -> None:
-    """What lies between the batches that were kept was never acknowledged."""
+    """Gaps between stored batches were never acknowledged and are fetched again."""
     context = ShareContext((0, 4), (5, 9), (10, 14), (15, 19), (20, 24))
     context.keep(0, (5, 9, ACKNOWLEDGED, 1), (15, 19, ACKNOWLEDGED, 1))
     context.load()
@@ -189,14 +195,14 @@ def test_gaps_that_were_in_flight_are_fetched_again() -> None:
     assert context.fetch(batches=1) == [(10, 14, 1)]
     assert context.partition.next_fetch_offset() == 20
     assert context.say((0, 4, ACCEPT), (10, 14, ACCEPT)) is None
-    assert context.offsets() == (15, 19, 5)  # the gap might go on, until more was fetched
+    assert context.offsets() == (15, 19, 5)  # the gap may continue until a fetch shows its end
     assert context.fetch() == [(20, 24, 1)]
     assert context.say((20, 24, ACCEPT)) is None
     assert context.offsets() == (25, 25, 0)
 
 
 def test_a_gap_ends_where_the_kept_batch_begins() -> None:
-    """Even in the middle of a batch of the log, and with a limit within the gap."""
+    """A gap ends at the stored batch, also within a log batch or with a limit in the gap."""
     context = ShareContext((0, 9), (10, 29))
     context.keep(0, (15, 29, AVAILABLE, 1))
     context.load()
@@ -207,7 +213,7 @@ def test_a_gap_ends_where_the_kept_batch_begins() -> None:
 
 
 def test_a_gap_is_filled_up_to_the_limit() -> None:
-    """What is available behind the gap comes with the next fetch."""
+    """If a gap reaches the record limit, the available records after it come next time."""
     context = ShareContext((0, 4), (5, 9))
     context.keep(0, (5, 9, AVAILABLE, 1))
     context.load()
@@ -216,7 +222,7 @@ def test_a_gap_is_filled_up_to_the_limit() -> None:
 
 
 def test_two_gaps_in_one_fetch() -> None:
-    """Until the limit is reached."""
+    """A fetch may fill two gaps, up to the limit."""
     context = ShareContext((0, 4), (5, 9), (10, 14), (15, 19))
     context.keep(0, (5, 9, ACKNOWLEDGED, 1), (15, 19, AVAILABLE, 2))
     context.load()
@@ -224,7 +230,7 @@ def test_two_gaps_in_one_fetch() -> None:
 
 
 def test_batches_that_compaction_removed_are_archived() -> None:
-    """They were given back, and the log does not have them any more."""
+    """Released batches that compaction has removed are archived."""
     context = ShareContext((0, 4), (5, 9), (10, 14)).load()
     context.fetch(batch_size=5)
     context.say((0, 14, RELEASE))
@@ -237,7 +243,7 @@ def test_batches_that_compaction_removed_are_archived() -> None:
 
 
 def test_a_part_that_compaction_removed_is_archived() -> None:
-    """A fetch from within a batch, the rest of which is gone."""
+    """The missing rest of a released batch is archived after compaction."""
     context = ShareContext((0, 4), (5, 9)).load()
     context.fetch(batch_size=5)
     context.say((0, 4, [ACCEPT, ACCEPT, 2, 2, 2]))
@@ -248,7 +254,10 @@ def test_a_part_that_compaction_removed_is_archived() -> None:
 
 
 def test_all_that_may_be_in_flight_is_gone_from_the_log() -> None:
-    """The start offset moves although nothing is left to acknowledge, where Kafka is stuck."""
+    """If all in-flight records are gone from the log, the start offset moves on.
+
+    Kafka does not move it, because nothing is left to acknowledge.
+    """
     settings = ShareSettings(partition_max_record_locks=10, auto_offset_reset="earliest")
     context = ShareContext((0, 9), (10, 19), settings=settings).load()
     context.fetch(batches=1)
@@ -261,7 +270,7 @@ def test_all_that_may_be_in_flight_is_gone_from_the_log() -> None:
 
 
 def test_all_that_may_be_in_flight_lies_behind_a_gap() -> None:
-    """The gap was filled, but something before it was given back and acquired after that."""
+    """After a gap was filled and a batch before its end redelivered, the offset moves on."""
     settings = ShareSettings(partition_max_record_locks=10, auto_offset_reset="earliest")
     context = ShareContext((0, 3), (4, 7), (8, 11), (12, 20), (21, 30), settings=settings)
     context.keep(0, (4, 7, AVAILABLE, 1), (12, 20, ACKNOWLEDGED, 1))
@@ -275,7 +284,7 @@ def test_all_that_may_be_in_flight_lies_behind_a_gap() -> None:
 
 
 def test_a_long_aborted_transaction() -> None:
-    """It may be longer than what may be in flight."""
+    """An aborted transaction may have more records than can be in flight."""
     settings = ShareSettings(partition_max_record_locks=10, auto_offset_reset="earliest")
     context = ShareContext(settings=settings).load()
     context.log = [log_batch(first, first + 9, producer_id=7) for first in range(0, 50, 10)]
@@ -285,7 +294,7 @@ def test_a_long_aborted_transaction() -> None:
 
 
 def test_so_many_may_be_in_flight() -> None:
-    """Then nothing new is acquired; what is given back can be."""
+    """At the in-flight limit no new records are acquired, but released ones are."""
     settings = ShareSettings(partition_max_record_locks=10, auto_offset_reset="earliest")
     context = ShareContext((0, 4), (5, 9), (10, 14), settings=settings).load()
     assert context.fetch(batches=1) == [(0, 4, 1)]
@@ -310,7 +319,10 @@ def test_so_many_may_be_in_flight() -> None:
     ],
 )
 def test_what_fails_again_and_again_comes_in_smaller_pieces(limit: int, pieces: list[int]) -> None:
-    """From half of the limit on, and alone for the last time."""
+    """Records that fail repeatedly are acquired in smaller batches.
+
+    Halving starts at half of the delivery limit, and the last delivery is alone.
+    """
     settings = ShareSettings(delivery_count_limit=limit, auto_offset_reset="earliest")
     context = ShareContext((0, 9), settings=settings).load()
     sizes = []
@@ -323,7 +335,7 @@ def test_what_fails_again_and_again_comes_in_smaller_pieces(limit: int, pieces: 
 
 
 def test_every_record_ends_when_all_are_poison() -> None:
-    """All are archived in the end, none delivered more often than the limit says."""
+    """If every delivery fails, each record is delivered up to the limit and then archived."""
     context = ShareContext((0, 9)).load()
     deliveries: dict[int, int] = {}
     for _ in range(200):
@@ -336,7 +348,7 @@ def test_every_record_ends_when_all_are_poison() -> None:
 
 
 def test_throttled_batches_come_alone() -> None:
-    """What is throttled is neither followed by anything, nor comes behind anything."""
+    """A throttled batch is acquired alone."""
     context = ShareContext((0, 4), (5, 9), (10, 14), (15, 19))
     context.keep(0, (0, 4, AVAILABLE, 1), (5, 9, AVAILABLE, 3), (10, 14, AVAILABLE, 1))
     context.load()
@@ -348,7 +360,7 @@ def test_throttled_batches_come_alone() -> None:
 
 
 def test_throttled_parts_come_alone() -> None:
-    """Also of a batch that was taken apart; parts with other states do not throttle."""
+    """Throttled parts of a split batch are acquired alone; parts in other states do not count."""
     context = ShareContext((0, 9)).load()
     context.fetch()
     context.say((0, 9, [ACCEPT] * 5 + [RELEASE] * 5))
@@ -363,7 +375,7 @@ def test_throttled_parts_come_alone() -> None:
 
 
 def test_before_the_last_time_others_come_first() -> None:
-    """A record that is delivered for the last time comes alone, and not behind others."""
+    """A record with its last delivery is acquired alone, and not after other records."""
     context = ShareContext((0, 3)).load()
     context.fetch()
     for _ in range(3):
@@ -375,7 +387,10 @@ def test_before_the_last_time_others_come_first() -> None:
 
 
 def test_aborted_records_are_archived() -> None:
-    """What a group that reads committed records acquired of an aborted transaction is not told."""
+    """For a read_committed group acquired records of aborted transactions are archived.
+
+    The fetch does not return these records.
+    """
     context = ShareContext().load()
     context.log = [
         log_batch(0, 4, producer_id=7),
@@ -395,7 +410,7 @@ def test_aborted_records_are_archived() -> None:
 
 
 def test_aborted_records_within_what_was_acquired() -> None:
-    """They are cut out of it."""
+    """Aborted records within an acquired range are cut out."""
     context = ShareContext().load()
     context.log = [log_batch(0, 4), log_batch(5, 9, producer_id=7), log_batch(10, 14)]
     context.aborted = [(7, 5), (9, 100)]
@@ -404,7 +419,7 @@ def test_aborted_records_within_what_was_acquired() -> None:
 
 
 def test_aborted_records_that_begin_below_the_start_offset() -> None:
-    """The batch of the log begins below what is in flight."""
+    """A log batch with aborted records may start below the in-flight ones."""
     context = ShareContext()
     context.keep(3)
     context.load()
@@ -414,7 +429,7 @@ def test_aborted_records_that_begin_below_the_start_offset() -> None:
 
 
 def test_a_control_batch_without_a_marker_ends_nothing() -> None:
-    """Compaction has emptied it."""
+    """A control batch that compaction has emptied ends no transaction."""
     empty = bytearray(log_batch(5, 5, producer_id=7))
     empty[22] |= 0x20
     empty[57:61] = bytes(4)
@@ -423,7 +438,7 @@ def test_a_control_batch_without_a_marker_ends_nothing() -> None:
 
 
 def test_records_are_sliced_to_what_was_acquired() -> None:
-    """Whole batches, from that of the first offset to that of the last."""
+    """The response has the whole log batches from the first acquired offset to the last."""
     batches = [log_batch(0, 4), log_batch(5, 9), log_batch(10, 14)]
     fetched = FetchedBatches(b"".join(batches))
     assert fetched.slice(0, 14) == fetched.records
@@ -434,7 +449,10 @@ def test_records_are_sliced_to_what_was_acquired() -> None:
 
 
 def test_no_more_batches_than_can_be_acquired() -> None:
-    """So many offsets behind the first one, or behind what is in flight."""
+    """Only as many log batches are read as can be acquired.
+
+    The limit counts from the first offset, or from the end of the in-flight records.
+    """
     batches = [log_batch(first, first + 4) for first in range(10, 50, 5)]
     records = b"".join(batches)
     assert FetchedBatches(records).last_offset == 49
@@ -446,20 +464,20 @@ def test_no_more_batches_than_can_be_acquired() -> None:
 
 
 def test_the_end_of_the_batch_with_an_offset() -> None:
-    """An offset that no batch has is its own end."""
+    """`end_of_batch_with` returns an offset in no batch unchanged."""
     fetched = FetchedBatches(log_batch(5, 9) + log_batch(15, 19))
     assert [fetched.end_of_batch_with(one) for one in (3, 5, 7, 12, 16)] == [3, 9, 9, 12, 19]
 
 
 def test_ranges_without_others() -> None:
-    """What is left out may begin and end anywhere."""
+    """`without` removes ranges that may start and end anywhere."""
     ranges = [AcquiredRange(0, 9, 1), AcquiredRange(20, 29, 2), AcquiredRange(30, 39, 1)]
     left = without(ranges, [(0, 2), (5, 6), (8, 22), (35, 50)])
     assert left == [(3, 4, 1), (7, 7, 1), (23, 29, 2), (30, 34, 1)]
 
 
 def test_locks_end_by_their_time() -> None:
-    """Each acquisition has its own."""
+    """Each acquisition has a lock of its own with its own end."""
     context = ShareContext((0, 4), (5, 9)).load()
     context.fetch(batches=1)
     context.now_ms += 10_000

@@ -1,4 +1,4 @@
-"""Records of a group with a dead letter queue are Archiving until they are sent (KIP-1191)."""
+"""Dead letter queues: records are Archiving until their dead letters are written (KIP-1191)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SETTINGS = ShareSettings(
 
 
 def fetched(*log: tuple[int, int], times: int = 1) -> ShareContext:
-    """Everything is acquired by A, for the so-manieth time."""
+    """Return a context in which A has acquired everything for the `times`-th time."""
     context = ShareContext(*log, settings=SETTINGS).load()
     for _ in range(times - 1):
         context.fetch(max_records=100)
@@ -50,7 +50,10 @@ def fetched(*log: tuple[int, int], times: int = 1) -> ShareContext:
 
 
 def test_rejected_records_are_sent_once_that_is_written() -> None:
-    """They are Archiving, do not count as done, and keep the start offset, until they are sent."""
+    """Rejected records stay Archiving until they are sent.
+
+    Until then they do not count as done and hold the start offset.
+    """
     context = fetched((0, 4), (5, 9))
     context.persister.is_held = True
     assert context.say((0, 4, REJECT)) == "..."
@@ -69,7 +72,10 @@ def test_rejected_records_are_sent_once_that_is_written() -> None:
 
 
 def test_letters_that_cannot_be_sent_are_archived_as_well() -> None:
-    """The reason is kept beside them; they count as done behind a record that is not."""
+    """Records whose dead letters cannot be written are archived, with a reason.
+
+    The archived records count as done behind a record that is not done.
+    """
     context = fetched((0, 4))
     context.say((2, 4, REJECT))
     context.deliver("no such topic")
@@ -81,7 +87,10 @@ def test_letters_that_cannot_be_sent_are_archived_as_well() -> None:
 
 
 def test_the_start_offset_moves_even_if_archived_cannot_be_written() -> None:
-    """Kafka does the same: the state is written with the next change."""
+    """The start offset moves even if the archived state cannot be written, as in Kafka.
+
+    The state is written with the next change.
+    """
     context = fetched((0, 4))
     context.say((0, 4, REJECT))
     context.persister.errors = [ErrorCode.COORDINATOR_NOT_AVAILABLE]
@@ -90,7 +99,7 @@ def test_the_start_offset_moves_even_if_archived_cannot_be_written() -> None:
 
 
 def test_a_rejection_that_cannot_be_written_sends_nothing() -> None:
-    """The records are acquired as before."""
+    """If a rejection cannot be written, no dead letter is sent and the records stay acquired."""
     context = fetched((0, 4))
     context.persister.errors = [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     assert context.say((0, 4, REJECT)) is not None
@@ -101,7 +110,10 @@ def test_a_rejection_that_cannot_be_written_sends_nothing() -> None:
 
 @pytest.mark.parametrize("kind", [ACCEPT, RELEASE, REJECT])
 def test_a_lock_that_ends_before_a_failed_write_sends_nothing(kind: int) -> None:
-    """Kafka archives such records at the delivery limit; the account of the group says why."""
+    """If the lock expires before a failed write, records at the limit are archived.
+
+    As in Kafka no dead letter is sent; the group's record has the reason.
+    """
     context = fetched((0, 4), times=2)
     context.persister.is_held = True
     context.persister.errors = [ErrorCode.COORDINATOR_NOT_AVAILABLE]
@@ -115,7 +127,7 @@ def test_a_lock_that_ends_before_a_failed_write_sends_nothing(kind: int) -> None
 
 
 def test_the_settings_of_the_group_are_read_once() -> None:
-    """A lock that ends has as many runs as its batch was split into."""
+    """The group's settings are read once per expired lock, however many runs it has."""
     context = fetched((0, 99), times=2)
     context.say(*((offset, offset, RELEASE) for offset in range(0, 100, 2)))
     read = Mock(wraps=context.partition._settings)
@@ -126,7 +138,7 @@ def test_the_settings_of_the_group_are_read_once() -> None:
 
 
 def test_a_refused_acknowledgement_sends_nothing() -> None:
-    """The second range is not acquired, so that the first one is undone."""
+    """A refused acknowledgement sends no dead letters: its first range is rolled back."""
     context = fetched((0, 4))
     assert context.say((0, 4, REJECT), (7, 8, REJECT)) is not None
     assert context.states() == "0-4:Acquiredx1/A"
@@ -134,7 +146,7 @@ def test_a_refused_acknowledgement_sends_nothing() -> None:
 
 
 def test_other_acknowledgements_are_not_sent() -> None:
-    """A gap has no record, and what is accepted is done."""
+    """Accepted records and gaps send no dead letters."""
     context = fetched((0, 4))
     context.say((0, 4, [ACCEPT, GAP, REJECT, REJECT, RELEASE]))
     assert context.deliver() == [DeadLetters(2, 3, 1, True, "A")]
@@ -145,7 +157,7 @@ def test_other_acknowledgements_are_not_sent() -> None:
 
 @pytest.mark.parametrize("how", ["released", "session ended", "lock expired"])
 def test_records_over_the_limit_are_sent(how: str) -> None:
-    """Whatever ends the last delivery."""
+    """Records over the delivery limit are sent, however their last delivery ends."""
     context = fetched((0, 4), times=2)
     if how == "released":
         context.say((0, 4, RELEASE))
@@ -161,7 +173,10 @@ def test_records_over_the_limit_are_sent(how: str) -> None:
 
 
 def test_locks_expire_and_letters_are_sent_even_if_that_cannot_be_written() -> None:
-    """Kafka does the same."""
+    """After an expired lock dead letters are sent even if the state cannot be written.
+
+    Kafka does the same.
+    """
     context = fetched((0, 4), times=2)
     context.persister.errors = [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     context.advance(LOCK_MS)
@@ -169,7 +184,7 @@ def test_locks_expire_and_letters_are_sent_even_if_that_cannot_be_written() -> N
 
 
 def test_archiving_records_are_nobodys() -> None:
-    """They can be neither acquired nor acknowledged."""
+    """Archiving records can be neither acquired nor acknowledged."""
     context = fetched((0, 4))
     context.say((0, 4, REJECT))
     assert context.fetch("B") == []
@@ -178,7 +193,10 @@ def test_archiving_records_are_nobodys() -> None:
 
 
 def test_archiving_records_are_sent_again_when_the_state_is_read() -> None:
-    """How often they were delivered tells why they were given up; nobody knows the member."""
+    """Archiving records in a loaded state are sent again, without a member.
+
+    Their delivery count gives the reason.
+    """
     context = ShareContext((0, 9), settings=SETTINGS)
     context.keep(0, (0, 1, ARCHIVING, 1), (2, 2, ACKNOWLEDGED, 1), (4, 5, ARCHIVING, 2))
     context.keep(0, (6, 6, AVAILABLE, 1))
@@ -187,12 +205,12 @@ def test_archiving_records_are_sent_again_when_the_state_is_read() -> None:
     assert context.deliver() == [DeadLetters(0, 1, 1, True, ""), DeadLetters(4, 5, 2, False, "")]
     assert context.sent == []
     assert context.last_write() == [(0, 1, 4, 1), (4, 5, 4, 2)]
-    # The gap at 3 is to be fetched.
+    # The gap at offset 3 must be fetched.
     assert context.offsets() == (3, 6, 2)
 
 
 def test_records_below_a_start_offset_that_has_moved_are_sent() -> None:
-    """The log begins later by the time that they are archived: they do not count as done."""
+    """Archiving records below a moved log start are sent, but do not count as done."""
     context = fetched((0, 4), (5, 9))
     context.say((0, 4, REJECT))
     context.partition.move_start_offset(3)
@@ -201,7 +219,7 @@ def test_records_below_a_start_offset_that_has_moved_are_sent() -> None:
 
 
 def test_a_rolled_back_release_that_archives_counts() -> None:
-    """The lock expired while a rejection was written, which failed: the records are done."""
+    """If the lock expires before a rejection fails to be written, the records count as done."""
     context = fetched((0, 4), (5, 9), times=2)
     context.persister.is_held = True
     context.persister.errors = [ErrorCode.COORDINATOR_NOT_AVAILABLE]
@@ -215,7 +233,7 @@ def test_a_rolled_back_release_that_archives_counts() -> None:
 
 
 def test_headers() -> None:
-    """Names, bytes and order are those of Kafka."""
+    """The headers have Kafka's names, bytes and order."""
     letters = DeadLetters(5, 6, 3, False, "A")
     assert with_offset(header_parts("jobs", 2, "g\u00e9", letters), 6) == (
         ("__dlq.errors.topic", b"jobs"),
@@ -231,7 +249,7 @@ def test_headers() -> None:
 def log_of(
     *sizes: int, compression: Compression = Compression.NONE, value: bytes = b"v" * 10
 ) -> bytes:
-    """Batches of so many records of about 20 bytes, from offset 0 on."""
+    """Return batches of `count` records of about 20 bytes, from offset 0 on."""
     data, offset = b"", 0
     for size in sizes:
         records = [
@@ -244,7 +262,7 @@ def log_of(
 
 @pytest.mark.parametrize("compression", Compression)
 def test_copies_are_read_from_the_log(compression: Compression) -> None:
-    """Only what was asked for, whatever the compression."""
+    """Only the requested records are copied, with every compression."""
     copies: Copies = {}
     end = run_all(read_copies(log_of(3, 3, compression=compression), 2, 4, 1000, copies))
     assert end == 4
@@ -253,7 +271,7 @@ def test_copies_are_read_from_the_log(compression: Compression) -> None:
 
 @pytest.mark.parametrize(("compression", "copied"), [(0, [0, 2]), (1, []), (4, [])])
 def test_large_records_are_not_copied(compression: int, copied: list[int]) -> None:
-    """A record of more bytes than the limit is left out; a compressed batch as a whole."""
+    """A record above the size limit is not copied; a compressed batch is skipped entirely."""
     records = [Record(n, 1, None, b"v" * (200 if n == 1 else 1)) for n in range(3)]
     data = build_batch(records, compression=Compression(compression)).to_bytes()
     copies: Copies = {}
@@ -263,7 +281,7 @@ def test_large_records_are_not_copied(compression: int, copied: list[int]) -> No
 
 @pytest.mark.parametrize("compression", [one for one in Compression if one])
 def test_a_batch_is_not_decompressed_far_beyond_the_limit(compression: Compression) -> None:
-    """Decompression stops early; the records after the batch are copied."""
+    """Decompression of a batch stops at the limit; the records after the batch are copied."""
     large = log_of(1, compression=compression, value=b"v" * 400_000)
     small = build_batch([Record(1, 1, None, b"s")], base_offset=1).to_bytes()
     copies: Copies = {}
@@ -273,7 +291,7 @@ def test_a_batch_is_not_decompressed_far_beyond_the_limit(compression: Compressi
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_copies_are_read_from_the_older_formats(magic: int) -> None:
-    """Key and value; one that is too large is left out."""
+    """Key and value are copied from older message formats, except from large records."""
     entries = [(b"k", b"v"), (None, b"v" * 200), (None, b"w")]
     data = b"".join(
         legacy_entry(magic, offset, value, key=key) for offset, (key, value) in enumerate(entries)
@@ -285,7 +303,7 @@ def test_copies_are_read_from_the_older_formats(magic: int) -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_compressed_entries_of_the_older_formats_have_limits(magic: int) -> None:
-    """An entry that decompresses to too many bytes or entries is left out, early."""
+    """In older formats an entry that decompresses to too many bytes or entries is skipped early."""
     copies: Copies = {}
     tiny = b"".join(legacy_entry(magic, offset, b"") for offset in range(10_001))
     for plain, limit in (
@@ -305,14 +323,14 @@ def test_compressed_entries_of_the_older_formats_have_limits(magic: int) -> None
 
 
 def test_copies_are_read_up_to_a_limit() -> None:
-    """Reading ends with the batch that reaches the limit."""
+    """Copying ends with the batch that reaches the limit."""
     copies: Copies = {}
     assert run_all(read_copies(log_of(3, 3, 3), 0, 8, 60, copies)) == 5
     assert sorted(copies) == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_gap_of_compaction_is_read_once() -> None:
-    """Copies are complete up to the last offset when the next batch begins above it."""
+    """If the next batch starts above the last requested offset, copying is complete."""
     after = build_batch([Record(100, 1, None, b"v")], base_offset=100).to_bytes()
     copies: Copies = {}
     assert run_all(read_copies(after, 3, 50, 1000, copies)) == 50
@@ -321,9 +339,9 @@ def test_a_gap_of_compaction_is_read_once() -> None:
 
 
 def test_damaged_records_are_not_copied() -> None:
-    """Those before the damage are."""
+    """Records before a damaged one are copied, later ones are not."""
     data = bytearray(log_of(3))
-    data[-1] = 99  # the header count of the last record is fine, but its value is not
+    data[-1] = 99  # the last record has a valid header count but a bad value
     data[-14:] = b"\xff" * 14
     copies: Copies = {}
     with pytest.raises(ProtocolError):

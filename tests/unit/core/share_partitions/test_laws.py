@@ -1,8 +1,8 @@
-"""Random histories of a share partition against a simple model, offset by offset.
+"""Random histories of a share partition, compared with a simple model by offset.
 
-The laws: a record is nobody's or one member's; what is done is never delivered again; nothing is
-lost; every delivery has the next number, up to the limit. Members fetch, acknowledge, go away and
-forget; writes fail or take their time, leaders change, and the log begins later.
+Laws: a record has at most one member; a record that is done is never delivered again; no record is
+lost; each delivery has the next count, up to the limit. Members fetch, acknowledge, leave and
+crash; writes fail or are slow, leaders change, and the log start moves.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DONE = (ACKNOWLEDGED, ARCHIVED)
 
 
 class ModelRecord:
-    """One offset: its state, deliveries, owner, the end of its lock, and what was written."""
+    """The model of one offset: state, deliveries, owner, end of its lock, and written state."""
 
     def __init__(self) -> None:
         self.state = AVAILABLE
@@ -44,7 +44,7 @@ class ModelRecord:
 
 
 class History:
-    """One random history."""
+    """A random history."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -69,7 +69,7 @@ class History:
         self.pending: list[tuple[bool, list[tuple[int, RecordState, int]]]] = []
 
     def run(self, steps: int) -> None:
-        """So many random steps, then until all is done."""
+        """Run `steps` random steps, then continue until every record is done."""
         actions = [
             self.fetch, self.fetch, self.fetch, self.acknowledge, self.acknowledge,
             self.acknowledge, self.acknowledge_all, self.release, self.advance, self.fail,
@@ -88,13 +88,13 @@ class History:
             self.answer()
             self.check()
         assert all(one.state in DONE for one in self.records[self.log_start :])
-        # A fetch behind the end of the log tells that there was no gap, and moves the rest.
+        # A fetch past the log end shows that there is no gap, and moves the remaining offsets.
         assert self.context.partition.next_fetch_offset() >= self.end
 
     # --- steps ------------------------------------------------------------------------------------
 
     def fetch(self) -> None:
-        """Somebody fetches: never what somebody has, what is done, or too often."""
+        """Fetch as a random member; check that acquired records are free and within the limit."""
         random, context = self.random, self.context
         member = random.choice(MEMBERS)
         mode = random.choice((BATCH_OPTIMIZED, RECORD_LIMIT))
@@ -122,7 +122,7 @@ class History:
             assert len(taken) == 1, "for the last time it comes alone"
 
     def acknowledge(self) -> None:
-        """Somebody says something of some offsets; all is taken, or nothing."""
+        """Acknowledge some offsets as a random member; all of them succeed, or none."""
         random = self.random
         member = random.choice(MEMBERS)
         first = random.randrange(self.end)
@@ -133,7 +133,7 @@ class History:
         self.say(member, first, last, types)
 
     def acknowledge_all(self, types: tuple[int, ...] = (1, 1, 2, 3)) -> None:
-        """Each member acknowledges the runs that it has."""
+        """Acknowledge the runs of each member."""
         for member in MEMBERS:
             first = 0
             while first < self.end:
@@ -147,7 +147,7 @@ class History:
                 first = last + 1
 
     def say(self, member: str, first: int, last: int, types: list[int]) -> None:
-        """One acknowledgement, in the core and in the model."""
+        """Send one acknowledgement to the partition and to the model."""
         context = self.context
         if self.holds_writes:
             context.persister.is_held = True
@@ -181,7 +181,7 @@ class History:
             assert refused is None
 
     def look_up_deadlines(self) -> None:
-        """What is renewed before something is refused stays so, unless it is refused at once."""
+        """Copy the locks' ends to the model: renewals before a refused part stay valid."""
         for batch in self.context.partition.in_flight:
             for run in batch.runs:
                 if run.lock is not None:
@@ -189,13 +189,13 @@ class History:
                         self.records[offset].deadline_ms = run.lock.deadline_ms
 
     def begin(self, fails: bool, changes: list[tuple[int, RecordState, int]]) -> None:
-        """Changes that are written now, or once `answer` says so."""
+        """Start changes that are written now, or when `answer` is called."""
         if fails and not self.holds_writes:
             return
         for offset, state, count in changes:
             record = self.records[offset]
             record.owner = ""
-            if not fails:  # it is written, whenever that is told
+            if not fails:  # written now, whenever the response comes
                 record.kept = (state, count)
         if self.holds_writes:
             self.pending.append((fails, changes))
@@ -206,7 +206,7 @@ class History:
                 self.records[offset].state = state
 
     def answer(self) -> None:
-        """The writes under way end, well or not."""
+        """End the writes in progress, successfully or not."""
         pending, self.pending = self.pending, []
         owners = {
             run.first: run.undo.member_id
@@ -227,7 +227,7 @@ class History:
                     record.owner = owners[begin]
 
     def release(self) -> None:
-        """A member's session ends."""
+        """End a member's session."""
         member = self.random.choice(MEMBERS)
         if self.holds_writes:
             self.context.persister.is_held = True
@@ -246,10 +246,10 @@ class History:
             self.begin(fails, changes)
 
     def advance(self) -> None:
-        """Time passes."""
+        """Advance the time."""
         self.context.persister.errors.clear()
         is_held = self.context.persister.is_held
-        self.context.persister.is_held = False  # expiry is never undone
+        self.context.persister.is_held = False  # expiry is never rolled back
         self.context.advance(self.random.choice((1_000, 10_000, LOCK_MS)))
         self.context.persister.is_held = is_held
         for offset, record in enumerate(self.records):
@@ -260,12 +260,12 @@ class History:
                 record.kept = (record.state, record.count)
 
     def fail(self) -> None:
-        """The next write fails."""
+        """Let the next write fail."""
         if not self.context.persister.errors:
             self.context.persister.errors.append(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def move_log(self) -> None:
-        """The log begins later."""
+        """Move the log start offset."""
         if self.random.random() < 0.7:
             return
         start = min(self.log_start + self.random.randrange(4), self.end - 1)
@@ -283,7 +283,7 @@ class History:
                     record.state = ARCHIVED
 
     def reload(self) -> None:
-        """Another leader: what was written counts."""
+        """Change the leader; only written state counts."""
         if self.random.random() < 0.8:
             return
         self.answer()
@@ -301,11 +301,11 @@ class History:
     # --- checks -----------------------------------------------------------------------------------
 
     def is_pending(self, offset: int) -> bool:
-        """Whether a change of an offset is being written."""
+        """Return whether a change of an offset is being written."""
         return any(offset == one[0] for _, changes in self.pending for one in changes)
 
     def check(self) -> None:
-        """What the share partition knows is what the model knows."""
+        """Check that the share partition agrees with the model."""
         partition = self.context.partition
         known: set[int] = set()
         done = 0
@@ -335,7 +335,7 @@ class History:
 
 @pytest.mark.parametrize("group", range(6))
 def test_random_histories(group: int) -> None:
-    """Many of them, each by its seed."""
+    """Random histories violate no law; each has its own seed."""
     for seed in range(group * 10, group * 10 + 10):
         try:
             History(seed).run(80)

@@ -1,4 +1,4 @@
-"""Share sessions: what they remember, how many there may be, what ends them."""
+"""Share sessions: their contents, limits, and ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ P0, P1, P2 = ((b"\1" * 16, index) for index in range(3))
 def opened(
     cache: ShareSessionCache, key: ShareSessionKey = A, connection: str = "a"
 ) -> ShareSession:
-    """A new session of two partitions."""
+    """Return a new session of two partitions."""
     session = cache.open(key, {P0: False, P1: False}, connection)
     assert session is not None
     return session
@@ -29,21 +29,21 @@ def opened(
 def update(
     session: ShareSession, added: Sequence[PartitionKey], forgotten: Sequence[PartitionKey]
 ) -> list[PartitionKey]:
-    """What the session fetches after that."""
+    """Update the session; return the partitions that it fetches."""
     for _ in session.update(added, forgotten):
         pass
     return list(session.partitions)
 
 
 def test_epochs() -> None:
-    """From 1 on; they wrap to 1."""
+    """Session epochs start at 1, and wrap to 1."""
     assert opened(ShareSessionCache(1)).epoch == 1
     assert next_epoch(1) == 2
     assert next_epoch(2**31 - 1) == 1
 
 
 def test_partitions_join_and_leave() -> None:
-    """What is added and forgotten in one request is forgotten."""
+    """A partition that is added and forgotten in one request is forgotten."""
     session = opened(ShareSessionCache(1))
     assert update(session, [P2, P0], []) == [P0, P1, P2]
     assert update(session, [P1], [P0, P1]) == [P2]
@@ -51,7 +51,7 @@ def test_partitions_join_and_leave() -> None:
 
 
 def test_names_of_topics_that_are_not_fetched_any_more_are_forgotten() -> None:
-    """The name goes with the last partition of its topic."""
+    """The name of a topic is dropped with its last partition."""
     session = opened(ShareSessionCache(1))
     other = (b"\2" * 16, 0)
     update(session, [other], [])
@@ -63,7 +63,7 @@ def test_names_of_topics_that_are_not_fetched_any_more_are_forgotten() -> None:
 
 
 def test_news() -> None:
-    """Records and errors; what has joined later is named once, and what had an error."""
+    """A response has partitions with records or errors, and new and recovered ones once."""
     session = opened(ShareSessionCache(1))
     update(session, [P2], [])
 
@@ -83,7 +83,10 @@ def test_news() -> None:
 
 
 def test_nothing_is_kept_of_a_group_without_sessions() -> None:
-    """One connection may open and end sessions of ever new groups."""
+    """A group without sessions leaves nothing in the cache.
+
+    One connection may open and close sessions of ever new groups.
+    """
     cache = ShareSessionCache(2)
     for number in range(10):
         key = ShareSessionKey(f"group-{number}", "A")
@@ -96,7 +99,7 @@ def test_nothing_is_kept_of_a_group_without_sessions() -> None:
 
 
 def test_so_many_sessions() -> None:
-    """One more is refused; a member may begin its own anew."""
+    """A session beyond the limit is refused, but a member may restart its own."""
     cache = ShareSessionCache(2)
     opened(cache, A, "a")
     opened(cache, B, "b")
@@ -112,7 +115,7 @@ def test_so_many_sessions() -> None:
 
 
 def test_a_connection_ends() -> None:
-    """So do its session, and the group with the last one."""
+    """The end of a connection ends its session, and the group's last session ends the group."""
     cache = ShareSessionCache(10)
     first, second = opened(cache, A, "a"), opened(cache, B, "b")
     assert cache.disconnected("x") == Disconnected(None, None)
@@ -123,7 +126,7 @@ def test_a_connection_ends() -> None:
 
 
 def test_a_connection_ends_whose_session_is_over() -> None:
-    """The client closed it, or began another one elsewhere."""
+    """The end of a connection does not affect a session that was closed or moved before."""
     cache = ShareSessionCache(10)
     opened(cache, A, "a")
     cache.remove(A)
@@ -137,7 +140,7 @@ def test_a_connection_ends_whose_session_is_over() -> None:
 
 
 def test_two_sessions_of_one_connection() -> None:
-    """The last one ends with it; when another one has ended before, none does, as in Kafka."""
+    """A connection ends only its last session; if another one ended before, none (as in Kafka)."""
     cache = ShareSessionCache(10)
     opened(cache, A, "a")
     last = opened(cache, B, "a")

@@ -1,4 +1,4 @@
-"""The life of a share partition: its state that is read, locks that expire, offsets that move."""
+"""The life of a share partition: loading, expiring locks, and moving offsets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.unit.core.share_partitions.context import (
 
 
 def test_a_group_that_has_read_nothing_begins_where_its_config_says() -> None:
-    """Its state says -1."""
+    """A state with start offset -1 starts at the offset of the group's config."""
     context = ShareContext((0, 4)).load()
     assert context.loaded == [ErrorCode.NONE]
     assert context.offsets() == (0, 0, 0)
@@ -37,7 +37,7 @@ def test_a_group_that_has_read_nothing_begins_where_its_config_says() -> None:
 
 
 def test_where_to_begin_cannot_be_found_out() -> None:
-    """The log cannot be read."""
+    """A log error during the offset reset fails the load."""
     context = ShareContext((0, 4))
     context.initial_error = ErrorCode.KAFKA_STORAGE_ERROR
     context.load()
@@ -46,7 +46,7 @@ def test_where_to_begin_cannot_be_found_out() -> None:
 
 
 def test_a_state_is_read_once() -> None:
-    """Who comes meanwhile is told so, who comes later finds it."""
+    """The state is loaded once; calls during the load are refused, and later calls succeed."""
     context = ShareContext((0, 4))
     context.persister.is_held = True
     context.load().load()
@@ -59,7 +59,7 @@ def test_a_state_is_read_once() -> None:
 
 
 def test_a_state_that_cannot_be_read() -> None:
-    """The error is as Kafka tells it; from then on it has failed."""
+    """A failed load gives Kafka's error, and the share partition has failed."""
     context = ShareContext((0, 4))
     context.persister.errors = [ErrorCode.FENCED_LEADER_EPOCH]
     context.load().load()
@@ -67,7 +67,7 @@ def test_a_state_that_cannot_be_read() -> None:
 
 
 def test_fenced_while_its_state_is_read() -> None:
-    """It never becomes active."""
+    """A share partition that is fenced during its load never becomes active."""
     context = ShareContext((0, 4))
     context.persister.is_held = True
     context.load()
@@ -82,7 +82,7 @@ def test_fenced_while_its_state_is_read() -> None:
     "batch", [(4, 6, 0, 1), (8, 7, 0, 1), (5, 7, 9, 1)], ids=["below", "turned", "state"]
 )
 def test_a_state_that_cannot_be(batch: tuple[int, int, int, int]) -> None:
-    """Batches below the start offset, without offsets, or of an unknown state."""
+    """A state with batches below the start offset, without offsets or in odd states is refused."""
     context = ShareContext((0, 9))
     context.keep(5)
     kept = context.persister.states[KEY]
@@ -93,7 +93,7 @@ def test_a_state_that_cannot_be(batch: tuple[int, int, int, int]) -> None:
 
 
 def test_a_state_goes_on() -> None:
-    """After another leader: what is done stays done, the rest comes again with its count."""
+    """A new leader keeps finished records; others are redelivered with their counts."""
     context = ShareContext((0, 4), (5, 9), (10, 14)).load()
     context.fetch(batch_size=5)
     context.say((5, 9, ACCEPT), (10, 14, RELEASE))
@@ -108,7 +108,7 @@ def test_a_state_goes_on() -> None:
 
 
 def test_a_state_in_which_the_first_are_done() -> None:
-    """The start offset moves at once."""
+    """If the first batches of a loaded state are done, the start offset moves at once."""
     context = ShareContext((0, 9))
     context.keep(0, (0, 4, ARCHIVED, 1), (5, 9, AVAILABLE, 2))
     context.load()
@@ -116,7 +116,7 @@ def test_a_state_in_which_the_first_are_done() -> None:
 
 
 def test_what_was_read_is_only_written_with_an_acknowledgement() -> None:
-    """A fetch alone writes nothing."""
+    """A fetch alone writes nothing; an acknowledgement writes the fetched state."""
     context = ShareContext((0, 4)).load()
     context.fetch()
     assert context.persister.writes == []
@@ -124,7 +124,7 @@ def test_what_was_read_is_only_written_with_an_acknowledgement() -> None:
 
 
 def test_locks_expire() -> None:
-    """The records are given back; that is written, and who waits for them is told."""
+    """Expired locks release their records, write this, and wake waiting fetches."""
     context = ShareContext((0, 4)).load()
     context.fetch()
     context.advance(LOCK_MS - 1)
@@ -138,7 +138,10 @@ def test_locks_expire() -> None:
 
 
 def test_locks_expire_after_the_last_delivery() -> None:
-    """The records are archived, and the start offset moves on."""
+    """A lock that expires after the last delivery archives its records.
+
+    The start offset moves on.
+    """
     settings = ShareSettings(delivery_count_limit=2, auto_offset_reset="earliest")
     context = ShareContext((0, 4), settings=settings).load()
     for _ in range(2):
@@ -151,7 +154,7 @@ def test_locks_expire_after_the_last_delivery() -> None:
 
 
 def test_locks_expire_even_if_that_cannot_be_written() -> None:
-    """Kafka leaves it at that."""
+    """Locks expire even if the state cannot be written, as in Kafka."""
     context = ShareContext((0, 4)).load()
     context.fetch()
     context.persister.errors = [ErrorCode.COORDINATOR_NOT_AVAILABLE]
@@ -161,7 +164,7 @@ def test_locks_expire_even_if_that_cannot_be_written() -> None:
 
 
 def test_a_session_ends() -> None:
-    """What the member has is given back, with the delivery count it has; others keep theirs."""
+    """A closed session releases its records with their counts; other members keep theirs."""
     context = ShareContext((0, 4), (5, 9), (10, 14)).load()
     context.fetch("A", batches=1)
     context.fetch("B", batches=1)
@@ -179,7 +182,7 @@ def test_a_session_ends() -> None:
 
 
 def test_a_session_that_ends_after_the_last_delivery() -> None:
-    """What it has is archived."""
+    """A session that ends after the last delivery archives its records."""
     settings = ShareSettings(delivery_count_limit=2, auto_offset_reset="earliest")
     context = ShareContext((0, 4), settings=settings).load()
     for _ in range(2):
@@ -190,7 +193,10 @@ def test_a_session_that_ends_after_the_last_delivery() -> None:
 
 
 def test_the_log_begins_later() -> None:
-    """What is available below is archived, what somebody has stays until its lock expires."""
+    """If the log start moves, available records below are archived.
+
+    Acquired records stay until their lock expires.
+    """
     context = ShareContext((0, 4), (5, 9), (10, 14), (15, 19)).load()
     context.fetch(batch_size=5)
     context.say((0, 4, RELEASE), (5, 9, ACCEPT), (15, 19, RELEASE))
@@ -212,7 +218,7 @@ def test_the_log_begins_later() -> None:
 
 
 def test_the_log_begins_within_what_somebody_has() -> None:
-    """When that is given back, what is below is archived and does not count as done."""
+    """Released records below a moved log start are archived and do not count as done."""
     context = ShareContext((0, 9)).load()
     context.fetch()
     context.partition.move_start_offset(4)
@@ -227,7 +233,10 @@ def test_the_log_begins_within_what_somebody_has() -> None:
 
 
 def test_the_log_begins_after_all_that_is_in_flight() -> None:
-    """The next fetch is from there; what somebody has is archived when it comes back."""
+    """If the log start passes all in-flight records, the next fetch starts there.
+
+    Acquired records are archived when they are released.
+    """
     context = ShareContext((0, 9), (10, 19), (20, 29)).load()
     context.fetch(batches=1)
     context.partition.move_start_offset(20)
@@ -241,14 +250,14 @@ def test_the_log_begins_after_all_that_is_in_flight() -> None:
 
 
 def test_the_log_begins_later_with_nothing_in_flight() -> None:
-    """The share partition does, too."""
+    """Without in-flight records the start offset follows the log start."""
     context = ShareContext((0, 9)).load()
     context.partition.move_start_offset(7)
     assert context.offsets() == (7, 7, 0)
 
 
 def test_the_log_begins_later_while_an_acknowledgement_is_written() -> None:
-    """What is archived stays so, even if the rest is undone."""
+    """Records that are archived by a moved log start stay so if an acknowledgement fails."""
     context = ShareContext((0, 9)).load()
     context.fetch()
     context.persister.is_held = True
@@ -261,7 +270,7 @@ def test_the_log_begins_later_while_an_acknowledgement_is_written() -> None:
 
 
 def test_undone_below_the_start_offset() -> None:
-    """What the log has no more does not count."""
+    """After a failed write, records below the log start do not count as done."""
     context = ShareContext((0, 9)).load()
     context.fetch()
     context.persister.is_held = True
@@ -274,7 +283,7 @@ def test_undone_below_the_start_offset() -> None:
 
 
 def test_the_start_offset_waits_for_what_is_before() -> None:
-    """Batches that are done stay until those before them are."""
+    """The start offset waits for earlier batches that are not done."""
     context = ShareContext((0, 4), (5, 9), (10, 14)).load()
     context.fetch(batch_size=5)
     context.say((5, 9, ACCEPT))
@@ -287,7 +296,7 @@ def test_the_start_offset_waits_for_what_is_before() -> None:
 
 
 def test_the_start_offset_stops_at_a_gap() -> None:
-    """What was in flight before and never written is to be fetched again."""
+    """The start offset stops at a gap that was never written; the gap is fetched again."""
     context = ShareContext((0, 4), (5, 9), (10, 14), (15, 19), (20, 24))
     context.keep(0, (0, 4, AVAILABLE, 1), (10, 14, ACKNOWLEDGED, 1), (20, 24, AVAILABLE, 1))
     context.load()
@@ -301,7 +310,7 @@ def test_the_start_offset_stops_at_a_gap() -> None:
 
 
 def test_nothing_is_done_below_the_start_offset() -> None:
-    """What is available at the start offset keeps it there."""
+    """An available record at the start offset keeps it from moving."""
     context = ShareContext((0, 4)).load()
     context.fetch()
     context.say((0, 4, RELEASE))
@@ -311,7 +320,7 @@ def test_nothing_is_done_below_the_start_offset() -> None:
 
 
 def test_the_first_batches_are_not_done_but_what_is_at_the_start_offset() -> None:
-    """Somebody has records below it, so they stay known."""
+    """Acquired records below the start offset stay known, although later ones are done."""
     context = ShareContext((0, 4), (5, 9)).load()
     context.fetch(batch_size=5)
     context.partition.move_start_offset(5)
@@ -320,7 +329,7 @@ def test_the_first_batches_are_not_done_but_what_is_at_the_start_offset() -> Non
 
 
 def test_what_is_available_in_part_is_fetched_next() -> None:
-    """Within a batch that was taken apart."""
+    """The next fetch starts at available records within a split batch."""
     context = ShareContext((0, 9)).load()
     context.fetch(max_records=3, mode=RECORD_LIMIT)
     assert context.partition.next_fetch_offset() == 3
@@ -328,7 +337,7 @@ def test_what_is_available_in_part_is_fetched_next() -> None:
 
 
 def test_dead_locks_do_not_pile_up() -> None:
-    """They are swept out before they outnumber the others."""
+    """Dead locks are removed before they outnumber the others."""
     context = ShareContext(*((n, n) for n in range(200))).load()
     for offset in range(200):
         context.fetch(batches=1)
@@ -340,7 +349,7 @@ def test_dead_locks_do_not_pile_up() -> None:
 
 
 def test_an_expired_lock_of_what_is_done() -> None:
-    """It is dead when its time comes."""
+    """An expired lock of a record that is done has no effect."""
     context = ShareContext((0, 4)).load()
     context.fetch()
     context.say((0, 4, ACCEPT))
@@ -349,7 +358,7 @@ def test_an_expired_lock_of_what_is_done() -> None:
 
 
 def test_fencing_forgets_the_locks() -> None:
-    """Nothing is written for a partition that another one has taken the place of."""
+    """A fenced share partition drops its locks and writes nothing."""
     context = ShareContext((0, 4)).load()
     context.fetch()
     context.partition.fence()
@@ -359,7 +368,7 @@ def test_fencing_forgets_the_locks() -> None:
 
 
 def test_only_legal_transitions() -> None:
-    """The table is what runs."""
+    """Only the transitions of the table are possible."""
     for state, legal in LEGAL_TRANSITIONS.items():
         for other in RecordState:
             run = Run(0, 1, state, 1)
@@ -375,7 +384,7 @@ def test_only_legal_transitions() -> None:
 
 
 def test_settings_of_a_group() -> None:
-    """Those that it has of its own; the broker's for the rest."""
+    """A group's own settings override the broker's."""
     settings = ShareSettings()
     assert settings.of_group({}) is settings
     own = settings.of_group(

@@ -1,4 +1,4 @@
-"""State batches that overlap: who has its way, what is joined, what the start offset takes away."""
+"""Overlapping state batches: precedence, merging, and the start offset."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Batches = list[tuple[int, int, int, int]]
 
 
 def combined(so_far: Batches, new: Batches, start_offset: int = -1) -> Batches:
-    """The combined batches, as (first, last, state, count)."""
+    """Return the combined batches as (first, last, state, count)."""
     made = combine_batches(
         [StateBatch(*one) for one in so_far], [StateBatch(*one) for one in new], start_offset
     )
@@ -33,40 +33,40 @@ def combined(so_far: Batches, new: Batches, start_offset: int = -1) -> Batches:
         ([], [], []),
         ([], [(5, 9, 0, 1)], [(5, 9, 0, 1)]),
         ([(5, 9, 0, 1)], [], [(5, 9, 0, 1)]),
-        # Apart, in whatever order they come.
+        # Disjoint batches, in any order.
         ([(20, 29, 0, 1)], [(5, 9, 0, 1)], [(5, 9, 0, 1), (20, 29, 0, 1)]),
-        # The same count and state: joined where they overlap or touch.
+        # Equal count and state: merged where they overlap or touch.
         ([(5, 9, 2, 1)], [(5, 9, 2, 1)], [(5, 9, 2, 1)]),
         ([(5, 9, 2, 1)], [(5, 7, 2, 1)], [(5, 9, 2, 1)]),
         ([(5, 9, 2, 1)], [(6, 12, 2, 1)], [(5, 12, 2, 1)]),
         ([(5, 9, 2, 1)], [(10, 12, 2, 1)], [(5, 12, 2, 1)]),
         ([(5, 9, 2, 1)], [(11, 12, 2, 1)], [(5, 9, 2, 1), (11, 12, 2, 1)]),
-        # They touch, but differ.
+        # Adjacent, but different.
         ([(5, 9, 2, 1)], [(10, 12, 2, 2)], [(5, 9, 2, 1), (10, 12, 2, 2)]),
         ([(5, 9, 2, 1)], [(10, 12, 4, 1)], [(5, 9, 2, 1), (10, 12, 4, 1)]),
-        # The same offsets: the higher count, then the higher state.
+        # Equal offsets: the higher count wins, then the higher state.
         ([(5, 9, 4, 1)], [(5, 9, 0, 2)], [(5, 9, 0, 2)]),
         ([(5, 9, 4, 2)], [(5, 9, 2, 2)], [(5, 9, 4, 2)]),
-        # The same first offset.
+        # Equal first offsets.
         ([(5, 9, 0, 1)], [(5, 12, 0, 2)], [(5, 12, 0, 2)]),
         ([(5, 9, 0, 2)], [(5, 12, 0, 1)], [(5, 9, 0, 2), (10, 12, 0, 1)]),
-        # One within the other.
+        # One batch within the other.
         ([(5, 20, 0, 1)], [(8, 12, 2, 1)], [(5, 7, 0, 1), (8, 12, 2, 1), (13, 20, 0, 1)]),
         ([(5, 20, 2, 1)], [(8, 12, 0, 1)], [(5, 20, 2, 1)]),
-        # The same last offset.
+        # Equal last offsets.
         ([(5, 20, 0, 1)], [(8, 20, 0, 2)], [(5, 7, 0, 1), (8, 20, 0, 2)]),
         ([(5, 20, 0, 2)], [(8, 20, 0, 1)], [(5, 20, 0, 2)]),
-        # The later one reaches farther.
+        # The later batch extends further.
         ([(5, 20, 0, 1)], [(8, 25, 0, 2)], [(5, 7, 0, 1), (8, 25, 0, 2)]),
         ([(5, 20, 0, 2)], [(8, 25, 0, 1)], [(5, 20, 0, 2), (21, 25, 0, 1)]),
-        # All neighbours of one kind are joined.
+        # All equal neighbours are merged.
         ([(0, 4, 2, 3), (5, 9, 0, 1)], [(5, 12, 2, 3)], [(0, 12, 2, 3)]),
-        # A batch that ends before it begins stays as it is if it is the only one.
+        # An inverted batch is kept if it is the only one.
         ([], [(6, 3, 0, 1)], [(6, 3, 0, 1)]),
     ],
 )
 def test_cases(so_far: Batches, new: Batches, expected: Batches) -> None:
-    """One pair each."""
+    """Each pair combines to the expected batches."""
     assert combined(so_far, new) == expected
 
 
@@ -82,7 +82,7 @@ def test_cases(so_far: Batches, new: Batches, expected: Batches) -> None:
     ],
 )
 def test_what_lies_below_the_start_offset_is_gone(start_offset: int, expected: Batches) -> None:
-    """Whole batches, and the front of the one that it falls into."""
+    """Batches below the start offset are removed, and the batch around it is cut."""
     assert combined([(5, 9, 0, 1)], [(12, 15, 2, 1)], start_offset) == expected
 
 
@@ -102,13 +102,13 @@ def test_what_lies_below_the_start_offset_is_gone(start_offset: int, expected: B
 def test_batches_that_cannot_be_combined(
     so_far: Batches, new: Batches, start_offset: int, is_refused: bool
 ) -> None:
-    """A batch that ends before it begins can be kept alone, but not be combined with another."""
+    """An inverted batch can be kept alone, but not combined with another one."""
     kept, added = ([StateBatch(*one) for one in batches] for batches in (so_far, new))
     assert cannot_combine(kept, added, start_offset) == is_refused
 
 
 def test_any_batches() -> None:
-    """Each offset has the highest count and state that any batch gives it; no two overlap."""
+    """Each offset has the highest count and state of any batch, and no two batches overlap."""
     random = Random(4)
     for _ in range(2000):
         batches = []
@@ -138,7 +138,7 @@ def test_any_batches() -> None:
 
 @pytest.mark.parametrize("width", [1, 40, 100_000])
 def test_the_batches_of_a_large_request(width: int) -> None:
-    """Combined in steps, as they would be at once; what ends before it begins comes last."""
+    """Many batches are combined in steps with the same result; inverted ones come last."""
     random = Random(5)
     batches = []
     for _ in range(5000):
@@ -153,18 +153,18 @@ def test_the_batches_of_a_large_request(width: int) -> None:
         for first, last, state, count in [*batches[:99], invalid, *batches[99:]]
     ]
     steps = combine_in_steps(asked, len(asked))
-    assert len([None for _ in steps]) >= 9  # 5 to sort, at least 4 to combine
+    assert len([None for _ in steps]) >= 9  # 5 for sorting, at least 4 for combining
     made = run_all(combine_in_steps(asked, len(asked)))
     assert made == [*combine_batches((), batches, -1), invalid]
 
 
 def test_the_batches_of_a_small_request() -> None:
-    """They stay as they are: the state of the share partition has its say, too."""
+    """A small request is not combined: the stored state is combined with it later."""
     asked = [WriteStateBatch(first_offset=5, last_offset=9)] * 2
     assert run_all(combine_in_steps(asked, 100)) == [StateBatch(5, 9, 0, 0)] * 2
 
 
 def test_more_batches_than_there_may_be() -> None:
-    """Combining ends when they are too many, whatever else was asked for."""
+    """Combining stops when there are too many batches."""
     asked = [WriteStateBatch(first_offset=2 * one, last_offset=2 * one) for one in range(9000)]
     assert 2000 < len(run_all(combine_in_steps(asked, 2000))) <= 3000

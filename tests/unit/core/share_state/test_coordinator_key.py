@@ -1,4 +1,4 @@
-"""The text of a share partition, as FindCoordinator has it."""
+"""The text form of share partition keys in FindCoordinator."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ UUID = "AAECAwQFBgcICQoLDA0ODw"
         (f"g:{UUID}:-7", ("g", -7)),
         (f"g:{UUID}==:007", ("g", 7)),
         (f"a:b::c:{UUID}:1", ("a:b::c", 1)),
-        (f"g:{UUID}:1::", ("g", 1)),  # Java's split leaves out what is empty at the end
+        (f"g:{UUID}:1::", ("g", 1)),  # Java's split drops trailing empty parts
     ],
 )
 def test_keys(text: str, key: tuple[str, int]) -> None:
-    """Read from the right: the group may have colons."""
+    """A key is parsed from the right, as the group may contain colons."""
     assert share_partition_key(text) == SharePartitionKey(key[0], TOPIC, key[1])
 
 
@@ -52,12 +52,12 @@ def test_keys(text: str, key: tuple[str, int]) -> None:
     ],
 )
 def test_what_is_no_key(text: str) -> None:
-    """Too few parts, an empty group, no uuid, no number."""
+    """Too few parts, an empty group, a bad UUID and a bad number are refused."""
     assert share_partition_key(text) is None
 
 
 def test_the_key_as_it_is_hashed() -> None:
-    """Whatever the client wrote, it is one text."""
+    """The hashed key is the same, however the client formatted it."""
     key = share_partition_key(f"a:b:{UUID}==:+07")
     assert key is not None
     assert coordinator_key(key) == f"a:b:{UUID}:7"

@@ -1,4 +1,4 @@
-"""What of the log of the share coordinator is out of date."""
+"""The part of the share coordinator's log that can be deleted."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ A, B, C = (SharePartitionKey("g", b"t" * 16, index) for index in range(3))
     ("snapshots", "expected"),
     [
         ([], None),
-        ([(A, 0)], None),  # there is nothing below it
+        ([(A, 0)], None),  # no record is below it
         ([(A, 1)], 1),
         ([(A, 1), (A, 5)], 5),
         ([(A, 1), (B, 3), (A, 5)], 3),
         ([(A, 1), (B, 3), (C, 4), (B, 6), (A, 7)], 4),
-        ([(A, 1), (B, 3), (B, 6)], 1),  # nobody has written A again
+        ([(A, 1), (B, 3), (B, 6)], 1),  # A was not written again
     ],
 )
 def test_records_below_the_oldest_needed_snapshot(
     snapshots: list[tuple[SharePartitionKey, int]], expected: int | None
 ) -> None:
-    """That of the share partition whose last snapshot is the oldest."""
+    """Records can be deleted below the oldest of all last snapshots."""
     offsets = RedundantOffsets()
     for key, offset in snapshots:
         offsets.snapshot_at(key, offset, is_tombstone=False)
@@ -33,7 +33,10 @@ def test_records_below_the_oldest_needed_snapshot(
 
 
 def test_a_share_partition_that_is_deleted_holds_nothing_back() -> None:
-    """Its tombstone itself stays until another snapshot comes."""
+    """A deleted share partition does not hold back deletion.
+
+    Its tombstone itself stays until another snapshot is written.
+    """
     offsets = RedundantOffsets()
     offsets.snapshot_at(A, 1, is_tombstone=False)
     offsets.snapshot_at(B, 2, is_tombstone=False)

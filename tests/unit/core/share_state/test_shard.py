@@ -1,4 +1,4 @@
-"""The state of share partitions: what each request is answered, and the record that it makes."""
+"""The state of share partitions: responses, and records."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ R = TypeVar("R")
 class Shard:
     """A shard of two topics, `T1` with two partitions, `T2` with one.
 
-    Every record goes through its bytes, and into `log`, as in the real one.
+    Every record is encoded, and added to `log`, as in the real shard.
     """
 
     def __init__(self, updates_per_snapshot: int = 3) -> None:
@@ -61,13 +61,13 @@ class Shard:
         self.core = self.empty()
 
     def empty(self) -> ShareCoordinatorShard:
-        """A shard of the same settings without a record."""
+        """Return a shard with the same settings and no records."""
         return ShareCoordinatorShard(
             self.updates_per_snapshot, lambda topic_id: self.partition_counts.get(topic_id, 0)
         )
 
     def apply(self, record: ShareRecord) -> None:
-        """Append a record, and replay it."""
+        """Append a record and replay it."""
         assert decode_record(*encode_record(record)) == record
         self.core.replay(record, len(self.log))
         self.log.append(record)
@@ -80,7 +80,7 @@ class Shard:
     def initialize(
         self, key: SharePartitionKey = A, state_epoch: int = 1, start: int = -1
     ) -> StateOutcome:
-        """InitializeShareGroupState."""
+        """Handle InitializeShareGroupState."""
         return self._made(self.core.initialize(key, state_epoch, start, self.now_ms))
 
     def write(
@@ -92,39 +92,39 @@ class Shard:
         leader_epoch: int = 0,
         complete: int = 0,
     ) -> StateOutcome:
-        """WriteShareGroupState."""
+        """Handle WriteShareGroupState."""
         laid = [StateBatch(*one) for one in batches]
         write = StateWrite(state_epoch, leader_epoch, start, complete, laid)
         return self._made(self.core.write(key, write, self.now_ms))
 
     def read(self, key: SharePartitionKey = A, leader_epoch: int = 0) -> ShareState:
-        """ReadShareGroupState."""
+        """Handle ReadShareGroupState."""
         return self._made(self.core.read(key, leader_epoch, self.now_ms))
 
     def summary(self, key: SharePartitionKey = A) -> ShareStateSummary:
-        """ReadShareGroupStateSummary."""
+        """Handle ReadShareGroupStateSummary."""
         return self._made(self.core.read_summary(key))
 
     def delete(self, key: SharePartitionKey = A) -> StateOutcome:
-        """DeleteShareGroupState."""
+        """Handle DeleteShareGroupState."""
         return self._made(self.core.delete(key))
 
     def state(self, key: SharePartitionKey = A) -> ShareGroupOffset:
-        """The state of a share partition that is there."""
+        """Return the state of an existing share partition."""
         state = self.core.state(key)
         assert state is not None
         return state
 
     def last_record(self) -> ShareRecord:
-        """The record that was written last."""
+        """Return the last written record."""
         return self.log[-1]
 
     def wrote_snapshot(self) -> bool:
-        """Whether the last record is a snapshot."""
+        """Return whether the last record is a snapshot."""
         return isinstance(self.log[-1], ShareSnapshot)
 
     def is_replayed(self) -> bool:
-        """Whether the log makes the same state from nothing."""
+        """Return whether a replay of the log gives the same state."""
         fresh = self.empty()
         for offset, record in enumerate(self.log):
             fresh.replay(record, offset)
@@ -136,12 +136,12 @@ class Shard:
 
 
 def refused(error: E, message: str | None = None) -> StateOutcome:
-    """The answer with an error."""
+    """Return a response with an error."""
     return StateOutcome(error, message or error.message)
 
 
 def test_an_initialized_share_partition() -> None:
-    """A snapshot without batches; nothing was read, so there is no lag."""
+    """Initializing writes a snapshot without batches and without a lag."""
     shard = Shard()
     assert shard.initialize() == OK
     state = ShareGroupOffset(0, 1, 0, -1, -1, (), 1000, 1000)
@@ -153,7 +153,10 @@ def test_an_initialized_share_partition() -> None:
 
 
 def test_initialized_at_an_offset() -> None:
-    """As AlterShareGroupOffsets does: the lag counts from there."""
+    """A share partition initialized at an offset has its lag from there.
+
+    AlterShareGroupOffsets does this.
+    """
     shard = Shard()
     shard.initialize(start=7)
     assert shard.state().delivery_complete_count == 0
@@ -161,7 +164,7 @@ def test_initialized_at_an_offset() -> None:
 
 
 def test_initialized_anew() -> None:
-    """What was before is forgotten; the snapshots are counted on, and a leader stays fenced."""
+    """Initializing again drops the state, but keeps snapshot epochs and fenced leaders."""
     shard = Shard()
     shard.initialize()
     shard.read(leader_epoch=5)
@@ -176,7 +179,7 @@ def test_initialized_anew() -> None:
 
 
 def test_negative_epochs_are_refused() -> None:
-    """A request has to say its epochs, whether the state is there or not."""
+    """Negative epochs are refused, with or without a state."""
     shard = Shard()
     for _ in range(2):
         leader = refused(E.INVALID_REQUEST, NEGATIVE_LEADER_EPOCH)
@@ -190,7 +193,7 @@ def test_negative_epochs_are_refused() -> None:
 
 
 def test_a_start_offset_does_not_move_back() -> None:
-    """A write with an older start offset keeps the offset and its count of deliveries."""
+    """A write with an older start offset keeps the stored one and its complete count."""
     shard = Shard()
     shard.initialize(start=5)
     shard.write(A, (5, 6, 2, 1), (8, 9, 0, 2), start=3, complete=7)
@@ -205,7 +208,10 @@ def test_a_start_offset_does_not_move_back() -> None:
 
 
 def test_a_batch_that_ends_before_it_begins() -> None:
-    """Kafka throws where such a batch meets another one; nothing is written."""
+    """An inverted batch that meets another one is refused, and nothing is written.
+
+    Kafka throws an exception.
+    """
     shard = Shard()
     shard.initialize()
     shard.write(A, (10, 19, 0, 2), start=0)
@@ -224,7 +230,7 @@ def test_a_batch_that_ends_before_it_begins() -> None:
 def test_partitions_that_are_not_there(
     key: SharePartitionKey, error: E, message: str | None
 ) -> None:
-    """Nobody can initialize, delete or look at them."""
+    """Nonexistent partitions cannot be initialized, deleted or read."""
     shard = Shard()
     assert shard.initialize(key) == refused(error, message)
     assert shard.delete(key) == refused(error, message)
@@ -233,7 +239,10 @@ def test_partitions_that_are_not_there(
 
 
 def test_share_partitions_that_are_not_initialized() -> None:
-    """They cannot be read or written. Whether the partition is there is asked later."""
+    """Uninitialized share partitions cannot be read or written.
+
+    The missing state is checked before the existence of the partition.
+    """
     shard = Shard()
     assert shard.write(NEGATIVE) == refused(E.INVALID_REQUEST, NEGATIVE_PARTITION)
     assert shard.write(NO_PARTITION) == refused(E.INVALID_REQUEST, WRITE_UNINITIALIZED)
@@ -245,7 +254,7 @@ def test_share_partitions_that_are_not_initialized() -> None:
 
 
 def test_the_topic_is_gone() -> None:
-    """Before its share partitions are: whoever asks for them is told so, after the epochs."""
+    """A share partition of a deleted topic gets an error, but epochs are checked first."""
     shard = Shard()
     shard.initialize()
     shard.read(leader_epoch=3)
@@ -261,7 +270,7 @@ def test_the_topic_is_gone() -> None:
 
 
 def test_a_write_is_laid_over_what_is_kept() -> None:
-    """The record has what is new, joined where it can be; the state has all of it."""
+    """A write is combined with the stored state; its record has only the new batches, merged."""
     shard = Shard()
     shard.initialize()
     assert shard.write(A, (0, 4, 2, 1), (5, 9, 2, 1), (10, 19, 0, 1), start=0, complete=10) == OK
@@ -276,7 +285,7 @@ def test_a_write_is_laid_over_what_is_kept() -> None:
 
 
 def test_a_write_without_a_start_offset_leaves_it() -> None:
-    """The offset that is kept is in the record, and all batches stay."""
+    """A write without a start offset keeps the stored one, and all batches."""
     shard = Shard()
     shard.initialize(start=3)
     shard.write(A, (3, 5, 2, 1))
@@ -285,7 +294,7 @@ def test_a_write_without_a_start_offset_leaves_it() -> None:
 
 
 def test_a_snapshot_after_enough_updates() -> None:
-    """It has all batches and the next snapshot epoch; counting begins anew."""
+    """After enough updates a snapshot with all batches is written, and counting restarts."""
     shard = Shard(updates_per_snapshot=2)
     shard.initialize(start=0)
     shard.write(A, (0, 4, 0, 1))
@@ -300,13 +309,13 @@ def test_a_snapshot_after_enough_updates() -> None:
     assert shard.last_record() == ShareUpdate(A, 1, 0, 2, (StateBatch(10, 10, 2, 1),), 1)
     shard.write()
     shard.write(A, (11, 11, 2, 1))
-    assert shard.state().start_offset == 2  # it was not written: the one that is kept
+    assert shard.state().start_offset == 2  # the write has no start offset, so the stored one
     assert shard.state().snapshot_epoch == 2
     assert shard.is_replayed()
 
 
 def test_every_write_is_a_snapshot() -> None:
-    """With no updates in between, as the setting allows."""
+    """With no updates per snapshot every write is a snapshot."""
     shard = Shard(updates_per_snapshot=0)
     shard.initialize()
     shard.write(A, (0, 4, 0, 1))
@@ -316,7 +325,7 @@ def test_every_write_is_a_snapshot() -> None:
 
 
 def test_more_batches_than_any_group_has() -> None:
-    """They are refused before they are written, new ones as well as many over time."""
+    """Too many batches are refused before they are written, at once or over time."""
     shard = Shard()
     shard.initialize()
     many = [(2 * first, 2 * first, 0, 1) for first in range(MOST_BATCHES + 1)]
@@ -327,7 +336,7 @@ def test_more_batches_than_any_group_has() -> None:
 
 
 def test_a_read_fences_the_leaders_before() -> None:
-    """A new leader epoch is written, with nothing else in it; that of the leader itself is not."""
+    """A read with a newer leader epoch writes only this epoch; with the same one, nothing."""
     shard = Shard(updates_per_snapshot=4)
     shard.initialize()
     shard.write(A, (0, 4, 2, 1), start=0, complete=5)
@@ -344,14 +353,14 @@ def test_a_read_fences_the_leaders_before() -> None:
     assert shard.state().leader_epoch == 7, "a write makes nobody the leader"
     assert shard.write(leader_epoch=9) == OK
     assert shard.summary().leader_epoch == 7
-    shard.read(leader_epoch=10)  # which comes after four updates: a snapshot
+    shard.read(leader_epoch=10)  # after four updates this is a snapshot
     assert shard.wrote_snapshot()
     assert shard.state().leader_epoch == 10
     assert shard.is_replayed()
 
 
 def test_an_update_without_a_leader_epoch() -> None:
-    """As another writer of the log may have: the one that is kept stays."""
+    """An update without a leader epoch, from another writer, keeps the stored one."""
     shard = Shard()
     shard.initialize()
     shard.read(leader_epoch=4)
@@ -360,7 +369,10 @@ def test_an_update_without_a_leader_epoch() -> None:
 
 
 def test_a_log_that_begins_with_an_update() -> None:
-    """Its snapshot is gone: what the update says is all there is; nobody is fenced by a state."""
+    """A log that starts with an update gives its state alone.
+
+    State epochs are then not fenced.
+    """
     shard = Shard()
     batches = (StateBatch(5, 9, 2, 1),)
     shard.apply(ShareUpdate(A, 4, 2, 5, batches, 5))
@@ -370,7 +382,7 @@ def test_a_log_that_begins_with_an_update() -> None:
 
 
 def test_a_share_partition_is_deleted() -> None:
-    """A tombstone; the others stay. The epochs begin anew."""
+    """A deletion writes a tombstone; others stay, and epochs start anew."""
     shard = Shard()
     shard.initialize(A, state_epoch=5)
     shard.initialize(B)
@@ -381,7 +393,7 @@ def test_a_share_partition_is_deleted() -> None:
     assert shard.read(B).error is E.NONE
     assert shard.delete() == OK
     assert len(shard.log) == 4
-    shard.apply(ShareSnapshot(A, None))  # twice does no harm
+    shard.apply(ShareSnapshot(A, None))  # a second deletion does no harm
     assert shard.initialize(A, state_epoch=1) == OK
     assert shard.read(leader_epoch=0).error is E.NONE
     assert shard.state().snapshot_epoch == 0
@@ -389,7 +401,7 @@ def test_a_share_partition_is_deleted() -> None:
 
 
 def test_the_share_partitions_of_deleted_topics() -> None:
-    """Found by the topic's id."""
+    """The share partitions of deleted topics are found by topic id."""
     shard = Shard()
     for key in (A, B, OTHER_TOPIC):
         shard.initialize(key)
@@ -398,7 +410,10 @@ def test_the_share_partitions_of_deleted_topics() -> None:
 
 
 def test_snapshots_of_cold_share_partitions() -> None:
-    """Once they are old enough; until something is written anywhere that is enough for all."""
+    """Idle share partitions get a new snapshot once, when they are old enough.
+
+    Without another write there is no further snapshot.
+    """
     shard = Shard(updates_per_snapshot=1)
     assert shard.core.cold_keys(shard.now_ms, 500) == []
     shard.initialize(A)
@@ -420,14 +435,14 @@ def test_snapshots_of_cold_share_partitions() -> None:
     shard.now_ms = 9000
     shard.write(A)
     assert shard.core.cold_keys(9000, 500) == []
-    shard.write(A)  # a snapshot, which is of now
+    shard.write(A)  # a snapshot of the present time
     assert shard.core.cold_keys(9000, 500) == [B]
     assert shard.core.rewritten(OTHER_TOPIC, 9000) is None
     assert shard.is_replayed()
 
 
 def test_a_rewritten_snapshot_ends_no_count_of_updates() -> None:
-    """As in Kafka: only the one that came because of the count does."""
+    """A rewritten snapshot does not restart the count of updates, as in Kafka."""
     shard = Shard(updates_per_snapshot=2)
     shard.initialize()
     shard.write()
@@ -447,19 +462,19 @@ def test_a_rewritten_snapshot_ends_no_count_of_updates() -> None:
 
 
 def test_what_the_log_needs_no_more() -> None:
-    """Everything below the oldest snapshot that counts."""
+    """Every record below the oldest needed snapshot is redundant."""
     shard = Shard(updates_per_snapshot=1)
     shard.initialize(A)
     shard.initialize(B)
     shard.write(A)
-    shard.write(A)  # a snapshot at 3
+    shard.write(A)  # a snapshot at offset 3
     assert shard.core.redundant_offsets.last_redundant_offset == 1
     shard.delete(B)
     assert shard.core.redundant_offsets.last_redundant_offset == 3
 
 
 def test_records_that_are_none() -> None:
-    """An update has a value, and keys are of two types."""
+    """Updates without a value and keys of other types are no records of the shard."""
     key, value = encode_record(ShareUpdate(A, 0, 0, 0, ()))
     with pytest.raises(ProtocolError):
         decode_record(key, None)
@@ -470,7 +485,7 @@ def test_records_that_are_none() -> None:
 
 
 def test_the_replay_law() -> None:
-    """Whatever is asked: the log makes the same state from nothing, and so does its needed part."""
+    """After any requests a replay of the log, or of its needed part, gives the same state."""
     for seed in range(60):
         random = Random(seed)
         shard = Shard(updates_per_snapshot=random.randrange(4))

@@ -1,4 +1,4 @@
-"""A transactional id of its own, to which the core's decisions are applied as they come."""
+"""A transactional id to which the decisions of the core are applied at once."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ T0, T1 = ("topic", 0), ("topic", 1)
 
 
 class TransactionContext:
-    """What a coordinator does with one id, without log and markers.
+    """A coordinator of one id, without a log and without markers.
 
-    Every state passes through the bytes of its record, as after a restart, unless `is_durable` is
-    set to False.
+    Every state is encoded and decoded, as in a restart, unless `is_durable` is False.
     """
 
     def __init__(self) -> None:
@@ -39,18 +38,18 @@ class TransactionContext:
 
     @property
     def state(self) -> TransactionMetadata:
-        """The metadata, which is there."""
+        """The metadata, which must exist."""
         assert self.metadata is not None
         return self.metadata
 
     def new_producer_id(self) -> int:
-        """7000 and on."""
+        """Return the next producer id, from 7000 on."""
         return next(self._ids)
 
     def init(
         self, producer_id: int = -1, producer_epoch: int = -1, timeout_ms: int = 60_000
     ) -> TransactionDecision:
-        """InitProducerId; a producer id that is given is one to go on with."""
+        """Handle InitProducerId, optionally for a producer with an id and epoch."""
         metadata = self.metadata or TransactionMetadata("id", self.new_producer_id())
         expected = ProducerIdAndEpoch(producer_id, producer_epoch) if producer_id >= 0 else None
         return self._apply(
@@ -58,7 +57,7 @@ class TransactionContext:
         )
 
     def begin(self) -> tuple[int, int]:
-        """A producer that has begun: its id and epoch."""
+        """Start a producer; return its id and epoch."""
         decision = self.init()
         assert decision.error is ErrorCode.NONE
         return decision.producer_id, decision.producer_epoch
@@ -66,7 +65,7 @@ class TransactionContext:
     def add(
         self, producer: tuple[int, int], *partitions: tuple[str, int], version: int = V1
     ) -> TransactionDecision:
-        """AddPartitionsToTxn."""
+        """Handle AddPartitionsToTxn."""
         return self._apply(
             add_partitions(self.metadata, *producer, partitions or (T0,), version, self.now_ms)
         )
@@ -74,7 +73,7 @@ class TransactionContext:
     def end(
         self, producer: tuple[int, int], *, commits: bool = True, version: int = V1
     ) -> TransactionDecision:
-        """EndTxn; the markers are not written yet."""
+        """Handle EndTxn; the markers are not written yet."""
         return self._apply(
             end_transaction(
                 self.metadata,
@@ -87,7 +86,7 @@ class TransactionContext:
         )
 
     def complete(self) -> None:
-        """The markers are written."""
+        """Complete the transaction: the markers are written."""
         self._become(completed(self.state, self.now_ms))
 
     def _apply(self, decision: TransactionDecision) -> TransactionDecision:

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn: a transaction begins and grows; verification."""
+"""AddPartitionsToTxn: the start and growth of a transaction, and verification."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.unit.core.transactions.context import T0, T1, V2, TransactionContext
 
 
 def test_the_first_partition_begins_the_transaction() -> None:
-    """Its start is that of the first one; more partitions come to it."""
+    """The first partition starts the transaction; later partitions keep its start time."""
     context = TransactionContext()
     producer = context.begin()
     began_ms = context.now_ms
@@ -26,7 +26,7 @@ def test_the_first_partition_begins_the_transaction() -> None:
 
 
 def test_what_is_added_already_is_not_written_again() -> None:
-    """No record for nothing."""
+    """A partition that is already added writes no record."""
     context = TransactionContext()
     producer = context.begin()
     context.add(producer, T0, T1)
@@ -35,7 +35,7 @@ def test_what_is_added_already_is_not_written_again() -> None:
 
 @pytest.mark.parametrize("commits", [True, False])
 def test_after_an_end_a_new_one_begins(commits: bool) -> None:
-    """With a start of its own; but not while the old one ends."""
+    """After an end a new transaction starts, but not while the old one is ending."""
     context = TransactionContext()
     producer = context.begin()
     context.add(producer, T0)
@@ -49,7 +49,7 @@ def test_after_an_end_a_new_one_begins(commits: bool) -> None:
 
 
 def test_strangers_are_refused() -> None:
-    """No such id, another producer id, another epoch; for verification as well."""
+    """Unknown ids, other producer ids and other epochs are refused, also in verification."""
     context = TransactionContext()
     assert context.add((1, 0)).error is E.INVALID_PRODUCER_ID_MAPPING
     producer_id, epoch = context.begin()
@@ -62,7 +62,7 @@ def test_strangers_are_refused() -> None:
 
 
 def test_verification_names_what_is_missing() -> None:
-    """And changes nothing."""
+    """Verification returns the missing partitions and changes nothing."""
     context = TransactionContext()
     producer = context.begin()
     assert missing_partitions(context.metadata, *producer, [T0]) == (E.NONE, [T0])

@@ -1,6 +1,6 @@
-"""The table in docs/transactions.md is the one that runs.
+"""The table in docs/transactions.md matches the code.
 
-`python -m tests.unit.core.transactions.test_docs` writes it anew.
+`python -m tests.unit.core.transactions.test_docs` rewrites it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[4] / "docs" / "transactions.md"
 
 
 def transitions() -> str:
-    """A diagram and a table of the legal moves, without the end of an id."""
+    """Return a diagram and a table of the legal transitions, without the end of an id."""
     lines = ["```mermaid", "stateDiagram-v2", "    [*] --> Empty"]
     moves = [
         (source.label, target.label)
@@ -31,7 +31,7 @@ def transitions() -> str:
 
 
 def rendered(page: str) -> str:
-    """The page with its generated part as it must be."""
+    """Return the page with its generated part up to date."""
     return with_part(page, "transitions", transitions() + "\n")
 
 

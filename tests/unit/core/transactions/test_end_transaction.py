@@ -1,4 +1,4 @@
-"""EndTxn: what each state answers, in both versions of transactions."""
+"""EndTxn: the response in each state, for both versions of transactions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STATES = ("empty", "ongoing", "preparing commit", "preparing abort", "committed"
 
 
 def in_state(state: str, version: int) -> tuple[TransactionContext, tuple[int, int]]:
-    """An id in this state, and the producer as it is after the answer to its last request."""
+    """Return an id in this state, and the producer after the response to its last request."""
     context = TransactionContext()
     producer = context.begin()
     if state == "empty":
@@ -32,7 +32,7 @@ def in_state(state: str, version: int) -> tuple[TransactionContext, tuple[int, i
 @pytest.mark.parametrize("version", [V1, V2])
 @pytest.mark.parametrize("commits", [True, False])
 def test_an_open_transaction_ends(version: int, commits: bool) -> None:
-    """First the decision, then the end; with transactions v2 the epoch goes up."""
+    """An open transaction is first decided, then ended; transactions v2 raise the epoch."""
     context, producer = in_state("ongoing", version)
     decision = context.end(producer, commits=commits, version=version)
     epoch = producer[1] + (version == V2)
@@ -56,7 +56,7 @@ def test_an_open_transaction_ends(version: int, commits: bool) -> None:
     ],
 )
 def test_without_an_open_transaction_v1(state: str, commit: E, abort: E) -> None:
-    """The same end again is answered as the first time, while it is under way not yet."""
+    """In v1 a repeated end gets the same response, but not while the end is in progress."""
     for commits, error in ((True, commit), (False, abort)):
         context, producer = in_state(state, V1)
         decision = context.end(producer, commits=commits)
@@ -74,7 +74,7 @@ def test_without_an_open_transaction_v1(state: str, commit: E, abort: E) -> None
     ],
 )
 def test_without_an_open_transaction_v2(state: str, commit: E, abort: E) -> None:
-    """An abort gives a new epoch in any state that is at rest; there is nothing to commit."""
+    """In v2 an abort gives a new epoch in any state of rest; a commit is an error."""
     for commits, error in ((True, commit), (False, abort)):
         context, producer = in_state(state, V2)
         decision = context.end(producer, commits=commits, version=V2)
@@ -86,7 +86,10 @@ def test_without_an_open_transaction_v2(state: str, commit: E, abort: E) -> None
 
 @pytest.mark.parametrize("ended_with_commit", [True, False])
 def test_a_retry_of_v2_gets_the_answer_of_the_first_time(ended_with_commit: bool) -> None:
-    """With the epoch before the end: NONE and the next epoch; the other end is refused."""
+    """A repeated end of v2 with the epoch before gets NONE and the next epoch again.
+
+    The opposite end is refused.
+    """
     context, producer = in_state("committed" if ended_with_commit else "aborted", V2)
     old = producer[0], producer[1] - 1
     again = context.end(old, commits=ended_with_commit, version=V2)
@@ -95,7 +98,10 @@ def test_a_retry_of_v2_gets_the_answer_of_the_first_time(ended_with_commit: bool
 
 
 def test_an_end_of_v2_with_the_epoch_before_an_end_of_v1_is_a_retry() -> None:
-    """Kafka compares the epochs only, whichever protocol the end before was of."""
+    """EndTxn 5 with the epoch before an end of v1 counts as a repetition, as in Kafka.
+
+    Kafka compares only the epochs.
+    """
     context, producer = in_state("committed", V1)
     old = producer[0], producer[1] - 1
     assert context.end(old, version=V2) == (E.NONE, None, *producer)
@@ -105,13 +111,16 @@ def test_an_end_of_v2_with_the_epoch_before_an_end_of_v1_is_a_retry() -> None:
 
 
 def test_a_retry_while_the_markers_are_written_comes_too_early() -> None:
-    """CONCURRENT_TRANSACTIONS: the client tries again."""
+    """A repeated end gets CONCURRENT_TRANSACTIONS while the markers are written."""
     context, (producer_id, epoch) = in_state("preparing commit", V2)
     assert context.end((producer_id, epoch - 1), version=V2).error is E.CONCURRENT_TRANSACTIONS
 
 
 def test_v2_changes_the_producer_id_when_epochs_are_exhausted() -> None:
-    """The marker has the highest epoch of the old id; then the new id begins at epoch 0."""
+    """When epochs are exhausted, v2 changes to a new producer id at epoch 0.
+
+    The marker has the highest epoch of the old id.
+    """
     context = TransactionContext()
     context.begin()
     context.metadata = context.state._replace(producer_epoch=EPOCH_EXHAUSTED)
@@ -128,7 +137,7 @@ def test_v2_changes_the_producer_id_when_epochs_are_exhausted() -> None:
 
 @pytest.mark.parametrize("version", [V1, V2])
 def test_strangers_are_refused(version: int) -> None:
-    """No such id, another producer id, an older or later epoch."""
+    """Unknown ids, other producer ids, older and later epochs are refused."""
     assert TransactionContext().end((1, 0), version=version).error is (
         E.INVALID_PRODUCER_ID_MAPPING
     )

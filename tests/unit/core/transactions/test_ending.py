@@ -1,8 +1,8 @@
-"""What a transaction answers while its markers are written.
+"""Responses of a transaction while its markers are written.
 
-A scenario cannot hold this state. The answers are those of two brokers of Kafka 4.3.1 of which the
-one that led the transaction's only partition was stopped (SIGSTOP) before the end. Kafka has marked
-the next state as pending by then, so that its checks of PREPARE_COMMIT and PREPARE_ABORT come late.
+A scenario cannot hold this state. The responses are those of two Kafka 4.3.1 brokers, where the
+leader of the transaction's only partition was stopped (SIGSTOP) before the end. Kafka has set the
+pending state by then, so that its checks of PREPARE_COMMIT and PREPARE_ABORT come late.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ IDENTITIES = ("current", "older", "newer", "other producer id")
 
 
 def ending(commits: bool, version: int) -> tuple[TransactionContext, dict[str, tuple[int, int]]]:
-    """An id whose transaction is about to end, and the producers that may ask now."""
+    """Return an id whose transaction is about to end, and the producers of requests."""
     context = TransactionContext()
     context.begin()
     producer = context.begin()
@@ -36,7 +36,7 @@ def ending(commits: bool, version: int) -> tuple[TransactionContext, dict[str, t
 @pytest.mark.parametrize("ended", [True, False])
 @pytest.mark.parametrize("version", [V1, V2])
 def test_no_transaction_begins(version: int, ended: bool) -> None:
-    """InitProducerId and AddPartitionsToTxn have to come again, with any id and epoch."""
+    """InitProducerId and AddPartitionsToTxn get a retriable error for any id and epoch."""
     context, producers = ending(ended, version)
     before = context.metadata
     for producer in producers.values():
@@ -54,7 +54,7 @@ def test_no_transaction_begins(version: int, ended: bool) -> None:
 def test_another_end_waits(
     version: int, answers: tuple[E, ...], commits: bool, ended: bool
 ) -> None:
-    """EndTxn up to 4 tells wrong producers apart, EndTxn 5 does not; the same end waits as well."""
+    """Any EndTxn must be retried; up to version 4 wrong producers get their own errors."""
     context, producers = ending(ended, version)
     for producer, error in zip(producers.values(), answers, strict=True):
         assert context.end(producer, commits=commits, version=version) == (error, None, -1, -1)
@@ -63,7 +63,7 @@ def test_another_end_waits(
 @pytest.mark.parametrize("ended", [True, False])
 @pytest.mark.parametrize("version", [V1, V2])
 def test_verification_tells_wrong_producers_apart(version: int, ended: bool) -> None:
-    """It looks at the producer first; in v2 the current epoch is that of the next transaction."""
+    """Verification checks the producer first; in v2 the current epoch is the next transaction's."""
     context, producers = ending(ended, version)
     answers = [
         missing_partitions(context.metadata, *producer, [T0, T1])[0]

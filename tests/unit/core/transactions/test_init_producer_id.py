@@ -1,4 +1,4 @@
-"""InitProducerId with a transactional id: epochs, fencing, going on after an error."""
+"""InitProducerId with a transactional id: epochs, fencing, continuing after an error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.unit.core.transactions.context import T0, V2, TransactionContext
 
 
 def test_the_first_producer_gets_epoch_0_and_the_next_one_1() -> None:
-    """Each producer that begins gets the next epoch of the same producer id."""
+    """Each new producer gets the next epoch of the same producer id."""
     context = TransactionContext()
     assert context.begin() == (7000, 0)
     assert context.begin() == (7000, 1)
@@ -20,7 +20,7 @@ def test_the_first_producer_gets_epoch_0_and_the_next_one_1() -> None:
 
 
 def test_an_open_transaction_is_aborted_first() -> None:
-    """The epoch goes up with the abort, and again for the new producer."""
+    """An open transaction is aborted at the next epoch, and the new producer gets another one."""
     context = TransactionContext()
     first = context.begin()
     context.add(first)
@@ -34,7 +34,7 @@ def test_an_open_transaction_is_aborted_first() -> None:
 
 
 def test_a_producer_goes_on_with_its_epoch() -> None:
-    """One that brings its id and epoch gets the next one; asking again gives the same."""
+    """A producer with its id and epoch gets the next epoch, and the same one on a retry."""
     context = TransactionContext()
     context.is_durable = False
     producer_id, epoch = context.begin()
@@ -46,21 +46,21 @@ def test_a_producer_goes_on_with_its_epoch() -> None:
 
 @pytest.mark.parametrize(("producer_id", "epoch"), [(7000, 0), (7000, 5), (1, 2)])
 def test_a_producer_that_others_followed_is_fenced(producer_id: int, epoch: int) -> None:
-    """An older epoch, one that was never given, or another producer id."""
+    """A superseded producer is fenced: an older or unknown epoch, or another producer id."""
     context = TransactionContext()
     context.begin(), context.begin(), context.begin()
     assert context.init(producer_id, epoch).error is E.PRODUCER_FENCED
 
 
 def test_a_new_id_takes_any_producer() -> None:
-    """A producer whose transactional id has expired goes on with a new producer id."""
+    """A producer whose transactional id has expired continues with a new producer id."""
     context = TransactionContext()
     decision = context.init(123, 45)
     assert decision == (E.NONE, context.metadata, 7000, 0)
 
 
 def test_a_producer_whose_transaction_was_aborted_for_it_may_go_on() -> None:
-    """After a timeout it brings its old epoch and gets that of the abort (KIP-588)."""
+    """After a timeout a producer continues with its old epoch and gets the abort's (KIP-588)."""
     context = TransactionContext()
     context.is_durable = False
     producer = context.begin()
@@ -71,7 +71,7 @@ def test_a_producer_whose_transaction_was_aborted_for_it_may_go_on() -> None:
 
 
 def test_exhausted_epochs_give_a_new_producer_id() -> None:
-    """After epoch 32766 comes epoch 0 of another producer id."""
+    """Epoch 32766 is followed by epoch 0 of another producer id."""
     context = TransactionContext()
     context.begin()
     context.metadata = context.state._replace(producer_epoch=EPOCH_EXHAUSTED)
@@ -80,7 +80,7 @@ def test_exhausted_epochs_give_a_new_producer_id() -> None:
 
 
 def test_a_retry_across_the_change_of_ids_gets_the_same_answer() -> None:
-    """The last epoch of the old producer id gives what the first request gave."""
+    """A retry with the old producer id's last epoch gets the response of the first request."""
     context = TransactionContext()
     context.is_durable = False
     context.begin()
@@ -91,7 +91,7 @@ def test_a_retry_across_the_change_of_ids_gets_the_same_answer() -> None:
 
 
 def test_a_transaction_at_the_last_epoch_can_be_fenced() -> None:
-    """The highest epoch is kept for that; then another producer id begins."""
+    """The highest epoch is reserved for fencing; then another producer id starts."""
     context = TransactionContext()
     context.begin()
     context.metadata = context.state._replace(producer_epoch=EPOCH_EXHAUSTED)
@@ -104,7 +104,7 @@ def test_a_transaction_at_the_last_epoch_can_be_fenced() -> None:
 
 
 def test_after_an_end_of_transactions_v2_the_old_epoch_may_go_on() -> None:
-    """A client that did not get the answer of EndTxn 5 asks with the epoch before it."""
+    """After an EndTxn 5 whose response got lost, the producer may use the epoch before it."""
     context = TransactionContext()
     context.is_durable = False
     producer = context.begin()

@@ -1,4 +1,4 @@
-"""The record of a transactional id, its transitions, and what time does."""
+"""The record of a transactional id, its transitions, and its timeouts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.unit.core.transactions.context import T0, V1, V2, TransactionContext
 
 
 def test_an_illegal_transition_is_a_bug() -> None:
-    """A commit of what is not open cannot even be asked for."""
+    """Committing without an open transaction fails an assertion."""
     with pytest.raises(AssertionError):
         TransactionMetadata("id", 1).to(TransactionState.COMPLETE_COMMIT, 0)
 
 
 def test_every_state_but_the_last_leads_somewhere() -> None:
-    """The table has every state that is written."""
+    """The table of transitions has every state except the last."""
     written = set(TransactionState) - {TransactionState.PREPARE_EPOCH_FENCE}
     assert set(LEGAL_TRANSITIONS) == written
     assert {state for state, after in LEGAL_TRANSITIONS.items() if not after} == {
@@ -28,7 +28,7 @@ def test_every_state_but_the_last_leads_somewhere() -> None:
 
 
 def test_a_clock_that_was_set_back_does_not_move_the_last_update_back() -> None:
-    """Expiry counts from the latest time that is known."""
+    """If the clock is set back, the last update keeps its time, from which expiry counts."""
     context = TransactionContext()
     producer = context.begin()
     context.now_ms -= 500
@@ -37,13 +37,13 @@ def test_a_clock_that_was_set_back_does_not_move_the_last_update_back() -> None:
 
 
 def test_an_unknown_state_is_damage() -> None:
-    """Such a record is skipped, not misread."""
+    """A record with an unknown state is skipped as damaged."""
     with pytest.raises(ProtocolError, match="transaction state 9"):
         from_value("id", TransactionLogValue(transaction_status=9))
 
 
 def test_a_transaction_times_out_after_its_own_timeout() -> None:
-    """Counted from its first partition; an id without a transaction does not."""
+    """A transaction's timeout counts from its first partition."""
     context = TransactionContext()
     producer = context.begin()
     assert not context.state.is_timed_out(context.now_ms + 10**9)
@@ -54,7 +54,7 @@ def test_a_transaction_times_out_after_its_own_timeout() -> None:
 
 @pytest.mark.parametrize("version", [V1, V2])
 def test_only_an_id_at_rest_expires(version: int) -> None:
-    """After `transactional.id.expiration.ms` without any change."""
+    """Only an id without a transaction expires, after `transactional.id.expiration.ms`."""
     context = TransactionContext()
     producer = context.begin()
     assert is_expired(context.state, context.now_ms + 100, 100)

@@ -1,4 +1,4 @@
-"""Quotas are changed, described and kept."""
+"""Client quotas: changes, descriptions, and persistence."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RATE = [(PRODUCER_BYTE_RATE, 5.0)]
 
 
 def result(steps: Generator[None, None, T]) -> T:
-    """What steps end with."""
+    """Run the steps; return their result."""
     try:
         while True:
             next(steps)
@@ -49,18 +49,18 @@ class Follower:
     changes = 0
 
     def quotas_changed(self) -> None:
-        """One more."""
+        """Count a change."""
         self.changes += 1
 
 
 def kept(disk: MemoryDisk) -> ClientQuotas:
-    """The quotas of a data directory."""
+    """Return the quotas of a data directory."""
     return ClientQuotas(SecurityState(disk, "data"))
 
 
 @pytest.fixture
 def disk() -> MemoryDisk:
-    """A disk with a data directory."""
+    """Return a disk with a data directory."""
     made = MemoryDisk()
     made.mkdir("data")
     return made
@@ -69,7 +69,7 @@ def disk() -> MemoryDisk:
 def alter(
     quotas: ClientQuotas, *operations: tuple[str, float | None], **names: str | None
 ) -> str | None:
-    """Change one entity; the message of the error."""
+    """Change one entity; return the error message."""
     entity = {kind.replace("_", "-"): name for kind, name in names.items()}
     changes = [Change(entity, operations)]
     results = result(quotas.alter(changes, {"127.0.0.1": "127.0.0.1"}, validate_only=False))
@@ -79,7 +79,7 @@ def alter(
 
 
 def test_quotas_are_kept(disk: MemoryDisk) -> None:
-    """What is the default, too."""
+    """Quotas survive a restart, also default ones."""
     quotas = kept(disk)
     follower = Follower()
     quotas.followers.add(follower)
@@ -107,7 +107,10 @@ def test_quotas_are_kept(disk: MemoryDisk) -> None:
 
 
 def test_nobody_is_told_of_what_changes_nothing(disk: MemoryDisk) -> None:
-    """The same value again, a key that is not there, what is only to be checked."""
+    """Followers are not called for changes without effect.
+
+    These are the same value, an unset key, and validate_only.
+    """
     quotas = kept(disk)
     alter(quotas, *RATE, user="u")
     follower = Follower()
@@ -123,7 +126,7 @@ def test_nobody_is_told_of_what_changes_nothing(disk: MemoryDisk) -> None:
 
 
 def test_addresses_are_those_of_hosts(disk: MemoryDisk) -> None:
-    """What is a name no longer limits nobody."""
+    """IP quotas apply to the addresses of hosts; a host that no longer resolves has none."""
     quotas = kept(disk)
     change = [Change({"ip": "host.example"}, [("connection_creation_rate", 7.0)])]
     result(quotas.alter(change, {"host.example": "10.0.0.1"}, validate_only=False))
@@ -183,7 +186,7 @@ def test_addresses_are_those_of_hosts(disk: MemoryDisk) -> None:
 def test_bad_changes_are_refused(
     disk: MemoryDisk, names: dict[str, str | None], operations: Any, message: str
 ) -> None:
-    """With Kafka's texts, and nothing is changed."""
+    """Invalid changes are refused with Kafka's texts, and nothing is changed."""
     quotas = kept(disk)
     assert alter(quotas, *operations, **{key.replace("-", "_"): one for key, one in names.items()})
     results = result(quotas.alter([Change(names, operations)], {}, validate_only=False))
@@ -217,13 +220,13 @@ def test_bad_changes_are_refused(
     ],
 )
 def test_bad_filters_are_refused(disk: MemoryDisk, component: Component, text: str) -> None:
-    """With Kafka's texts."""
+    """Invalid filters are refused with Kafka's texts."""
     with pytest.raises(FilterError, match=text.replace(".", r"\.")):
         result(kept(disk).describe([Component("client-id", 2, None), component], strict=False))
 
 
 def test_filters(disk: MemoryDisk) -> None:
-    """By name, by default, by type, and strictly."""
+    """Filters select by name, by default, by type, and strictly."""
     quotas = kept(disk)
     for user in ("u", "v", None):
         alter(quotas, *RATE, user=user)
@@ -244,7 +247,7 @@ def test_filters(disk: MemoryDisk) -> None:
 
 
 def test_what_is_no_number_can_be_read(disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Releases before Kafka 4.4 took it."""
+    """A stored NaN, which releases before Kafka 4.4 accepted, can be read."""
     quotas = kept(disk)
     monkeypatch.setattr(entities, "_value_error", lambda *_: None)
     assert alter(quotas, (PRODUCER_BYTE_RATE, nan), user="u") is None
@@ -253,7 +256,7 @@ def test_what_is_no_number_can_be_read(disk: MemoryDisk, monkeypatch: pytest.Mon
 
 
 def test_entities_have_one_order() -> None:
-    """Whatever the order of the request."""
+    """Entities have one order, whatever the order of the request."""
     assert entity_of({"x": "1", "client-id": "c", "user": "u"}) == (
         ("client-id", "c"),
         ("user", "u"),
@@ -264,7 +267,7 @@ def test_entities_have_one_order() -> None:
 def test_too_many_changes_at_once_are_refused(
     disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is as it was does not count."""
+    """Too many changes are refused; unchanged values do not count."""
     monkeypatch.setattr(entities, "MOST_CHANGES", 2)
     quotas = kept(disk)
     changes = [Change({"user": name}, RATE) for name in "ab"]
@@ -287,7 +290,7 @@ def test_too_many_changes_at_once_are_refused(
     ],
 )  # fmt: skip
 def test_a_damaged_quota_is_told(entry: dict[str, Any]) -> None:
-    """The broker does not start with fewer quotas than there were."""
+    """A damaged quota stops the start of the broker, so that none is lost silently."""
     disk = MemoryDisk()
     disk.mkdir("/d")
     state = SecurityState(disk, "/d")
@@ -297,7 +300,7 @@ def test_a_damaged_quota_is_told(entry: dict[str, Any]) -> None:
 
 
 def test_a_long_change_comes_to_an_end(disk: MemoryDisk) -> None:
-    """However often others change something meanwhile."""
+    """A long change ends, however often others change quotas meanwhile."""
     quotas = kept(disk)
     long = quotas.alter(
         [Change({"user": str(number)}, RATE) for number in range(5)], {}, validate_only=False
@@ -310,7 +313,7 @@ def test_a_long_change_comes_to_an_end(disk: MemoryDisk) -> None:
 
 
 def test_changes_may_overlap(disk: MemoryDisk) -> None:
-    """Their texts are made in steps; neither loses what the other does meanwhile."""
+    """Of two overlapping changes, which run in steps, neither is lost."""
     quotas = kept(disk)
     first = quotas.alter(
         [Change({"user": name}, RATE) for name in ("a", "b", "c")], {}, validate_only=False
@@ -358,8 +361,10 @@ KEYS = {
     ],
 )
 def test_values_are_in_the_order_of_a_java_hash_map(changes: str, order: str) -> None:
-    """Quotas are described in the order in which Kafka 4.4.0 described them after such changes: a
-    word is one request, and "-" before a letter removes a quota."""
+    """Quotas are described in the order of Kafka 4.4.0 after the same changes.
+
+    A word is one request, and "-" before a letter removes a quota.
+    """
     quotas: dict[str, float] = {}
     for change in changes.split():
         gone = change[change.find("-") + 1] if "-" in change else ""

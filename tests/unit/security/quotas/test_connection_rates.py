@@ -1,4 +1,4 @@
-"""How fast connections may come."""
+"""Rates of new connections."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ NOW_MS = 1_700_000_000_000
 
 
 def rates(broker: int = NO_LIMIT, a: int = NO_LIMIT, b: int = NO_LIMIT) -> ConnectionRates:
-    """Rates of a broker with two listeners."""
+    """Return the rates of a broker with two listeners."""
     return ConnectionRates(WINDOWS, broker, {"A": a, "B": b})
 
 
 def test_without_limits_all_are_admitted() -> None:
-    """And nothing is counted."""
+    """Without limits every connection is admitted, and none is counted."""
     one = rates()
     assert not one.is_enabled
     assert one.admit("A", "1.1.1.1", NOW_MS) is ADMITTED
 
 
 def test_a_listener_has_a_rate_of_its_own() -> None:
-    """The other one goes on; a wait is no longer than a window."""
+    """A listener has its own rate; a delay is at most one window long."""
     one = rates(a=2)
     assert one.is_enabled
     told = [one.admit("A", "1.1.1.1", NOW_MS).listener_ms for _ in range(5)]
@@ -41,7 +41,7 @@ def test_a_listener_has_a_rate_of_its_own() -> None:
 
 
 def test_the_brokers_rate_is_of_all_listeners() -> None:
-    """The longer wait of both counts."""
+    """The broker's rate counts all listeners, and the longer delay applies."""
     one = rates(broker=2, a=1)
     assert one.admit("B", "1.1.1.1", NOW_MS) == ADMITTED
     assert one.admit("A", "1.1.1.1", NOW_MS) == ADMITTED
@@ -50,7 +50,7 @@ def test_the_brokers_rate_is_of_all_listeners() -> None:
 
 
 def test_the_listener_between_brokers_has_a_rate_of_its_own_alone() -> None:
-    """Its connections neither wait for the broker's rate nor count for it."""
+    """The inter-broker listener has only its own rate and does not count for the broker's."""
     one = ConnectionRates(WINDOWS, 1, {"A": NO_LIMIT, "B": 100}, protected="B")
     assert [one.admit("B", "1.1.1.1", NOW_MS).listener_ms for _ in range(5)] == [0] * 5
     told = [one.admit("A", "1.1.1.1", NOW_MS).listener_ms for _ in range(3)]
@@ -58,7 +58,7 @@ def test_the_listener_between_brokers_has_a_rate_of_its_own_alone() -> None:
 
 
 def test_addresses_have_quotas() -> None:
-    """The default is for those that have none; who is not served does not count."""
+    """Addresses have quotas, with a default; refused connections do not count."""
     one = rates(a=100)
     one.change({"1.1.1.1": 1.9, None: 2})
     assert one.admit("A", "1.1.1.1", NOW_MS) == ADMITTED
@@ -70,7 +70,7 @@ def test_addresses_have_quotas() -> None:
 
 
 def test_addresses_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After an hour, once there are many."""
+    """Silent addresses are forgotten after an hour, once there are many."""
     monkeypatch.setattr(sensors, "SENSORS_BEFORE_PURGE", 2)
     one = rates()
     one.change({None: 5})
@@ -80,7 +80,7 @@ def test_addresses_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_no_number_is_no_connection() -> None:
-    """As in Kafka, where it is an int of 0."""
+    """NaN is a rate of 0, as in Kafka."""
     one = rates()
     one.change({None: nan})
     assert one.admit("A", "1.1.1.1", NOW_MS).address_ms == 1000

@@ -1,4 +1,4 @@
-"""Which quota a client has, and whom it shares it with."""
+"""The choice of a client's quota, and the clients that share it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ORDER: list[tuple[tuple[Part, Part], Tags]] = [
     ((None, "c"), Tags("", "c")),
     ((None, DEFAULT), Tags("", "c")),
 ]
-"""From the most specific entity to the least, and who shares its quota."""
+"""From the most specific entity to the least specific, with the clients that share its quota."""
 
 
 def limits(*entities: tuple[Part, Part]) -> Limits:
-    """Limits of entities: their places in the order."""
+    """Return the limits of entities: their positions in the order."""
     made = Limits()
     places = [entity for entity, _ in ORDER]
     for entity in entities:
@@ -32,7 +32,7 @@ def limits(*entities: tuple[Part, Part]) -> Limits:
 
 @pytest.mark.parametrize("place", range(8))
 def test_the_most_specific_quota_is_the_clients(place: int) -> None:
-    """Of those that are set, the first in the order."""
+    """A client has the most specific of the quotas that are set."""
     made = limits(*(entity for entity, _ in ORDER[place:]))
     tags = made.tags("u", "c")
     assert tags == ORDER[place][1]
@@ -41,14 +41,14 @@ def test_the_most_specific_quota_is_the_clients(place: int) -> None:
 
 @pytest.mark.parametrize("place", range(8))
 def test_each_alone_is_found(place: int) -> None:
-    """The short ways, taken while there are quotas of one type only."""
+    """Each single quota is found, also on the fast paths for quotas of one type."""
     made = limits(ORDER[place][0])
     assert made
     assert made.limit(made.tags("u", "c")) == place
 
 
 def test_others_have_no_quota() -> None:
-    """Quotas of other users and client ids."""
+    """Quotas of other users and client ids do not apply."""
     made = limits(("v", "c"), ("v", None), (None, "d"))
     assert made.tags("u", "c") == Tags("", "c")
     assert made.limit(made.tags("u", "c")) == UNLIMITED
@@ -57,7 +57,7 @@ def test_others_have_no_quota() -> None:
 
 
 def test_without_a_client_id_only_quotas_of_users_hold() -> None:
-    """A default client id does not mean it, as in Kafka."""
+    """Without a client id only user quotas apply, and no default client id, as in Kafka."""
     assert limits((None, DEFAULT)).limit(Tags("", None)) == UNLIMITED
     both = limits(("u", DEFAULT))
     assert both.limit(both.tags("u", None)) == UNLIMITED
@@ -66,12 +66,12 @@ def test_without_a_client_id_only_quotas_of_users_hold() -> None:
 
 
 def test_an_empty_client_id_has_the_users_quota_alone() -> None:
-    """As in Kafka, where it looks like a sensor of the user's."""
+    """An empty client id has no quota of its own, as in Kafka."""
     made = limits(("u", "c"), ("u", DEFAULT))
     assert made.limit(Tags("u", "")) == UNLIMITED
     assert limits((None, DEFAULT)).limit(Tags("", "")) == UNLIMITED
 
 
 def test_the_default_prints_well() -> None:
-    """For a failing test."""
+    """The default prints well in a failing test."""
     assert repr(DEFAULT) == "DEFAULT"

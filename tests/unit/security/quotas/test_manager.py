@@ -1,4 +1,4 @@
-"""The use of one kind of quota, by clients."""
+"""The usage of one kind of quota, by clients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOW_MS = 1_700_000_000_000
 
 
 def limits(**of_clients: float) -> Limits:
-    """Limits by client id."""
+    """Return limits by client id."""
     made = Limits()
     for client_id, limit in of_clients.items():
         made.put(None, client_id, limit)
@@ -22,14 +22,14 @@ def limits(**of_clients: float) -> Limits:
 
 
 def managed(windows: Windows = WINDOWS, **of_clients: float) -> QuotaManager:
-    """A manager with limits by client id."""
+    """Return a manager with limits by client id."""
     made = QuotaManager(windows)
     made.change(limits(**of_clients))
     return made
 
 
 def test_who_is_over_its_quota_waits() -> None:
-    """Another client does not."""
+    """A client over its quota is throttled, another client is not."""
     one = managed(c=100.0)
     assert one.is_enabled
     assert not QuotaManager(WINDOWS).is_enabled
@@ -39,7 +39,7 @@ def test_who_is_over_its_quota_waits() -> None:
 
 
 def test_new_limits_count_what_was_used_before() -> None:
-    """Both ways."""
+    """New limits, higher or lower, apply to earlier usage."""
     one = managed(c=100.0)
     one.record("u", "c", 2000, NOW_MS)
     one.change(limits(c=200.0, d=1.0))
@@ -49,14 +49,14 @@ def test_new_limits_count_what_was_used_before() -> None:
 
 
 def test_a_wait_may_have_a_bound() -> None:
-    """That of requests is a window's length."""
+    """A throttle time can be bounded, for request quotas by the length of a window."""
     one = QuotaManager(WINDOWS, max_throttle_ms=1000)
     one.change(limits(c=1.0))
     assert one.record("u", "c", 1000, NOW_MS) == 1000
 
 
 def test_what_is_noted_has_nobody_wait() -> None:
-    """What was not used after all is taken back."""
+    """Noted usage causes no throttle time and can be taken back."""
     one = managed(c=100.0)
     one.note("u", "c", 2000, NOW_MS)
     one.note("u", "c", -2000, NOW_MS)
@@ -64,13 +64,13 @@ def test_what_is_noted_has_nobody_wait() -> None:
 
 
 def test_the_most_at_once() -> None:
-    """What does not lead to a wait if nothing was used before."""
+    """`most_in_windows` is the usage that causes no throttle time for an unused quota."""
     assert managed(c=100.0).most_in_windows("u", "c") == 1000.0
     assert managed(c=100.0).most_in_windows("u", "d") == UNLIMITED
 
 
 def test_silent_clients_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After an hour, once there are many."""
+    """Silent clients are forgotten after an hour, once there are many."""
     monkeypatch.setattr(sensors, "SENSORS_BEFORE_PURGE", 2)
     made = QuotaManager(WINDOWS)
     made.change(limits(a=1.0))
@@ -80,7 +80,7 @@ def test_silent_clients_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def changes(limit: float = 2.0, part: Part = "c") -> QuotaManager:
-    """Tokens: 3 windows of `limit` each."""
+    """Return token buckets with 3 windows of `limit` each."""
     made = QuotaManager(Windows(3, 1000), new_sensor=TokenBucket)
     given = Limits()
     given.put(None, part, limit)
@@ -89,7 +89,10 @@ def changes(limit: float = 2.0, part: Part = "c") -> QuotaManager:
 
 
 def test_a_strict_quota_refuses_what_comes_after() -> None:
-    """The topic that goes beyond it is still created, as the bucket was not empty before."""
+    """A strict quota refuses mutations only once the bucket is empty.
+
+    The topic that exceeds the quota is still created.
+    """
     quota = MutationQuota(changes(), "u", "c", is_strict=True)
     assert quota.take(5, NOW_MS)
     assert quota.take(5, NOW_MS)
@@ -101,7 +104,7 @@ def test_a_strict_quota_refuses_what_comes_after() -> None:
 
 
 def test_a_permissive_quota_only_has_the_client_wait() -> None:
-    """For as long as the bucket is below nothing."""
+    """A permissive quota throttles the client until the bucket is at zero again."""
     quota = MutationQuota(changes(), "u", "c", is_strict=False)
     assert quota.take(5, NOW_MS)
     assert quota.take(5, NOW_MS)
@@ -111,7 +114,7 @@ def test_a_permissive_quota_only_has_the_client_wait() -> None:
 
 
 def test_a_quota_of_no_changes() -> None:
-    """The bucket never gets any token: as it is at nothing, once something is taken."""
+    """With a quota of 0 the bucket allows one mutation and then refuses, without a delay."""
     quota = MutationQuota(changes(0.0), "u", "c", is_strict=True)
     assert quota.take(1, NOW_MS)
     assert not quota.take(1, NOW_MS)

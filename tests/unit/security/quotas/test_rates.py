@@ -1,4 +1,4 @@
-"""Rates and buckets: what Kafka's metrics give at the same times."""
+"""Rates and buckets have the values of Kafka's metrics at the same times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ START_MS = 1_700_000_000_000
 
 
 def test_a_start_is_no_burst() -> None:
-    """What was never counted is taken for windows in which nothing happened."""
+    """At the start, windows without samples count as past, so that the rate is no burst."""
     rate = Rate(WINDOWS, 100.0)
     rate.record(1000, START_MS)
     assert rate.window_ms(START_MS) == 10_000
@@ -30,13 +30,13 @@ def test_a_start_is_no_burst() -> None:
 
 
 def test_nothing_recorded_is_a_rate_of_nothing() -> None:
-    """Asked before it was told anything."""
+    """Without samples the rate is 0."""
     rate = Rate(WINDOWS, 100.0)
     assert rate.per_second(START_MS) == 0.0
 
 
 def test_the_wait_is_until_the_rate_is_down() -> None:
-    """Twice the quota takes twice the window; the window is what the rate is over."""
+    """The throttle time is the time until the rate is at the quota, relative to the window."""
     rate = Rate(WINDOWS, 100.0)
     rate.record(2000, START_MS)
     violation = rate.violation(START_MS)
@@ -48,7 +48,7 @@ def test_the_wait_is_until_the_rate_is_down() -> None:
 
 
 def test_windows_that_have_passed_are_forgotten() -> None:
-    """A window counts for as long as something of it lies within the time looked back on."""
+    """A sample counts while a part of its window lies within the observed time."""
     rate = Rate(Windows(3, 1000), 100.0)
     for second in range(4):
         rate.record(300, START_MS + second * 1000)
@@ -59,7 +59,7 @@ def test_windows_that_have_passed_are_forgotten() -> None:
 
 
 def test_samples_are_used_again() -> None:
-    """No more of them are kept than are needed, however long it goes on."""
+    """Samples are reused, so that their number stays bounded."""
     rate = Rate(Windows(2, 1000), 100.0)
     for second in range(50):
         rate.record(100, START_MS + second * 1000)
@@ -67,7 +67,7 @@ def test_samples_are_used_again() -> None:
 
 
 def test_a_window_of_no_length_is_a_millisecond() -> None:
-    """With one sample at its very beginning."""
+    """A window of length 0, with one sample at its start, counts as 1 ms."""
     rate = Rate(Windows(1, 1000), 100.0)
     rate.record(5, START_MS)
     assert rate.window_ms(START_MS) == 1
@@ -75,7 +75,7 @@ def test_a_window_of_no_length_is_a_millisecond() -> None:
 
 
 def test_what_was_not_used_is_taken_back() -> None:
-    """A throttled fetch."""
+    """Unused amounts, as of a throttled fetch, are subtracted again."""
     rate = Rate(WINDOWS, 100.0)
     rate.record(5000, START_MS)
     rate.record(-5000, START_MS)
@@ -83,7 +83,7 @@ def test_what_was_not_used_is_taken_back() -> None:
 
 
 def test_a_quota_of_nothing_throttles_nobody() -> None:
-    """As in Kafka: the wait is infinite, which is no int."""
+    """A quota of 0 throttles no client, as in Kafka, where an infinite time overflows."""
     rate = Rate(WINDOWS, 0.0)
     rate.record(1, START_MS)
     violation = rate.violation(START_MS)
@@ -92,7 +92,7 @@ def test_a_quota_of_nothing_throttles_nobody() -> None:
 
 
 def test_a_bucket_is_full_at_first_and_may_go_below_nothing_once() -> None:
-    """What is asked is only that there is something before."""
+    """A bucket starts full, and may be overdrawn once if it has any token."""
     bucket = TokenBucket(Windows(3, 1000), 10.0)
     assert bucket.tokens(START_MS) == 30.0
     bucket.record(50, START_MS)
@@ -119,7 +119,7 @@ def test_a_bucket_is_full_at_first_and_may_go_below_nothing_once() -> None:
     ],
 )
 def test_rounding_is_javas(value: float, expected: int) -> None:
-    """Halves go up; what is no long becomes the nearest one."""
+    """Rounding is Java's: halves up, and limited to a long."""
     assert rounded(value) == expected
 
 
@@ -128,11 +128,11 @@ def test_rounding_is_javas(value: float, expected: int) -> None:
     [(7, 7), (2**31 - 1, 2**31 - 1), (2**31, -(2**31)), (2**63 - 1, -1), (-(2**63), 0)],
 )
 def test_a_throttle_time_is_an_int(value: int, expected: int) -> None:
-    """The lower half of a long."""
+    """A throttle time is the lower 32 bits of a long."""
     assert as_int(value) == expected
 
 
 def test_nothing_by_nothing_is_no_wait() -> None:
-    """A violation that is none, of a quota of nothing."""
+    """0 divided by 0 gives no throttle time."""
     assert Rate(WINDOWS, 0.0).throttle_ms(Violation(0.0, 0.0), START_MS) == 0
     assert float(2**63 - 1) == UNLIMITED

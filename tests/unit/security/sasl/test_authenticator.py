@@ -1,4 +1,4 @@
-"""A client authenticates on a connection: the order of its steps, failures, sessions."""
+"""Authentication on a connection: the order of steps, failures, sessions."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ SESSIONS = {"listener.name.users.plain.connections.max.reauth.ms": str(SESSION_M
 
 
 class ManualClock(FakeClock):
-    """A clock whose timers go off when a test says so."""
+    """A clock whose timers fire when a test advances it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.timers: list[ManualTimer] = []
 
     def call_later(self, delay: float, callback: Callable[[], None], /) -> Any:
-        """Keep the call for `pass_time`."""
+        """Store the callback for `pass_time`."""
         timer = ManualTimer(self.time_ms + int(delay * 1000), callback)
         self.timers.append(timer)
         return timer
@@ -64,7 +64,7 @@ class ManualClock(FakeClock):
     call_maintenance = call_later
 
     def pass_time(self, time_ms: int) -> None:
-        """Let time pass, and the timers go off that are due then."""
+        """Advance the time and fire the timers that are due."""
         self.time_ms += time_ms
         due = [one for one in self.timers if one.due_ms <= self.time_ms]
         self.timers = [one for one in self.timers if one not in due]
@@ -74,7 +74,7 @@ class ManualClock(FakeClock):
 
 
 class ManualTimer:
-    """One of its timers."""
+    """A timer of the clock."""
 
     def __init__(self, due_ms: int, callback: Callable[[], None]) -> None:
         self.due_ms = due_ms
@@ -82,12 +82,12 @@ class ManualTimer:
         self.is_cancelled = False
 
     def cancel(self) -> None:
-        """Never call."""
+        """Cancel the timer."""
         self.is_cancelled = True
 
 
 class Room:
-    """A listener with one client; `served` are the frames that came to the broker."""
+    """A listener with one client; `served` has the frames that reached the broker."""
 
     def __init__(
         self, more: Mapping[str, str] | None = None, await_turn: AwaitTurn | None = None
@@ -113,7 +113,7 @@ class Room:
         connection.answer(b"", b"served")
 
     def say(self, request: Message, version: int) -> Any:
-        """Send a request; its answer if there is one."""
+        """Send a request; return its response, if any."""
         before = len(self.transport.written)
         self.connection.data_received(frame_of(request, version))
         if len(self.transport.written) == before:
@@ -141,7 +141,7 @@ class Room:
 
 
 def test_versions_handshake_token_requests() -> None:
-    """The usual order; requests come to the broker once the client is known."""
+    """The usual order is versions, handshake, tokens; then requests reach the broker."""
     room = Room()
     assert room.versions() == "served"
     handshake = room.handshake()
@@ -168,7 +168,7 @@ def test_a_raw_token() -> None:
 
 
 def test_a_wrong_password_is_told() -> None:
-    """The answer has Kafka's message, then the connection is closed."""
+    """A wrong password gets Kafka's message, then the connection is closed."""
     room = Room()
     room.handshake()
     answer = room.plain(password="wrong")
@@ -180,7 +180,7 @@ def test_a_wrong_password_is_told() -> None:
 
 
 def test_the_answer_to_a_failure_waits() -> None:
-    """For as long as the setting says; nothing else is taken meanwhile."""
+    """The response to a failure is delayed by the setting; other input is ignored meanwhile."""
     room = Room({"connection.failed.authentication.delay.ms": "30"})
     room.handshake()
     assert room.plain(password="wrong") is None
@@ -192,7 +192,7 @@ def test_the_answer_to_a_failure_waits() -> None:
 
 
 def test_a_client_that_does_not_wait_for_the_answer() -> None:
-    """Nobody is there when the failure would be told."""
+    """A client that disconnects before the delayed failure gets no response."""
     room = Room({"connection.failed.authentication.delay.ms": "10"})
     room.handshake()
     room.plain(password="wrong")
@@ -202,7 +202,7 @@ def test_a_client_that_does_not_wait_for_the_answer() -> None:
 
 
 def test_an_unknown_mechanism_is_told() -> None:
-    """The answer lists those that there are, then the connection is closed."""
+    """An unknown mechanism gets the list of mechanisms, then the connection is closed."""
     room = Room()
     answer = room.handshake("GSSAPI")
     assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
@@ -222,7 +222,7 @@ def test_an_unknown_mechanism_is_told() -> None:
     ],
 )
 def test_what_comes_out_of_order_closes(calls: list[Any]) -> None:
-    """Nothing but the next step is served before the client is known."""
+    """Before authentication any request except the next step closes the connection."""
     room = Room()
     for call in calls:
         call(room)
@@ -231,7 +231,7 @@ def test_what_comes_out_of_order_closes(calls: list[Any]) -> None:
 
 
 def test_another_request_in_place_of_a_token() -> None:
-    """Its answer says that it cannot be served now, then the connection is closed."""
+    """Another request instead of a token gets an error, then the connection is closed."""
     room = Room()
     room.handshake()
     answer = room.handshake()
@@ -240,7 +240,7 @@ def test_another_request_in_place_of_a_token() -> None:
 
 
 def test_a_client_without_a_name_may_ask_again() -> None:
-    """ApiVersions that is refused does not count as the one that may come."""
+    """A refused ApiVersions does not count as the one that is allowed."""
     room = Room()
     assert room.versions("") == "served"
     assert room.versions() == "served"
@@ -248,7 +248,7 @@ def test_a_client_without_a_name_may_ask_again() -> None:
 
 
 def test_large_frames_are_refused_before() -> None:
-    """A frame of more than sasl.server.max.receive.size closes; afterwards it does not."""
+    """A frame above sasl.server.max.receive.size is refused only before authentication."""
     room = Room({"sasl.server.max.receive.size": "200"})
     room.handshake()
     room.plain()
@@ -261,7 +261,7 @@ def test_large_frames_are_refused_before() -> None:
 
 
 def test_whoever_takes_too_long_is_closed() -> None:
-    """The time counts from the first moment on, and ends with the authentication."""
+    """A client that takes too long is closed; the time counts from the connection's start."""
     slow, quick = Room(), Room()
     quick.handshake()
     quick.plain()
@@ -273,7 +273,7 @@ def test_whoever_takes_too_long_is_closed() -> None:
 
 
 def test_a_session_goes_on_after_another_authentication() -> None:
-    """The answer says how long it lasts; a second one begins before the first ends."""
+    """Reauthentication extends a session, whose lifetime is in the response."""
     room = Room(SESSIONS)
     room.handshake()
     assert room.plain().session_lifetime_ms == SESSION_MS
@@ -289,7 +289,7 @@ def test_a_session_goes_on_after_another_authentication() -> None:
 
 
 def test_nobody_becomes_somebody_else() -> None:
-    """Another user, or another mechanism, ends the session."""
+    """Reauthentication with another user or mechanism closes the connection."""
     room = Room(SESSIONS)
     room.handshake()
     room.plain()
@@ -309,7 +309,7 @@ def test_nobody_becomes_somebody_else() -> None:
 
 
 def test_a_second_handshake_within_a_second_is_a_request() -> None:
-    """The broker refuses it, as it does where sessions do not end."""
+    """A handshake within a second of the last, or without a session, is an ordinary request."""
     room = Room(SESSIONS)
     for _ in range(2):
         room.handshake()
@@ -326,7 +326,7 @@ def test_a_second_handshake_within_a_second_is_a_request() -> None:
 def test_a_connection_that_has_ended_keeps_nothing(
     settings: dict[str, str], has_authenticated: bool
 ) -> None:
-    """Its authenticator is freed at once, without the collector of cycles."""
+    """The authenticator of a closed connection is freed without the garbage collector."""
     gc.collect()
     gc.disable()
     try:
@@ -343,7 +343,7 @@ def test_a_connection_that_has_ended_keeps_nothing(
 
 
 def test_a_bug_costs_one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is closed, and the log has a traceback."""
+    """A bug closes one connection, and the log has a traceback."""
     room, other = Room(), Room()
     room.handshake()
     other.handshake()
@@ -368,7 +368,7 @@ def test_a_bug_costs_one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_large_requests_are_closed_unread() -> None:
-    """Before the client is known only a token may be long; small ones are answered as ever."""
+    """Before authentication only a token may be large; other large requests close unread."""
     room = Room()
     room.handshake()
     assert room.metadata().topics == []
@@ -384,7 +384,10 @@ def test_large_requests_are_closed_unread() -> None:
 
 
 def test_a_long_token_that_is_no_utf8_is_closed() -> None:
-    """To replace each of its bytes takes too long; a short one is told what is wrong."""
+    """A long token that is not UTF-8 closes the connection; a short one gets the reason.
+
+    Replacing each invalid byte takes too long.
+    """
     for size, is_told in ((100, True), (5000, False)):
         room = Room()
         room.handshake()
@@ -420,7 +423,7 @@ def test_a_long_token_that_is_no_utf8_is_closed() -> None:
     ],
 )
 def test_settings_that_are_refused(settings: dict[str, str], words: str) -> None:
-    """At the start, with the name of the setting and without what is in it."""
+    """Invalid settings are refused at the start, with the name but not the value."""
     overrides = {**SETTINGS, **{f"listener.name.users.{k}": v for k, v in settings.items()}}
     config = Config(overrides=overrides)
     security = Security(config, SecurityState(MemoryDisk(), "/d"), FakeClock(), FakeClock())
@@ -431,7 +434,7 @@ def test_settings_that_are_refused(settings: dict[str, str], words: str) -> None
 
 
 def test_steps_wait_for_their_turn() -> None:
-    """In the order of the frames, also of those that came at once; none once the client is gone."""
+    """Authentication steps take turns in the order of frames, and end with the connection."""
     waiting: list[Callable[[], None]] = []
     room = Room(await_turn=waiting.append)
     token = SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret")
@@ -454,7 +457,7 @@ def test_steps_wait_for_their_turn() -> None:
 
 
 def test_mechanisms_that_nobody_has_named() -> None:
-    """GSSAPI is Kafka's default: who has named nothing is told where it comes from."""
+    """GSSAPI is refused; as Kafka's default, the error says where it comes from."""
     for names, expected in (
         ({}, "GSSAPI, Kafka's default, is not served"),
         ({"sasl.enabled.mechanisms": "GSSAPI"}, "GSSAPI is not served"),

@@ -1,4 +1,4 @@
-"""The JAAS file of KAFKA_OPTS: which listeners get users from it, and what is refused."""
+"""The JAAS file in KAFKA_OPTS: the listeners that get its users, and invalid files."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ NAME = "listener.name.{}.plain.sasl.jaas.config"
 
 
 def plain(**users: str) -> str:
-    """The module PLAIN with these users."""
+    """Return the module PLAIN with these users."""
     return f"{PLAIN_MODULE} required" + "".join(f' user_{k}="{v}"' for k, v in users.items()) + ";"
 
 
 def rendered(**users: str) -> str:
-    """The same as the text of a setting."""
+    """Return the module as the text of a setting."""
     return (
         f"{PLAIN_MODULE} required" + "".join(f' "user_{k}"="{v}"' for k, v in users.items()) + ";"
     )
 
 
 def settings(text: str, path: Path, more: dict[str, str] | None = None) -> dict[str, str]:
-    """The settings that a file of this text gives."""
+    """Return the settings from a file with this text."""
     path.write_text(text)
     options = parse_jvm_options(f"-Xmx1g -Dword=secret {LOGIN}={path}")
     return settings_of_jaas_file(Config(overrides=LISTENERS | (more or {})), options)
@@ -55,13 +55,16 @@ def settings(text: str, path: Path, more: dict[str, str] | None = None) -> dict[
     ],
 )
 def test_options_of_the_jvm(text: str, file: str | None, others: list[str]) -> None:
-    """The last file counts; of other options only the names are kept."""
+    """The last file counts; of other JVM options only the names are kept."""
     options = parse_jvm_options(text)
     assert (options.jaas_file, options.others) == (file, others)
 
 
 def test_listeners_get_the_users_of_their_section(tmp_path: Path) -> None:
-    """NAME.KafkaServer counts before KafkaServer, of two modules the first; others are ignored."""
+    """NAME.KafkaServer precedes KafkaServer, and the first of two modules counts.
+
+    Other sections are ignored.
+    """
     text = f"""
     Client {{}};
     KafkaServer {{ x.Other required user_b="no"; {plain(a="1")} {plain(a="2", b="${word}")} }};
@@ -77,7 +80,7 @@ def test_listeners_get_the_users_of_their_section(tmp_path: Path) -> None:
 
 
 def test_oauthbearer_gets_its_options(tmp_path: Path) -> None:
-    """Its module may be missing: then the options are the defaults."""
+    """OAUTHBEARER takes the options of its module, or the defaults."""
     only = {"sasl.enabled.mechanisms": "OAUTHBEARER"}
     text = f'in.KafkaServer {{ {OAUTH} required unsecuredValidatorRequiredScope="s"; }};'
     name = "listener.name.in.oauthbearer.sasl.jaas.config"
@@ -87,7 +90,7 @@ def test_oauthbearer_gets_its_options(tmp_path: Path) -> None:
 
 
 def test_a_file_that_nobody_needs_is_not_read() -> None:
-    """Without a listener of SASL, or with texts of their own, KAFKA_OPTS may name any file."""
+    """The file is not read without a SASL listener, or if all listeners have their own text."""
     options = JvmOptions({"java.security.auth.login.config": "/missing"}, [])
     own = {NAME.format(name): plain(a="1") for name in ("in", "out")}
     for overrides in (
@@ -113,7 +116,7 @@ def test_a_file_that_nobody_needs_is_not_read() -> None:
     ],
 )
 def test_a_file_that_cannot_be_used(tmp_path: Path, text: str, refusal: str) -> None:
-    """The message has KAFKA_OPTS and the file, and nothing of the text."""
+    """The error for an invalid file has KAFKA_OPTS and the file name, but none of the text."""
     with pytest.raises(ConfigError) as caught:
         settings(text, tmp_path / "jaas")
     assert str(caught.value).startswith(f"KAFKA_OPTS: {tmp_path}/jaas: {refusal}")
@@ -121,5 +124,5 @@ def test_a_file_that_cannot_be_used(tmp_path: Path, text: str, refusal: str) -> 
 
 
 def test_a_text_for_all_listeners_counts_where_the_file_has_none(tmp_path: Path) -> None:
-    """`sasl.jaas.config` without a listener is the last choice."""
+    """`sasl.jaas.config` without a listener is used where the file has no section."""
     assert settings("Client {};", tmp_path / "jaas", {"sasl.jaas.config": plain(a="1")}) == {}

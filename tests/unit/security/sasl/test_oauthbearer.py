@@ -1,4 +1,4 @@
-"""OAUTHBEARER: messages, tokens with and without a signature, keys of a file and of a URL."""
+"""OAUTHBEARER: messages, signed and unsigned tokens, keys from a file and a URL."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from storage.security_state import SecurityState
 from tests.unit.topics.fakes import FakeClock
 
 KEY = rsa.generate_private_key(65537, 2048)
-NOW = int(time.time()) - 900  # as if all of it had waited for long
+NOW = int(time.time()) - 900  # as if the whole run were delayed
 ENDLESS = b'{"sub": "a", "exp": 1e999}'
 GOOD: dict[str, Any] = {"sub": "alice", "iat": NOW, "exp": NOW + 600, "aud": "kafka"}
 
@@ -70,7 +70,7 @@ def _keys() -> dict[str, Any]:
 
 
 def _timely(claims: dict[str, Any]) -> dict[str, Any]:
-    """The same with times that are as far from now as they are from NOW."""
+    """Return the claims with their times shifted from NOW to the present."""
     passed_s = int(time.time()) - NOW
     return {
         name: one + passed_s if isinstance(one, int) and abs(one - NOW) < 1000 else one
@@ -91,14 +91,14 @@ def _bearer(token: str) -> Bearer:
 
 
 def test_a_good_token() -> None:
-    """The user is that of the token, for as long as it lasts."""
+    """The user and expiry time are those of the token."""
     server = OAuthBearer(_bearer)
     assert server.evaluate(_message("good", "n,a=alice,")) == b""
     assert (server.is_complete, server.user, server.expires_at_ms) == (True, "alice", 5000)
 
 
 def test_a_bad_token_is_refused_in_two_steps() -> None:
-    """The reason comes as a token, and as the error after the client's %x01."""
+    """The reason is first sent as a token, then as the error after the client's %x01."""
     server = OAuthBearer(_bearer)
     told = '{"status":"insufficient_scope", "scope":"[a]"}'
     assert server.evaluate(_message("bad")) == told.encode()
@@ -111,25 +111,25 @@ def test_a_bad_token_is_refused_in_two_steps() -> None:
     "message", [b"", b"\x01", b"n,,\x01\x01", _message("good")[:-1], _message("a b")]
 )
 def test_messages_that_are_refused(message: bytes) -> None:
-    """What is no message of the mechanism gets no reason."""
+    """A malformed message is refused without a reason."""
     with pytest.raises(SaslRefusalError):
         OAuthBearer(_bearer).evaluate(message)
 
 
 def test_another_authorization_id() -> None:
-    """It is refused, and the client told why."""
+    """Another authorization id is refused with a reason."""
     with pytest.raises(SaslAuthenticationError, match="another authorization id"):
         OAuthBearer(_bearer).evaluate(_message("good", "n,a=bob,"))
 
 
 def test_a_name_that_is_no_text() -> None:
-    """JSON may have half of a character, which no answer can quote."""
+    """A name with half of a surrogate pair, which JSON allows, is refused."""
     server = OAuthBearer(lambda _: Bearer("\ud800", 5000))
     assert server.evaluate(_message("good", "n,a=bob,")) == b'{"status":"invalid_token"}'
 
 
 def test_unsigned_tokens() -> None:
-    """Name, times and scope are those of the token."""
+    """Name, times and scope are those of the unsigned token."""
     rules = UnsecuredRules(required_scope=("a",))
     token = _unsigned({**GOOD, "scope": ["a", "b"]})
     assert validate(rules, token, NOW * 1000) == Bearer("alice", GOOD["exp"] * 1000)
@@ -158,22 +158,22 @@ def test_unsigned_tokens() -> None:
         _unsigned({**GOOD, "scope": 5}),
         f"{_base64(b'[' * 100_000)}.e30.",
     ],
-    ids=len,  # the tokens have the time in them, and every process must know the test by one name
+    ids=len,  # tokens contain the time, and all processes need the same test ids
 )
 def test_unsigned_tokens_that_are_refused(token: str) -> None:
-    """Each for one reason."""
+    """Each token is refused for one reason."""
     with pytest.raises(BearerTokenError):
         validate(UnsecuredRules(), token, NOW * 1000)
 
 
 def test_an_unsigned_token_without_algorithm() -> None:
-    """Kafka's validator breaks at it: the connection is closed."""
+    """An unsigned token without an algorithm closes the connection, as in Kafka."""
     with pytest.raises(UnreadableTokenError):
         validate(UnsecuredRules(), _unsigned(GOOD, {"typ": "JWT"}))
 
 
 def test_options_of_unsigned_tokens() -> None:
-    """They are those of Kafka's login module."""
+    """Unsigned tokens have the options of Kafka's login module."""
     options = {
         "unsecuredValidatorPrincipalClaimName": "name",
         "unsecuredValidatorAllowableClockSkewMs": "9000",
@@ -187,7 +187,7 @@ def test_options_of_unsigned_tokens() -> None:
 
 @given(st.text("ab.e0=-_~/+", max_size=50))
 def test_any_token_is_refused(token: str) -> None:
-    """Whatever is sent, there are only the errors that the mechanism knows."""
+    """A random token is refused with one of the mechanism's errors."""
     with pytest.raises((BearerTokenError, UnreadableTokenError)):
         validate(UnsecuredRules(), token)
 
@@ -213,7 +213,7 @@ def _validator(keys: Any = None, **changes: str) -> JwtValidator:
 
 
 def test_signed_tokens() -> None:
-    """Signature, times, audience and issuer are right."""
+    """A token with valid signature, times, audience and issuer is accepted."""
     good = {"iss": "me", "aud": ["x", "other"], "sub": " alice "}
     token = _signed(good)
     expires_s = jwt.decode(token, options={"verify_signature": False})["exp"]
@@ -248,14 +248,14 @@ def test_what_is_not_expected_has_to_be_allowed(claim: str) -> None:
     ],
 )  # fmt: skip
 def test_signed_tokens_that_are_refused(changes: dict[str, Any]) -> None:
-    """A claim is missing or wrong; the reason never quotes the token."""
+    """A missing or wrong claim is refused; the reason never quotes the token."""
     with pytest.raises(BearerTokenError) as caught:
         _validator().validate(_signed({"iss": "me", **changes}))
     assert "alice" not in str(caught.value)
 
 
 def test_signatures_that_are_refused() -> None:
-    """By no key of the set, by an algorithm that does not fit it, none at all."""
+    """A wrong key, an unsuitable algorithm and a missing signature are refused."""
     keys = _Keys()
     for token in (
         _signed({"iss": "me"}, kid="two"),
@@ -273,13 +273,13 @@ def test_signatures_that_are_refused() -> None:
 
 @given(st.text(max_size=80))
 def test_any_signed_token_is_refused(token: str) -> None:
-    """Whatever is sent, there is only the one error."""
+    """A random token is refused with the mechanism's single error."""
     with pytest.raises(BearerTokenError):
         _validator().validate(token)
 
 
 def test_keys_of_a_file(tmp_path: Path) -> None:
-    """They are read again when the file has changed; without a file there is no start."""
+    """A key file is read again when it changes; without the file the start fails."""
     path = tmp_path / "keys"
     with pytest.raises(ConfigError, match=r"url: file:"):
         Jwks(path.as_uri(), 1000, 1, 1, "url")
@@ -295,19 +295,19 @@ def test_keys_of_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["ftp://host/x", "http:///x", "x"])
 def test_urls_that_are_refused(url: str) -> None:
-    """Only files and HTTP are served."""
+    """Only file and HTTP URLs are accepted."""
     with pytest.raises(ConfigError, match="is no file"):
         Jwks(url, 1000, 1, 1, "url")
 
 
 class ToldJwks(Jwks):
-    """Keys that tell when a fetch has ended."""
+    """Keys that signal the end of a fetch."""
 
     _count = 0
     _waiting: tuple[int, asyncio.Future[None]] | None = None
 
     async def fetched(self, count: int) -> None:
-        """Wait until so many fetches have ended."""
+        """Wait until this number of fetches has ended."""
         if self._count < count:
             self._waiting = count, asyncio.get_running_loop().create_future()
             await asyncio.wait_for(self._waiting[1], 30)
@@ -320,7 +320,7 @@ class ToldJwks(Jwks):
 
 
 async def test_keys_of_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They come by a thread, again after a failure, and again for a key that is missing."""
+    """Keys of a URL are fetched by a thread, and again after failures and for missing keys."""
     answers = [b"{", json.dumps(_keys()).encode(), b" " * 100, json.dumps(_keys()).encode()]
     asked: list[str] = []
 
@@ -363,14 +363,14 @@ async def test_keys_of_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )  # fmt: skip
 def test_a_key_that_is_none(bad: object) -> None:
-    """The others of the set are taken, and alone it is no set."""
+    """An invalid key is skipped; a set of only invalid keys is refused."""
     assert len(parse_keys(json.dumps({"keys": [bad, *_keys()["keys"]]}).encode())) == 1
     with pytest.raises(ValueError, match="without a key"):
         parse_keys(json.dumps({"keys": [bad]}).encode())
 
 
 def test_after_a_bug_keys_are_fetched_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However the thread ends, the loop is told."""
+    """After a bug in the thread the event loop is notified, and keys are fetched again."""
 
     class Quiet(Jwks):
         def _begin_fetch(self) -> None:
@@ -391,7 +391,7 @@ def test_after_a_bug_keys_are_fetched_again(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("target", ["http://other/keys", "ftp://other/keys"])
 def test_a_redirect_that_leaves_https(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
-    """It is not followed; one that stays is."""
+    """A redirect away from HTTPS is not followed."""
     asked: list[str] = []
 
     def answer(_: object, request: Request) -> addinfourl:
@@ -410,7 +410,7 @@ def test_a_redirect_that_leaves_https(monkeypatch: pytest.MonkeyPatch, target: s
 
 
 def test_too_much_is_no_key_set() -> None:
-    """Its size has a bound, and so has its depth."""
+    """Key sets are limited in size and depth."""
     for contents in (b" " * (jwks_module.MOST_BYTES + 1), b"[" * 100_000, b"[]", b'{"keys":[5]}'):
         with pytest.raises(ValueError):
             parse_keys(contents)
@@ -432,7 +432,7 @@ def test_too_much_is_no_key_set() -> None:
 def test_unsigned_tokens_without_being_asked_for(
     host: str, is_in_container: bool, is_taken: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without keys they are taken on loopback and in containers, and nowhere else."""
+    """Without keys unsigned tokens are accepted only on loopback and in containers."""
     monkeypatch.setattr(oauthbearer, "in_container", lambda: is_in_container)
     state = SecurityState(MemoryDisk(), "/d")
     security = Security(Config(), state, FakeClock(), FakeClock())
@@ -449,7 +449,7 @@ def test_unsigned_tokens_without_being_asked_for(
     said = str(caught.value)
     assert said.startswith("listener.name.out.oauthbearer.sasl.oauthbearer.jwks.endpoint.url: ")
     assert f"{listener} is neither a loopback address nor in a container" in said
-    # A setting that asks for them is enough anywhere, without a warning.
+    # An explicit setting allows them anywhere, without a warning.
     asking = Config(overrides={"sasl.server.callback.handler.class": oauthbearer.UNSECURED})
     new_oauthbearer(asking, None, security, listener)
     assert not security.unsecured_listeners

@@ -1,4 +1,4 @@
-"""PLAIN: names, passwords, and Kafka's messages."""
+"""PLAIN: names, passwords, and Kafka's error messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PASSWORDS = {"alice": "secret", "zoë": "pässword"}
     "token", [b"\0alice\0secret", b"alice\0alice\0secret", "\0zoë\0pässword".encode()]
 )
 def test_a_user_with_the_right_password(token: bytes) -> None:
-    """The answer is empty, and the user is known from then on."""
+    """The right password gets an empty response and authenticates the user."""
     plain = Plain(PASSWORDS)
     assert plain.evaluate(token) == b""
     assert plain.is_complete
@@ -43,7 +43,7 @@ def test_a_user_with_the_right_password(token: bytes) -> None:
     ],
 )
 def test_who_is_refused(token: bytes, told: str) -> None:
-    """Each is told what Kafka tells."""
+    """Each invalid login gets Kafka's message."""
     plain = Plain(PASSWORDS)
     with pytest.raises(SaslAuthenticationError) as caught:
         plain.evaluate(token)
@@ -53,6 +53,6 @@ def test_who_is_refused(token: bytes, told: str) -> None:
 
 @given(st.binary(max_size=100))
 def test_any_token_is_refused(token: bytes) -> None:
-    """Whatever bytes come, the only error is the one that is answered."""
+    """A login with a wrong password and random extra bytes is refused with the single error."""
     with pytest.raises(SaslAuthenticationError):
         Plain(PASSWORDS).evaluate(b"\0alice\0wrong" + token)

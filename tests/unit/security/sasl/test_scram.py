@@ -1,4 +1,4 @@
-"""SCRAM: the example of RFC 7677, and who is refused."""
+"""SCRAM: the example of RFC 7677, and refused clients."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EXPIRES_AT_MS = 1_700_000_000_000
 
 
 class Credentials:
-    """Those of "user"; the password is "pencil"."""
+    """The credentials of "user"; the password is "pencil"."""
 
     def __init__(self, mechanism: ScramMechanism = SHA_256) -> None:
         self._known = _credential(mechanism)
@@ -44,10 +44,10 @@ class Credentials:
 
 
 class Tokens:
-    """The token of alice, and no other; its password is "pencil" as well."""
+    """The only delegation token, of alice; its password is "pencil" as well."""
 
     def login(self, mechanism: ScramMechanism, token_id: str) -> TokenLogin | None:
-        """That of a token."""
+        """Return the login of a token."""
         if token_id != "token-id":
             return None
         return TokenLogin("alice", _credential(mechanism), EXPIRES_AT_MS)
@@ -75,7 +75,7 @@ def test_the_example_of_rfc_7677(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_signs_in_a_name() -> None:
-    """A comma and an equals sign are written =2C and =3D."""
+    """A comma and an equals sign in a name are written =2C and =3D."""
     server = Scram(SHA_256, Credentials(), Tokens())
     first = server.evaluate(b"n,,n=a=2Cb=3Dc,r=x").decode()
     server.evaluate(scram_final("n=a=2Cb=3Dc,r=x", first, "pencil").encode())
@@ -85,10 +85,10 @@ def test_signs_in_a_name() -> None:
 @pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])
 @pytest.mark.parametrize("value", ["true", "TRUE", "false,tokenauth=true"])
 def test_a_delegation_token(mechanism: ScramMechanism, value: str) -> None:
-    """The user name is its id; the client is its owner then, for as long as the token lives."""
+    """A token's id is the user name, and the client becomes its owner for the token's lifetime."""
     server = Scram(mechanism, Credentials(), Tokens())
     first = server.evaluate(f"n,a=token-id,n=token-id,r=x,tokenauth={value}".encode()).decode()
-    counts = f"n=token-id,r=x,tokenauth={value.split('=')[-1]}"  # of two the last one
+    counts = f"n=token-id,r=x,tokenauth={value.split('=')[-1]}"  # the last of two counts
     channel = base64.b64encode(b"n,a=token-id,").decode()
     final = scram_final(counts, first, "pencil", channel=channel, hash_name=mechanism.hash_name)
     server.evaluate(final.encode())
@@ -99,7 +99,7 @@ def test_a_delegation_token(mechanism: ScramMechanism, value: str) -> None:
 
 @pytest.mark.parametrize("first", [b"n,,n=token-id,r=x", b"n,,n=token-id,r=x,tokenauth=no"])
 def test_a_token_has_to_be_announced(first: bytes) -> None:
-    """Its id is no user name."""
+    """A token must be announced; its id alone is no user name."""
     server = Scram(SHA_256, Credentials(), Tokens())
     with pytest.raises(SaslRefusalError, match="Invalid user credentials"):
         server.evaluate(first)
@@ -107,14 +107,14 @@ def test_a_token_has_to_be_announced(first: bytes) -> None:
 
 
 def test_a_user_has_no_token() -> None:
-    """A client may say that its password is none."""
+    """A client may state explicitly that it uses no token."""
     server = Scram(SHA_256, Credentials(), Tokens())
     server.evaluate(b"n,,n=user,r=x,tokenauth=false")
     assert (server.user, server.has_token) == ("user", False)
 
 
 def test_the_authorization_id_of_a_token_is_its_id() -> None:
-    """Not the owner, as in Kafka."""
+    """The authorization id of a token is its id, not the owner, as in Kafka."""
     server = Scram(SHA_256, Credentials(), Tokens())
     with pytest.raises(SaslAuthenticationError, match="different from username"):
         server.evaluate(b"n,a=alice,n=token-id,r=x,tokenauth=true")
@@ -136,7 +136,7 @@ def test_the_authorization_id_of_a_token_is_its_id() -> None:
     ],
 )
 def test_first_messages_that_are_refused(first: bytes) -> None:
-    """The client is told no reason; nothing can follow."""
+    """An invalid first message gets no reason, and no message may follow."""
     server = Scram(SHA_256, Credentials(), Tokens())
     with pytest.raises(SaslRefusalError) as caught:
         server.evaluate(first)
@@ -146,7 +146,7 @@ def test_first_messages_that_are_refused(first: bytes) -> None:
 
 
 def test_another_authorization_id() -> None:
-    """It is refused, and the client told why."""
+    """Another authorization id is refused with a reason."""
     with pytest.raises(SaslAuthenticationError, match="different from username"):
         Scram(SHA_256, Credentials(), Tokens()).evaluate(b"n,a=bob,n=user,r=x")
 
@@ -163,7 +163,7 @@ def test_another_authorization_id() -> None:
 def test_final_messages_that_are_refused(
     password: str, changes: dict[str, object], error: type[Exception]
 ) -> None:
-    """A wrong password, another nonce, a proof of another length."""
+    """A wrong password, another nonce and a proof of another length are refused."""
     server = Scram(SHA_256, Credentials(), Tokens())
     first = server.evaluate(b"n,,n=user,r=x").decode()
     with pytest.raises(error):
@@ -173,7 +173,7 @@ def test_final_messages_that_are_refused(
 
 @pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])
 def test_new_credentials(mechanism: ScramMechanism) -> None:
-    """Each has a salt of its own, and none shows what it is."""
+    """New credentials have their own salt and are not printed."""
     one, other = (new_credential(mechanism, "pencil", 4096) for _ in range(2))
     assert one.salt != other.salt
     assert one.stored_key != other.stored_key
@@ -182,7 +182,7 @@ def test_new_credentials(mechanism: ScramMechanism) -> None:
 
 @given(st.binary(max_size=80), st.binary(max_size=80))
 def test_any_message_is_refused(first: bytes, final: bytes) -> None:
-    """Whatever comes, there are only the errors that the authenticator knows."""
+    """Random messages never complete a login, and raise only the authenticator's errors."""
     server = Scram(SHA_256, Credentials(), Tokens())
     for message in (b"n,,n=user,r=x", first, final):
         try:
@@ -194,7 +194,7 @@ def test_any_message_is_refused(first: bytes, final: bytes) -> None:
 
 @pytest.mark.parametrize("repeated", ["a", "=2C", "=3D"])
 def test_long_messages_take_little_memory(repeated: str) -> None:
-    """Whoever has not authenticated may send half a million letters."""
+    """Long messages of an unauthenticated client need little memory."""
     count = 500_000 // len(repeated)
     message = f"n,,n={repeated * count},r=a".encode()
     tracemalloc.start()
@@ -206,7 +206,7 @@ def test_long_messages_take_little_memory(repeated: str) -> None:
 
 
 def test_extensions_of_both_messages() -> None:
-    """Any number, and one may be called p as well."""
+    """Both messages may have any number of extensions, also one called p."""
     for extensions in ("", ",a=b", ",a=b,c=d,p=e", ",a=b=c"):
         assert read_first(f"n,,n=a,r=b{extensions}").extensions == extensions
         final = read_final(f"c=biws,r=b{extensions},p=AAAA")
@@ -231,7 +231,7 @@ def test_extensions_of_both_messages() -> None:
     ],
 )
 def test_final_messages_of_another_form(wrong: str) -> None:
-    """A comma too many, no proof at the end, what is no base64."""
+    """Malformed final messages are refused: commas, missing proofs, invalid base64."""
     with pytest.raises(SaslRefusalError, match="final message format"):
         read_final(wrong)
 
@@ -255,6 +255,6 @@ def test_final_messages_of_another_form(wrong: str) -> None:
     ],
 )
 def test_first_messages_of_another_form(wrong: str) -> None:
-    """Signs that names and nonces cannot have, parts that are missing."""
+    """Malformed first messages are refused: invalid characters, missing parts."""
     with pytest.raises(SaslRefusalError, match="first message format"):
         read_first(wrong)

@@ -1,4 +1,4 @@
-"""Users with SCRAM credentials: changed as Kafka does, kept, added by a setting."""
+"""Users with SCRAM credentials: changes, persistence, and users from a setting."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _alter(users: ScramUsers, *changes: Any) -> dict[str, tuple[int, str | None]
 
 
 def test_what_is_put_is_kept_and_removed() -> None:
-    """A user has one credential for each mechanism, after a restart too."""
+    """A user has one credential per mechanism, which survives a restart until it is removed."""
     disk = _disk()
     users = ScramUsers(_state(disk))
     assert _alter(users, _put("a"), _put("b", 2, 8192)) == {"a": (0, None), "b": (0, None)}
@@ -73,7 +73,7 @@ def test_what_is_put_is_kept_and_removed() -> None:
 
 
 def test_no_password_is_kept() -> None:
-    """The file has what a proof is checked with, and not the salted password."""
+    """The file has the keys for checking a proof, but not the salted password."""
     disk = _disk()
     _alter(ScramUsers(_state(disk)), _put("a"))
     assert disk.listdir("/d") == ["security.changes"]
@@ -83,7 +83,7 @@ def test_no_password_is_kept() -> None:
 
 
 def test_changes_that_are_refused() -> None:
-    """With Kafka's codes and messages, and without keeping others from theirs."""
+    """Invalid changes get Kafka's codes and messages, and valid ones are applied."""
     users = ScramUsers(_state())
     twice = (
         ErrorCode.DUPLICATE_RESOURCE,
@@ -107,7 +107,7 @@ def test_changes_that_are_refused() -> None:
 
 
 def test_too_many_changes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of them fail, as Kafka's controller fails more records than a batch may have."""
+    """Too many changes all fail, as with the batch limit of Kafka's controller."""
     monkeypatch.setattr(users_module, "MOST_CHANGES", 1)
     users = ScramUsers(_state())
     told = _alter(users, _put("a"), _put("b"), _put(""))
@@ -116,7 +116,7 @@ def test_too_many_changes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_users_of_a_setting() -> None:
-    """They are added once, and are there again after everything was forgotten."""
+    """Users of the setting are added once, and again after a reset."""
     text = "SCRAM-SHA-256=[name=a,password=x];SCRAM-SHA-512=[name=b,iterations=8192,password=y]"
     disk = _disk()
     users = ScramUsers(_state(disk), text)
@@ -129,7 +129,7 @@ def test_users_of_a_setting() -> None:
 
 
 def test_users_of_a_setting_that_counts_for_more() -> None:
-    """Their passwords are those of the setting after each start; other users stay."""
+    """Users of the setting get its passwords at each start; other users stay."""
     disk = _disk()
     users = ScramUsers(_state(disk), "SCRAM-SHA-256=[name=a,password=x]")
     _alter(users, _put("b"))
@@ -155,14 +155,14 @@ def test_users_of_a_setting_that_counts_for_more() -> None:
     ],
 )
 def test_a_setting_that_is_wrong(text: str) -> None:
-    """It is refused, and no password is in the message."""
+    """An invalid setting is refused without a password in the message."""
     with pytest.raises(ConfigError) as caught:
         parse_users(text)
     assert "secret" not in str(caught.value)
 
 
 def test_a_password_may_have_any_sign() -> None:
-    """It ends at the bracket before the next user or the end."""
+    """A password may have any character, up to the bracket before the next user or the end."""
     one, other = parse_users(
         "SCRAM-SHA-256=[name=a,password=x,y=[z];w];] ; SCRAM-SHA-512=[name=b,password=;]"
     )
@@ -171,7 +171,7 @@ def test_a_password_may_have_any_sign() -> None:
 
 
 def test_values_may_be_quoted() -> None:
-    """Double quotes around a value are removed, as by Kafka's storage tool; others are kept."""
+    """Double quotes around a value are removed, as in Kafka's storage tool; others are kept."""
     quoted, plain = parse_users(
         'SCRAM-SHA-256=[name="a b",iterations="8192",password="x=y"];'
         """SCRAM-SHA-256=[name='c',password="x"y]"""
@@ -181,7 +181,7 @@ def test_values_may_be_quoted() -> None:
 
 
 def test_requests_of_many_users_may_overlap() -> None:
-    """Credentials are made in steps; neither loses what the other does meanwhile."""
+    """Of two overlapping requests, which run in steps, neither is lost."""
     disk = _disk()
     users = ScramUsers(_state(disk))
     _alter(users, _put("gone"))
@@ -207,7 +207,7 @@ def test_requests_of_many_users_may_overlap() -> None:
     ],
 )  # fmt: skip
 def test_a_damaged_user_is_told(change: dict[str, Any]) -> None:
-    """The broker does not start with fewer users than there were."""
+    """A damaged user stops the start of the broker, so that none is lost silently."""
     state = _state()
     _alter(ScramUsers(state), _put("a"))
     (entry,) = state.section("scram_users")

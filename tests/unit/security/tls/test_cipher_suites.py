@@ -1,4 +1,4 @@
-"""Java's names of cipher suites are those of OpenSSL by another name."""
+"""Java's names of cipher suites, mapped to those of OpenSSL."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ from coordinator_server.security.tls.cipher_suites import apply, openssl_name
     ],
 )
 def test_names(name: str, expected: str | None) -> None:
-    """Each has one; those that there are not here have none."""
+    """Each supported suite has an OpenSSL name; others have none."""
     assert openssl_name(name) == expected
 
 
 def test_a_context_serves_these_only() -> None:
-    """Without one of TLS 1.3 that version is off, and the other way round."""
+    """A context offers only the given suites; without one of TLS 1.3, that version is off.
+
+    The same holds for TLS 1.2.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     apply(context, ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",))
     older = {one["name"] for one in context.get_ciphers() if one["protocol"] != "TLSv1.3"}
@@ -44,6 +47,6 @@ def test_a_context_serves_these_only() -> None:
 
 @pytest.mark.parametrize("name", ["TLS_NOTHING", "TLS_ECDHE_RSA_WITH_ARIA_256_CBC_SHA"])
 def test_an_unknown_suite(name: str) -> None:
-    """It is refused, by our table or by OpenSSL."""
+    """An unknown suite is refused, by our table or by OpenSSL."""
     with pytest.raises(ValueError, match=name):
         apply(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), (name,))

@@ -1,4 +1,4 @@
-"""Subjects of certificates are printed as Java prints them; tests/oracle asks Java for more."""
+"""Subjects of certificates in Java's format; tests/oracle compares more with Java."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ COMMON, UNIT, USER = NameOID.COMMON_NAME, NameOID.ORGANIZATIONAL_UNIT_NAME, Name
     ],
 )
 def test_a_subject(attributes: list[tuple[x509.ObjectIdentifier, str]], expected: str) -> None:
-    """From the last part to the first; what RFC 2253 has no keyword for in hexadecimal."""
+    """A subject is printed from the last part to the first, unknown attributes in hexadecimal."""
     name = x509.Name([x509.NameAttribute(*attribute) for attribute in attributes])
     assert rfc2253(name.public_bytes()) == expected
 
 
 def test_several_attributes_in_one_part() -> None:
-    """They are joined by a plus sign, in the order of the certificate."""
+    """Several attributes of one part are joined by a plus sign, in the certificate's order."""
     part = x509.RelativeDistinguishedName(
         [x509.NameAttribute(COMMON, "a"), x509.NameAttribute(USER, "b")]
     )
@@ -45,14 +45,14 @@ def test_several_attributes_in_one_part() -> None:
 
 
 def test_the_subject_of_a_certificate() -> None:
-    """Not its issuer."""
+    """The subject is printed, not the issuer."""
     certificate = Authority().issue("alice").certificate
     assert subject_of(certificate.public_bytes(Encoding.DER)) == "CN=alice,O=Tests"
 
 
 @pytest.mark.parametrize("encoded", ["30", "3005", "30023000", "3004310230ff", "300431023000"])
 def test_what_is_no_certificate(encoded: str) -> None:
-    """Bytes that are cut off are refused, not misread."""
+    """Truncated bytes are refused."""
     with pytest.raises(ValueError):
         subject_of(bytes.fromhex(encoded))
     with pytest.raises(ValueError):
@@ -62,7 +62,7 @@ def test_what_is_no_certificate(encoded: str) -> None:
 
 
 def test_a_long_object_identifier() -> None:
-    """It is refused: its number would take seconds."""
+    """A long object identifier is refused, as its number would take seconds to compute."""
     identifier = b"\x06\x83" + (100_000).to_bytes(3, "big") + b"\xff" * 99_999 + b"\x01"
     attribute = b"\x30\x83" + (len(identifier) + 3).to_bytes(3, "big") + identifier + b"\x0c\x01a"
     part = b"\x31\x83" + len(attribute).to_bytes(3, "big") + attribute

@@ -1,4 +1,4 @@
-"""Reasons of failed handshakes are sentences."""
+"""Reasons of failed handshakes as sentences."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from coordinator_server.security.tls.handshake_failure import describe_failure
 
 
 def failure(reason: str) -> ssl.SSLError:
-    """An error as OpenSSL raises it."""
+    """Return an error as OpenSSL raises it."""
     error = ssl.SSLError(1, "what OpenSSL says")
     error.reason = reason
     return error
@@ -30,12 +30,12 @@ def failure(reason: str) -> ssl.SSLError:
     ],
 )
 def test_a_reason(reason: str, first_bytes: bytes, expected: str) -> None:
-    """OpenSSL's reason, or what it means."""
+    """A failure has OpenSSL's reason, or its meaning."""
     assert expected in describe_failure(failure(reason), first_bytes)
 
 
 def test_a_certificate() -> None:
-    """What is wrong with it, in OpenSSL's words if we have none."""
+    """A certificate failure has our text, or OpenSSL's."""
     error = ssl.SSLCertVerificationError(1, "x")
     error.reason = "CERTIFICATE_VERIFY_FAILED"
     error.verify_code, error.verify_message = 10, "certificate has expired"
@@ -45,6 +45,6 @@ def test_a_certificate() -> None:
 
 
 def test_a_connection_that_is_established() -> None:
-    """It is no handshake that failed."""
+    """An error on an established connection is not called a handshake failure."""
     said = describe_failure(failure("DECRYPTION_FAILED"), b"", is_established=True)
     assert said == "TLS failed: decryption failed"

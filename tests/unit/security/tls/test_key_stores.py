@@ -1,4 +1,4 @@
-"""Key stores and trust stores of every type, and what is said of those that cannot be used."""
+"""Key stores and trust stores of every type, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BROKER = AUTHORITY.issue("broker")
 
 
 def read_key(settings: dict[str, str]) -> list[str]:
-    """The subjects of the chain of a key store."""
+    """Return the subjects of the chain in a key store."""
     config = Config(overrides={f"ssl.{name}": value for name, value in settings.items()})
     entry = key_entry(config)
     assert isinstance(entry.key, EllipticCurvePrivateKey)
@@ -35,7 +35,7 @@ def read_key(settings: dict[str, str]) -> list[str]:
 
 
 def refusal(settings: dict[str, str], *, of_trust: bool = False) -> str:
-    """Why stores cannot be used; no password is in it."""
+    """Return the error for stores, and check that it has no password."""
     config = Config(overrides={f"ssl.{name}": value for name, value in settings.items()})
     with pytest.raises(ConfigError) as caught:
         trusted_certificates(config) if of_trust else key_entry(config)
@@ -48,14 +48,14 @@ CHAIN = ["CN=broker,O=Tests", "CN=CA,O=Tests"]
 
 
 def test_a_pem_file(tmp_path: Path) -> None:
-    """Key and certificates in one file, text around them."""
+    """A PEM file may have key and certificates with other text around them."""
     path = BROKER.write(tmp_path / "broker.pem")
     path.write_text("Bag Attributes: none\n" + path.read_text() + "the end")
     assert read_key({"keystore.type": "PEM", "keystore.location": str(path)}) == CHAIN
 
 
 def test_an_encrypted_pem_file(tmp_path: Path) -> None:
-    """The password is that of the key."""
+    """An encrypted PEM file is opened with the key's password."""
     path = str(BROKER.write(tmp_path / "broker.pem", SECRET))
     settings = {"keystore.type": "PEM", "keystore.location": path}
     assert read_key(settings | {"key.password": SECRET}) == CHAIN
@@ -69,7 +69,7 @@ def test_an_encrypted_pem_file(tmp_path: Path) -> None:
 
 
 def test_pem_text() -> None:
-    """As settings, also on one line, as environment variables have it."""
+    """PEM text in settings may be on one line, as in environment variables."""
     settings = {
         "keystore.type": "PEM",
         "keystore.key": BROKER.key_pem().decode().replace("\n", " "),
@@ -79,7 +79,7 @@ def test_pem_text() -> None:
 
 
 def test_pkcs12_and_jks(tmp_path: Path) -> None:
-    """The file says which of both it is, whatever the type, as in Java."""
+    """The file itself determines whether it is PKCS12 or JKS, as in Java."""
     for name, write in (("p12", Identity.write_pkcs12), ("jks", Identity.write_jks)):
         path = str(write(BROKER, tmp_path / name, SECRET))
         for store_type in ("JKS", "PKCS12", "pkcs12"):
@@ -91,7 +91,7 @@ def test_pkcs12_and_jks(tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_type_than_the_settings_say(tmp_path: Path) -> None:
-    """The line says which type to set: JKS is the default, and most files are PEM."""
+    """If the file has another type than the setting, the error names the right type."""
     path = str(BROKER.write(tmp_path / "pem"))
     for of_trust, stem in ((False, "keystore"), (True, "truststore")):
         for store_type in ("JKS", "PKCS12"):
@@ -108,7 +108,7 @@ def test_a_file_of_another_type_than_the_settings_say(tmp_path: Path) -> None:
 
 
 def test_a_key_with_another_password_than_its_store(tmp_path: Path) -> None:
-    """JKS has that, PKCS12 has not."""
+    """A key may have its own password in JKS, but not in PKCS12."""
     path = str(BROKER.write_jks(tmp_path / "jks", SECRET, OTHER))
     settings = {"keystore.location": path, "keystore.password": SECRET}
     assert read_key(settings | {"key.password": OTHER}) == CHAIN
@@ -151,12 +151,12 @@ def test_a_key_with_another_password_than_its_store(tmp_path: Path) -> None:
     ],
 )
 def test_settings_that_do_not_go_together(settings: dict[str, str], expected: str) -> None:
-    """They are refused as in Kafka, with the setting in front."""
+    """Contradictory settings are refused as in Kafka, with the setting first."""
     assert refusal(settings).startswith(expected)
 
 
 def pem(*parts: bytes) -> dict[str, str]:
-    """A key store as text, key first."""
+    """Return a key store as text, key first."""
     return {
         "keystore.type": "PEM",
         "keystore.key": parts[0].decode(),
@@ -203,12 +203,12 @@ def pem(*parts: bytes) -> dict[str, str]:
     ],
 )
 def test_pem_text_that_cannot_be_used(settings: dict[str, str], expected: str) -> None:
-    """What is wrong is named."""
+    """Invalid PEM text is refused with the reason."""
     assert refusal(settings).startswith(expected)
 
 
 def test_pem_entries() -> None:
-    """Headers of old files, one line for all, an entry that has no end, another's end."""
+    """PEM entries may have old headers or be on one line; an entry without its end is skipped."""
     body = "".join(BROKER.chain_pem().decode().split("-----")[2].split())
     begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
     for text in (
@@ -228,7 +228,7 @@ def test_pem_entries() -> None:
     ["-", "a: b\r\n", " ", "-----BEGIN CERTIFICATE----- ", "-BEGIN CERTIFICATE- A", "a:-BEGIN "],
 )
 def test_long_pem_texts(piece: str) -> None:
-    """They are refused at once: what is read is read once."""
+    """Long PEM texts are refused quickly, as they are read once."""
     begin = "-----BEGIN CERTIFICATE-----\n"
     text = begin + piece * (200_000 // len(piece)) + "!"
     began = time.process_time()
@@ -238,7 +238,7 @@ def test_long_pem_texts(piece: str) -> None:
 
 
 def test_trust_stores(tmp_path: Path) -> None:
-    """PEM file and text, JKS with and without its password; nothing is a store, too."""
+    """Trust stores may be PEM files or text, or JKS with or without a password, or absent."""
     trusted = [AUTHORITY.certificate.public_bytes(Encoding.DER)]
     path = str(AUTHORITY.write(tmp_path / "ca.pem"))
     store = tmp_path / "ca.jks"
@@ -256,7 +256,7 @@ def test_trust_stores(tmp_path: Path) -> None:
 
 
 def test_of_a_key_its_own_certificate_is_trusted(tmp_path: Path) -> None:
-    """A key store as trust store: of the chain of a key Java trusts the first certificate alone."""
+    """Of a key's chain in a trust store only the first certificate is trusted, as in Java."""
     for name, write in (("p12", Identity.write_pkcs12), ("jks", Identity.write_jks)):
         path = write(BROKER, tmp_path / name, SECRET)
         settings = {"ssl.truststore.location": str(path), "ssl.truststore.password": SECRET}
@@ -280,7 +280,7 @@ def test_of_a_key_its_own_certificate_is_trusted(tmp_path: Path) -> None:
     ],
 )
 def test_trust_stores_that_cannot_be_used(settings: dict[str, str], expected: str) -> None:
-    """They are refused as in Kafka, with the setting in front."""
+    """Contradictory trust store settings are refused as in Kafka, with the setting first."""
     assert refusal(settings, of_trust=True).startswith(expected)
 
 
@@ -296,7 +296,10 @@ def _other_version(data: bytes) -> bytes:
 def test_a_damaged_store_without_a_password(
     tmp_path: Path, damage: Callable[[bytes], bytes]
 ) -> None:
-    """JKS is not checked then; what cannot be read is said, as is a store with nothing to trust."""
+    """A damaged JKS without a password is refused if it is unreadable or trusts nothing.
+
+    Its integrity cannot be verified.
+    """
     path = tmp_path / "store"
     whole = jks([jks_trusted(AUTHORITY.certificate)], SECRET)
     path.write_bytes(damage(whole))

@@ -1,4 +1,4 @@
-"""Rules for principals, as SslPrincipalMapper has them; tests/oracle asks Kafka's own class."""
+"""Principal mapping rules, as in SslPrincipalMapper; tests/oracle compares with Kafka."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ ALICE = "CN=Alice,OU=Users,O=Tests,C=DE"
         ("RULE:^CN=(.*?),OU=(.*?),.*$/$1@$2/, DEFAULT", "Alice@Users"),
         ("RULE:^CN=Bob.*$/bob/, RULE:^CN=A.*$/a/", "a"),
         ("RULE:^CN=Bob.*$/bob/,DEFAULT", ALICE),
-        # every match is replaced: the whole text, and the empty one at its end
+        # every match is replaced: the whole text, and the empty match at the end
         ("RULE:.*/x/", "xx"),
         ("RULE:^(?<who>CN=[^,]*).*$/${who}/", "CN=Alice"),
-        # as many digits as there are groups, others are text
+        # a group number has as many digits as there are groups; more are text
         ("RULE:^CN=(.*?),.*$/$12/", "Alice2"),
         ("RULE:^CN=(.*?),.*$/$1$2/", "Alice$2"),
         (r"RULE:^CN=(.*?),.*$/\$1\\/", "$1\\"),
@@ -32,12 +32,12 @@ ALICE = "CN=Alice,OU=Users,O=Tests,C=DE"
     ],
 )
 def test_the_first_rule_that_matches_counts(rules: str, expected: str) -> None:
-    """A pattern has to match the whole subject."""
+    """The first rule that matches the whole subject counts."""
     assert PrincipalMapper(rules).name(ALICE) == expected
 
 
 def test_no_rule_matches() -> None:
-    """The error names the subject and the rules."""
+    """If no rule matches, the error has the subject and the rules."""
     with pytest.raises(NoMatchingRuleError, match=r"RULE:x/y/ applies to CN=Alice"):
         PrincipalMapper("RULE:x/y/").name(ALICE)
 
@@ -52,11 +52,11 @@ def test_no_rule_matches() -> None:
         ("RULE:a/$1/", "no group 1"),
         ("RULE:a/$/", "names no group"),
         ("RULE:a/${b}/", "no group b"),
-        # Kafka's own slip: the second reference is escaped at the place where it was before
+        # a bug of Kafka: the second reference is escaped at its original position
         ("RULE:(a)/$2$3/", "no group 3"),
     ],
 )
 def test_rules_that_cannot_be_used(rules: str, expected: str) -> None:
-    """They are refused at the start."""
+    """Invalid rules are refused at the start."""
     with pytest.raises(ValueError, match=expected):
         PrincipalMapper(rules)

@@ -25,7 +25,7 @@ AUTHORITY = Authority()
 
 
 def served(context: ssl.SSLContext) -> bytes | None:
-    """The certificate that a client sees, in DER."""
+    """Return the certificate that a client gets, in DER."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     server = context.wrap_bio(to_server, to_client, server_side=True)
     trusting = ssl.create_default_context(cadata=AUTHORITY.pem().decode())
@@ -37,7 +37,7 @@ def served(context: ssl.SSLContext) -> bytes | None:
 
 
 class Stores:
-    """A key store whose file changes, and the log of what is made of it."""
+    """A key store whose file changes, and the log of its reloads."""
 
     def __init__(self, directory: Path, **settings: str) -> None:
         self.log = StringIO()
@@ -51,7 +51,7 @@ class Stores:
         self.context = ReloadingContext(Config(overrides=overrides), "SSL", client_auth)
 
     def put(self, identity: Identity | bytes) -> None:
-        """Another content, a second later."""
+        """Write another identity, with a modification time 1 s later."""
         self._version += 1
         if isinstance(identity, bytes):
             self.path.write_bytes(identity)
@@ -62,12 +62,12 @@ class Stores:
 
 @pytest.fixture
 def stores(tmp_path: Path) -> Stores:
-    """With Kafka's defaults."""
+    """Return stores with Kafka's defaults."""
     return Stores(tmp_path)
 
 
 def test_a_file_that_changes(stores: Stores) -> None:
-    """The next connection gets the new certificate, others keep the old one; it is logged once."""
+    """New connections get a changed certificate, existing ones keep the old; one log line."""
     first = stores.context.current()
     assert stores.context.current() is first
     again = AUTHORITY.issue("broker")
@@ -80,7 +80,7 @@ def test_a_file_that_changes(stores: Stores) -> None:
 
 
 def test_a_broken_file(stores: Stores) -> None:
-    """The old context serves on, and one line says why, until the file is whole."""
+    """With an unreadable file the old context stays, with one log line, until the file is valid."""
     first = stores.context.current()
     stores.put(b"half a file")
     assert stores.context.current() is first
@@ -94,7 +94,7 @@ def test_a_broken_file(stores: Stores) -> None:
 
 
 def test_an_expired_certificate(stores: Stores) -> None:
-    """It is served, as in Kafka, and a warning says until when it was valid."""
+    """An expired certificate is served, as in Kafka, with a warning."""
     first = stores.context.current()
     assert "certificates.expired" not in stores.log.getvalue()
     expired = AUTHORITY.issue("broker", days=-1)
@@ -109,7 +109,7 @@ def test_an_expired_certificate(stores: Stores) -> None:
 
 
 def test_another_subject(stores: Stores, tmp_path: Path) -> None:
-    """ssl.allow.dn.changes has to say so (KIP-978)."""
+    """A changed subject needs ssl.allow.dn.changes (KIP-978)."""
     first = stores.context.current()
     stores.put(AUTHORITY.issue("somebody else"))
     assert stores.context.current() is first
@@ -121,7 +121,7 @@ def test_another_subject(stores: Stores, tmp_path: Path) -> None:
 
 
 def test_names_that_are_gone(stores: Stores, tmp_path: Path) -> None:
-    """ssl.allow.san.changes has to say so; more names are none that are gone."""
+    """Removed names need ssl.allow.san.changes; additional names do not."""
     first = stores.context.current()
     stores.put(AUTHORITY.issue("broker", hosts=["localhost"]))
     assert stores.context.current() is first
@@ -155,19 +155,19 @@ def test_names_that_are_gone(stores: Stores, tmp_path: Path) -> None:
 def test_protocols_and_suites_that_cannot_be_used(
     tmp_path: Path, settings: dict[str, str], expected: str
 ) -> None:
-    """They are refused at the start."""
+    """Invalid protocols and cipher suites are refused at the start."""
     with pytest.raises(ConfigError, match=expected):
         Stores(tmp_path, **settings)
 
 
 def test_protocols(tmp_path: Path) -> None:
-    """Those before TLS 1.2 are off even if they are named, as in Java."""
+    """Protocols before TLS 1.2 are off even if they are named, as in Java."""
     context = Stores(tmp_path, enabled_protocols="TLSv1.2,TLSv1.1").context.current()
     assert (context.minimum_version, context.maximum_version) == (ssl.TLSVersion.TLSv1_2,) * 2
 
 
 def no_room(*_: object, **__: object) -> None:
-    """As when the disk of the temporary files is full."""
+    """Raise the error of a full disk of temporary files."""
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -184,7 +184,7 @@ def no_room(*_: object, **__: object) -> None:
 def test_what_the_libraries_refuse(
     stores: Stores, monkeypatch: pytest.MonkeyPatch, place: str, error: Exception
 ) -> None:
-    """It is logged with the setting, not raised for the client that comes next."""
+    """Errors of the libraries are logged with the setting and not raised for a client."""
 
     def fail(_: object) -> None:
         raise error
@@ -199,7 +199,7 @@ def test_what_the_libraries_refuse(
 
 
 def test_an_extension_that_is_there_twice(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The names of a certificate are read when it changes only."""
+    """The names of a certificate are read only when it changes."""
 
     def fail(_: object) -> None:
         raise x509.DuplicateExtension("twice", x509.SubjectAlternativeName.oid)
@@ -214,7 +214,7 @@ def test_an_extension_that_is_there_twice(stores: Stores, monkeypatch: pytest.Mo
 def test_no_room_for_a_temporary_file(
     stores: Stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the broker runs, and at its start."""
+    """A full disk of temporary files is reported, at the start and at run time."""
     first = stores.context.current()
     monkeypatch.setattr(tempfile, "TemporaryDirectory", no_room)
     stores.put(AUTHORITY.issue("broker"))
@@ -228,7 +228,7 @@ def test_no_room_for_a_temporary_file(
 def test_trusted_certificates_that_openssl_refuses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The setting and the file are named."""
+    """If OpenSSL refuses a trusted certificate, the error has the setting and the file."""
     monkeypatch.setattr(key_stores, "trusted_certificates", lambda _: [b"no certificate"])
     with pytest.raises(ConfigError, match=r"ssl\.truststore\.location: /trusted\.pem: "):
         Stores(tmp_path, client_auth="required", truststore_location="/trusted.pem")

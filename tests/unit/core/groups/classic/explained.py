@@ -1,4 +1,4 @@
-"""A group whose members get real partitions, and whose rebalances become records."""
+"""A group whose members get real partitions, and whose rebalances are recorded."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ EMPTY_RECORD: Record = {
     "members": [],
     "shortened": False,
 }
-"""What a record says where a test expects nothing else."""
+"""The default fields of a record."""
 
 
 def assignment(**topics: Sequence[int]) -> bytes:
-    """An assignment of the consumer protocol: topic=partitions."""
+    """Return a consumer protocol assignment of topic=partitions."""
     return encode_assignment(
         ConsumerProtocolAssignment(
             assigned_partitions=[
@@ -65,7 +65,7 @@ def assignment(**topics: Sequence[int]) -> bytes:
 
 
 def client(member: Member, member_id: str | None = None) -> Record:
-    """A member as records name it."""
+    """Return a member as named in rebalance records."""
     return {
         "member": member_id or member.id,
         "instance": member.instance_id,
@@ -75,21 +75,21 @@ def client(member: Member, member_id: str | None = None) -> Record:
 
 
 def straggler(member: Member, after_ms: int) -> Record:
-    """A member that joined late."""
+    """Return a member that joined late."""
     named = client(member)
     del named["host"]
     return {**named, "after_ms": after_ms}
 
 
 def cause(trigger: str, culprit: Member | Record | None = None, **changes: Any) -> Record:
-    """The fields that tell a cause."""
+    """Return the fields of a cause."""
     named = client(culprit) if isinstance(culprit, Member) else culprit
     fields = {"trigger": trigger, "culprit": named, "reason": "", "timeout_ms": None, "error": ""}
     return fields | changes
 
 
 def stayed(member: Member, before: Sequence[int], after: Sequence[int], **changes: Any) -> Record:
-    """A member that was there before, with its partitions of topic `t`."""
+    """Return an existing member, with its old and new partitions of topic `t`."""
     return {
         **client(member),
         "member_before": member.id,
@@ -103,27 +103,27 @@ def stayed(member: Member, before: Sequence[int], after: Sequence[int], **change
 
 
 def joined(member: Member, after: Sequence[int], **changes: Any) -> Record:
-    """A member that was not there before."""
+    """Return a member that joined."""
     new = {"member_before": None, "status": "joined", "partitions_before": None}
     return stayed(member, (), after) | new | changes
 
 
 def gone(member: Member, before: Sequence[int], **changes: Any) -> Record:
-    """A member that is not there any more."""
+    """Return a member that left."""
     left = {"status": "left", "rejoined_ms": None, "partitions": None}
     return stayed(member, before, ()) | left | changes
 
 
 def moves(moved: int = 0, added: int = 0, revoked: int = 0, kept: int = 0) -> Record:
-    """Partitions by what happened to them."""
+    """Return the counts of partitions by kind of change."""
     return {"moved": moved, "added": added, "revoked": revoked, "stayed": kept}
 
 
 class ExplainedGroup(GroupContext):
-    """A group context whose members are given partitions of the topic `t`."""
+    """A group context whose members get partitions of the topic `t`."""
 
     def assign(self, shares: dict[Member, Sequence[int]]) -> None:
-        """Everybody syncs, the leader last; it hands in these shares."""
+        """Sync all members, the leader last with these assignments."""
         leader = next(one for one in shares if one.is_leader)
         for member in shares:
             if member is not leader:
@@ -131,29 +131,29 @@ class ExplainedGroup(GroupContext):
         leader.sync({one.id: assignment(t=share) for one, share in shares.items() if share})
 
     def settled(self, shares: dict[Member | str, Sequence[int]], **options: Any) -> list[Member]:
-        """A Stable group with these shares, whose records so far are forgotten."""
+        """Return a Stable group with these assignments, and forget its records so far."""
         members = self.completing(*shares, **options)
         self.assign(dict(zip(members, shares.values(), strict=True)))
         self.broker.explained.clear()
         return members
 
     def written(self) -> list[Written]:
-        """All records since `settled`, as they are made, and forget them."""
+        """Return all records since `settled` in internal form, and forget them."""
         written = [record_of(GROUP, rebalance) for rebalance in self.broker.explained]
         self.broker.explained.clear()
         return written
 
     def records(self) -> list[Record]:
-        """All records since `settled`, as a reader gets them, and forget them."""
+        """Return all records since `settled` as a reader gets them, and forget them."""
         records = [json.loads(encode_record(record)) for record in self.written()]
         assert [fault for record in records for fault in faults(record)] == []
         return records
 
     def record(self) -> Record:
-        """The only record since `settled`."""
+        """Return the only record since `settled`."""
         (found,) = self.records()
         return found
 
     def expected(self, started_ms: int, **fields: Any) -> Record:
-        """A record that began at `started_ms` and ends now."""
+        """Return a record of a rebalance from `started_ms` until now."""
         return EMPTY_RECORD | {"started_ms": started_ms, "ended_ms": self.broker.now_ms} | fields

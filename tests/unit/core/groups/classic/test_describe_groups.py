@@ -1,4 +1,4 @@
-"""DescribeGroups and ListGroups: what is shown of a classic group."""
+"""DescribeGroups and ListGroups of a classic group."""
 
 import pytest
 
@@ -10,7 +10,7 @@ E = ErrorCode
 
 
 def test_describe_shows_metadata_in_stable_only() -> None:
-    """Before, protocol and metadata are blank, and the last assignments show."""
+    """Protocol and metadata are blank outside of Stable; the last assignments are shown."""
     context = GroupContext()
     a = context.member("A", instance_id="i1", protocols=[("range", b"a")])
     (a, b) = context.stable(a, context.member("B", protocols=[("range", b"b")]))
@@ -34,14 +34,14 @@ def test_describe_shows_metadata_in_stable_only() -> None:
 
 @pytest.mark.parametrize(("version", "error"), [(5, E.NONE), (6, E.GROUP_ID_NOT_FOUND)])
 def test_describe_of_an_unknown_group(version: int, error: ErrorCode) -> None:
-    """It is Dead; since v6 that is an error with a message."""
+    """An unknown group is Dead; since v6 it has an error with a message."""
     described = GroupContext().broker.describe(version)
     assert (described.error_code, described.group_state) == (error, "Dead")
     assert (described.error_message is not None) is (version == 6)
 
 
 def test_list_entry() -> None:
-    """Type, state and kind; a standalone group has no type."""
+    """ListGroups shows type, state and kind; a standalone group has no type."""
     context = GroupContext()
     commit(context.broker, ("one", 0, 1))
     (entry,) = context.broker.groups.listed_groups()
@@ -65,7 +65,7 @@ def test_list_entry() -> None:
     ],
 )
 def test_list_filters(states: list[str], types: list[str], listed: bool) -> None:
-    """Case does not matter, empty lists pass everything, unknown names match nothing."""
+    """Filters ignore case, empty lists match every group, unknown names match none."""
     context = GroupContext()
     context.stable("A")
     request = ListGroupsRequest(states_filter=states, types_filter=types)

@@ -1,4 +1,4 @@
-"""Every rebalance has an account that says why it began and how it went: one test a trigger."""
+"""The record of a rebalance: its cause and course, one test per trigger."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ START_MS = 1_000_000
 
 
 def test_a_member_joins_an_empty_group() -> None:
-    """The first rebalance waits for more members in its initial delay."""
+    """The first rebalance waits for more members during the initial delay."""
     group = ExplainedGroup(initial_rebalance_delay_ms=1_000)
     a, b = group.member("A"), group.member("B")
     a.join(reason="started")
@@ -52,7 +52,7 @@ def test_a_member_joins_an_empty_group() -> None:
 
 
 def test_a_member_joins_a_stable_group() -> None:
-    """Who came back when is told, and what moved."""
+    """The record has the time at which each member rejoined, and the moved partitions."""
     group = ExplainedGroup()
     a, b = group.settled({"A": (0, 1, 2), "B": (3, 4, 5)})
     c = group.member("C")
@@ -89,7 +89,7 @@ def test_a_member_joins_a_stable_group() -> None:
 
 
 def test_a_member_leaves() -> None:
-    """With the reason that it gave; the leader's place is taken over."""
+    """The record has the reason that the leaving member gave, and the new leader."""
     group = ExplainedGroup()
     a, b = group.settled({"A": (0, 1), "B": (2,)})
     a.leave("closing")
@@ -111,7 +111,7 @@ def test_a_member_leaves() -> None:
 
 
 def test_the_last_member_leaves() -> None:
-    """The rebalance ends with an empty group and no leader."""
+    """When the last member leaves, the rebalance ends with an empty group without a leader."""
     group = ExplainedGroup()
     (a,) = group.settled({"A": (0, 1)})
     a.leave()
@@ -132,7 +132,7 @@ def test_the_last_member_leaves() -> None:
 
 
 def test_several_leave_at_once() -> None:
-    """The first one of a LeaveGroup is the culprit, the others are named as well."""
+    """The first member of a LeaveGroup is the culprit; the others are listed as well."""
     group = ExplainedGroup()
     a, b, c = group.settled({"A": (0,), "B": (1,), "C": (2,)})
     leave(group.broker, (b.id, None), (c.id, None), reason="sent away")
@@ -145,7 +145,7 @@ def test_several_leave_at_once() -> None:
 
 
 def test_a_session_expires() -> None:
-    """The story of the brief: who missed which timeout, who came back, what moved."""
+    """The record names the expired member, its timeout, the rejoined members and the moves."""
     group = ExplainedGroup()
     a, b, c = group.settled({"A": (0, 1, 2, 3), "B": (4, 5, 6, 7), "C": (8, 9, 10, 11)})
     group.broker.advance(5_000)
@@ -180,7 +180,7 @@ def test_a_session_expires() -> None:
 
 
 def test_sessions_expire_while_everybody_is_asked_to_rejoin() -> None:
-    """They are causes that came late, and members that were dropped."""
+    """Sessions that expire in the join phase are later causes, and their members are dropped."""
     group = ExplainedGroup()
     a, b, c = group.settled({"A": (0,), "B": (1,), "C": (2,)}, rebalance_ms=60_000)
     a.join()
@@ -201,7 +201,7 @@ def test_sessions_expire_while_everybody_is_asked_to_rejoin() -> None:
 
 
 def test_a_new_member_gives_up_waiting() -> None:
-    """It had joined, but knew no id to live on with: it counts neither as joined nor as there."""
+    """A new member that expires while it waits counts neither as joined nor as present."""
     group = ExplainedGroup(new_member_join_timeout_ms=20_000)
     a, b = group.settled({"A": (0,), "B": (1,)}, session_ms=60_000)
     c = group.member("C", session_ms=6_000)
@@ -223,7 +223,7 @@ def test_a_new_member_gives_up_waiting() -> None:
 
 
 def test_those_who_do_not_rejoin() -> None:
-    """Dynamic members are dropped, static ones keep their place and their name in the record."""
+    """Dynamic members that do not rejoin are dropped; static ones stay and are recorded."""
     group = ExplainedGroup()
     a, b = group.member("A", session_ms=60_000), group.member("B", session_ms=60_000)
     c = group.member("C", session_ms=60_000, instance_id="i")
@@ -244,7 +244,7 @@ def test_those_who_do_not_rejoin() -> None:
 
 
 def test_a_member_id_that_nobody_uses() -> None:
-    """It holds up the join phase like a member, and is dropped like one."""
+    """An unused member id delays the join phase and is dropped like a member."""
     group = ExplainedGroup()
     (a,) = group.settled({"A": (0,)}, session_ms=60_000)
     given = group.member("D", version=4, session_ms=6_000).join().response.member_id
@@ -266,7 +266,7 @@ def test_a_member_id_that_nobody_uses() -> None:
 
 
 def test_a_member_id_is_given_back_or_forgotten_in_peace() -> None:
-    """Outside of a join phase nobody waits for it, and nothing is told."""
+    """A member id that is returned or expires outside of a join phase is not recorded."""
     group = ExplainedGroup()
     (a,) = group.settled({"A": (0,)}, session_ms=60_000)
     group.member("D", version=4, session_ms=6_000).join()
@@ -276,7 +276,7 @@ def test_a_member_id_is_given_back_or_forgotten_in_peace() -> None:
 
 
 def test_a_member_changes_what_it_subscribes_to() -> None:
-    """The topics that came and went stand at the member."""
+    """The topics that a member subscribes to and unsubscribes from are recorded."""
     group = ExplainedGroup()
     a, b = group.settled({"A": (0,), "B": (1,)})
     b.protocols = [("range", subscription("other", "t"))]
@@ -303,7 +303,7 @@ def test_a_member_changes_what_it_subscribes_to() -> None:
 
 
 def test_the_leader_rejoins() -> None:
-    """A leader that joins a Stable group has everybody assigned anew."""
+    """A leader that rejoins a Stable group starts a rebalance."""
     group = ExplainedGroup()
     a, b = group.settled({"A": (0,), "B": (1,)})
     a.join(reason="the topic has grown")
@@ -326,7 +326,7 @@ def test_the_leader_rejoins() -> None:
 
 
 def test_a_static_member_is_replaced_while_the_group_completes() -> None:
-    """The round that the leader was assigning for is overtaken, and told as well."""
+    """A static member replaced during the sync phase overtakes that round, which is recorded."""
     group = ExplainedGroup()
     a, s = group.settled({"A": (0,), group.member("S", instance_id="i"): (1,)})
     old_id = s.id
@@ -370,7 +370,7 @@ def test_a_static_member_is_replaced_while_the_group_completes() -> None:
 
 
 def test_a_static_member_is_replaced_while_everybody_is_asked_to_rejoin() -> None:
-    """That it came twice under one name counts once."""
+    """A static member that is replaced in the join phase counts once."""
     group = ExplainedGroup()
     a, s = group.settled({"A": (0,), group.member("S", instance_id="i"): (1,)})
     c = group.member("C")
@@ -390,7 +390,7 @@ def test_a_static_member_is_replaced_while_everybody_is_asked_to_rejoin() -> Non
 
 
 def test_a_follower_never_syncs() -> None:
-    """It is dropped after the rebalance timeout, from a group that was Stable meanwhile."""
+    """A follower that does not sync is dropped from a Stable group at the rebalance timeout."""
     group = ExplainedGroup()
     a, b = group.completing("A", "B", session_ms=60_000)
     a.sync({a.id: assignment(t=(0,)), b.id: assignment(t=(1,))})
@@ -416,7 +416,7 @@ def test_a_follower_never_syncs() -> None:
 
 
 def test_the_leader_never_syncs() -> None:
-    """Its round ends without an assignment; what was before is what held last."""
+    """A round whose leader never syncs ends without an assignment; the previous one counts."""
     group = ExplainedGroup()
     a, b = group.settled({"A": (0,), "B": (1,)}, session_ms=60_000)
     a.join()
@@ -434,7 +434,7 @@ def test_the_leader_never_syncs() -> None:
 
 
 def test_the_assignment_cannot_be_written() -> None:
-    """The error of the log is told; the round is overtaken by one more."""
+    """A failed write of the assignment is recorded, and another round follows."""
     group = ExplainedGroup()
     (a,) = group.settled({"A": (0,)})
     a.join()
@@ -461,7 +461,7 @@ def test_the_assignment_cannot_be_written() -> None:
 
 
 def test_an_assignment_that_comes_too_late_was_never_held() -> None:
-    """It is in the log, but a join overtook it within the drain: nobody was given it."""
+    """An assignment that a join overtakes within its drain is in the log but never sent."""
     group = ExplainedGroup()
     (a,) = group.settled({"A": (0, 1)})
     b = group.member("B")
@@ -477,7 +477,7 @@ def test_an_assignment_that_comes_too_late_was_never_held() -> None:
 
 
 def test_a_group_is_loaded() -> None:
-    """No rebalance: the members go on with what they have."""
+    """Loading a group is no rebalance: the members keep their assignments."""
     group = ExplainedGroup()
     a, _ = group.settled({"A": (0,), "B": (1,)})
     group.broker.crash()
@@ -494,7 +494,7 @@ def test_a_group_is_loaded() -> None:
 
 
 def test_a_group_is_loaded_with_too_many_members() -> None:
-    """Those who come back first stay, the others find no room."""
+    """Of a loaded group with too many members, the first to rejoin stay."""
     group = ExplainedGroup()
     a, b, c = group.settled({"A": (0,), "B": (1,), "C": (2,)})
     group.broker.settings = group.broker.settings._replace(max_size=2)
@@ -514,7 +514,7 @@ def test_a_group_is_loaded_with_too_many_members() -> None:
 
 
 def test_an_empty_group_is_loaded_in_silence() -> None:
-    """Without members there is nothing that goes on."""
+    """Loading an empty group records nothing."""
     group = ExplainedGroup()
     group.empty()
     group.broker.explained.clear()
@@ -523,7 +523,7 @@ def test_an_empty_group_is_loaded_in_silence() -> None:
 
 
 def test_the_group_is_let_go_in_the_middle() -> None:
-    """The partition moves away while everybody is asked to rejoin."""
+    """A partition that moves away in a join phase ends the rebalance, and this is recorded."""
     group = ExplainedGroup()
     a, b = group.settled({"A": (0,), "B": (1,)})
     b.leave()
@@ -545,7 +545,7 @@ def test_the_group_is_let_go_in_the_middle() -> None:
 
 
 def test_a_stable_group_is_let_go_in_silence() -> None:
-    """Where it is loaded next its story goes on."""
+    """Unloading a Stable group records nothing."""
     group = ExplainedGroup()
     group.settled({"A": (0,)})
     group.broker.unload()
@@ -553,7 +553,7 @@ def test_a_stable_group_is_let_go_in_silence() -> None:
 
 
 def test_the_group_is_deleted() -> None:
-    """The end of the story."""
+    """Deleting the group is its last record."""
     group = ExplainedGroup()
     group.empty()
     group.broker.explained.clear()
@@ -573,7 +573,7 @@ def test_the_group_is_deleted() -> None:
 
 
 def test_the_group_expires() -> None:
-    """An Empty group ends with its last offset."""
+    """An Empty group ends with the expiry of its last offset, and this is recorded."""
     group = ExplainedGroup()
     group.empty()
     group.broker.explained.clear()
@@ -583,7 +583,7 @@ def test_the_group_expires() -> None:
 
 
 def test_other_protocols_have_no_partitions() -> None:
-    """Of a group of Kafka Connect all is told but for partitions."""
+    """The record of a Kafka Connect group has everything except partitions."""
     group = ExplainedGroup()
     a, b = group.settled({"A": (), "B": ()}, protocol_type="connect")
     a.leave()
@@ -598,7 +598,7 @@ def test_other_protocols_have_no_partitions() -> None:
 
 
 def test_an_assignment_that_cannot_be_read() -> None:
-    """Is no error; what can be read of the others is still there."""
+    """An unreadable assignment is no error; the readable ones of other members are recorded."""
     group = ExplainedGroup()
     a, b = group.settled({"A": (0,), "B": (1,)})
     a.join()

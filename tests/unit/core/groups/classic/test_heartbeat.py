@@ -20,7 +20,7 @@ MOST_CALLS = 6
 
 
 def in_state(state: str) -> Member:
-    """A static member of a group in `state`; in Empty it has left."""
+    """Return a static member of a group in `state`; in Empty it has left."""
     context = GroupContext()
     a = context.member("A", instance_id="i1")
     if state == "completing":
@@ -45,7 +45,7 @@ def in_state(state: str) -> Member:
 )
 @pytest.mark.parametrize("with_instance", [True, False])
 def test_a_member_of_this_generation(state: str, error: ErrorCode, with_instance: bool) -> None:
-    """The answer is that of the state, with or without the instance id."""
+    """A current member gets the state's response, with or without the instance id."""
     a = in_state(state)
     instance_id = a.instance_id if with_instance else None
     assert a.heartbeat(group_instance_id=instance_id) is error
@@ -67,13 +67,13 @@ def test_a_member_of_this_generation(state: str, error: ErrorCode, with_instance
     ],
 )
 def test_a_wrong_caller(state: str, changes: dict[str, object], error: ErrorCode) -> None:
-    """Instance, then member, then generation are checked."""
+    """Instance id, member id and generation are checked in this order."""
     assert in_state(state).heartbeat(**changes) is error
 
 
 @pytest.mark.parametrize("generation_id", [-1, 0, 2])
 def test_a_dynamic_member_of_another_generation(generation_id: int) -> None:
-    """Without an instance id the generation is checked as well."""
+    """The generation is also checked without an instance id."""
     context = GroupContext()
     (a,) = context.stable("A")
     assert a.heartbeat(generation_id=generation_id) is E.ILLEGAL_GENERATION
@@ -81,12 +81,12 @@ def test_a_dynamic_member_of_another_generation(generation_id: int) -> None:
 
 @pytest.mark.parametrize("changes", [{}, {"generation_id": 7}, {"group_instance_id": "nope"}])
 def test_an_empty_group_knows_nobody(changes: dict[str, object]) -> None:
-    """In Empty it is UNKNOWN_MEMBER_ID, never ILLEGAL_GENERATION."""
+    """In Empty the error is UNKNOWN_MEMBER_ID, never ILLEGAL_GENERATION."""
     assert in_state("empty").heartbeat(**changes) is E.UNKNOWN_MEMBER_ID
 
 
 def test_groups_that_are_not_there() -> None:
-    """Unknown group, empty group id, and a group that was unloaded a moment ago."""
+    """Unknown groups, empty group ids and groups unloaded a moment ago get their errors."""
     context = GroupContext()
     stranger = context.member("X")
     assert stranger.heartbeat() is E.UNKNOWN_MEMBER_ID
@@ -100,7 +100,7 @@ def test_groups_that_are_not_there() -> None:
 
 
 def test_heartbeats_keep_a_member_alive() -> None:
-    """Each one starts the session anew; without them it ends at the deadline, not before."""
+    """Each heartbeat restarts the session, which otherwise ends exactly at its deadline."""
     context = GroupContext()
     (a,) = context.stable("A")
     for _ in range(5):
@@ -114,7 +114,7 @@ def test_heartbeats_keep_a_member_alive() -> None:
 
 
 def test_a_heartbeat_in_preparing_renews_the_session() -> None:
-    """A member that is told to rejoin lives on while it does not."""
+    """A heartbeat that gets REBALANCE_IN_PROGRESS renews the session."""
     context = GroupContext()
     (a,), _, newcomer = context.preparing("A", rebalance_ms=60_000)
     for _ in range(6):
@@ -124,7 +124,10 @@ def test_a_heartbeat_in_preparing_renews_the_session() -> None:
 
 
 def calls_of(action: Callable[[], None]) -> int:
-    """How many functions, ours and the interpreter's, `action` calls: a cost without a clock."""
+    """Return how many functions `action` calls, ours and the interpreter's.
+
+    The number measures the cost without a clock.
+    """
     count = 0
 
     def note(frame: FrameType, event: str, argument: object) -> None:
@@ -141,7 +144,7 @@ def calls_of(action: Callable[[], None]) -> int:
 
 @pytest.mark.parametrize("size", [10, 1000])
 def test_a_heartbeat_is_cheap(size: int) -> None:
-    """A heartbeat costs a few look-ups, in a group of ten members as in one of a thousand."""
+    """A heartbeat costs the same few look-ups in a group of ten members and of a thousand."""
     context = GroupContext(max_size=1000)
     members = context.stable(*(f"m{number}" for number in range(size)))
     group, effects = context.broker.group, Effects()

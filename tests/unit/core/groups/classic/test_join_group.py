@@ -1,4 +1,4 @@
-"""JoinGroup: ids, checks, protocols, rejoins, the size limit."""
+"""JoinGroup: member ids, checks, protocols, rejoins, the size limit."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,7 +15,7 @@ E = ErrorCode
 
 @pytest.mark.parametrize("version", range(10))
 def test_the_first_member_leads_generation_one(version: int) -> None:
-    """In every version a sole member ends up as the leader of generation 1 and sees itself."""
+    """At every version a sole member leads generation 1 and gets itself as the only member."""
     context = GroupContext()
     (member,) = context.completing("A", version=version)
     response = member.joins[-1].response
@@ -28,7 +28,10 @@ def test_the_first_member_leads_generation_one(version: int) -> None:
 
 
 def test_since_v4_a_dynamic_member_has_to_come_back_with_an_id() -> None:
-    """MEMBER_ID_REQUIRED gives the id; the group is there, Empty and without a type."""
+    """Since v4 a dynamic member first gets MEMBER_ID_REQUIRED with its id.
+
+    The group then exists, Empty and without a type.
+    """
     context = GroupContext()
     member = context.member("A", version=4)
     answer = member.join()
@@ -41,14 +44,14 @@ def test_since_v4_a_dynamic_member_has_to_come_back_with_an_id() -> None:
 
 
 def test_protocol_name_of_an_error_is_null_since_v7() -> None:
-    """Before v7 an absent protocol name is "", then null."""
+    """In an error the protocol name is "" before v7, then null."""
     context = GroupContext()
     assert context.member("A", version=7).join().response.protocol_name is None
     assert context.member("A", version=6).join().response.protocol_name == ""
 
 
 def test_a_client_without_a_client_id_gets_an_id_all_the_same() -> None:
-    """A null client id counts as an empty prefix."""
+    """A null client id gives a member id with an empty prefix."""
     context = GroupContext()
     member = context.member("A", version=4)
     member.name = None  # type: ignore[assignment]  # a null client id
@@ -72,7 +75,7 @@ def test_a_client_without_a_client_id_gets_an_id_all_the_same() -> None:
 def test_refusals_of_a_first_join(
     changes: dict[str, Any], error: ErrorCode, echoed: str, state: str
 ) -> None:
-    """What refuses the first join, and whether the group exists afterwards."""
+    """Each invalid first join gets its error, and only some of them create the group."""
     context = GroupContext()
     answer = context.member("A").join(**changes)
     assert answer.error is error
@@ -83,12 +86,12 @@ def test_refusals_of_a_first_join(
 
 @pytest.mark.parametrize("session_timeout_ms", [6_000, 1_800_000])
 def test_session_timeouts_at_the_bounds_are_fine(session_timeout_ms: int) -> None:
-    """The bounds are inclusive."""
+    """Session timeouts at the inclusive bounds are accepted."""
     assert GroupContext().completing("A", session_ms=session_timeout_ms)
 
 
 def test_a_member_id_of_nobody_is_unknown_in_every_state() -> None:
-    """A ghost gets UNKNOWN_MEMBER_ID, echoed, whatever the group does."""
+    """An unknown member id gets UNKNOWN_MEMBER_ID with the same id, in every state."""
     for prepare in ("empty", "preparing", "completing", "stable"):
         context = GroupContext()
         getattr(context, prepare)(*(() if prepare == "empty" else ("A",)))
@@ -98,7 +101,7 @@ def test_a_member_id_of_nobody_is_unknown_in_every_state() -> None:
 
 
 def test_members_must_share_a_protocol() -> None:
-    """Another type or no common protocol is refused, before an id is given out."""
+    """A member with another type or no common protocol is refused before it gets an id."""
     context = GroupContext()
     (a,) = context.stable("A")
     for version in (3, 5):
@@ -111,7 +114,10 @@ def test_members_must_share_a_protocol() -> None:
 
 
 def test_a_sole_member_cannot_change_to_another_protocol() -> None:
-    """It counts itself: a list without the old protocols is refused, with its id."""
+    """A sole member cannot replace its protocols, because it counts itself.
+
+    The response has its id.
+    """
     context = GroupContext()
     (a,) = context.stable("A")
     answer = a.join(protocols=[JoinGroupRequestProtocol(name="sticky", metadata=b"")])
@@ -120,7 +126,7 @@ def test_a_sole_member_cannot_change_to_another_protocol() -> None:
 
 
 def test_an_empty_group_may_change_its_type() -> None:
-    """The first member of a memberless group fixes its protocol type."""
+    """The first member of an empty group sets its protocol type."""
     context = GroupContext()
     context.empty()
     (b,) = context.stable(context.member("B", protocol_type="connect", protocols=[("c", b"")]))
@@ -129,7 +135,7 @@ def test_an_empty_group_may_change_its_type() -> None:
 
 
 def test_a_group_of_commits_becomes_one_with_members() -> None:
-    """A standalone group keeps its offsets when members come; nothing extra is recorded."""
+    """A standalone group keeps its offsets when members join, without an extra record."""
     context = GroupContext()
     commit(context.broker, ("one", 0, 5))
     context.completing("A")
@@ -138,7 +144,7 @@ def test_a_group_of_commits_becomes_one_with_members() -> None:
 
 
 def test_a_leader_that_rejoins_always_rebalances() -> None:
-    """The leader may know of new topics: same metadata or not, a rebalance begins."""
+    """A leader that rejoins starts a rebalance, because it may know of new topics."""
     context = GroupContext()
     a, b = context.stable("A", "B")
     answer = a.join()
@@ -149,7 +155,7 @@ def test_a_leader_that_rejoins_always_rebalances() -> None:
 
 
 def test_a_follower_that_rejoins_unchanged_gets_the_present_generation() -> None:
-    """Nothing happens but an answer without members; the session is not renewed."""
+    """A follower that rejoins unchanged gets the current generation, and no session renewal."""
     context = GroupContext()
     a, b = context.stable("A", "B")
     context.broker.advance(6_000)
@@ -183,7 +189,10 @@ def test_changed_timeouts_are_no_change() -> None:
 
 
 def test_rejoins_while_completing() -> None:
-    """Unchanged: the present generation again, members for the leader; changed: a rebalance."""
+    """In the sync phase an unchanged rejoin gets the current generation, a changed one rebalances.
+
+    The leader gets the members.
+    """
     context = GroupContext()
     a, b = context.completing("A", "B")
     assert len(a.join().response.members) == 2
@@ -197,7 +206,7 @@ def test_rejoins_while_completing() -> None:
 
 
 def test_an_id_given_out_is_no_member_yet() -> None:
-    """With a pending id heartbeat, sync and commit are refused."""
+    """With a pending member id heartbeat, sync and commit are refused."""
     context = GroupContext()
     member = context.member("N", version=5)
     member.join()
@@ -208,7 +217,10 @@ def test_an_id_given_out_is_no_member_yet() -> None:
 
 
 def test_an_id_given_out_cannot_be_used_by_a_static_member() -> None:
-    """As in Kafka that is UNKNOWN_SERVER_ERROR, and the id stays valid."""
+    """A static member with a pending id gets UNKNOWN_SERVER_ERROR, as in Kafka.
+
+    The pending id stays valid.
+    """
     context = GroupContext()
     member = context.member("N", version=5)
     member.join()
@@ -221,7 +233,7 @@ def test_an_id_given_out_cannot_be_used_by_a_static_member() -> None:
 
 
 def test_a_second_join_of_the_same_member_ends_the_first() -> None:
-    """A member that asks again on another connection: both requests are answered."""
+    """A second join of one member answers the first, and both requests get a response."""
     context = GroupContext()
     a, b = context.stable("A", "B")
     first = a.join()
@@ -232,7 +244,7 @@ def test_a_second_join_of_the_same_member_ends_the_first() -> None:
 
 
 def test_group_max_size_counts_members_in_stable() -> None:
-    """A fifth member of four is refused, whoever it is; the four go on."""
+    """In Stable a member beyond group.max.size is refused, and the others are undisturbed."""
     context = GroupContext()
     static = context.member("A", instance_id="i")
     members = context.stable(static, "B", "C", "D")
@@ -246,12 +258,12 @@ def test_group_max_size_counts_members_in_stable() -> None:
 
 
 def test_group_max_size_counts_waiting_members_while_preparing() -> None:
-    """While preparing those who wait count: the last old member is put out, its timer too."""
+    """In a join phase waiting members count: the last old member is removed, with its timer."""
     context = GroupContext()
     a, b, c, d = context.stable("A", "B", "C", "D")
     b.protocols = [("range", b"new")]
     parked = [b.join(), context.member("E").join(), a.join(), c.join()]
-    parked.append(a.join())  # who waits already may ask again
+    parked.append(a.join())  # a waiting member may rejoin
     assert parked.pop(2).error is E.REBALANCE_IN_PROGRESS
     late = d.join()
     assert (late.error, late.response.member_id) == (E.GROUP_MAX_SIZE_REACHED, "")
@@ -262,7 +274,7 @@ def test_group_max_size_counts_waiting_members_while_preparing() -> None:
 
 
 def test_group_max_size_forgets_a_pending_id() -> None:
-    """An id given out is dropped when there is no room for it any more."""
+    """A pending id is dropped when the group has no room for it."""
     context = GroupContext(max_size=1)
     context.stable("A")
     broker = context.broker
@@ -281,13 +293,16 @@ def test_group_max_size_forgets_a_pending_id() -> None:
 
 
 def test_group_max_size_does_not_matter_to_an_empty_group() -> None:
-    """The first member is always let in."""
+    """The first member is always accepted."""
     context = GroupContext(max_size=0, initial_rebalance_delay_ms=1)
     assert context.member("A").join().parked
 
 
 def test_junk_metadata_does_not_wedge_the_group() -> None:
-    """Kafka never answers such a join; here it goes on, and all topics count as subscribed."""
+    """Unreadable metadata completes the join, and all topics count as subscribed.
+
+    Kafka never answers such a join.
+    """
     for junk in (
         b"meta-A",
         b"\0\0\x7f\xff\xff\xff",
@@ -303,14 +318,17 @@ def test_junk_metadata_does_not_wedge_the_group() -> None:
 
 
 def test_a_protocol_named_twice_counts_once() -> None:
-    """Kafka never answers such a join; here the first metadata counts."""
+    """A protocol named twice counts once, with its first metadata.
+
+    Kafka never answers such a join.
+    """
     context = GroupContext()
     (a,) = context.completing("A", protocols=[("range", b"first"), ("range", b"second")])
     assert a.joins[-1].response.members[0].metadata == b"first"
 
 
 def test_the_reason_of_a_join_is_told() -> None:
-    """The reason of KIP-800 is in the event of the rebalance."""
+    """The event of a rebalance has the reason of the join (KIP-800)."""
     context = GroupContext()
     context.member("A").join(reason="because")
     fields = dict(context.broker.events)["group.rebalancing"]
@@ -318,7 +336,7 @@ def test_the_reason_of_a_join_is_told() -> None:
 
 
 def test_a_member_that_joins_a_preparing_group_without_members() -> None:
-    """Everybody has left within the initial delay: the type is fixed, any protocol will do."""
+    """In a join phase whose members have all left, any protocol of the fixed type is accepted."""
     context = GroupContext(initial_rebalance_delay_ms=1_000)
     first = context.member("A", version=5)
     first.join()

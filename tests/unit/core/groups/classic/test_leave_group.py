@@ -1,4 +1,4 @@
-"""LeaveGroup: single and batch, in every state."""
+"""LeaveGroup: single and batched, in every state."""
 
 import pytest
 
@@ -11,7 +11,10 @@ E = ErrorCode
 
 @pytest.mark.parametrize("version", range(6))
 def test_the_last_member_leaves(version: int) -> None:
-    """The group is Empty, one generation on, and keeps its type; who leaves twice is unknown."""
+    """After the last leave the group is Empty at the next generation and keeps its type.
+
+    A second leave is UNKNOWN_MEMBER_ID.
+    """
     context = GroupContext()
     (a,) = context.stable("A")
     for expected in (E.NONE, E.UNKNOWN_MEMBER_ID):
@@ -29,7 +32,10 @@ def test_the_last_member_leaves(version: int) -> None:
 
 
 def test_leaving_a_group_that_does_not_exist() -> None:
-    """NONE at the top, UNKNOWN_MEMBER_ID for everybody; up to v2 at the top; no id is invalid."""
+    """A nonexistent group gives each member UNKNOWN_MEMBER_ID; up to v2 at the top level.
+
+    An empty group id is invalid.
+    """
     context = GroupContext()
     response = leave(context.broker, ("ghost", None), ("", "i")).response
     assert response.error_code == E.NONE
@@ -40,7 +46,7 @@ def test_leaving_a_group_that_does_not_exist() -> None:
 
 
 def test_a_follower_leaves() -> None:
-    """The others are told to rebalance, and go on without it."""
+    """A leaving follower causes a rebalance of the other members."""
     context = GroupContext()
     a, b = context.stable("A", "B")
     assert b.leave("r" * 300) is E.NONE
@@ -51,7 +57,7 @@ def test_a_follower_leaves() -> None:
 
 
 def test_members_leave_while_preparing() -> None:
-    """When all who are left have joined, the join phase ends."""
+    """The join phase ends when all remaining members have joined."""
     context = GroupContext()
     a, b, c = context.stable("A", "B", "C")
     parked = a.join()
@@ -62,7 +68,7 @@ def test_members_leave_while_preparing() -> None:
 
 
 def test_all_leave_in_one_request() -> None:
-    """A batch of everybody empties the group in one step."""
+    """A LeaveGroup with all members empties the group in one step."""
     context = GroupContext()
     a, b = context.stable("A", "B")
     response = leave(context.broker, (a.id, None), (b.id, None), version=4).response
@@ -71,7 +77,7 @@ def test_all_leave_in_one_request() -> None:
 
 
 def test_results_are_per_member() -> None:
-    """Twice the same, strangers and foreign instances each get their own error."""
+    """Repeated, unknown and foreign members each get their own error."""
     context = GroupContext()
     a = context.member("A", instance_id="i1")
     b = context.member("B", instance_id="i2")
@@ -91,7 +97,7 @@ def test_results_are_per_member() -> None:
 
 
 def test_nobody_leaves_and_nothing_happens() -> None:
-    """Strangers and empty lists disturb no group."""
+    """Unknown members and empty lists do not disturb a group."""
     context = GroupContext()
     (a,) = context.stable("A")
     leave(context.broker, ("ghost", None))
@@ -100,7 +106,7 @@ def test_nobody_leaves_and_nothing_happens() -> None:
 
 
 def test_an_id_given_out_is_given_back() -> None:
-    """A pending id that leaves no longer holds the join phase up."""
+    """A pending id that leaves no longer delays the join phase."""
     context = GroupContext()
     (a,), _, parked = context.preparing("A")
     pending = context.member("P", version=5)
@@ -112,7 +118,7 @@ def test_an_id_given_out_is_given_back() -> None:
 
 
 def test_an_id_given_back_to_an_empty_group() -> None:
-    """There is no rebalance to hold up or to begin."""
+    """A pending id that leaves an empty group starts no rebalance."""
     context = GroupContext()
     pending = context.member("P", version=5)
     pending.join()
@@ -121,7 +127,7 @@ def test_an_id_given_back_to_an_empty_group() -> None:
 
 
 def test_a_parked_join_of_a_member_that_leaves() -> None:
-    """It is answered UNKNOWN_MEMBER_ID with no member id."""
+    """The parked join of a leaving member gets UNKNOWN_MEMBER_ID with an empty member id."""
     context = GroupContext()
     a, b = context.stable("A", "B")
     parked = a.join()
@@ -131,7 +137,7 @@ def test_a_parked_join_of_a_member_that_leaves() -> None:
 
 
 def test_the_last_leave_fails_when_the_log_does() -> None:
-    """The leaver sees the mapped error; the member is gone all the same, as in Kafka."""
+    """If the log fails, the leaving member gets the mapped error but is removed, as in Kafka."""
     context = GroupContext()
     (a,) = context.stable("A")
     context.broker.append_error = lambda: E.REQUEST_TIMED_OUT

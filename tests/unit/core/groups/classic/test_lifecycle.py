@@ -1,4 +1,4 @@
-"""Loading, unloading, and what the log says."""
+"""Loading, unloading, and the group's records."""
 
 from coordinator_server.core.groups.classic.lifecycle import load_finished, unload
 from coordinator_server.core.groups.classic.state import GroupState
@@ -20,7 +20,7 @@ E = ErrorCode
 
 
 def test_a_stable_group_goes_on_after_a_restart() -> None:
-    """Members, generation, leader, assignments and offsets are there; heartbeats just go on."""
+    """A Stable group survives a restart with its state, and heartbeats continue."""
     context = GroupContext()
     a = context.member("A", instance_id="i1")
     b = context.member("B")
@@ -32,13 +32,13 @@ def test_a_stable_group_goes_on_after_a_restart() -> None:
     assert a.heartbeat() is b.heartbeat() is E.NONE
     assert a.sync().response.assignment == b"asg-A"
     assert offsets(context.broker) == {("one", 0): (5, "m")}
-    assert b.join().parked  # it leads still
+    assert b.join().parked  # still the leader
     assert a.join().response.generation_id == 2
     context.broker.check_replay_law()
 
 
 def test_after_a_restart_everybody_has_a_whole_session() -> None:
-    """Who does not show up within it is gone."""
+    """After a restart every member has a whole session, and is removed at its end."""
     context = GroupContext()
     a, b = context.stable("A", "B")
     context.broker.advance(9_999)
@@ -51,7 +51,7 @@ def test_after_a_restart_everybody_has_a_whole_session() -> None:
 
 
 def test_a_rebalance_does_not_survive_a_restart() -> None:
-    """The last recorded generation is back; what was parked is lost, newcomers start over."""
+    """A restart restores the last recorded generation, without parked requests and new members."""
     context = GroupContext()
     (a,), newcomer, parked = context.preparing("A")
     context.broker.crash()
@@ -61,7 +61,7 @@ def test_a_rebalance_does_not_survive_a_restart() -> None:
 
 
 def test_empty_groups_come_back() -> None:
-    """With their generation and the time since when they are empty."""
+    """Empty groups survive a restart with their generation and the time when they became empty."""
     context = GroupContext()
     context.empty()
     emptied_ms = context.broker.now_ms
@@ -74,7 +74,7 @@ def test_empty_groups_come_back() -> None:
 
 
 def test_a_standalone_group_comes_back() -> None:
-    """Offsets alone make a group without a type."""
+    """A standalone group is restored from its offsets alone, without a type."""
     context = GroupContext()
     commit(context.broker, ("one", 0, 1))
     context.broker.crash()
@@ -83,7 +83,7 @@ def test_a_standalone_group_comes_back() -> None:
 
 
 def test_a_group_above_its_size_is_rebalanced() -> None:
-    """After loading, those who come back first stay."""
+    """In a loaded group above group.max.size, the first members to rejoin stay."""
     context = GroupContext()
     a, b, c = context.stable("A", "B", "C")
     context.broker.settings = context.broker.settings._replace(max_size=2)
@@ -98,7 +98,10 @@ def test_a_group_above_its_size_is_rebalanced() -> None:
 
 
 def test_a_record_of_version_0() -> None:
-    """It has no rebalance timeout: the session timeout counts. A leader may be unknown."""
+    """A record of version 0 uses the session timeout as rebalance timeout.
+
+    Such a record may lack a leader.
+    """
     context = GroupContext()
     commit(context.broker, ("one", 0, 1))
     group = context.broker.group
@@ -113,7 +116,7 @@ def test_a_record_of_version_0() -> None:
 
 
 def test_a_group_that_has_ended_is_unloaded_like_any_other() -> None:
-    """Its state stays, and nothing is done twice."""
+    """Unloading a Dead group changes nothing."""
     context = GroupContext()
     context.stable("A")
     group = context.broker.group
@@ -126,7 +129,10 @@ def test_a_group_that_has_ended_is_unloaded_like_any_other() -> None:
 
 
 def test_unloading_answers_what_is_parked() -> None:
-    """Parked joins and syncs get NOT_COORDINATOR, timers vanish, the group is Dead."""
+    """Unloading answers parked joins and syncs with NOT_COORDINATOR and cancels all timers.
+
+    The group is Dead.
+    """
     context = GroupContext()
     a, b = context.completing("A", "B")
     sync = b.sync()
@@ -147,7 +153,7 @@ def test_unloading_answers_what_is_parked() -> None:
 
 
 def test_requests_after_unloading() -> None:
-    """Every request is told to look for the coordinator, even one that would make a group."""
+    """After unloading every request gets NOT_COORDINATOR, also one that would create a group."""
     context = GroupContext()
     (a,) = context.stable("A")
     with context.broker.one_drain():
@@ -163,7 +169,7 @@ def test_requests_after_unloading() -> None:
 
 
 def test_unloading_with_writes_under_way() -> None:
-    """Each request is answered once, although its write ends after the group did."""
+    """A request whose write ends after the group is answered exactly once."""
     context = GroupContext()
     a = context.member("A", instance_id="i1")
     b = context.member("B", instance_id="i2")
@@ -195,7 +201,7 @@ def test_durable_state_is_what_the_records_say() -> None:
 
 
 def test_many_offsets_at_once_are_like_so_many_records() -> None:
-    """As a snapshot has them, beside what is there."""
+    """Offsets from a snapshot have the effect of as many records, beside existing offsets."""
     context = GroupContext()
     commit(context.broker, ("one", 0, 1), ("one", 1, 1))
     group = context.broker.group
@@ -212,7 +218,7 @@ def test_many_offsets_at_once_are_like_so_many_records() -> None:
 
 
 def test_a_group_that_is_made_of_a_snapshot_is_not_new() -> None:
-    """Its offsets alone tell that it was recorded, as its records do."""
+    """A group from a snapshot is not new: its offsets show that it was recorded."""
     untouched, from_records, from_snapshot = (GroupContext().broker.replayed() for _ in range(3))
     value = OffsetCommitValue(offset=5)
     from_records.replay((OffsetCommitKey(group="g", topic="one", partition=1), value))

@@ -18,7 +18,7 @@ from tests.sim.broker import Answer
 
 
 def member(name: str, *protocols: str, instance_id: str | None = None) -> MemberMetadata:
-    """A member that supports `protocols`."""
+    """Return a member that supports `protocols`."""
     return MemberMetadata(
         name,
         group_instance_id=instance_id,
@@ -31,7 +31,7 @@ def member(name: str, *protocols: str, instance_id: str | None = None) -> Member
 
 
 def membership(*members: MemberMetadata) -> ClassicMembership:
-    """A membership of `members`."""
+    """Return a membership of `members`."""
     made = ClassicMembership()
     for one in members:
         made.add(one)
@@ -39,7 +39,7 @@ def membership(*members: MemberMetadata) -> ClassicMembership:
 
 
 def parked() -> Reply[JoinGroupResponse]:
-    """The reply to a JoinGroup."""
+    """Return the reply to a JoinGroup."""
     request = JoinGroupRequest(group_id="g")
     return PendingRequest(JOIN_GROUP, Answer(request), request)
 
@@ -66,13 +66,13 @@ def test_the_vote(lists: list[list[str]], selected: str) -> None:
 
 
 def test_no_common_protocol_is_a_bug() -> None:
-    """A vote without candidates cannot happen: who does not fit is not let in."""
+    """A vote without candidates fails an assertion: no member can lack a common protocol."""
     with pytest.raises(AssertionError):
         membership(member("a", "x"), member("b", "y")).selected_protocol()
 
 
 def test_support_follows_every_change() -> None:
-    """What all support is right after members come, change and go."""
+    """The set of common protocols is right after members join, change and leave."""
     a, b = member("a", "x", "y"), member("b", "x")
     made = membership(a, b)
     assert made.supports_any(["x"])
@@ -87,7 +87,7 @@ def test_support_follows_every_change() -> None:
 
 
 def test_support_ends_with_the_last_member_that_lists_a_protocol() -> None:
-    """A protocol that no member lists any more is forgotten, with several members and with one."""
+    """A protocol that no member lists any more is forgotten."""
     a, b, c = member("a", "x", "z", "z"), member("b", "x"), member("c", "x", "y")
     made = membership(a, b, c)
     made.remove(c)
@@ -97,7 +97,7 @@ def test_support_ends_with_the_last_member_that_lists_a_protocol() -> None:
 
 
 def test_the_first_member_leads_and_the_longest_follows() -> None:
-    """When the leader goes the member that is there longest leads, at last nobody."""
+    """When the leader leaves, the longest-standing member leads; an empty group has no leader."""
     a, b, c = member("a"), member("b"), member("c")
     made = membership(a, b, c)
     leaders = [made.leader_id]
@@ -109,7 +109,7 @@ def test_the_first_member_leads_and_the_longest_follows() -> None:
 
 
 def test_a_leader_that_has_not_joined_is_replaced() -> None:
-    """The first member that has joined leads; with nobody there is no leader to be had."""
+    """A leader that has not rejoined is replaced by the first member that has, if any."""
     a, b, c = member("a"), member("b"), member("c")
     made = membership(a, b, c)
     found = [made.elect_joined_leader()]
@@ -120,7 +120,7 @@ def test_a_leader_that_has_not_joined_is_replaced() -> None:
 
 
 def test_parked_joins_are_counted_once() -> None:
-    """Parking again replaces the request; everybody counts once."""
+    """Parking a join again replaces the request, and the member counts once."""
     a, b = member("a"), member("b")
     made = membership(a, b)
     first, second = parked(), parked()
@@ -136,7 +136,7 @@ def test_parked_joins_are_counted_once() -> None:
 
 
 def test_a_renamed_member_keeps_its_place() -> None:
-    """Order, instance id and lead stay with the member, only the id is new."""
+    """A member with a new id keeps its position, instance id and leadership."""
     a, b = member("a", instance_id="i"), member("b", instance_id="j")
     made = membership(a, b)
     made.rename(a, "c")
@@ -150,19 +150,19 @@ def test_a_renamed_member_keeps_its_place() -> None:
 
 
 def test_the_longest_rebalance_timeout_counts() -> None:
-    """The group waits for its slowest member."""
+    """The longest rebalance timeout of all members counts."""
     assert membership(member("a"), member("bbb"), member("cc")).rebalance_timeout_ms == 30
     assert ClassicMembership().rebalance_timeout_ms == 0
 
 
 def test_metadata_of_a_protocol() -> None:
-    """A member's metadata by protocol; nothing for a protocol it does not name."""
+    """A member has metadata per protocol, and none for other protocols."""
     one = member("a", "x", "y")
     assert [one.metadata_for(name) for name in ("y", "z", None)] == [b"y", b"", b""]
 
 
 def protocols_of(count: int, size: int) -> Protocols:
-    """A new list of so many protocols, with metadata of so many bytes."""
+    """Return a new list of `count` protocols, with metadata of `size` bytes."""
     return tuple((f"protocol-{number}", bytes(size)) for number in range(count))
 
 
@@ -171,7 +171,7 @@ def protocols_of(count: int, size: int) -> Protocols:
     [(2, 100, True), (1, SHARED_BYTES, False), (SHARED_LENGTH + 1, 0, False)],
 )
 def test_members_share_equal_protocols(count: int, size: int, shared: bool) -> None:
-    """Equal lists of protocols are one object, unless they are long: those are not remembered."""
+    """Equal protocol lists are one shared object, except long ones."""
     first = shared_protocols(protocols_of(count, size))
     second = shared_protocols(protocols_of(count, size))
     assert first == second

@@ -10,7 +10,7 @@ E = ErrorCode
 
 
 def test_the_initial_delay_gathers_members() -> None:
-    """The first join phase of an Empty group waits, and longer while new members come."""
+    """The first join phase of an Empty group is extended while new members join."""
     context = GroupContext(initial_rebalance_delay_ms=1_000)
     broker = context.broker
     first = context.member("A").join()
@@ -26,7 +26,7 @@ def test_the_initial_delay_gathers_members() -> None:
 
 
 def test_the_initial_delay_ends_with_the_rebalance_timeout() -> None:
-    """However many keep coming, the first member's rebalance timeout bounds the wait."""
+    """The first member's rebalance timeout limits the initial delay."""
     context = GroupContext(initial_rebalance_delay_ms=1_000, max_size=100)
     broker = context.broker
     first = context.member("A", rebalance_ms=2_500).join()
@@ -39,7 +39,7 @@ def test_the_initial_delay_ends_with_the_rebalance_timeout() -> None:
 
 
 def test_a_rebalance_timeout_below_the_delay() -> None:
-    """There is no time left to wait once more."""
+    """A rebalance timeout below the initial delay prevents an extension."""
     context = GroupContext(initial_rebalance_delay_ms=1_000)
     first = context.member("A", rebalance_ms=500).join()
     context.member("B", rebalance_ms=500).join()
@@ -48,7 +48,7 @@ def test_a_rebalance_timeout_below_the_delay() -> None:
 
 
 def test_only_the_first_rebalance_waits() -> None:
-    """With members there is no initial delay; after Empty there is again."""
+    """The initial delay applies only to an Empty group, also to one that has become Empty."""
     context = GroupContext(initial_rebalance_delay_ms=1_000)
     (a,) = context.stable("A")
     context.member("B").join()
@@ -60,7 +60,7 @@ def test_only_the_first_rebalance_waits() -> None:
 
 
 def test_a_joiner_leaves_within_the_initial_delay() -> None:
-    """Its join is answered, and the group prepares on without members until the delay is over."""
+    """A member that leaves in the initial delay is answered, and the phase continues."""
     context = GroupContext(initial_rebalance_delay_ms=1_000)
     a = context.member("A", version=5)
     a.join()
@@ -74,7 +74,7 @@ def test_a_joiner_leaves_within_the_initial_delay() -> None:
 
 
 def test_a_lost_id_ends_the_initial_delay() -> None:
-    """When the last one who was to come does not, those who wait need not wait on."""
+    """When the last pending id expires, the initial delay ends for the waiting members."""
     context = GroupContext(initial_rebalance_delay_ms=20_000)
     parked = context.member("A").join()
     context.member("B", version=5).join()
@@ -83,7 +83,7 @@ def test_a_lost_id_ends_the_initial_delay() -> None:
 
 
 def test_a_pending_id_holds_the_join_phase_up() -> None:
-    """Until it joins, or its session timeout is over."""
+    """A pending id delays the join phase until it joins or its session timeout expires."""
     context = GroupContext()
     (a,), _, parked = context.preparing("A")
     context.member("X", version=5).join()
@@ -97,7 +97,7 @@ def test_a_pending_id_holds_the_join_phase_up() -> None:
 
 
 def test_those_who_do_not_rejoin_are_dropped() -> None:
-    """After the longest rebalance timeout dynamic members that have not come are gone."""
+    """Dynamic members that have not rejoined at the longest rebalance timeout are dropped."""
     context = GroupContext()
     a = context.member("A", rebalance_ms=20_000, session_ms=60_000)
     b = context.member("B", rebalance_ms=40_000, session_ms=60_000)
@@ -116,7 +116,7 @@ def test_those_who_do_not_rejoin_are_dropped() -> None:
 
 
 def test_v0_waits_for_the_session_timeout() -> None:
-    """v0 has no rebalance timeout."""
+    """JoinGroup v0 has no rebalance timeout; the session timeout counts."""
     context = GroupContext()
     a = context.member("A", version=0, rebalance_ms=-1)
     b = context.member("B", version=0, rebalance_ms=-1, session_ms=9_000)
@@ -132,7 +132,7 @@ def test_v0_waits_for_the_session_timeout() -> None:
 
 @pytest.mark.parametrize("rebalance_ms", [0, -1])
 def test_without_a_rebalance_timeout_nobody_has_time_to_sync(rebalance_ms: int) -> None:
-    """The member is told its generation and is dropped in the same moment."""
+    """With a rebalance timeout of 0 a member gets its generation and is dropped at once."""
     context = GroupContext()
     a = context.member("A", rebalance_ms=rebalance_ms)
     answer = a.join()
@@ -144,7 +144,10 @@ def test_without_a_rebalance_timeout_nobody_has_time_to_sync(rebalance_ms: int) 
 
 
 def test_a_new_member_may_wait_beyond_its_session() -> None:
-    """It cannot send heartbeats yet: it stays parked, for five minutes at most."""
+    """A new member stays parked beyond its session timeout, for at most five minutes.
+
+    A parked member cannot send heartbeats.
+    """
     context = GroupContext()
     (a,) = context.stable("A", session_ms=600_000, rebalance_ms=600_000)
     parked = context.member("N").join()
@@ -156,7 +159,7 @@ def test_a_new_member_may_wait_beyond_its_session() -> None:
 
 
 def test_sessions_begin_with_the_generation() -> None:
-    """Who is told of a generation has one session, no less and no more, to show itself."""
+    """A member's session starts with the response that has its generation."""
     context = GroupContext()
     (a,) = context.completing("A")
     context.broker.advance(9_999)
@@ -167,7 +170,7 @@ def test_sessions_begin_with_the_generation() -> None:
 
 
 def test_a_parked_join_speaks_for_an_old_member() -> None:
-    """A member that waits in JoinGroup or SyncGroup does not expire, however long it takes."""
+    """A member that waits in JoinGroup or SyncGroup does not expire."""
     context = GroupContext()
     a, b = context.stable("A", "B", rebalance_ms=60_000)
     b.session_ms = 60_000
@@ -190,7 +193,7 @@ def test_a_parked_join_speaks_for_an_old_member() -> None:
 
 
 def test_a_follower_expires_before_its_sync() -> None:
-    """In CompletingRebalance a lost member starts the next rebalance, assignments are dropped."""
+    """A follower that expires in the sync phase starts a rebalance; its assignments are dropped."""
     context = GroupContext()
     a, b = context.stable("A", "B")
     b.protocols = [("range", b"new")]
@@ -207,7 +210,7 @@ def test_a_follower_expires_before_its_sync() -> None:
 
 
 def test_a_member_expires_while_preparing() -> None:
-    """When all others have joined the join phase ends; else it goes on."""
+    """A member that expires in the join phase ends the phase if all others have joined."""
     context = GroupContext()
     a, b, c = context.stable("A", "B", "C", rebalance_ms=60_000)
     parked = a.join()

@@ -30,13 +30,13 @@ LEGAL = {
 
 
 def test_the_legal_moves_are_those_of_kafka() -> None:
-    """The table holds exactly the moves of Kafka's ClassicGroupState."""
+    """The table has exactly the transitions of Kafka's ClassicGroupState."""
     assert {(source.value, target.value) for source, target in TRANSITIONS} == LEGAL
 
 
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(GroupState, repeat=2)))
 def test_an_illegal_move_is_a_bug(source: GroupState, target: GroupState) -> None:
-    """A move that is not in the table fails an assertion; one that is takes place."""
+    """A transition outside of the table fails an assertion; the others succeed."""
     context = GroupContext()
     context.stable("A")
     group = context.broker.group
@@ -51,16 +51,16 @@ def test_an_illegal_move_is_a_bug(source: GroupState, target: GroupState) -> Non
 
 
 def test_nothing_follows_dead() -> None:
-    """Dead is the end."""
+    """Dead is the final state."""
     assert not any(source is DEAD for source, _ in TRANSITIONS)
 
 
 def test_every_state_has_an_answer() -> None:
-    """No state is missing in the tables of answers; a Dead group is asked nothing."""
+    """Each state except Dead is in the tables of responses."""
     states = set(GroupState) - {DEAD}
     assert set(HEARTBEAT_ANSWER) == set(SYNC_ANSWER) == set(COMMIT_ANSWER) == states
 
 
 def test_a_rebalance_begins_where_the_table_says() -> None:
-    """A rebalance can begin in Empty, Stable and CompletingRebalance."""
+    """A rebalance can start in Empty, Stable and CompletingRebalance."""
     assert {state.value for state in REBALANCEABLE} == {"Empty", "Stable", "CompletingRebalance"}

@@ -10,7 +10,7 @@ E = ErrorCode
 
 
 def pair(context: GroupContext, version: int = 5) -> tuple[Member, Member]:
-    """Two static members in a Stable group; the first leads."""
+    """Return two static members in a Stable group; the first one leads."""
     a = context.member("A", version=version, instance_id="i1")
     b = context.member("B", version=version, instance_id="i2")
     context.stable(a, b)
@@ -18,7 +18,7 @@ def pair(context: GroupContext, version: int = 5) -> tuple[Member, Member]:
 
 
 def restarted(context: GroupContext, member: Member, **options: object) -> Member:
-    """The same static member without its id."""
+    """Return the same static member without its id."""
     fields: dict[str, object] = {"version": member.version, "protocols": member.protocols}
     return Member(
         context.broker,
@@ -30,7 +30,7 @@ def restarted(context: GroupContext, member: Member, **options: object) -> Membe
 
 @pytest.mark.parametrize("version", [5, 6, 9])
 def test_a_static_member_needs_no_second_request(version: int) -> None:
-    """It is added at once, its id begins with the instance id."""
+    """A static member is added at its first request, with the instance id in its member id."""
     context = GroupContext()
     (a,) = context.completing(context.member("A", version=version, instance_id="i1"))
     assert a.id == "i1-1"
@@ -42,7 +42,10 @@ def test_a_static_member_needs_no_second_request(version: int) -> None:
     ("version", "leader", "members", "skip"), [(5, "old", 0, False), (9, "new", 2, True)]
 )
 def test_a_leader_restarts_in_stable(version: int, leader: str, members: int, skip: bool) -> None:
-    """No rebalance; v9 is told to skip the assignment, before that it takes itself a follower."""
+    """A restart of the leader in Stable causes no rebalance.
+
+    v9 sets skip_assignment; before v9 the leader is told that it is a follower.
+    """
     context = GroupContext()
     a, b = pair(context, version)
     x = restarted(context, a)
@@ -60,7 +63,7 @@ def test_a_leader_restarts_in_stable(version: int, leader: str, members: int, sk
 
 
 def test_a_follower_restarts_with_other_metadata() -> None:
-    """As long as the chosen protocol stays, changed metadata starts no rebalance."""
+    """Changed metadata of a restarted follower starts no rebalance if the vote is unchanged."""
     context = GroupContext()
     a, b = pair(context, 9)
     x = restarted(context, b, protocols=[("range", b"changed")])
@@ -74,7 +77,7 @@ def test_a_follower_restarts_with_other_metadata() -> None:
 def test_the_first_session_after_a_restart_is_as_long_as_the_last(
     before_ms: int, after_ms: int
 ) -> None:
-    """The session timeout that the restarted member names counts from its first heartbeat on."""
+    """A restarted member's new session timeout applies from its first heartbeat on."""
     context = GroupContext()
     context.stable(a := context.member("A", instance_id="i1", session_ms=before_ms))
     x = restarted(context, a, session_ms=after_ms)
@@ -88,7 +91,7 @@ def test_the_first_session_after_a_restart_is_as_long_as_the_last(
 
 
 def test_a_restart_that_changes_the_vote_rebalances() -> None:
-    """When the choice of protocol would change, everybody has to join again."""
+    """A restart that would change the chosen protocol starts a rebalance."""
     context = GroupContext()
     lists = [("range", b""), ("sticky", b"")]
     a = context.member("A", instance_id="i1", protocols=lists)
@@ -100,7 +103,7 @@ def test_a_restart_that_changes_the_vote_rebalances() -> None:
 
 
 def test_the_old_self_is_fenced_everywhere() -> None:
-    """With the old id every request is FENCED_INSTANCE_ID, without instance id UNKNOWN."""
+    """The old member id is FENCED_INSTANCE_ID, and without the instance id UNKNOWN_MEMBER_ID."""
     context = GroupContext()
     a = context.member("A", instance_id="i1")
     context.stable(a)
@@ -114,7 +117,7 @@ def test_the_old_self_is_fenced_everywhere() -> None:
 
 
 def test_instance_and_member_id_must_belong_together() -> None:
-    """A foreign member id is fenced, an unknown instance unknown, no instance at all is fine."""
+    """A wrong member id is fenced, an unknown instance unknown; no instance id is accepted."""
     context = GroupContext()
     a, b = pair(context)
     assert a.join(member_id=b.id).error is E.FENCED_INSTANCE_ID
@@ -125,7 +128,7 @@ def test_instance_and_member_id_must_belong_together() -> None:
 
 
 def test_a_restart_while_its_own_join_is_parked() -> None:
-    """The old request is fenced, the new one takes its place and the lead."""
+    """A restart while its join is parked fences the old request and takes over the leadership."""
     context = GroupContext()
     a, b = pair(context)
     old = a.join()
@@ -139,7 +142,7 @@ def test_a_restart_while_its_own_join_is_parked() -> None:
 
 
 def test_a_restart_while_preparing_completes_the_join_phase() -> None:
-    """The restarted member counts as joined."""
+    """A restart in the join phase counts as joined and can complete the phase."""
     context = GroupContext()
     a, b = pair(context)
     parked = a.join()
@@ -149,7 +152,10 @@ def test_a_restart_while_preparing_completes_the_join_phase() -> None:
 
 
 def test_a_restart_while_completing_rebalances() -> None:
-    """The leader may already assign to the old id; its parked sync is fenced, others start over."""
+    """A restart in the sync phase starts a rebalance and fences the old parked sync.
+
+    The leader may already assign to the old id.
+    """
     context = GroupContext()
     a = context.member("A", instance_id="i1")
     b = context.member("B", instance_id="i2")
@@ -164,7 +170,7 @@ def test_a_restart_while_completing_rebalances() -> None:
 
 
 def test_a_restart_before_its_sync_takes_over_the_duty_to_sync() -> None:
-    """Who restarts in Stable without having synced must sync in time like anybody."""
+    """A member that restarts in Stable without having synced must still sync in time."""
     context = GroupContext()
     a = context.member("A", instance_id="i1")
     b = context.member("B", instance_id="i2")
@@ -180,7 +186,10 @@ def test_a_restart_before_its_sync_takes_over_the_duty_to_sync() -> None:
 
 
 def test_a_restart_that_cannot_be_recorded_is_undone() -> None:
-    """The old id is valid again, with its protocols and timeouts; the joiner gets the error."""
+    """If a restart cannot be recorded, the old id stays valid with its protocols and timeouts.
+
+    The joining member gets the error.
+    """
     context = GroupContext()
     a, _ = pair(context)
     context.broker.append_error = lambda: E.NOT_ENOUGH_REPLICAS
@@ -195,7 +204,7 @@ def test_a_restart_that_cannot_be_recorded_is_undone() -> None:
 
 
 def test_a_rebalance_overtakes_a_restart_being_recorded() -> None:
-    """Somebody joins before the record is written: the restarted member is answered once, later."""
+    """A join before the record of a restart is written delays the restart's only response."""
     context = GroupContext()
     a, b = pair(context)
     x = restarted(context, a)
@@ -209,7 +218,7 @@ def test_a_rebalance_overtakes_a_restart_being_recorded() -> None:
 
 
 def test_an_administrator_removes_a_static_member_by_its_instance() -> None:
-    """LeaveGroup with an instance id alone removes the member."""
+    """LeaveGroup with only an instance id removes the member."""
     context = GroupContext()
     _, b = pair(context)
     answer = leave(context.broker, ("", "i2"), ("", "i9"), ("", None))
@@ -219,7 +228,7 @@ def test_an_administrator_removes_a_static_member_by_its_instance() -> None:
 
 
 def test_missing_static_members_stay_in_the_new_generation() -> None:
-    """At the end of the join phase a static member keeps its place, but not the lead."""
+    """A static member that does not rejoin keeps its place but not the leadership."""
     context = GroupContext()
     a, b = pair(context)
     b.protocols = [("range", b"new")]
@@ -233,7 +242,7 @@ def test_missing_static_members_stay_in_the_new_generation() -> None:
 
 @pytest.mark.parametrize("rebalance_ms", [30_000, 0])
 def test_a_join_phase_that_nobody_joins_waits_for_the_sessions(rebalance_ms: int) -> None:
-    """Only static members and none rejoins: the group prepares on until they come or expire."""
+    """If no member rejoins and all are static, the join phase lasts until they join or expire."""
     context = GroupContext()
     a, b = context.member("A", instance_id="i1"), context.member("B", instance_id="i2")
     (*_, c) = context.stable(a, b, "C")

@@ -1,4 +1,4 @@
-"""SyncGroup in every state, and the write behind it."""
+"""SyncGroup in every state, and the write after it."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ V5: dict[str, Any] = {"version": 5, "protocol_type": "consumer", "protocol_name"
 
 @pytest.mark.parametrize("version", range(6))
 def test_a_sole_leader_gets_what_it_assigned(version: int) -> None:
-    """The leader's own SyncGroup is answered when it is written; again, it is just answered."""
+    """The leader's SyncGroup is answered after the write; a repeated one at once."""
     context = GroupContext()
     (a,) = context.completing("A")
     changes = V5 if version == 5 else {"version": version}
@@ -27,7 +27,7 @@ def test_a_sole_leader_gets_what_it_assigned(version: int) -> None:
 
 
 def test_followers_wait_for_the_leader() -> None:
-    """Parked until the assignment is recorded, in one record."""
+    """Followers are parked until the assignment is recorded, in one record."""
     context = GroupContext()
     a, b, c = context.completing("A", "B", "C")
     parked = [b.sync(), c.sync()]
@@ -40,7 +40,7 @@ def test_followers_wait_for_the_leader() -> None:
 
 
 def test_a_late_follower_gets_its_assignment_at_once() -> None:
-    """In Stable the stored assignment is the answer."""
+    """In Stable a SyncGroup is answered with the stored assignment."""
     context = GroupContext()
     a, b = context.completing("A", "B")
     a.sync({b.id: b"b"})
@@ -49,7 +49,7 @@ def test_a_late_follower_gets_its_assignment_at_once() -> None:
 
 @pytest.mark.parametrize("prepare", ["empty", "preparing", "completing", "stable"])
 def test_strangers_are_unknown_in_every_state(prepare: str) -> None:
-    """A member id of nobody, or none at all, is UNKNOWN_MEMBER_ID."""
+    """An unknown or empty member id gets UNKNOWN_MEMBER_ID in every state."""
     context = GroupContext()
     getattr(context, prepare)(*(() if prepare == "empty" else ("A",)))
     stranger = context.member("X")
@@ -59,7 +59,7 @@ def test_strangers_are_unknown_in_every_state(prepare: str) -> None:
 
 
 def test_an_unknown_group_has_no_members() -> None:
-    """UNKNOWN_MEMBER_ID, and no group comes to be; an empty group id is invalid."""
+    """An unknown group gives UNKNOWN_MEMBER_ID and is not created; an empty id is invalid."""
     context = GroupContext()
     stranger = context.member("X")
     assert stranger.sync(member_id="ghost").error is E.UNKNOWN_MEMBER_ID
@@ -68,7 +68,10 @@ def test_an_unknown_group_has_no_members() -> None:
 
 
 def test_preparing_asks_to_join_again() -> None:
-    """A member of the old generation gets REBALANCE_IN_PROGRESS, of an older one IG."""
+    """In the join phase the last generation gets REBALANCE_IN_PROGRESS.
+
+    Older generations get ILLEGAL_GENERATION.
+    """
     context = GroupContext()
     (a,), _, _ = context.preparing("A")
     assert a.sync().error is E.REBALANCE_IN_PROGRESS
@@ -81,7 +84,7 @@ def test_preparing_asks_to_join_again() -> None:
     [(None, "range"), ("consumer", None), (None, None), ("connect", "range"), ("consumer", "x")],
 )
 def test_v5_must_name_the_protocol(protocol_type: str | None, protocol_name: str | None) -> None:
-    """A type or name that is missing or differs is INCONSISTENT_GROUP_PROTOCOL."""
+    """Since v5 a missing or different type or name is INCONSISTENT_GROUP_PROTOCOL."""
     context = GroupContext()
     (a,) = context.completing("A")
     answer = a.sync(version=5, protocol_type=protocol_type, protocol_name=protocol_name)
@@ -90,7 +93,7 @@ def test_v5_must_name_the_protocol(protocol_type: str | None, protocol_name: str
 
 
 def test_the_wrong_generation_is_illegal() -> None:
-    """Before and after the assignment."""
+    """A wrong generation is refused before and after the assignment."""
     context = GroupContext()
     (a,) = context.completing("A")
     assert a.sync(generation_id=2).error is E.ILLEGAL_GENERATION
@@ -99,7 +102,7 @@ def test_the_wrong_generation_is_illegal() -> None:
 
 
 def test_a_second_sync_of_the_same_member_ends_the_first() -> None:
-    """A member that asks again on another connection: both requests are answered."""
+    """A second sync of one member answers the first, and both requests get a response."""
     context = GroupContext()
     a, b = context.completing("A", "B")
     first, second = b.sync(), b.sync()
@@ -120,7 +123,7 @@ def test_the_leader_assigns_once() -> None:
 
 
 def test_requests_before_the_write_see_completing() -> None:
-    """Between the leader's SyncGroup and its record the group is still CompletingRebalance."""
+    """Between the leader's SyncGroup and its record the group is CompletingRebalance."""
     context = GroupContext()
     a, b = context.completing("A", "B")
     with context.broker.one_drain():
@@ -132,7 +135,10 @@ def test_requests_before_the_write_see_completing() -> None:
 
 
 def test_an_assignment_that_cannot_be_recorded() -> None:
-    """Everybody gets the mapped error, the assignment is dropped, and a rebalance begins."""
+    """If the assignment cannot be recorded, all syncs get the mapped error.
+
+    A rebalance follows.
+    """
     context = GroupContext()
     a, b = context.completing("A", "B")
     parked = b.sync()
@@ -151,7 +157,7 @@ def test_an_assignment_that_cannot_be_recorded() -> None:
 
 
 def test_a_join_overtakes_the_write() -> None:
-    """Somebody joins before the record is written: the syncs are told to rebalance."""
+    """If a member joins before the record is written, the syncs get REBALANCE_IN_PROGRESS."""
     context = GroupContext()
     a, b = context.completing("A", "B")
     with context.broker.one_drain():
@@ -163,7 +169,7 @@ def test_a_join_overtakes_the_write() -> None:
 
 
 def test_two_generations_in_flight() -> None:
-    """A whole rebalance fits between a SyncGroup and its write: the later generation wins."""
+    """If a rebalance happens between a SyncGroup and its write, the later generation wins."""
     context = GroupContext()
     (a,) = context.completing("A")
     with context.broker.one_drain():
@@ -177,7 +183,7 @@ def test_two_generations_in_flight() -> None:
 
 
 def test_a_parked_sync_of_a_member_that_leaves_is_answered() -> None:
-    """Kafka never answers it; here it is UNKNOWN_MEMBER_ID."""
+    """The parked sync of a leaving member gets UNKNOWN_MEMBER_ID; Kafka never answers it."""
     context = GroupContext()
     _, b = context.completing("A", "B")
     parked = b.sync()
@@ -186,7 +192,7 @@ def test_a_parked_sync_of_a_member_that_leaves_is_answered() -> None:
 
 
 def test_the_leader_leaves_while_others_wait_for_it() -> None:
-    """Parked syncs are told to rebalance; the next to join leads."""
+    """If the leader leaves, parked syncs get REBALANCE_IN_PROGRESS, and the next joiner leads."""
     context = GroupContext()
     a, b = context.completing("A", "B")
     parked = b.sync()
@@ -197,7 +203,10 @@ def test_the_leader_leaves_while_others_wait_for_it() -> None:
 
 
 def test_members_that_never_sync_are_dropped() -> None:
-    """After the rebalance timeout, heartbeats or not, even in Stable."""
+    """Members that do not sync are dropped at the rebalance timeout, even in Stable.
+
+    Heartbeats do not prevent this.
+    """
     context = GroupContext()
     a, b = context.completing("A", "B")
     a.sync({b.id: b"b"})
@@ -211,7 +220,7 @@ def test_members_that_never_sync_are_dropped() -> None:
 
 
 def test_nobody_syncs() -> None:
-    """All are dropped, and the group is Empty with a new generation."""
+    """If no member syncs, all are dropped, and the group is Empty at a new generation."""
     context = GroupContext()
     context.completing("A", "B", session_ms=60_000)
     context.broker.advance(30_000)
@@ -222,7 +231,7 @@ def test_nobody_syncs() -> None:
 
 
 def test_once_all_have_synced_nobody_is_dropped() -> None:
-    """The sync timer is over when the last member has synced."""
+    """The sync timer ends when the last member has synced."""
     context = GroupContext()
     context.stable("A", "B", session_ms=600_000)
     context.broker.advance(599_999)

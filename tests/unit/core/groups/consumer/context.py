@@ -1,4 +1,4 @@
-"""Verbs for tests of consumer groups: members that heartbeat, reconcile, leave and commit."""
+"""Helpers for tests of consumer groups: members that heartbeat, reconcile, leave and commit."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NAMES: dict[type[Message], str] = {
     GroupMetadataKey: "classic",
     OffsetCommitKey: "offset",
 }
-"""What tests call the records."""
+"""Short names of the records."""
 
 TOPICS = {"one": 1, "two": 2, "three": 3, "six": 6}
 REBALANCE_MS = 30_000
@@ -52,7 +52,7 @@ Owned = dict[str, list[int]]
 
 
 class ConsumerMember:
-    """A client of the consumer protocol; it keeps its id, its epoch and what it was assigned."""
+    """A client of the consumer protocol that keeps its id, epoch and assignment."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class ConsumerMember:
         self.owned: Owned = {}
 
     def send(self, **fields: Any) -> Answer:
-        """Send a heartbeat with just these fields; the member learns from the answer."""
+        """Send a heartbeat with only these fields; the member takes the response."""
         request = {"group_id": GROUP, "member_id": self.id, "member_epoch": self.epoch, **fields}
         answer = self.broker.send(ConsumerGroupHeartbeatRequest(**request), self.version)
         if not answer.parked:
@@ -86,7 +86,7 @@ class ConsumerMember:
         return answer
 
     def learn(self, answer: Answer) -> None:
-        """Take what an answer says."""
+        """Update the member from a response."""
         response = answer.response
         if response.error_code:
             return
@@ -99,7 +99,7 @@ class ConsumerMember:
             }
 
     def join(self, **fields: Any) -> Answer:
-        """Send everything, as who joins does."""
+        """Send every field, as a joining member does."""
         return self.send(
             **{
                 "member_epoch": 0,
@@ -114,26 +114,26 @@ class ConsumerMember:
         )
 
     def beat(self, **fields: Any) -> ErrorCode:
-        """Send a heartbeat without news; its error."""
+        """Send a heartbeat without changes; return its error."""
         return self.send(instance_id=self.instance_id, **fields).error
 
     def own(self, owned: Owned | None = None, **fields: Any) -> ErrorCode:
-        """Send a heartbeat that lists what the member owns: what it was assigned, or `owned`."""
+        """Send a heartbeat with the owned partitions, or the assignment; return its error."""
         return self.beat(topic_partitions=self.listed(owned), **fields)
 
     def listed(self, owned: Owned | None = None) -> list[OwnedTopicPartitions]:
-        """What the member owns as the field of a request."""
+        """Return the owned partitions in the form of a request field."""
         return [
             OwnedTopicPartitions(topic_id=self.context.id_of(topic), partitions=partitions)
             for topic, partitions in (self.owned if owned is None else owned).items()
         ]
 
     def leave(self, epoch: int = -1) -> ErrorCode:
-        """Leave, for good or for a while (-2)."""
+        """Leave for good, or for a while (-2)."""
         return self.send(member_epoch=epoch, instance_id=self.instance_id).error
 
     def commit(self, *offsets: Offset, **changes: Any) -> list[ErrorCode]:
-        """Commit as a member; the errors in order."""
+        """Commit as a member; return the errors in order."""
         fields = {
             "generation_id_or_member_epoch": self.epoch,
             "member_id": self.id,
@@ -144,7 +144,7 @@ class ConsumerMember:
 
     @property
     def count(self) -> int:
-        """How many partitions the member was assigned."""
+        """The number of assigned partitions."""
         return sum(map(len, self.owned.values()))
 
 
@@ -161,21 +161,21 @@ class ConsumerContext:
         self._read = 0
 
     def member(self, name: str, *topics: str, **options: Any) -> ConsumerMember:
-        """A client of the consumer protocol that has not joined yet."""
+        """Return a client of the consumer protocol that has not joined yet."""
         return ConsumerMember(self, name, *topics, **options)
 
     def classic(self, name: str, **options: Any) -> Member:
-        """A client of the classic protocol that has not joined yet."""
+        """Return a client of the classic protocol that has not joined yet."""
         return Member(self.broker, name, **options)
 
     def joined(self, *members: ConsumerMember) -> None:
-        """All of them join and reconcile until nothing moves any more."""
+        """Let all members join and reconcile until the group is stable."""
         for member in members:
             assert member.join().error is ErrorCode.NONE
         self.reconcile(*members)
 
     def reconcile(self, *members: ConsumerMember) -> None:
-        """Everybody heartbeats with what it owns until the group is stable."""
+        """Let all members send heartbeats with their owned partitions until the group is stable."""
         for _ in range(10):
             for member in members:
                 assert member.own() is ErrorCode.NONE
@@ -185,7 +185,7 @@ class ConsumerContext:
 
     @property
     def group(self) -> ConsumerGroup:
-        """The group, which has to be a consumer group."""
+        """The group, which must be a consumer group."""
         group = self.broker.any_group
         assert isinstance(group, ConsumerGroup), group
         return group
@@ -197,17 +197,17 @@ class ConsumerContext:
 
     @property
     def epochs(self) -> tuple[int, int]:
-        """The epochs of group and assignment."""
+        """The epochs of the group and of its target assignment."""
         return self.group.epoch, self.group.assignment_epoch
 
     def describe(self, version: int = 1) -> DescribedConsumerGroup:
-        """The answer to ConsumerGroupDescribe."""
+        """Return the response to ConsumerGroupDescribe."""
         request = ConsumerGroupDescribeRequest(group_ids=[GROUP])
         described: DescribedConsumerGroup = self.broker.send(request, version).response.groups[0]
         return described
 
     def change_topics(self, **counts: int) -> None:
-        """Create topics, give them more partitions, or delete them (0)."""
+        """Create topics, add partitions, or delete topics (0)."""
         topics = self.broker.topics
         are_new = bool(counts.keys() - topics.counts)
         for topic, count in counts.items():
@@ -220,37 +220,37 @@ class ConsumerContext:
             topics.created_revision = topics.revision
 
     def id_of(self, topic: str) -> bytes:
-        """The id of a topic, whether it exists or not."""
+        """Return the id of a topic; the topic need not exist."""
         return topic.encode().ljust(16, b"-")
 
     def name_of(self, topic_id: bytes) -> str:
-        """The topic of an id."""
+        """Return the topic of an id."""
         return topic_id.decode().rstrip("-")
 
     def new_records(self) -> list[CoordinatorRecord]:
-        """The records since the last call."""
+        """Return the records since the last call."""
         records = [*self.broker.records()]
         start, self._read = self._read, len(records)
         return records[start:]
 
     def written(self) -> list[str]:
-        """The new records in short: what each is, whose, its epoch; "-" before a tombstone."""
+        """Return the new records in short: kind, owner and epoch; "-" marks a tombstone."""
         return [short(record) for record in self.new_records()]
 
     def replay(self, *records: CoordinatorRecord) -> None:
-        """Have records in the log that another broker wrote, and load it."""
+        """Append records as another broker would, and load the group."""
         self.broker.log += [encode_record(record) for record in records]
         self.broker.crash()
 
     def rewrite(self, member_id: str, **changes: Any) -> None:
-        """Have the log hold another record of a member, with some fields changed, and load it."""
+        """Append a changed member record, and load the group."""
         record = member_record(GROUP, self.group.members[member_id])
         for name, value in changes.items():
             setattr(record[1], name, value)
         self.replay(record)
 
     def check(self) -> None:
-        """The replay law holds, and no partition has two owners."""
+        """Check the replay law, and that no partition has two owners."""
         self.broker.check_replay_law()
         owners: dict[tuple[bytes, int], str] = {}
         for member_id, current in self.group.currents.items():
@@ -259,7 +259,7 @@ class ConsumerContext:
 
 
 def short(record: CoordinatorRecord) -> str:
-    """A record in a few words."""
+    """Return a record in a few words."""
     key, value = record
     words = [NAMES[type(key)]]
     for name in ("member_id", "regular_expression"):

@@ -1,4 +1,4 @@
-"""Topics and the metadata hashes that Kafka's own class makes of them (see tests/oracle)."""
+"""Topics and their metadata hashes, computed by Kafka's own class (see tests/oracle)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.sim.broker import SimulatedTopic, SimulatedTopicPartition
 
 
 class HashedTopics:
-    """A cluster of nothing but these topics."""
+    """A cluster with only these topics."""
 
     revision = created_revision = 1
 
@@ -20,15 +20,15 @@ class HashedTopics:
         self.racks = racks or {}
 
     def topic(self, name: str) -> SimulatedTopic | None:
-        """The topic of this name."""
+        """Return the topic of this name."""
         return next((one for one in self._topics if one.name == name), None)
 
     def topic_by_id(self, topic_id: bytes) -> SimulatedTopic | None:
-        """The topic of this id."""
+        """Return the topic of this id."""
         return next((one for one in self._topics if one.topic_id == topic_id), None)
 
     def listed_topics(self) -> Iterator[SimulatedTopic]:
-        """Every topic."""
+        """Return every topic."""
         return iter(self._topics)
 
 
@@ -41,7 +41,7 @@ class Hashed(NamedTuple):
 
 
 def _topic(name: str, most: int, least: int, *replicas: tuple[int, ...]) -> SimulatedTopic:
-    """A topic with the replicas of its partitions; its id in two halves, as Java has it."""
+    """Return a topic with the replicas of its partitions; its id is in two halves, as in Java."""
     topic_id = b"".join(half.to_bytes(8, "big", signed=True) for half in (most, least))
     return SimulatedTopic(name, topic_id, tuple(map(SimulatedTopicPartition, replicas)))
 
@@ -52,7 +52,7 @@ TWO = _topic("two", -3, 4, (1, 2), (3,), (5, 4, 3, 1))
 LARGE = _topic("large" * 20, 5, -6, *[(1,)] * 300)
 ASTRAL = _topic("\U0001f600", 9, 10, (1, 1))
 LATER = _topic("\uffee", 7, 8, (2,))
-"""Its name comes before that of ASTRAL by code points, and after it as Java compares."""
+"""Its name sorts before ASTRAL's by code points, but after it in Java."""
 
 CASES = [
     Hashed([ONE], {}, -3357890630506559390),

@@ -1,4 +1,4 @@
-"""Verbs for tests of groups that move between the protocols: members of both in one group."""
+"""Helpers for tests of groups with members of both protocols."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ THREE: Owned = {"three": [0, 1, 2]}
 def subscribed(
     *topics: str, owned: Owned | None = None, version: int = 1, **fields: Any
 ) -> list[tuple[str, bytes]]:
-    """The protocols of a member that reads `topics` and owns some partitions."""
+    """Return the protocols of a member that subscribes to `topics` and owns some partitions."""
     said = ConsumerProtocolSubscription(
         topics=list(topics),
         owned_partitions=[
@@ -39,7 +39,7 @@ def subscribed(
 
 
 def assignment(owned: Owned, user_data: bytes | None = None) -> bytes:
-    """What a leader assigns."""
+    """Return an assignment by a leader."""
     named = [TopicPartition(topic=topic, partitions=ones) for topic, ones in owned.items()]
     return encode_assignment(
         ConsumerProtocolAssignment(assigned_partitions=named, user_data=user_data)
@@ -47,7 +47,7 @@ def assignment(owned: Owned, user_data: bytes | None = None) -> bytes:
 
 
 def assigned(answer: Answer) -> Owned:
-    """What a SyncGroup has given."""
+    """Return the assignment in a SyncGroup response."""
     assert answer.error is ErrorCode.NONE, answer.response
     found = decode_assignment(answer.response.assignment).assigned_partitions
     return {one.topic: list(one.partitions) for one in found}
@@ -57,12 +57,15 @@ class MigrationContext(ConsumerContext):
     """A broker whose group has members of both protocols."""
 
     def old(self, name: str, *topics: str, **options: Any) -> Member:
-        """A member of the classic protocol that has not joined yet; it reads `three`."""
+        """Return a classic protocol member that has not joined yet; it subscribes to `three`."""
         options.setdefault("protocols", subscribed(*(topics or ("three",))))
         return self.classic(name, **options)
 
     def stable(self, owned: dict[str, Owned], **options: Any) -> list[Member]:
-        """A Stable classic group in which each member has what is given; the first one leads."""
+        """Return a Stable classic group in which each member owns these partitions.
+
+        The first member leads.
+        """
         members = [self.old(name, **options) for name in owned]
         self.completing(*members)
         given = {member.id: assignment(owned[member.name]) for member in members}
@@ -70,7 +73,7 @@ class MigrationContext(ConsumerContext):
         return members
 
     def completing(self, *members: Member) -> None:
-        """They have joined one generation of a classic group; nobody has synced."""
+        """Let all members join one generation of a classic group, without syncing."""
         with self.broker.one_drain():
             for member in members:
                 member.join()
@@ -79,7 +82,7 @@ class MigrationContext(ConsumerContext):
             member.learn()
 
     def assign(self, members: list[Member], given: dict[str, bytes]) -> None:
-        """Everybody syncs, and gets what the leader gives it."""
+        """Sync all members with this assignment by the leader."""
         for member in members:
             if not member.is_leader:
                 member.sync()
@@ -89,7 +92,7 @@ class MigrationContext(ConsumerContext):
         assert self.classic_group.state.value == "Stable"
 
     def mixed(self) -> tuple[Member, ConsumerMember]:
-        """M of the classic protocol has two partitions of `three`, A of the other has one."""
+        """Return a group in which classic member M owns two partitions of `three`, A the third."""
         (m,) = self.stable({"M": THREE})
         a = self.member("A", "three")
         assert a.join().error is ErrorCode.NONE
@@ -97,7 +100,7 @@ class MigrationContext(ConsumerContext):
         return m, a
 
     def settle(self, *members: Member | ConsumerMember) -> None:
-        """Everybody does what it is told until the group is stable."""
+        """Let all members follow their responses until the group is stable."""
         for _ in range(10):
             for member in members:
                 if isinstance(member, ConsumerMember):
@@ -109,28 +112,28 @@ class MigrationContext(ConsumerContext):
         raise AssertionError(f"{self.state} after ten rounds")
 
     def rejoin(self, member: Member) -> Owned:
-        """Join, having given everything up, and sync; what the member owns then."""
+        """Give up everything, rejoin and sync; return the owned partitions."""
         assert member.join().error is ErrorCode.NONE
         return assigned(member.sync())
 
     @property
     def classic_group(self) -> GroupMetadata:
-        """The group, which has to be a classic one."""
+        """The group, which must be a classic group."""
         group = self.broker.any_group
         assert isinstance(group, GroupMetadata), group
         return group
 
     def owned_by(self, member: Member | ConsumerMember) -> Owned:
-        """What the group says that a member owns."""
+        """Return the partitions that the group counts as owned by a member."""
         owned = self.group.current(member.id).assigned
         return {self.name_of(topic_id): sorted(ones) for topic_id, ones in owned.items()}
 
     def since(self, mark: int) -> Iterator[CoordinatorRecord]:
-        """The records written since the log had `mark` of them."""
+        """Return the records written since the log had `mark` records."""
         return iter(list(self.broker.records())[mark:])
 
     def kinds_since(self, mark: int) -> list[str]:
-        """The same in short: the key without "Key", "-" before it for a tombstone."""
+        """Return those records in short: the key without "Key", with "-" before a tombstone."""
         return [
             ("-" if value is None else "") + type(key).__name__.removesuffix("Key")
             for key, value in self.since(mark)

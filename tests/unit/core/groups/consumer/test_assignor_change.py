@@ -1,4 +1,4 @@
-"""A member that asks for another assignor makes a new assignment due (KIP-848)."""
+"""A member that names another assignor triggers a new assignment (KIP-848)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from tests.unit.core.groups.consumer.context import ConsumerContext
 
 
 def test_another_assignor_raises_the_group_epoch() -> None:
-    """The epoch rises with the choice of the group, and with nothing less than that."""
+    """The epoch rises if and only if the group's chosen assignor changes."""
     context = ConsumerContext()
     a, b = context.member("a", "three"), context.member("b", "three")
     context.joined(a, b)
     epoch = context.group.epoch
-    assert a.beat(server_assignor="uniform") is ErrorCode.NONE  # the default, by its name
+    assert a.beat(server_assignor="uniform") is ErrorCode.NONE  # the default, named explicitly
     assert context.group.epoch == epoch
     assert a.beat(server_assignor="range") is ErrorCode.NONE
     assert context.group.epoch == epoch + 1
@@ -24,7 +24,7 @@ def test_another_assignor_raises_the_group_epoch() -> None:
 
 
 def test_a_joining_member_may_change_the_assignor() -> None:
-    """Also one that subscribes to nothing."""
+    """A joining member can change the assignor, also without any subscription."""
     context = ConsumerContext()
     context.joined(context.member("a", "three"))
     epoch = context.group.epoch
@@ -33,7 +33,7 @@ def test_a_joining_member_may_change_the_assignor() -> None:
 
 
 def test_a_static_member_comes_back_with_another_assignor() -> None:
-    """It counts once: in place of the choice that it had before."""
+    """A returning static member's vote replaces its previous vote."""
     context = ConsumerContext()
     a = context.member("a", "three", instance_id="i")
     assert a.join().error is ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""JoinGroup of members of the classic protocol to consumer groups."""
+"""JoinGroup of classic protocol members in consumer groups."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ E = ErrorCode
 
 
 def with_a(**settings: Any) -> MigrationContext:
-    """A consumer group of A, which has all of `three`."""
+    """Return a consumer group whose member A owns all of `three`."""
     context = MigrationContext(**settings)
     a = context.member("A", "three")
     assert a.join().error is E.NONE
@@ -31,7 +31,10 @@ def with_a(**settings: Any) -> MigrationContext:
 
 
 def test_a_member_joins_at_once() -> None:
-    """Its member epoch is its generation, the broker assigns, and nobody leads."""
+    """A classic member joins at once: its generation is its member epoch, and it has no leader.
+
+    The broker computes the assignment.
+    """
     context = with_a()
     m = context.old("M")
     response = m.join().response
@@ -48,7 +51,7 @@ def test_a_member_joins_at_once() -> None:
 
 
 def test_what_it_gives_up_goes_to_the_others() -> None:
-    """A member that lists what it owns gives that up first; then it joins once more."""
+    """A member that lists owned partitions first gives up the revoked ones, then rejoins."""
     context = MigrationContext()
     protocols = subscribed("three", owned=THREE)
     (m,) = context.stable({"M": THREE}, protocols=protocols)
@@ -67,14 +70,14 @@ def test_what_it_gives_up_goes_to_the_others() -> None:
 
 
 def test_it_is_told_when_more_is_free() -> None:
-    """One that waits for partitions of others joins again once they are released."""
+    """A member that waits for partitions rejoins when they are released."""
     context = with_a()
     a = context.member("A", "three")
     a.epoch, a.owned = 2, {"three": [0, 1, 2]}
     m = context.old("M")
     m.join()
     assert assigned(m.sync()) == {}
-    assert m.heartbeat() is E.NONE  # A has still all
+    assert m.heartbeat() is E.NONE  # A still owns all
     a.beat()
     assert (a.own(), m.heartbeat()) == (E.NONE, E.REBALANCE_IN_PROGRESS)
     assert context.rejoin(m) == {"three": [2]}
@@ -82,7 +85,7 @@ def test_it_is_told_when_more_is_free() -> None:
 
 
 def test_joining_again_without_need_writes_nothing() -> None:
-    """The same metadata in a stable group: the same answer, and a new session."""
+    """A rejoin with unchanged metadata writes nothing and renews the session."""
     context = MigrationContext()
     m, _ = context.mixed()
     size = len(context.broker.log)
@@ -96,7 +99,7 @@ def test_joining_again_without_need_writes_nothing() -> None:
 
 
 def test_a_record_of_an_earlier_release_ends() -> None:
-    """The one of the topics' partitions, with the next change of the group."""
+    """The next change of the group deletes the partition metadata record of an earlier release."""
     context = with_a()
     key = ConsumerGroupPartitionMetadataKey(group_id=GROUP)
     context.broker.log.append(encode_record((key, ConsumerGroupPartitionMetadataValue())))
@@ -110,7 +113,10 @@ def test_a_record_of_an_earlier_release_ends() -> None:
 
 
 def test_a_new_member_gets_its_id_first() -> None:
-    """Since v4 (KIP-394); nobody remembers the id, so any other would do."""
+    """Since v4 a new member first gets its id (KIP-394).
+
+    The id is not stored, so any other id is accepted as well.
+    """
     context = with_a()
     m = context.old("M", version=4)
     assert m.join().error is E.MEMBER_ID_REQUIRED
@@ -127,7 +133,7 @@ def test_a_new_member_gets_its_id_first() -> None:
 
 @pytest.mark.parametrize(("version", "name"), [(6, ""), (7, None)])
 def test_a_protocol_without_a_name(version: int, name: str | None) -> None:
-    """It is null since v7, as in every answer."""
+    """The protocol name in an error is null since v7, as in every response."""
     context = with_a()
     m = context.old("M", version=version, protocols=[("", subscribed("three")[0][1])])
     m.id = "M"
@@ -135,7 +141,10 @@ def test_a_protocol_without_a_name(version: int, name: str | None) -> None:
 
 
 def test_who_may_not_join() -> None:
-    """Migration disabled, no room, another protocol type, protocols that others do not have."""
+    """A join fails if migration is disabled, the group is full or the protocols do not match.
+
+    The latter are another protocol type, and protocols that other members do not support.
+    """
     context = with_a(consumer_migration_policy="disabled")
     response = context.old("M", version=9).join().response
     assert (response.error_code, response.member_id) == (E.INCONSISTENT_GROUP_PROTOCOL, "")
@@ -150,7 +159,7 @@ def test_who_may_not_join() -> None:
 
 
 def test_all_classic_members_share_a_protocol() -> None:
-    """As in a classic group; a member that joins again counts with its old protocols."""
+    """All classic members share a protocol, and a rejoining member counts with its old ones."""
     context = with_a()
     subscription = subscribed("three")[0][1]
     m = context.old("M", protocols=[("mine", subscription), ("range", subscription)])
@@ -165,7 +174,7 @@ def test_all_classic_members_share_a_protocol() -> None:
 
 
 def test_a_protocol_is_kept_once() -> None:
-    """The first of those with one name."""
+    """Of protocols with the same name the first one counts."""
     context = with_a()
     m = context.old("M", protocols=[*subscribed("three"), ("range", b"")])
     m.join()
@@ -175,7 +184,7 @@ def test_a_protocol_is_kept_once() -> None:
 
 
 def test_metadata_that_cannot_be_read() -> None:
-    """A member whose subscription cannot be read is refused, and nothing is written."""
+    """A member with an unreadable subscription is refused, and nothing is written."""
     context = with_a()
     size = len(context.broker.log)
     refused = context.old("M", protocols=[("range", b"\0")]).join()
@@ -184,7 +193,7 @@ def test_metadata_that_cannot_be_read() -> None:
 
 
 def test_optional_fields() -> None:
-    """A rack is kept; v0 takes the session timeout for the rebalance timeout."""
+    """The rack is stored; v0 uses the session timeout as rebalance timeout."""
     context = with_a()
     m = context.old("M", protocols=subscribed("three", version=3, rack_id="r1"))
     m.join()
@@ -195,7 +204,7 @@ def test_optional_fields() -> None:
 
 
 def test_a_rebalance_timeout_that_cannot_be() -> None:
-    """-1 leaves it unset; there is no time to sync then, so the member is fenced at once."""
+    """A rebalance timeout of -1 is unset: the member has no time to sync and is fenced at once."""
     context = with_a()
     mark = len(context.broker.log)
     m = context.old("M", rebalance_ms=-1)
@@ -207,7 +216,10 @@ def test_a_rebalance_timeout_that_cannot_be() -> None:
 
 
 def test_a_subscription_by_expression_ends() -> None:
-    """Who speaks the classic protocol from now on reads the topics that it names, and no others."""
+    """A pattern subscription ends when the member rejoins with the classic protocol.
+
+    The member then has only the topics that it names.
+    """
     context = MigrationContext()
     a = context.member("A", regex="t.*", instance_id="i1", version=1)
     b = context.member("B", "one")
@@ -224,7 +236,7 @@ def test_a_subscription_by_expression_ends() -> None:
 
 
 def test_expressions_are_resolved_when_topics_change() -> None:
-    """A JoinGroup looks after them as a heartbeat does."""
+    """A JoinGroup resolves patterns after a change of topics, as a heartbeat does."""
     context = MigrationContext()
     a = context.member("A", regex="t.*", version=1)
     a.join()
@@ -245,7 +257,7 @@ def test_expressions_are_resolved_when_topics_change() -> None:
 
 
 def static_and_a(context: MigrationContext) -> Member:
-    """The static member M of the classic protocol and A, which have three partitions."""
+    """Return the static classic member M and member A, which own three partitions."""
     m = context.old("M", instance_id="i1")
     context.completing(m)
     m.sync()
@@ -256,7 +268,7 @@ def static_and_a(context: MigrationContext) -> Member:
 
 
 def test_a_static_member_comes_back() -> None:
-    """Without an id it takes what it had under a new one, and the old one is fenced."""
+    """A static member without an id takes over under a new id, and its old id is fenced."""
     context = MigrationContext()
     m = static_and_a(context)
     owned = context.owned_by(m)
@@ -280,7 +292,7 @@ def test_a_static_member_comes_back() -> None:
 
 
 def test_a_static_member_joins_again_with_its_id() -> None:
-    """It has to be the one that has the instance id."""
+    """A static member that rejoins with an id must own the instance id."""
     context = MigrationContext()
     m = static_and_a(context)
     assert m.join().response.generation_id == 2
@@ -289,7 +301,10 @@ def test_a_static_member_joins_again_with_its_id() -> None:
 
 
 def test_a_static_member_goes_over_to_the_classic_protocol() -> None:
-    """It need not have left before; others of the consumer protocol keep the group what it is."""
+    """A static member can switch to the classic protocol without leaving first.
+
+    With other consumer protocol members the group stays a consumer group.
+    """
     context = MigrationContext()
     a = context.member("A", "three", instance_id="i1")
     b = context.member("B", "three")
@@ -303,7 +318,7 @@ def test_a_static_member_goes_over_to_the_classic_protocol() -> None:
 
 
 def test_a_static_member_goes_over_to_the_consumer_protocol() -> None:
-    """Neither need it have left before, nor need it have another id."""
+    """A static member can switch to the consumer protocol without leaving, also with its own id."""
     context = MigrationContext()
     m = static_and_a(context)
     new = context.member("new", "three", instance_id="i1")
@@ -319,11 +334,11 @@ def test_a_static_member_goes_over_to_the_consumer_protocol() -> None:
     context.check()
 
 
-# --- the log, and Empty groups
+# The log, and Empty groups
 
 
 def test_the_log_refuses() -> None:
-    """The member is not in, and is told the error of the append."""
+    """If the log refuses the records, the member is not added and gets the error."""
     context = with_a()
     context.broker.append_error = lambda: E.NOT_LEADER_OR_FOLLOWER
     assert context.old("M").join().error is E.NOT_COORDINATOR
@@ -331,7 +346,7 @@ def test_the_log_refuses() -> None:
 
 
 def empty_group() -> MigrationContext:
-    """A consumer group whose only member has left, with an offset."""
+    """Return a consumer group with a committed offset, whose only member has left."""
     context = with_a()
     a = context.member("A")
     a.epoch = 2
@@ -341,7 +356,10 @@ def empty_group() -> MigrationContext:
 
 
 def test_an_empty_group_becomes_a_classic_one() -> None:
-    """Its records end, its offsets stay, and the member joins as it joins any classic group."""
+    """A classic join to an empty consumer group converts the group.
+
+    The old records get tombstones, and the offsets stay.
+    """
     context = empty_group()
     mark = len(context.broker.log)
     m = context.old("M")
@@ -361,7 +379,10 @@ def test_an_empty_group_becomes_a_classic_one() -> None:
 
 
 def test_it_does_so_even_for_who_is_refused() -> None:
-    """One that gets its member id first, or brings no protocols."""
+    """An empty group is converted even if the joining member is refused.
+
+    Refused are members without an id, and members without protocols.
+    """
     for version, protocols in ((9, [JoinGroupRequestProtocol(name="range")]), (3, [])):
         context = empty_group()
         m = context.old("M", version=version)
@@ -371,7 +392,7 @@ def test_it_does_so_even_for_who_is_refused() -> None:
 
 
 def test_an_empty_group_is_missing_for_old_members() -> None:
-    """A member id of a group that is as good as gone."""
+    """A join with an old member id to an empty consumer group gets UNKNOWN_MEMBER_ID."""
     context = empty_group()
     m = context.old("M")
     m.id = "former"
@@ -381,7 +402,7 @@ def test_an_empty_group_is_missing_for_old_members() -> None:
 
 
 def test_an_empty_group_stays_if_the_log_refuses() -> None:
-    """And the member is told the error."""
+    """An empty group is not converted if the log refuses, and the member gets the error."""
     context = empty_group()
     context.broker.append_error = lambda: E.MESSAGE_TOO_LARGE
     assert context.old("M").join().error is E.UNKNOWN_SERVER_ERROR
@@ -389,7 +410,7 @@ def test_an_empty_group_stays_if_the_log_refuses() -> None:
 
 
 def test_many_protocols_are_read_in_steps() -> None:
-    """A large JoinGroup holds up nobody."""
+    """A JoinGroup with many protocols is read in steps."""
     context = with_a()
     metadata = subscribed("three")[0][1]
     protocols = [JoinGroupRequestProtocol(name=f"p{n}", metadata=metadata) for n in range(501)]

@@ -22,7 +22,7 @@ E = ErrorCode
 
 
 def reconciling() -> tuple[MigrationContext, Member, ConsumerMember]:
-    """M of the classic protocol has all of `three`, A has just joined."""
+    """Return classic member M, which owns all of `three`, and A, which has just joined."""
     context = MigrationContext()
     (m,) = context.stable({"M": THREE}, protocols=subscribed("three", owned=THREE))
     a = context.member("A", "three")
@@ -34,7 +34,10 @@ def reconciling() -> tuple[MigrationContext, Member, ConsumerMember]:
 
 
 def test_sync_gives_what_the_member_owns() -> None:
-    """In the version of its metadata; type and name of the protocol are those of the request."""
+    """SyncGroup returns the owned partitions, in the version of the member's metadata.
+
+    Type and name of the protocol are those of the request.
+    """
     context = MigrationContext()
     m, _ = context.mixed()
     response = m.sync(version=5, protocol_type="consumer", protocol_name="range").response
@@ -44,7 +47,7 @@ def test_sync_gives_what_the_member_owns() -> None:
 
 
 def test_sync_after_a_restart() -> None:
-    """Nobody waits for it then, but it is answered as before."""
+    """After a restart SyncGroup is answered as before, although no sync is pending."""
     context = MigrationContext()
     m, _ = context.mixed()
     context.broker.crash()
@@ -52,7 +55,7 @@ def test_sync_after_a_restart() -> None:
 
 
 def test_a_topic_that_is_gone_is_left_out() -> None:
-    """Until the member has joined again."""
+    """A deleted topic is left out of the assignment until the member rejoins."""
     context = MigrationContext()
     m, _ = context.mixed()
     context.change_topics(three=0)
@@ -60,7 +63,7 @@ def test_a_topic_that_is_gone_is_left_out() -> None:
 
 
 def test_who_may_not_sync() -> None:
-    """Strangers, members of the other protocol, old generations, other protocols."""
+    """Unknown members, consumer members, old generations and other protocols cannot sync."""
     context = MigrationContext()
     m, a = context.mixed()
     assert m.sync(member_id="x").error is E.UNKNOWN_MEMBER_ID
@@ -81,7 +84,10 @@ def test_who_may_not_sync() -> None:
 
 
 def test_who_has_to_rejoin_may_not_sync() -> None:
-    """There is a new target; but who has rejoined and still has to give something up may."""
+    """A member with a new target must rejoin before it can sync.
+
+    A member that has rejoined may sync although it still has partitions to revoke.
+    """
     context, m, _ = reconciling()
     assert m.sync().error is E.REBALANCE_IN_PROGRESS
     m.join()
@@ -94,7 +100,7 @@ def test_who_has_to_rejoin_may_not_sync() -> None:
 
 
 def test_heartbeats() -> None:
-    """They say when to rejoin, and renew the session in any case."""
+    """Heartbeats tell a member when to rejoin, and always renew its session."""
     context, m, _ = reconciling()
     for _ in range(2):
         context.broker.advance(SESSION_MS - 1)
@@ -112,7 +118,10 @@ def test_heartbeats() -> None:
 
 
 def test_who_does_not_rejoin_in_time_is_fenced() -> None:
-    """The rebalance timeout runs from the first time that the member was told."""
+    """A member that does not rejoin is fenced.
+
+    Its rebalance timeout starts with the first REBALANCE_IN_PROGRESS.
+    """
     context, m, a = reconciling()
     for told in range(6):
         assert m.heartbeat() is E.REBALANCE_IN_PROGRESS, told
@@ -127,7 +136,7 @@ def test_who_does_not_rejoin_in_time_is_fenced() -> None:
 
 
 def test_who_does_not_sync_in_time_is_fenced() -> None:
-    """The rebalance timeout runs from its JoinGroup."""
+    """A member that does not sync is fenced; its rebalance timeout starts with its JoinGroup."""
     context, m, a = reconciling()
     m.heartbeat()
     m.join()
@@ -142,7 +151,7 @@ def test_who_does_not_sync_in_time_is_fenced() -> None:
 
 
 def test_who_has_rejoined_and_synced_is_left_alone() -> None:
-    """Neither timer means anything then, until it is told to rejoin anew."""
+    """A member that has rejoined and synced has no timers until it must rejoin again."""
     context, m, a = reconciling()
     m.heartbeat()
     context.broker.advance(9_000)
@@ -159,7 +168,7 @@ def test_who_has_rejoined_and_synced_is_left_alone() -> None:
 
 
 def test_a_session_ends() -> None:
-    """That of the classic protocol is as long as the member has asked for."""
+    """A classic member's session has the length that the member requested."""
     context = MigrationContext()
     m, a = context.mixed()
     context.broker.advance(SESSION_MS - 1)
@@ -176,7 +185,10 @@ def test_a_session_ends() -> None:
 
 
 def test_members_of_both_protocols_leave_together() -> None:
-    """One new group epoch for all of them, and whoever is unknown is told so."""
+    """Members of both protocols can leave together, with one new group epoch.
+
+    Unknown members get their error.
+    """
     context = MigrationContext()
     m, a = context.mixed()
     b = context.member("B", "three", instance_id="i1")
@@ -196,7 +208,7 @@ def test_members_of_both_protocols_leave_together() -> None:
 
 
 def test_a_static_member_is_named_by_both_ids() -> None:
-    """Or by its instance id alone."""
+    """A static member leaves by both ids, or by its instance id alone."""
     context = MigrationContext()
     context.mixed()
     b = context.member("B", "three", instance_id="i1")
@@ -209,7 +221,7 @@ def test_a_static_member_is_named_by_both_ids() -> None:
 
 @pytest.mark.parametrize("version", [2, 5])
 def test_nobody_leaves(version: int) -> None:
-    """Nothing is written; up to v2 the one error is that of the answer."""
+    """A LeaveGroup without known members writes nothing; up to v2 its error is at the top level."""
     context = MigrationContext()
     context.mixed()
     size = len(context.broker.log)
@@ -219,7 +231,7 @@ def test_nobody_leaves(version: int) -> None:
 
 
 def test_a_leave_that_cannot_be_written() -> None:
-    """The member stays."""
+    """If a leave cannot be written, the member stays."""
     context = MigrationContext()
     m, a = context.mixed()
     context.broker.append_error = lambda: E.KAFKA_STORAGE_ERROR
@@ -228,7 +240,7 @@ def test_a_leave_that_cannot_be_written() -> None:
 
 
 def test_an_expression_ends_with_its_last_member() -> None:
-    """Of several that leave together."""
+    """A resolved pattern is dropped when the last of its members leaves."""
     context = MigrationContext()
     members = [context.member(name, regex="t.*", version=1) for name in "ABC"]
     for member in members:
@@ -243,18 +255,18 @@ def test_an_expression_ends_with_its_last_member() -> None:
 
 
 def test_many_leave_in_steps() -> None:
-    """A large LeaveGroup holds up nobody."""
+    """A LeaveGroup with many members runs in steps."""
     context = MigrationContext()
     context.mixed()
     answer = leave(context.broker, *[(f"x{number}", None) for number in range(501)])
     assert len(answer.response.members) == 501
 
 
-# --- one after the other
+# Requests of one drain
 
 
 def test_requests_of_one_drain_see_each_other() -> None:
-    """What one writes is there for the next, as if each had come alone."""
+    """Each request of a drain sees the writes of the requests before it."""
     context = MigrationContext()
     a = context.member("A", "three")
     a.join()
@@ -274,11 +286,11 @@ def test_requests_of_one_drain_see_each_other() -> None:
     context.check()
 
 
-# --- offsets, and what others see
+# Offsets and descriptions
 
 
 def test_offsets_of_classic_members() -> None:
-    """They commit with their generation, or with an older one what they have had since then."""
+    """Classic members commit with their generation, or with the older one of an owned partition."""
     context = MigrationContext()
     m, _ = context.mixed()
     assert m.commit(("three", 0, 5)) == [E.NONE]
@@ -293,7 +305,7 @@ def test_offsets_of_classic_members() -> None:
 
 
 def test_what_a_description_shows() -> None:
-    """Each member has its type; for the old description there is no such group."""
+    """A description has each member's type; for DescribeGroups the group does not exist."""
     context = MigrationContext()
     m, a = context.mixed()
     types = {one.member_id: one.member_type for one in context.describe().members}

@@ -19,12 +19,12 @@ from tests.unit.core.groups.consumer.context import ConsumerContext, Owned
 
 
 def owned(assignment: MemberAssignment) -> Owned:
-    """An assignment by topic."""
+    """Return an assignment by topic."""
     return {one.topic_name: list(one.partitions) for one in assignment.topic_partitions}
 
 
 def test_a_stable_group() -> None:
-    """Epochs, assignor, and all that a member has said of itself."""
+    """The description has epochs, assignor, and all fields that the member sent."""
     context = ConsumerContext()
     member = context.member("a", "three", "one", instance_id="i", assignor="range")
     assert member.join(rack_id="r").error is ErrorCode.NONE
@@ -43,7 +43,7 @@ def test_a_stable_group() -> None:
 
 
 def test_what_a_member_has_to_give_up_is_still_its_own() -> None:
-    """In the description; the target is where it goes."""
+    """Partitions to be revoked are shown as assigned; the target shows their new owner."""
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)
@@ -57,7 +57,7 @@ def test_what_a_member_has_to_give_up_is_still_its_own() -> None:
 
 
 def test_topics_that_are_gone_are_not_shown() -> None:
-    """Though the member has them until it gives them up."""
+    """Deleted topics are not shown, although the member owns them until it revokes them."""
     context = ConsumerContext()
     a = context.member("a", "three", "one")
     context.joined(a)
@@ -67,7 +67,7 @@ def test_topics_that_are_gone_are_not_shown() -> None:
 
 
 def test_a_member_of_the_classic_protocol() -> None:
-    """Has a type of its own, since version 1."""
+    """Since version 1 classic members have a type of their own."""
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)
@@ -76,8 +76,10 @@ def test_a_member_of_the_classic_protocol() -> None:
 
 
 def test_groups_that_are_none() -> None:
-    """GROUP_ID_NOT_FOUND with Kafka's texts for a group that is not there and a classic one;
-    INVALID_GROUP_ID without an id."""
+    """An unknown or classic group gets GROUP_ID_NOT_FOUND, an empty id INVALID_GROUP_ID.
+
+    The texts are Kafka's.
+    """
     context = ConsumerContext()
     group = context.describe()
     assert group.error_code == ErrorCode.GROUP_ID_NOT_FOUND
@@ -92,7 +94,7 @@ def test_groups_that_are_none() -> None:
 
 
 def test_authorized_operations_are_shown_on_request() -> None:
-    """Everything that can be done to a group."""
+    """Authorized operations are returned on request: all operations on a group."""
     context = ConsumerContext()
     context.joined(context.member("a", "three"))
     request = ConsumerGroupDescribeRequest(group_ids=[GROUP], include_authorized_operations=True)
@@ -101,7 +103,7 @@ def test_authorized_operations_are_shown_on_request() -> None:
 
 
 def test_a_large_group_is_described_in_steps() -> None:
-    """All members are there in the end."""
+    """A large group is described in steps and completely."""
     context = ConsumerContext()
     a = context.member("a")
     assert a.join().error is ErrorCode.NONE
@@ -111,7 +113,7 @@ def test_a_large_group_is_described_in_steps() -> None:
 
 
 def test_a_group_in_list_groups() -> None:
-    """State and type as filters know them."""
+    """ListGroups shows the state and type by which its filters select the group."""
     context = ConsumerContext()
     context.joined(context.member("a", "three"))
     for states, types, count in (

@@ -26,7 +26,7 @@ E = ErrorCode
 
 
 def test_the_last_consumer_leaves() -> None:
-    """The members of the classic protocol rejoin, and their leader assigns."""
+    """When the last consumer member leaves, the classic members rejoin, and a leader assigns."""
     context = MigrationContext()
     m, a = context.mixed()
     assert m.commit(("three", 0, 7)) == [E.NONE]
@@ -43,7 +43,7 @@ def test_the_last_consumer_leaves() -> None:
 
 
 def test_the_records_are_those_of_kafka() -> None:
-    """All of the consumer group ends, then there is a classic group with the target assignment."""
+    """The records end the consumer group, then store a classic group with the target assignment."""
     context = MigrationContext()
     m, a = context.mixed()
     mark = len(context.broker.log)
@@ -75,7 +75,7 @@ def test_the_records_are_those_of_kafka() -> None:
 
 
 def test_the_account_of_the_rebalance() -> None:
-    """It names who was the last of the consumer protocol."""
+    """The rebalance record names the last consumer member."""
     context = MigrationContext()
     m, a = context.mixed()
     a.leave()
@@ -89,25 +89,25 @@ def test_the_account_of_the_rebalance() -> None:
 
 
 def by_heartbeat(context: MigrationContext, a: ConsumerMember, _: Member) -> None:
-    """A leaves."""
+    """Let A leave."""
     assert a.leave() is E.NONE
 
 
 def by_leave_group(context: MigrationContext, a: ConsumerMember, _: Member) -> None:
-    """An administrator removes A."""
+    """Remove A by LeaveGroup."""
     (result,) = leave(context.broker, (a.id, None)).response.members
     assert result.error_code == E.NONE
 
 
 def by_session(context: MigrationContext, a: ConsumerMember, m: Member) -> None:
-    """A is not heard of any more."""
+    """Let A's session expire."""
     for _ in range(9):
         context.broker.advance(5_000)
         m.heartbeat()
 
 
 def by_revocation(context: MigrationContext, a: ConsumerMember, m: Member) -> None:
-    """A does not give up in time what N shall have."""
+    """Let A's rebalance timeout expire without a revocation."""
     n = context.old("N")
     n.join()
     n.sync()
@@ -121,7 +121,7 @@ def by_revocation(context: MigrationContext, a: ConsumerMember, m: Member) -> No
 
 @pytest.mark.parametrize("go", [by_heartbeat, by_leave_group, by_session, by_revocation])
 def test_every_way_to_go(go: Any) -> None:
-    """However the last member of the consumer protocol goes, the others are asked to rejoin."""
+    """However the last consumer member goes, the classic members must rejoin."""
     context = MigrationContext()
     (m,) = context.stable({"M": {}})
     a = context.member("A", "three")
@@ -135,7 +135,7 @@ def test_every_way_to_go(go: Any) -> None:
 
 
 def test_members_go_together() -> None:
-    """A member of the classic protocol that leaves with the last of the other is not taken over."""
+    """A classic member that leaves together with the last consumer member is not converted."""
     context = MigrationContext()
     m, a = context.mixed()
     n = context.old("N")
@@ -146,7 +146,7 @@ def test_members_go_together() -> None:
 
 
 def stays(context: MigrationContext) -> None:
-    """The group stays a consumer group when the last member of that protocol leaves."""
+    """Check that the group stays a consumer group when its last consumer member leaves."""
     m, a = context.mixed()
     n = context.old("N")
     n.join()
@@ -158,13 +158,13 @@ def stays(context: MigrationContext) -> None:
 
 
 def test_when_the_group_stays_what_it_is() -> None:
-    """It has to be allowed, and the group must fit into `group.max.size`."""
+    """The group is converted only if the policy allows and it fits into `group.max.size`."""
     stays(MigrationContext(consumer_migration_policy="upgrade"))
     stays(MigrationContext(max_size=1))
 
 
 def test_others_of_the_consumer_protocol_are_left() -> None:
-    """Then nothing is converted, nor if nobody is left at all."""
+    """With another consumer member, or without any member, the group is not converted."""
     context = MigrationContext()
     m, a = context.mixed()
     b = context.member("B", "three")
@@ -178,7 +178,7 @@ def test_others_of_the_consumer_protocol_are_left() -> None:
 
 
 def test_a_classic_member_is_the_last_to_go() -> None:
-    """With no member of the consumer protocol left, any leave converts the group."""
+    """With no consumer member left, any leave converts the group."""
     context = MigrationContext(consumer_migration_policy="upgrade")
     m, a = context.mixed()
     n = context.old("N")
@@ -193,7 +193,10 @@ def test_a_classic_member_is_the_last_to_go() -> None:
 
 
 def test_members_have_new_sessions() -> None:
-    """As long as each has asked for; after the rebalance timeout who has not rejoined is out."""
+    """Converted members get sessions of their own length, and must rejoin in time.
+
+    Members that have not rejoined at the rebalance timeout are removed.
+    """
     context = MigrationContext()
     m, a = context.mixed()
     n = context.old("N", session_ms=20_000)
@@ -201,7 +204,7 @@ def test_members_have_new_sessions() -> None:
     context.broker.advance(SESSION_MS - 1)
     a.leave()
     context.broker.advance(SESSION_MS - 1)
-    assert m.heartbeat() is E.ILLEGAL_GENERATION  # N has raised the epoch, of which M knew nothing
+    assert m.heartbeat() is E.ILLEGAL_GENERATION  # N has raised the epoch without M's knowledge
     assert m.heartbeat(generation_id=3) is E.REBALANCE_IN_PROGRESS
     context.broker.advance(SESSION_MS)
     assert m.heartbeat() is E.UNKNOWN_MEMBER_ID
@@ -210,7 +213,7 @@ def test_members_have_new_sessions() -> None:
 
 
 def test_all_protocols_of_the_members_count_again() -> None:
-    """Not only the one that was chosen: the next vote may choose another."""
+    """The next vote counts all protocols of the members, not only the chosen one."""
     context = MigrationContext()
     metadata = subscribed("three")[0][1]
     both = [("range", metadata), ("roundrobin", metadata)]
@@ -225,7 +228,10 @@ def test_all_protocols_of_the_members_count_again() -> None:
 
 
 def test_metadata_without_a_version() -> None:
-    """Those of another protocol than the first are not read before: the assignment is of v0."""
+    """The assignment has version 0 if the metadata of the chosen protocol is unreadable.
+
+    Only the first protocol's metadata was parsed before.
+    """
     context = MigrationContext()
     m = context.old("M", protocols=[*subscribed("three"), ("other", b"")])
     a = context.member("A", "three")
@@ -240,7 +246,7 @@ def test_metadata_without_a_version() -> None:
 
 
 def test_it_stays_a_consumer_group_if_the_log_refuses() -> None:
-    """Who leaves is told so; who is to be fenced is fenced as soon as the log takes it."""
+    """If the log refuses, the group is not converted: a leave fails, and a fence is retried."""
     context = MigrationContext()
     m, a = context.mixed()
     takes = context.broker.append_error
@@ -255,7 +261,7 @@ def test_it_stays_a_consumer_group_if_the_log_refuses() -> None:
 
 
 def test_after_a_restart_it_is_a_classic_group() -> None:
-    """Stable, with the target assignment: nobody remembers the rebalance."""
+    """After a restart the group is a Stable classic group with the target assignment."""
     context = MigrationContext()
     m, a = context.mixed()
     a.leave()
@@ -265,11 +271,11 @@ def test_after_a_restart_it_is_a_classic_group() -> None:
     context.broker.check_replay_law()
 
 
-# --- a static member comes back with the classic protocol
+# A static member returns with the classic protocol
 
 
 def static_a(context: MigrationContext, **options: Any) -> tuple[Member, ConsumerMember]:
-    """M of the classic protocol, and A, a static member of the other."""
+    """Return classic member M and the static consumer member A."""
     (m,) = context.stable({"M": THREE})
     a = context.member("A", "three", instance_id="i1", **options)
     a.join()
@@ -278,7 +284,7 @@ def static_a(context: MigrationContext, **options: Any) -> tuple[Member, Consume
 
 
 def test_a_static_member_takes_over_without_a_rebalance() -> None:
-    """It has the assignment of its former self, and the group is Stable."""
+    """A returning static member converts the group without a rebalance and keeps its assignment."""
     context = MigrationContext()
     m, a = static_a(context)
     new = context.old("A2", instance_id="i1")
@@ -301,7 +307,7 @@ def test_a_static_member_takes_over_without_a_rebalance() -> None:
 
 
 def test_a_static_member_takes_over_with_its_own_id() -> None:
-    """It is the same member then, with another protocol."""
+    """A static member can take over with its own id and the other protocol."""
     context = MigrationContext()
     m, a = static_a(context)
     new = context.old("A", instance_id="i1")
@@ -313,7 +319,10 @@ def test_a_static_member_takes_over_with_its_own_id() -> None:
 
 
 def test_a_static_member_brings_another_subscription() -> None:
-    """Then all have to rejoin, itself too: its generation is none."""
+    """With another subscription of the static member, all members must rejoin.
+
+    The static member itself gets generation 0.
+    """
     context = MigrationContext()
     m, _ = static_a(context)
     new = context.old("A2", "one", "three", instance_id="i1")
@@ -327,7 +336,7 @@ def test_a_static_member_brings_another_subscription() -> None:
 
 
 def test_the_expression_of_a_static_member_ends() -> None:
-    """Nobody subscribes to it any more."""
+    """The pattern of the static member is dropped with its last subscription."""
     context = MigrationContext()
     (m,) = context.stable({"M": THREE})
     a = context.member("A", regex="th.*", instance_id="i1")
@@ -340,7 +349,10 @@ def test_the_expression_of_a_static_member_ends() -> None:
 
 
 def test_when_a_static_member_converts_nothing() -> None:
-    """It is not allowed, the group would be too large, or others speak the consumer protocol."""
+    """A static member converts nothing if this is not allowed or the group is too large.
+
+    The same holds if other members use the consumer protocol.
+    """
     for settings in ({"consumer_migration_policy": "upgrade"}, {"max_size": 1}):
         context = MigrationContext(**settings)
         static_a(context)
@@ -362,7 +374,7 @@ def test_when_a_static_member_converts_nothing() -> None:
 
 
 def test_a_conversion_by_a_static_member_that_cannot_be_written() -> None:
-    """Nothing has changed."""
+    """If the conversion by a static member cannot be written, nothing changes."""
     context = MigrationContext()
     _, a = static_a(context)
     context.broker.append_error = lambda: E.NOT_ENOUGH_REPLICAS

@@ -1,4 +1,4 @@
-"""Epochs of groups, targets and members: what raises them, and which ones a heartbeat may bring."""
+"""Group, target and member epochs: when they rise, and which epochs a heartbeat may have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SESSION_MS = 45_000
 
 
 def test_a_new_subscription_raises_the_group_epoch() -> None:
-    """Names are a set: their order and doubles are no change."""
+    """A new set of topic names raises the epoch; order and repetitions do not matter."""
     context = ConsumerContext()
     member = context.member("a", "three", "one")
     context.joined(member)
@@ -25,7 +25,7 @@ def test_a_new_subscription_raises_the_group_epoch() -> None:
 
 
 def test_another_member_may_read_the_same() -> None:
-    """A member that comes raises the epoch though the metadata hash stays."""
+    """A new member raises the epoch, although the metadata hash is unchanged."""
     context = ConsumerContext()
     a, b = context.member("a", "three"), context.member("b", "three")
     context.joined(a)
@@ -37,7 +37,7 @@ def test_another_member_may_read_the_same() -> None:
 
 @pytest.mark.parametrize("change", [{"three": 4}, {"three": 0}, {"new": 2}])
 def test_topics_that_are_read_and_change_raise_the_epoch(change: dict[str, int]) -> None:
-    """More partitions, deletion, and creation of a topic that was subscribed to before."""
+    """More partitions, deletion and creation of a subscribed topic raise the epoch."""
     context = ConsumerContext()
     member = context.member("a", "three", "new")
     context.joined(member)
@@ -52,7 +52,7 @@ def test_topics_that_are_read_and_change_raise_the_epoch(change: dict[str, int])
 
 
 def test_other_topics_do_not_matter() -> None:
-    """The hash is computed anew when topics change, and is the same."""
+    """A change of other topics gives the same hash and no new epoch."""
     context = ConsumerContext()
     member = context.member("a", "three")
     context.joined(member)
@@ -64,7 +64,7 @@ def test_other_topics_do_not_matter() -> None:
 
 
 def test_a_greater_epoch_is_fenced() -> None:
-    """FENCED_MEMBER_EPOCH, and nothing changes."""
+    """A higher member epoch gets FENCED_MEMBER_EPOCH and changes nothing."""
     context = ConsumerContext()
     member = context.member("a", "three")
     context.joined(member)
@@ -76,8 +76,10 @@ def test_a_greater_epoch_is_fenced() -> None:
 
 
 def test_a_smaller_epoch_is_fenced_but_for_the_previous_one() -> None:
-    """The answer to the last heartbeat may be lost: then the member owns nothing that is not its
-    own."""
+    """The previous epoch is accepted only without partitions outside the assignment.
+
+    A member sends its previous epoch if the last response got lost; other lower epochs are fenced.
+    """
     context = ConsumerContext()
     a, b = context.member("a", "three"), context.member("b", "three")
     context.joined(a)
@@ -98,7 +100,7 @@ def test_a_smaller_epoch_is_fenced_but_for_the_previous_one() -> None:
 
 
 def test_a_member_joins_again() -> None:
-    """Epoch 0 is taken at any time, and acknowledges that everything is given up."""
+    """Epoch 0 is always accepted and acknowledges that all partitions are revoked."""
     context = ConsumerContext()
     a, b = context.member("a", "three"), context.member("b", "three")
     context.joined(a)
@@ -112,8 +114,10 @@ def test_a_member_joins_again() -> None:
 
 
 def test_the_assignment_waits_for_its_interval() -> None:
-    """Until then the group is Assigning and members keep their epochs; then any heartbeat will
-    do."""
+    """During the assignment interval the group is Assigning and members keep their epochs.
+
+    Any heartbeat after it computes the target.
+    """
     context = ConsumerContext(consumer_assignment_interval_ms=1000)
     a, b = context.member("a", "three"), context.member("b", "three")
     assert a.join().error is ErrorCode.NONE
@@ -132,18 +136,18 @@ def test_the_assignment_waits_for_its_interval() -> None:
 
 
 def leaves(member: ConsumerMember) -> None:
-    """The member leaves for good."""
+    """Let the member leave for good."""
     assert member.leave() is ErrorCode.NONE
 
 
 def leaves_and_expires(member: ConsumerMember) -> None:
-    """The member leaves for a while and does not return within its session."""
+    """Let the member leave for a while and not return within its session."""
     assert member.leave(-2) is ErrorCode.NONE
     member.broker.advance(SESSION_MS)
 
 
 def stays_silent(member: ConsumerMember) -> None:
-    """The member misses its session timeout."""
+    """Let the member miss its session timeout."""
     member.broker.advance(SESSION_MS)
 
 
@@ -151,8 +155,10 @@ def stays_silent(member: ConsumerMember) -> None:
 def test_the_first_member_after_the_last_is_assigned_at_once(
     goes: Callable[[ConsumerMember], None],
 ) -> None:
-    """An empty group has no assignment to wait for: the next member has its partitions in the
-    first response, within the assignment interval (Kafka since 4.4)."""
+    """The first member of an empty group is assigned at once, within the assignment interval.
+
+    Kafka behaves so since 4.4.
+    """
     context = ConsumerContext(consumer_assignment_interval_ms=10 * SESSION_MS)
     a, b = (context.member(name, "three", instance_id="i") for name in "ab")
     assert a.join().error is ErrorCode.NONE
@@ -166,7 +172,7 @@ def test_the_first_member_after_the_last_is_assigned_at_once(
 
 
 def test_a_member_that_leaves_others_behind_assigns_nothing() -> None:
-    """The remaining members are assigned when the assignment interval is over."""
+    """Remaining members are reassigned only after the assignment interval."""
     context = ConsumerContext(consumer_assignment_interval_ms=1000)
     a, b = context.member("a", "three"), context.member("b", "three")
     assert a.join().error is ErrorCode.NONE
@@ -176,7 +182,7 @@ def test_a_member_that_leaves_others_behind_assigns_nothing() -> None:
 
 
 def test_the_group_may_have_an_interval_of_its_own() -> None:
-    """Its config counts, not the setting of the broker."""
+    """The group's own assignment interval overrides the broker's."""
     context = ConsumerContext(consumer_assignment_interval_ms=1000)
     context.broker.configs["consumer.assignment.interval.ms"] = "0"
     a, b = context.member("a", "three"), context.member("b", "three")
@@ -185,7 +191,7 @@ def test_the_group_may_have_an_interval_of_its_own() -> None:
 
 
 def test_a_clock_that_was_set_back_does_not_hold_up_the_assignment() -> None:
-    """A target of the future is computed anew at once."""
+    """If the clock was set back, a target with a future time is recomputed at once."""
     context = ConsumerContext(consumer_assignment_interval_ms=1000)
     a, b = context.member("a", "three"), context.member("b", "three")
     assert a.join().error is ErrorCode.NONE
@@ -195,7 +201,7 @@ def test_a_clock_that_was_set_back_does_not_hold_up_the_assignment() -> None:
 
 
 def test_a_new_member_may_own_what_nobody_owned() -> None:
-    """It gets its part in the heartbeat with which it joins, at the epoch of the target."""
+    """A new member gets unowned partitions in its joining heartbeat, at the target's epoch."""
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: which requests are refused, who is a member, what an answer holds."""
+"""ConsumerGroupHeartbeat: refused requests, membership, and the contents of responses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ JOIN: dict[str, Any] = {
     ],
 )
 def test_a_malformed_request_is_refused(fields: dict[str, Any], message: str) -> None:
-    """INVALID_REQUEST with Kafka's text, and no group comes of it."""
+    """A malformed request gets INVALID_REQUEST with Kafka's text and creates no group."""
     context = ConsumerContext()
     answer = context.member("a").send(**JOIN | fields)
     assert answer.error is ErrorCode.INVALID_REQUEST
@@ -43,7 +43,7 @@ def test_a_malformed_request_is_refused(fields: dict[str, Any], message: str) ->
 
 
 def test_who_joins_lists_no_partitions_and_subscribes_to_something() -> None:
-    """A join with partitions, or with neither names nor an expression, is INVALID_REQUEST."""
+    """A join with partitions, or with neither names nor a pattern, gets INVALID_REQUEST."""
     member = ConsumerContext().member("a")
     owned = member.listed({"three": [0]})
     assert member.send(**JOIN | {"topic_partitions": owned}).error is ErrorCode.INVALID_REQUEST
@@ -52,14 +52,14 @@ def test_who_joins_lists_no_partitions_and_subscribes_to_something() -> None:
 
 
 def test_text_that_java_does_not_trim_is_no_blank() -> None:
-    """A member id of a no-break space is a member id."""
+    """A no-break space is a valid member id, because Java's trim() keeps it."""
     context = ConsumerContext()
     assert context.member("\u00a0").send(**JOIN).error is ErrorCode.NONE
 
 
 @pytest.mark.parametrize("epoch", [0, -1])
 def test_an_unknown_assignor_is_refused(epoch: int) -> None:
-    """UNSUPPORTED_ASSIGNOR whatever the epoch; a member that leaves so stays."""
+    """An unknown assignor gets UNSUPPORTED_ASSIGNOR at every epoch, and a leave is refused too."""
     context = ConsumerContext()
     member = context.member("a", "three")
     context.joined(member)
@@ -74,7 +74,7 @@ def test_an_unknown_assignor_is_refused(epoch: int) -> None:
 
 @pytest.mark.parametrize("epoch", [1, -1])
 def test_only_who_joins_makes_a_group(epoch: int) -> None:
-    """Any other request to a group that does not exist is GROUP_ID_NOT_FOUND."""
+    """Only a join creates a group; other requests get GROUP_ID_NOT_FOUND."""
     context = ConsumerContext()
     answer = context.member("a").send(member_epoch=epoch)
     assert answer.error is ErrorCode.GROUP_ID_NOT_FOUND
@@ -84,7 +84,7 @@ def test_only_who_joins_makes_a_group(epoch: int) -> None:
 
 
 def test_the_first_member_gets_everything_at_once() -> None:
-    """Epoch 2 with all partitions, and the records in Kafka's order."""
+    """The first member gets epoch 2 with all partitions, and records in Kafka's order."""
     context = ConsumerContext(consumer_heartbeat_interval_ms=123)
     member = context.member("a", "three", "one")
     response = member.join().response
@@ -102,7 +102,7 @@ def test_the_first_member_gets_everything_at_once() -> None:
 
 
 def test_a_member_without_topics_has_epoch_1() -> None:
-    """Nothing is read, so there is no epoch and no target to record."""
+    """A member without topics has epoch 1; neither a new epoch nor a target is recorded."""
     context = ConsumerContext()
     member = context.member("a")
     assert member.join().response.member_epoch == 1
@@ -113,7 +113,7 @@ def test_a_member_without_topics_has_epoch_1() -> None:
 
 
 def test_the_broker_makes_ids_for_members_of_version_0() -> None:
-    """A join without a member id gets one of the broker's; each such join is another member."""
+    """In version 0 each join without a member id gets a new id from the broker."""
     context = ConsumerContext()
     members = [context.member("", "three", version=0) for _ in range(2)]
     for member in members:
@@ -125,7 +125,7 @@ def test_the_broker_makes_ids_for_members_of_version_0() -> None:
 
 
 def test_a_heartbeat_without_news_writes_nothing() -> None:
-    """Neither records nor an assignment in the answer."""
+    """An unchanged heartbeat writes no records and returns no assignment."""
     context = ConsumerContext()
     member = context.member("a", "three")
     context.joined(member)
@@ -137,7 +137,7 @@ def test_a_heartbeat_without_news_writes_nothing() -> None:
 
 
 def test_a_full_request_is_answered_in_full() -> None:
-    """With timeout, subscription and owned partitions the assignment comes again."""
+    """A full request (timeout, subscription and owned partitions) returns the assignment again."""
     context = ConsumerContext()
     member = context.member("a", "three")
     context.joined(member)
@@ -155,7 +155,7 @@ def test_a_full_request_is_answered_in_full() -> None:
 
 
 def test_a_stranger_is_an_unknown_member() -> None:
-    """UNKNOWN_MEMBER_ID for an epoch and for a leave of nobody."""
+    """An unknown member gets UNKNOWN_MEMBER_ID for a heartbeat and for a leave."""
     context = ConsumerContext()
     context.joined(context.member("a", "three"))
     for epoch in (1, -1):
@@ -165,7 +165,7 @@ def test_a_stranger_is_an_unknown_member() -> None:
 
 
 def test_a_full_group_takes_no_more_members() -> None:
-    """GROUP_MAX_SIZE_REACHED for all that are not in it, whatever their epoch."""
+    """In a full group every unknown member gets GROUP_MAX_SIZE_REACHED, whatever its epoch."""
     context = ConsumerContext(consumer_max_size=1)
     member = context.member("a", "three")
     context.joined(member)
@@ -176,7 +176,7 @@ def test_a_full_group_takes_no_more_members() -> None:
 
 
 def test_what_a_member_says_of_itself_is_recorded() -> None:
-    """Rack, timeout, assignor and client are kept; null leaves them as they were."""
+    """Rack, timeout, assignor and client are recorded; null leaves a field unchanged."""
     context = ConsumerContext()
     member = context.member("a", "three")
     member.join(rack_id="r1", server_assignor="range")
@@ -192,7 +192,7 @@ def test_what_a_member_says_of_itself_is_recorded() -> None:
 
 
 def test_a_client_without_an_id_is_recorded_with_an_empty_one() -> None:
-    """The client id of a request may be null."""
+    """A null client id is recorded as an empty string."""
     context = ConsumerContext()
     member = context.member("a", "three")
     request = member.join().request
@@ -201,7 +201,7 @@ def test_a_client_without_an_id_is_recorded_with_an_empty_one() -> None:
 
 
 def test_a_member_of_a_classic_group_with_members_is_no_consumer_member() -> None:
-    """A heartbeat with an epoch to a classic group is GROUP_ID_NOT_FOUND."""
+    """A consumer heartbeat with an epoch to a classic group gets GROUP_ID_NOT_FOUND."""
     context = ConsumerContext()
     classic = context.classic("c")
     classic.join()
@@ -211,7 +211,7 @@ def test_a_member_of_a_classic_group_with_members_is_no_consumer_member() -> Non
 
 
 def test_an_empty_classic_group_becomes_a_consumer_group() -> None:
-    """Its record is deleted first; its offsets stay."""
+    """An empty classic group is converted: its record is deleted first, its offsets stay."""
     context = ConsumerContext()
     classic = context.classic("c")
     classic.join()
@@ -227,7 +227,7 @@ def test_an_empty_classic_group_becomes_a_consumer_group() -> None:
 
 
 def test_nothing_changes_when_the_records_cannot_be_written() -> None:
-    """The answer has the error of the log, and the group is as it was."""
+    """If the records cannot be written, the response has the log's error and nothing changes."""
     context = ConsumerContext()
     member = context.member("a", "three")
     context.joined(member)
@@ -239,7 +239,7 @@ def test_nothing_changes_when_the_records_cannot_be_written() -> None:
 
 
 def test_members_leave() -> None:
-    """Each leave raises the group epoch; of the last member the assignment epoch as well."""
+    """Each leave raises the group epoch; the last one also raises the assignment epoch."""
     context = ConsumerContext()
     members = [context.member(name, "three") for name in "ab"]
     context.joined(*members)
@@ -270,5 +270,5 @@ def test_members_leave() -> None:
 
 
 def member_epoch_error(member: ConsumerMember) -> ErrorCode:
-    """The error of a heartbeat with an epoch."""
+    """Return the error of a heartbeat with an epoch."""
     return member.beat(member_epoch=3)

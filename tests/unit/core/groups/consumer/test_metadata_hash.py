@@ -1,4 +1,4 @@
-"""The metadata hash of the topics that a group reads: Kafka's own numbers."""
+"""The metadata hash of the subscribed topics, compared with Kafka's numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.core.groups.consumer.hashed_topics import CASES, ONE, TWO, Hashe
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_hashes_are_kafkas(case: Hashed) -> None:
-    """Ids, names, numbers of partitions and the racks of replicas count, the order does not."""
+    """The hash covers ids, names, partition counts and racks, in any order."""
     names = [one.name for one in case.topics]
     topics = HashedTopics(case.topics, case.racks)
     assert run_all(metadata_hash(names, topics)) == case.hashed
@@ -21,7 +21,7 @@ def test_the_hashes_are_kafkas(case: Hashed) -> None:
 
 
 def test_topics_that_do_not_exist_do_not_count() -> None:
-    """Without any that does, the hash is 0."""
+    """Nonexistent topics do not count; without any existing topic the hash is 0."""
     nothing = NoTopics()
     assert run_all(metadata_hash(["nowhere"], nothing)) == 0
     assert [*nothing.listed_topics()] == []
@@ -31,7 +31,7 @@ def test_topics_that_do_not_exist_do_not_count() -> None:
 
 
 def test_a_rack_raises_the_epoch_of_a_group() -> None:
-    """As after a restart with another `broker.rack`: the hash is another one."""
+    """Another `broker.rack` after a restart changes the hash and raises the epoch."""
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)

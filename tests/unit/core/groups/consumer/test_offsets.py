@@ -1,4 +1,4 @@
-"""Committed offsets of consumer groups: who may commit and fetch, what expires, what is deleted."""
+"""Committed offsets of consumer groups: who may commit and fetch, expiry, and deletion."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WEEK_MS = 7 * 24 * 3600 * 1000
 
 
 def request(topic: str = "three", **fields: Any) -> OffsetCommitRequest:
-    """A commit of partition 0."""
+    """Return a commit of partition 0."""
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
     topics = [OffsetCommitRequestTopic(name=topic, partitions=[partition])]
     return OffsetCommitRequest(group_id=GROUP, topics=topics, **fields)
@@ -37,7 +37,7 @@ def request(topic: str = "three", **fields: Any) -> OffsetCommitRequest:
 def fetch_error(
     context: ConsumerContext, member_id: str | None, epoch: int, version: int = 9
 ) -> ErrorCode:
-    """OffsetFetch of all topics as a member; its error."""
+    """Fetch the offsets of all topics as a member; return the error."""
     group = OffsetFetchRequestGroup(
         group_id=GROUP, topics=None, member_id=member_id, member_epoch=epoch
     )
@@ -46,7 +46,7 @@ def fetch_error(
 
 
 def give_up(context: ConsumerContext) -> tuple[ConsumerMember, list[int], int]:
-    """A member on its way from epoch 2 to 3: what it keeps, and what it gives up."""
+    """Return a member between epochs 2 and 3, with a kept and a revoked partition."""
     a = context.member("a", "three")
     context.joined(a)
     assert context.member("b", "three").join().error is E.NONE
@@ -57,13 +57,13 @@ def give_up(context: ConsumerContext) -> tuple[ConsumerMember, list[int], int]:
 
 
 def as_classic(context: ConsumerContext, member_id: str) -> None:
-    """Have a member of the group speak the classic protocol."""
+    """Turn a member of the group into a classic one."""
     metadata = ClassicMemberMetadata(session_timeout_ms=6000)
     context.rewrite(member_id, classic_member_metadata=metadata)
 
 
 def test_a_member_commits_with_its_epoch() -> None:
-    """STALE_MEMBER_EPOCH for a greater one, UNKNOWN_MEMBER_ID for strangers."""
+    """A higher epoch gets STALE_MEMBER_EPOCH, an unknown member UNKNOWN_MEMBER_ID."""
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)
@@ -76,7 +76,10 @@ def test_a_member_commits_with_its_epoch() -> None:
 
 
 def test_an_older_epoch_does_for_partitions_owned_since_then() -> None:
-    """KIP-1251: those that are given up count, those that came later or are another's do not."""
+    """An older epoch is accepted for partitions owned since then, also while revoking (KIP-1251).
+
+    Partitions that were assigned later, or that others own, are refused.
+    """
     context = ConsumerContext()
     a, kept, given = give_up(context)
     assert a.own() is E.NONE
@@ -93,7 +96,7 @@ def test_an_older_epoch_does_for_partitions_owned_since_then() -> None:
 
 
 def test_long_metadata_is_refused_whatever_the_epoch_of_the_partition() -> None:
-    """An older epoch is stale only for partitions whose metadata can be stored."""
+    """Too long metadata is refused first; only other partitions are checked for a stale epoch."""
     context = ConsumerContext()
     a, kept, given = give_up(context)
     assert a.own() is E.NONE
@@ -106,7 +109,7 @@ def test_long_metadata_is_refused_whatever_the_epoch_of_the_partition() -> None:
 
 
 def test_a_partition_that_is_being_given_up_may_be_committed() -> None:
-    """With the epoch that the member has."""
+    """A partition that is being revoked can be committed at the member's epoch."""
     context = ConsumerContext()
     a, _, given = give_up(context)
     assert a.beat() is E.NONE
@@ -117,7 +120,7 @@ def test_a_partition_that_is_being_given_up_may_be_committed() -> None:
 
 
 def test_what_is_given_up_keeps_its_epoch() -> None:
-    """A commit at the previous epoch of a partition that is on its way out."""
+    """A partition that is being revoked can be committed at the epoch of its assignment."""
     context = ConsumerContext(consumer_assignment_interval_ms=1000)
     a = context.member("a", "three", "one")
     context.joined(a)
@@ -131,7 +134,7 @@ def test_what_is_given_up_keeps_its_epoch() -> None:
 
 
 def test_members_commit_by_version_9_at_least() -> None:
-    """UNSUPPORTED_VERSION before, whatever the epoch."""
+    """Members need OffsetCommit version 9; older versions get UNSUPPORTED_VERSION."""
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)
@@ -139,7 +142,7 @@ def test_members_commit_by_version_9_at_least() -> None:
 
 
 def test_an_empty_group_takes_commits_of_nobody() -> None:
-    """Without an epoch, as an administrator sends them."""
+    """An empty group accepts commits without a member and epoch, as administrators send them."""
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)
@@ -150,7 +153,7 @@ def test_an_empty_group_takes_commits_of_nobody() -> None:
 
 
 def test_a_member_of_the_classic_protocol_commits_with_a_generation() -> None:
-    """By any version; ILLEGAL_GENERATION if it is not right."""
+    """A classic member commits with its generation at any version, else ILLEGAL_GENERATION."""
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)
@@ -163,7 +166,7 @@ def test_a_member_of_the_classic_protocol_commits_with_a_generation() -> None:
 
 
 def test_commits_in_transactions() -> None:
-    """A caller that gives no member is let through, a member needs its epoch."""
+    """A transactional commit without a member is accepted; a member needs its epoch."""
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)
@@ -189,7 +192,7 @@ def test_commits_in_transactions() -> None:
     ("version", "error"), [(5, E.ILLEGAL_GENERATION), (6, E.STALE_MEMBER_EPOCH)]
 )
 def test_stale_epochs_in_transactions(version: int, error: ErrorCode) -> None:
-    """Clients before version 6 of TxnOffsetCommit are told ILLEGAL_GENERATION."""
+    """Before version 6 of TxnOffsetCommit a stale epoch gets ILLEGAL_GENERATION."""
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)
@@ -203,7 +206,7 @@ def test_stale_epochs_in_transactions(version: int, error: ErrorCode) -> None:
 
 
 def test_who_may_fetch() -> None:
-    """Members with their epoch, and everybody without a member and an epoch."""
+    """Members fetch with their epoch, other clients without member and epoch."""
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)
@@ -216,7 +219,7 @@ def test_who_may_fetch() -> None:
 
 
 def test_offsets_of_topics_that_members_read_do_not_expire() -> None:
-    """By name or by expression; all others do, in any state."""
+    """Offsets of topics subscribed by name or pattern do not expire; others do, in any state."""
     context = ConsumerContext(consumer_session_timeout_ms=2 * WEEK_MS)
     a = context.member("a", "three", regex="o.*")
     context.joined(a)
@@ -233,7 +236,7 @@ def test_offsets_of_topics_that_members_read_do_not_expire() -> None:
 
 
 def test_an_empty_group_ends_with_its_last_offset() -> None:
-    """With the tombstones of all its records."""
+    """An empty group ends with its last offset, with tombstones for all its records."""
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)
@@ -250,7 +253,7 @@ def test_an_empty_group_ends_with_its_last_offset() -> None:
 
 
 def test_offsets_of_topics_that_a_member_reads_are_not_deleted() -> None:
-    """GROUP_SUBSCRIBED_TO_TOPIC for each of their partitions."""
+    """Offsets of a subscribed topic get GROUP_SUBSCRIBED_TO_TOPIC for each partition."""
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)
@@ -264,7 +267,10 @@ def test_offsets_of_topics_that_a_member_reads_are_not_deleted() -> None:
 
 
 def test_a_group_is_deleted_without_members_only() -> None:
-    """Then all of its records go, and the next group of that name begins anew."""
+    """Only a group without members can be deleted; all its records get tombstones.
+
+    A later group of that name starts anew.
+    """
     context = ConsumerContext()
     a = context.member("a", "three", regex="o.*")
     context.joined(a)
@@ -281,7 +287,7 @@ def test_a_group_is_deleted_without_members_only() -> None:
 
 
 def test_a_group_with_records_cannot_end() -> None:
-    """Its tombstones make it a classic group, and that one ends."""
+    """A group ends in two steps: its tombstones make it a classic group, which then ends."""
     context = ConsumerContext()
     context.joined(context.member("a", "three"))
     with pytest.raises(AssertionError):

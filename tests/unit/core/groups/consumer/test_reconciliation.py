@@ -1,4 +1,4 @@
-"""Members on their way to their targets: who gives up what, and who may have it when."""
+"""Reconciliation: revocations first, then assignment of the released partitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.core.groups.consumer.context import ConsumerContext, ConsumerMem
 
 
 def two(context: ConsumerContext) -> tuple[ConsumerMember, ConsumerMember]:
-    """A has all of "three"; B has just joined and waits for a part of it."""
+    """Return A, which owns all of "three", and B, which has joined and waits for a part of it."""
     a, b = context.member("a", "three"), context.member("b", "three")
     context.joined(a)
     assert b.join().error is ErrorCode.NONE
@@ -23,12 +23,12 @@ def two(context: ConsumerContext) -> tuple[ConsumerMember, ConsumerMember]:
 
 
 def state_of(context: ConsumerContext, member: ConsumerMember) -> MemberState:
-    """Where a member is on its way."""
+    """Return the reconciliation state of a member."""
     return context.group.current(member.id).state
 
 
 def test_a_partition_changes_hands() -> None:
-    """A is told to give up, says that it has, and only then B gets it: three heartbeats."""
+    """A partition moves in three heartbeats: A learns of it, A confirms, B gets it."""
     context = ConsumerContext()
     a, b = two(context)
     assert (a.epoch, b.epoch) == (2, 3)
@@ -54,7 +54,7 @@ def test_a_partition_changes_hands() -> None:
 
 
 def test_a_member_that_does_not_say_what_it_owns_owns_it_still() -> None:
-    """Without a list, or with one that has the revoked partition, nothing moves."""
+    """Without a list of owned partitions, or with the revoked one in it, nothing is released."""
     context = ConsumerContext()
     a, _ = two(context)
     all_of_it = dict(a.owned)
@@ -67,7 +67,7 @@ def test_a_member_that_does_not_say_what_it_owns_owns_it_still() -> None:
 
 
 def test_a_member_may_have_given_up_before_it_is_told() -> None:
-    """A heartbeat that lists less than was taken goes straight to the target."""
+    """A member that already lists only its target goes directly to the target epoch."""
     context = ConsumerContext()
     a, b = two(context)
     target = context.group.targets["a"][context.id_of("three")]
@@ -79,7 +79,7 @@ def test_a_member_may_have_given_up_before_it_is_told() -> None:
 
 
 def test_a_newer_target_counts_as_soon_as_all_is_given_up() -> None:
-    """C comes while A gives up for B: A goes on to what it shall own then."""
+    """If C joins while A revokes for B, A continues with the newer target."""
     context = ConsumerContext()
     a, b = two(context)
     c = context.member("c", "three")
@@ -92,7 +92,7 @@ def test_a_newer_target_counts_as_soon_as_all_is_given_up() -> None:
 
 
 def test_more_is_to_be_given_up_while_the_member_gives_up() -> None:
-    """From one revocation into the next: the member stays at its epoch."""
+    """A member with further revocations stays at its epoch."""
     context = ConsumerContext()
     a, b = two(context)
     assert a.beat() is ErrorCode.NONE
@@ -108,7 +108,7 @@ def test_more_is_to_be_given_up_while_the_member_gives_up() -> None:
 
 
 def test_a_member_gets_back_what_it_has_just_given_up() -> None:
-    """What it gave up counts as free for itself."""
+    """A revoked partition that became free again is assigned to the same member."""
     context = ConsumerContext()
     a, b = two(context)
     assert a.beat() is ErrorCode.NONE
@@ -120,7 +120,7 @@ def test_a_member_gets_back_what_it_has_just_given_up() -> None:
 
 
 def test_waiting_members_get_what_is_free_bit_by_bit() -> None:
-    """B waits for one of two partitions and has the other already."""
+    """B gets one released partition at once and waits for the other."""
     context = ConsumerContext()
     a = context.member("a", "two")
     context.joined(a)
@@ -134,7 +134,10 @@ def test_waiting_members_get_what_is_free_bit_by_bit() -> None:
 
 
 def test_topics_that_a_member_no_longer_reads_are_given_up_at_once() -> None:
-    """Even while the next target is not computed yet: the member stays at its epoch."""
+    """Partitions of unsubscribed topics are revoked before the next target is computed.
+
+    The member stays at its epoch.
+    """
     context = ConsumerContext(consumer_assignment_interval_ms=1000)
     a = context.member("a", "three", "one")
     context.joined(a)
@@ -160,7 +163,7 @@ def test_topics_that_a_member_no_longer_reads_are_given_up_at_once() -> None:
 
 
 def test_the_member_may_have_given_up_what_it_no_longer_reads() -> None:
-    """Then there is nothing to wait for."""
+    """A member that no longer owns its unsubscribed topics has nothing to revoke."""
     context = ConsumerContext(consumer_assignment_interval_ms=1000)
     a = context.member("a", "three", "one")
     context.joined(a)
@@ -172,7 +175,7 @@ def test_the_member_may_have_given_up_what_it_no_longer_reads() -> None:
 
 
 def test_a_subscription_that_keeps_what_is_owned_moves_nothing() -> None:
-    """While the next target is awaited."""
+    """A subscription that keeps all owned topics revokes nothing before the next target."""
     context = ConsumerContext(consumer_assignment_interval_ms=1000)
     a = context.member("a", "three")
     context.joined(a)
@@ -182,7 +185,10 @@ def test_a_subscription_that_keeps_what_is_owned_moves_nothing() -> None:
 
 
 def test_a_member_that_reads_nothing_moves_on_from_the_epoch_before() -> None:
-    """As in Kafka: a new subscription to nothing that exists is a step, at the same epoch."""
+    """As in Kafka, a new subscription to nonexistent topics is a step at the same epoch.
+
+    The previous epoch becomes the current one.
+    """
     context = ConsumerContext(consumer_assignment_interval_ms=1000)
     a = context.member("a", "nowhere")
     context.joined(a)
@@ -193,7 +199,7 @@ def test_a_member_that_reads_nothing_moves_on_from_the_epoch_before() -> None:
 
 
 def test_topics_that_are_deleted_are_given_up() -> None:
-    """Members keep what is left; what was deleted has to be given up like anything else."""
+    """Partitions of deleted topics must be revoked; the member keeps its other partitions."""
     context = ConsumerContext()
     a = context.member("a", "three", "one")
     context.joined(a)
@@ -207,7 +213,7 @@ def test_topics_that_are_deleted_are_given_up() -> None:
 
 
 def test_partitions_keep_the_epoch_at_which_they_were_assigned() -> None:
-    """KIP-1251: those that come later have a later one."""
+    """Each partition keeps the epoch of its assignment (KIP-1251)."""
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)
@@ -219,8 +225,10 @@ def test_partitions_keep_the_epoch_at_which_they_were_assigned() -> None:
 
 
 def test_a_member_in_a_state_of_a_later_version_has_to_rejoin() -> None:
-    """FENCED_MEMBER_EPOCH until it says that it owns nothing; an entry without partitions is
-    something."""
+    """A member in an unknown state gets FENCED_MEMBER_EPOCH until it owns nothing.
+
+    A topic entry without partitions counts as owning something.
+    """
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)

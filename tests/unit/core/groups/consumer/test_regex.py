@@ -1,4 +1,4 @@
-"""Subscriptions by regular expression: what they match, when they are resolved, what ends them."""
+"""Subscriptions by pattern: matching, resolution, and removal."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ MINUTES_MS = 60_000
 
 
 def reader(context: ConsumerContext, regex: str, *topics: str, name: str = "a") -> ConsumerMember:
-    """A member that has joined with an expression, and maybe names beside it."""
+    """Return a member that has joined with a pattern, and possibly names."""
     member = context.member(name, *topics, regex=regex)
     assert member.join().error is ErrorCode.NONE
     return member
 
 
 def matched(context: ConsumerContext) -> dict[str, list[str]]:
-    """The expressions of the group, and the topics that they match."""
+    """Return the patterns of the group, and the topics that they match."""
     return {one: sorted(found.topics) for one, found in context.group.resolved.items()}
 
 
 def test_an_expression_is_resolved_after_the_heartbeat() -> None:
-    """The member joins without topics, and has them with its next heartbeat."""
+    """A pattern is resolved after the join; the member gets its topics in the next heartbeat."""
     context = ConsumerContext()
     a = reader(context, "t.*")
     assert (a.epoch, a.owned) == (1, {})
@@ -50,14 +50,14 @@ def test_an_expression_is_resolved_after_the_heartbeat() -> None:
 
 
 def test_an_expression_matches_whole_names() -> None:
-    """As Kafka's does; a part of the name is not enough."""
+    """A pattern must match the whole topic name, as in Kafka."""
     context = ConsumerContext({"one": 1, "one-more": 1, "stone": 1})
     reader(context, "one|t.*")
     assert matched(context) == {"one|t.*": ["one"]}
 
 
 def test_names_and_an_expression_together() -> None:
-    """A member may have both; a topic that is in both counts once."""
+    """A member may have names and a pattern; a topic in both counts once."""
     context = ConsumerContext()
     a = reader(context, "t.*", "one", "two")
     context.reconcile(a)
@@ -75,7 +75,7 @@ def test_names_and_an_expression_together() -> None:
     ],
 )
 def test_an_expression_that_re2_does_not_accept(regex: str, reason: str) -> None:
-    """INVALID_REGULAR_EXPRESSION with the reason in Kafka's words, and the member does not join."""
+    """An invalid pattern gets INVALID_REGULAR_EXPRESSION with Kafka's text; the join fails."""
     context = ConsumerContext()
     answer = context.member("a", regex=regex).join()
     assert answer.error is ErrorCode.INVALID_REGULAR_EXPRESSION
@@ -86,14 +86,17 @@ def test_an_expression_that_re2_does_not_accept(regex: str, reason: str) -> None
 
 
 def test_an_expression_of_the_log_that_re2_does_not_accept_matches_nothing() -> None:
-    """It was accepted by another broker, so the group goes on."""
+    """An invalid pattern in the log matches nothing, and the group continues.
+
+    Another broker may have accepted it.
+    """
     context = ConsumerContext()
     (found,) = run_all(resolve(["("], context.broker.topics, 5)).values()
     assert found == (frozenset(), context.broker.topics.revision, 5)
 
 
 def test_what_is_resolved_is_not_resolved_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless topics have changed."""
+    """A resolved pattern is resolved again only after topics have changed."""
     asked: list[set[str]] = []
 
     def watched(
@@ -118,14 +121,17 @@ def test_what_is_resolved_is_not_resolved_again(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_very_many_topics() -> None:
-    """They are matched in steps: other groups go on meanwhile."""
+    """Very many topics are matched in steps."""
     context = ConsumerContext({f"t{number}": 1 for number in range(1200)})
     steps = resolve(["t.*", "t1.*"], context.broker.topics, 5)
     assert sum(1 for _ in steps) == 4
 
 
 def test_an_expression_matches_what_may_be_described() -> None:
-    """By the member whose heartbeat asks for it (`tests/unit/apis/checks` has the guard)."""
+    """A pattern matches only topics that the heartbeat's principal may describe.
+
+    `tests/unit/apis/checks` covers the authorizer.
+    """
     context = ConsumerContext()
     topics = context.broker.topics
     (found,) = run_all(resolve(["t.*"], topics, 5, lambda name: name == "two")).values()
@@ -133,7 +139,7 @@ def test_an_expression_matches_what_may_be_described() -> None:
 
 
 def test_an_expression_that_matches_nothing() -> None:
-    """It is resolved, and the epoch stays."""
+    """A pattern without matches is resolved, and the epoch stays."""
     context = ConsumerContext()
     a = reader(context, "x.*")
     assert matched(context) == {"x.*": []}
@@ -143,7 +149,7 @@ def test_an_expression_that_matches_nothing() -> None:
 
 
 def test_a_second_member_with_a_resolved_expression() -> None:
-    """It raises the epoch, as a new name would, and nothing is resolved again."""
+    """A second member with a resolved pattern raises the epoch without another resolution."""
     context = ConsumerContext()
     a = reader(context, "t.*")
     context.reconcile(a)
@@ -156,7 +162,7 @@ def test_a_second_member_with_a_resolved_expression() -> None:
 
 
 def test_a_second_member_before_the_expression_is_resolved() -> None:
-    """Then it joins without topics, too."""
+    """A second member that joins before the resolution has no topics at first, too."""
     context = ConsumerContext()
     appends = iter((ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS))
     context.broker.append_error = lambda: next(appends, ErrorCode.NONE)
@@ -168,7 +174,7 @@ def test_a_second_member_before_the_expression_is_resolved() -> None:
 
 
 def test_the_last_member_takes_its_expression_with_it() -> None:
-    """Both when it leaves and when it subscribes to something else."""
+    """The pattern of the last member is dropped when it leaves or changes its subscription."""
     context = ConsumerContext()
     a, b = reader(context, "t.*"), reader(context, "t.*", name="b")
     assert a.leave() is ErrorCode.NONE
@@ -187,8 +193,7 @@ def test_the_last_member_takes_its_expression_with_it() -> None:
 
 
 def test_an_expression_for_another() -> None:
-    """The old one is deleted at once; the next heartbeat finds none, and has the new one
-    resolved."""
+    """A replaced pattern is dropped at once; the next heartbeat resolves the new one."""
     context = ConsumerContext()
     a = reader(context, "t.*")
     context.reconcile(a)
@@ -202,7 +207,10 @@ def test_an_expression_for_another() -> None:
 
 
 def test_a_new_expression_waits_for_10_seconds_if_others_are_there() -> None:
-    """All expressions of a group are resolved together, and not too often."""
+    """With other patterns in the group a new one waits for up to 10 s.
+
+    All patterns of a group are resolved together, at most every 10 s.
+    """
     context = ConsumerContext()
     a = reader(context, "t.*")
     context.reconcile(a)
@@ -220,7 +228,7 @@ def test_a_new_expression_waits_for_10_seconds_if_others_are_there() -> None:
 
 
 def test_new_topics_are_found_after_10_seconds() -> None:
-    """By any heartbeat; the group epoch rises if they match."""
+    """New topics are found after 10 s by any heartbeat; a match raises the group epoch."""
     context = ConsumerContext()
     a = reader(context, "t.*")
     context.reconcile(a)
@@ -241,7 +249,7 @@ def test_new_topics_are_found_after_10_seconds() -> None:
 
 
 def test_a_new_topic_that_does_not_match_raises_no_epoch() -> None:
-    """What the expression matches is recorded again, and is the same."""
+    """A new topic without a match raises no epoch; the unchanged matches are recorded again."""
     context = ConsumerContext()
     a = reader(context, "t.*")
     context.reconcile(a)
@@ -254,7 +262,7 @@ def test_a_new_topic_that_does_not_match_raises_no_epoch() -> None:
 
 
 def test_deleted_topics_alone_are_no_reason_to_resolve() -> None:
-    """The hash of the topics tells that one is gone."""
+    """Deleted topics cause no resolution, because the metadata hash shows the change."""
     context = ConsumerContext()
     a = reader(context, "t.*")
     context.reconcile(a)
@@ -268,7 +276,10 @@ def test_deleted_topics_alone_are_no_reason_to_resolve() -> None:
 
 
 def test_an_expression_is_resolved_anew_from_time_to_time() -> None:
-    """group.consumer.regex.refresh.interval.ms, as Kafka's authorizer might have changed."""
+    """Patterns are refreshed every group.consumer.regex.refresh.interval.ms, as in Kafka.
+
+    Authorization may have changed.
+    """
     context = ConsumerContext(consumer_session_timeout_ms=60 * MINUTES_MS)
     a = reader(context, "t.*")
     context.reconcile(a)
@@ -283,7 +294,7 @@ def test_an_expression_is_resolved_anew_from_time_to_time() -> None:
 
 
 def test_an_expression_that_matches_a_name_of_the_member_raises_the_epoch() -> None:
-    """Though the hash is the same: what members are assigned may differ."""
+    """A pattern that matches only a subscribed name raises the epoch, despite the same hash."""
     context = ConsumerContext()
     reader(context, "o.*", "one")
     assert context.epochs == (3, 2)
@@ -291,7 +302,7 @@ def test_an_expression_that_matches_a_name_of_the_member_raises_the_epoch() -> N
 
 
 def test_nobody_may_be_left_when_expressions_are_resolved() -> None:
-    """The member left in the same turn."""
+    """A member that leaves in the turn of its resolution leaves no pattern behind."""
     context = ConsumerContext()
     a, b = context.member("a", regex="t.*"), context.member("b", "one")
     context.joined(b)
@@ -304,7 +315,10 @@ def test_nobody_may_be_left_when_expressions_are_resolved() -> None:
 
 
 def test_an_expression_that_is_dropped_after_a_while() -> None:
-    """There is nothing left to resolve; what takes its place is resolved at once."""
+    """A dropped pattern needs no resolution, and its replacement is resolved at once.
+
+    The same holds after the refresh interval.
+    """
     context = ConsumerContext()
     a, b = reader(context, "t.*"), reader(context, "t.*", name="b")
     context.reconcile(a, b)
@@ -321,7 +335,7 @@ def test_an_expression_that_is_dropped_after_a_while() -> None:
 
 
 def test_expressions_are_resolved_again_when_that_could_not_be_written() -> None:
-    """By the next heartbeat."""
+    """If resolved patterns could not be written, the next heartbeat resolves them again."""
     context = ConsumerContext()
     a = context.member("a", regex="t.*")
     appends = iter((ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS))
@@ -334,7 +348,7 @@ def test_expressions_are_resolved_again_when_that_could_not_be_written() -> None
 
 
 def test_a_loaded_group_resolves_its_expressions_once_more() -> None:
-    """The revisions of topics of the broker before do not matter."""
+    """A loaded group resolves its patterns again, whatever the previous broker's topic revision."""
     context = ConsumerContext()
     a = reader(context, "t.*")
     context.reconcile(a)
@@ -351,7 +365,7 @@ def test_a_loaded_group_resolves_its_expressions_once_more() -> None:
 
 
 def test_a_member_of_the_log_may_have_no_expression_at_all() -> None:
-    """Null in its record is no expression; an empty one of the request changes that."""
+    """A null pattern in a member record is no pattern; an empty one in a request changes that."""
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)

@@ -1,4 +1,4 @@
-"""Consumer groups and their records: from the log, from a snapshot, from earlier releases."""
+"""Consumer groups and their records: from the log, a snapshot, or earlier releases."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEGACY = ConsumerGroupPartitionMetadataKey(group_id=GROUP)
 
 
 def varied() -> ConsumerContext:
-    """A group with something of everything in its state."""
+    """Return a group that uses every part of its state."""
     context = ConsumerContext()
     a = context.member("a", "three", instance_id="i")
     context.joined(a)
@@ -38,7 +38,7 @@ def varied() -> ConsumerContext:
 
 
 def through_snapshot(group: Group) -> Group:
-    """The group from a snapshot of it."""
+    """Return the group from a snapshot of it."""
     decoding = Decoding(
         encode_groups([group]), lambda name: blank_group(name, group.environment.settings)
     )
@@ -50,7 +50,7 @@ def through_snapshot(group: Group) -> Group:
 def loaded(
     context: ConsumerContext, member_epoch: int = 2, epochs: list[int] | None = None
 ) -> CurrentAssignment:
-    """What member a owns by a record with partitions 0 and 1 of "three"."""
+    """Load a record with partitions 0 and 1 of "three" for member a; return its state."""
     topic = TopicPartitions(
         topic_id=context.id_of("three"), partitions=[0, 1], assignment_epochs=epochs
     )
@@ -62,7 +62,10 @@ def loaded(
 
 
 def test_a_loaded_group_goes_on() -> None:
-    """Members, targets, epochs, offsets and expressions are there; members notice nothing."""
+    """A loaded group has its members, targets, epochs, offsets and patterns.
+
+    Members notice no change.
+    """
     context = varied()
     before = context.group
     context.broker.crash()
@@ -77,7 +80,7 @@ def test_a_loaded_group_goes_on() -> None:
 
 
 def test_a_snapshot_holds_everything() -> None:
-    """The log is not needed for what is in it."""
+    """A snapshot has the whole state of the group."""
     group = varied().group
     again = through_snapshot(group)
     assert isinstance(again, ConsumerGroup)
@@ -86,7 +89,7 @@ def test_a_snapshot_holds_everything() -> None:
 
 
 def test_tombstones_leave_a_classic_group_with_the_same_offsets() -> None:
-    """Until a record of another kind comes."""
+    """After its tombstones a group is a classic one with the same offsets, until a new record."""
     context = varied()
     group: Group = context.group
     offsets = group.offsets
@@ -98,7 +101,7 @@ def test_tombstones_leave_a_classic_group_with_the_same_offsets() -> None:
 
 
 def test_the_tombstones_of_a_group_are_in_kafkas_order() -> None:
-    """What belongs to members goes before what they belong to."""
+    """Tombstones are in Kafka's order, member parts before their members."""
     group = varied().group
     assert [short(record) for record in group.tombstones()] == [
         "-current a",
@@ -115,7 +118,10 @@ def test_the_tombstones_of_a_group_are_in_kafkas_order() -> None:
 
 
 def test_partitions_without_an_epoch_are_of_an_earlier_release() -> None:
-    """They have that of the member, but none below 0; so have those of a spoiled record."""
+    """Partitions without a valid epoch get the member's, but at least 0.
+
+    Records of earlier releases and damaged records have no valid epochs.
+    """
     context = ConsumerContext()
     context.joined(context.member("a", "three"))
     topic_id = context.id_of("three")
@@ -126,7 +132,10 @@ def test_partitions_without_an_epoch_are_of_an_earlier_release() -> None:
 
 
 def test_a_record_of_kafka_before_41_is_remembered() -> None:
-    """In a snapshot as well, until the metadata hash is computed: then it is deleted."""
+    """A partition metadata record of Kafka before 4.1 is remembered, also in snapshots.
+
+    The record is deleted when the metadata hash is computed.
+    """
     context = ConsumerContext()
     context.joined(context.member("a", "three"))
     context.replay((LEGACY, ConsumerGroupPartitionMetadataValue()))
@@ -144,7 +153,7 @@ def test_a_record_of_kafka_before_41_is_remembered() -> None:
 
 
 def test_tombstones_of_what_the_group_goes_on_without() -> None:
-    """Those of the target's epoch and of a classic group change nothing."""
+    """Tombstones of the target epoch and of a classic group change nothing."""
     context = varied()
     group = context.group
     before = durable_state(group)
@@ -154,7 +163,10 @@ def test_tombstones_of_what_the_group_goes_on_without() -> None:
 
 
 def test_a_partition_belongs_to_who_was_last_recorded_with_it() -> None:
-    """Were two members to have it, the first one's record takes nothing from the second."""
+    """A partition belongs to its last recorded owner.
+
+    A tombstone of the previous owner does not release it.
+    """
     context = ConsumerContext()
     context.joined(context.member("a", "three"))
     group = context.group

@@ -1,4 +1,4 @@
-"""Static members: they leave for a while, come back under another id, and cannot be two."""
+"""Static members: leaving for a while, returning under another id, and conflicts."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from tests.unit.core.groups.consumer.context import ConsumerContext, ConsumerMem
 
 
 def joined(context: ConsumerContext) -> ConsumerMember:
-    """A static member that owns all of "three"."""
+    """Return a static member that owns all of "three"."""
     member = context.member("a", "three", instance_id="i-a")
     context.joined(member)
     return member
 
 
 def test_a_static_member_leaves_for_a_while() -> None:
-    """It keeps its partitions at epoch -2, and the group epoch stays."""
+    """A static member that leaves for a while keeps its partitions at epoch -2.
+
+    The group epoch stays.
+    """
     context = ConsumerContext()
     a = joined(context)
     context.written()
@@ -30,7 +33,7 @@ def test_a_static_member_leaves_for_a_while() -> None:
 
 
 def test_it_comes_back_under_another_id() -> None:
-    """The new member takes over all there was of the old one; no epoch is raised."""
+    """A returning member takes over the state of the old one without a new epoch."""
     context = ConsumerContext()
     a = joined(context)
     assert a.leave(-2) is ErrorCode.NONE
@@ -54,7 +57,7 @@ def test_it_comes_back_under_another_id() -> None:
 
 
 def test_it_comes_back_with_another_subscription() -> None:
-    """Then there is a new target, in which the member has the place of the old one."""
+    """Returning with another subscription causes a new target, with the old member's place."""
     context = ConsumerContext()
     a = joined(context)
     other = context.member("z", "three")
@@ -71,7 +74,7 @@ def test_it_comes_back_with_another_subscription() -> None:
 
 
 def test_it_comes_back_while_the_target_is_awaited() -> None:
-    """Until there is a new one, the target of the member that it replaces is its own."""
+    """Until there is a new target, a returning member has the target of the old one."""
     context = ConsumerContext(consumer_assignment_interval_ms=1000)
     a = joined(context)
     assert a.leave(-2) is ErrorCode.NONE
@@ -83,7 +86,7 @@ def test_it_comes_back_while_the_target_is_awaited() -> None:
 
 
 def test_it_comes_back_under_its_own_id() -> None:
-    """Just as under another one."""
+    """A static member can return under its own id, as under another one."""
     context = ConsumerContext()
     a = joined(context)
     assert a.leave(-2) is ErrorCode.NONE
@@ -93,7 +96,7 @@ def test_it_comes_back_under_its_own_id() -> None:
 
 
 def test_an_instance_id_in_use_is_not_released() -> None:
-    """UNRELEASED_INSTANCE_ID for whoever else brings it, and for its own member joining again."""
+    """A used instance id gets UNRELEASED_INSTANCE_ID, also when its own member rejoins."""
     context = ConsumerContext()
     a = joined(context)
     for name in "ab":
@@ -104,7 +107,7 @@ def test_an_instance_id_in_use_is_not_released() -> None:
 
 
 def test_an_instance_id_that_is_not_known() -> None:
-    """UNKNOWN_MEMBER_ID for a heartbeat and for a leave."""
+    """An unknown instance id gets UNKNOWN_MEMBER_ID for a heartbeat and for a leave."""
     context = ConsumerContext()
     a = joined(context)
     for epoch in (2, -1, -2):
@@ -114,7 +117,7 @@ def test_an_instance_id_that_is_not_known() -> None:
 
 
 def test_an_instance_id_of_another_member() -> None:
-    """FENCED_INSTANCE_ID for a heartbeat and for a leave."""
+    """Another member's instance id gets FENCED_INSTANCE_ID for a heartbeat and for a leave."""
     context = ConsumerContext()
     joined(context)
     for epoch in (2, -1, -2):
@@ -124,14 +127,14 @@ def test_an_instance_id_of_another_member() -> None:
 
 
 def test_the_epoch_of_a_static_member_is_checked() -> None:
-    """As that of any other."""
+    """The epoch of a static member is checked like any other."""
     context = ConsumerContext()
     a = joined(context)
     assert a.beat(member_epoch=7) is ErrorCode.FENCED_MEMBER_EPOCH
 
 
 def test_a_static_member_leaves_for_good() -> None:
-    """As any other: the group epoch rises, and its instance id is free."""
+    """A static member that leaves for good raises the epoch and frees its instance id."""
     context = ConsumerContext()
     a = joined(context)
     assert a.leave() is ErrorCode.NONE
@@ -141,7 +144,7 @@ def test_a_static_member_leaves_for_good() -> None:
 
 
 def test_a_member_that_brings_another_instance_id() -> None:
-    """The earlier instance id is free: another member may take it."""
+    """A member that changes its instance id frees the old one for another member."""
     context = ConsumerContext()
     a = joined(context)
     a.instance_id = "second"
@@ -157,7 +160,7 @@ def test_a_member_that_brings_another_instance_id() -> None:
 
 
 def test_a_static_member_in_a_full_group() -> None:
-    """A static member that is away comes back under any member id, nobody else joins."""
+    """In a full group an absent static member can return under any id; others cannot join."""
     context = ConsumerContext(consumer_max_size=1)
     a = joined(context)
     assert a.leave(-2) is ErrorCode.NONE
@@ -167,7 +170,10 @@ def test_a_static_member_in_a_full_group() -> None:
 
 
 def test_two_static_members_come_back_with_each_others_ids() -> None:
-    """Each takes over what the other instance had, as far as that is still there."""
+    """Two static members can return with each other's ids.
+
+    Each takes over the state of the other instance, as far as it still exists.
+    """
     context = ConsumerContext()
     a = joined(context)
     b = context.member("b", "one", instance_id="i-b")
@@ -182,7 +188,10 @@ def test_two_static_members_come_back_with_each_others_ids() -> None:
 
 
 def test_what_was_to_be_given_up_is_free_when_a_static_member_leaves_for_a_while() -> None:
-    """It keeps what it was to own."""
+    """When a revoking static member leaves for a while, the revoked partitions become free.
+
+    The member keeps the partitions of its target.
+    """
     context = ConsumerContext()
     a = joined(context)
     b = context.member("b", "three")

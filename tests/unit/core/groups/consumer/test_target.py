@@ -1,4 +1,4 @@
-"""The target assignment: which assignor computes it, and from what."""
+"""The target assignment: the choice of the assignor, and its input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.core.groups.consumer.context import ConsumerContext
 
 
 def spy(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, GroupSpec]]:
-    """The calls of assignors from here on."""
+    """Return the list of assignor calls from here on."""
     calls: list[tuple[str, GroupSpec]] = []
     table = cast("dict[str, Assignor]", ASSIGNORS)
     for name, assignor in [*table.items()]:
@@ -31,7 +31,7 @@ def _spied(calls: list[tuple[str, GroupSpec]], name: str, assignor: Assignor) ->
 
 
 def test_the_first_assignor_of_the_broker_is_the_default() -> None:
-    """If no member names one."""
+    """If no member names an assignor, the broker's first one is used."""
     context = ConsumerContext(consumer_assignors=("range", "uniform"))
     context.joined(context.member("a", "three"))
     assert context.describe().assignor_name == "range"
@@ -50,7 +50,7 @@ def test_the_first_assignor_of_the_broker_is_the_default() -> None:
 def test_the_assignor_that_most_members_name(
     monkeypatch: pytest.MonkeyPatch, named: list[str | None], chosen: str
 ) -> None:
-    """On a tie it is the one that Kafka's tables have first, whoever came first."""
+    """The most named assignor is used; a tie is broken by the order of Kafka's tables."""
     calls = spy(monkeypatch)
     context = ConsumerContext()
     for name, assignor in zip("abc", named, strict=True):
@@ -60,7 +60,7 @@ def test_the_assignor_that_most_members_name(
 
 
 def test_a_static_member_that_comes_back_votes_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one that it replaces does not count, and its partitions are its own."""
+    """A replaced static member does not vote, and its partitions belong to its successor."""
     calls = spy(monkeypatch)
     context = ConsumerContext()
     a = context.member("a", "three", instance_id="i", assignor="range")
@@ -94,7 +94,10 @@ def test_all_members_read_the_same(
     subscriptions: list[tuple[list[str], str | None]],
     is_homogeneous: bool,
 ) -> None:
-    """The same names, or one expression and no name; then the assignors go the short way."""
+    """A group is homogeneous if all members have the same names, or only the same pattern.
+
+    Assignors have a faster path for homogeneous groups.
+    """
     calls = spy(monkeypatch)
     context = ConsumerContext()
     members = [
@@ -114,7 +117,7 @@ def test_all_members_read_the_same(
 
 
 def test_only_targets_that_change_are_recorded() -> None:
-    """And the epoch in any case."""
+    """Only changed targets are recorded, and the epoch in every case."""
     context = ConsumerContext()
     a, b = context.member("a", "three"), context.member("b", "one")
     context.joined(a)
@@ -128,7 +131,7 @@ def test_only_targets_that_change_are_recorded() -> None:
 
 
 def test_a_member_that_gets_nothing_has_a_target_all_the_same() -> None:
-    """An empty one is recorded once."""
+    """The empty target of a member without partitions is recorded once."""
     context = ConsumerContext()
     a, b = context.member("a", "one"), context.member("b", "one")
     assert a.join().error is ErrorCode.NONE
@@ -141,7 +144,7 @@ def test_a_member_that_gets_nothing_has_a_target_all_the_same() -> None:
 
 
 def test_topics_that_do_not_exist_have_no_part_in_it() -> None:
-    """A member that names one that comes later has it then."""
+    """Nonexistent topics are not assigned; a topic created later is."""
     context = ConsumerContext()
     a = context.member("a", "later")
     context.joined(a)

@@ -1,4 +1,4 @@
-"""Sessions, the time to give partitions up, and what becomes of both when a group is loaded."""
+"""Sessions and rebalance timeouts, and their restart when a group is loaded."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SESSION_MS = 45_000
 
 
 def events(context: ConsumerContext, name: str) -> list[dict[str, object]]:
-    """The fields of the events of this name."""
+    """Return the fields of the events with this name."""
     return [fields for event, fields in context.broker.events if event == name]
 
 
 def revoking(context: ConsumerContext, rebalance_ms: int = 30_000) -> ConsumerMember:
-    """A member that has to give a partition up, for another that waits."""
+    """Return a member that must revoke a partition for a waiting one."""
     a = context.member("a", "three", rebalance_ms=rebalance_ms)
     context.joined(a)
     assert context.member("b", "three").join().error is ErrorCode.NONE
@@ -37,7 +37,10 @@ def revoking(context: ConsumerContext, rebalance_ms: int = 30_000) -> ConsumerMe
 
 
 def test_a_silent_member_is_fenced_when_its_session_ends() -> None:
-    """Its partitions are free, the group epoch rises, and it is unknown when it speaks again."""
+    """A silent member is fenced at its session timeout and is then unknown.
+
+    Its partitions are free, and the group epoch rises.
+    """
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)
@@ -60,7 +63,7 @@ def test_a_silent_member_is_fenced_when_its_session_ends() -> None:
 
 
 def test_any_heartbeat_renews_the_session() -> None:
-    """One that is refused does not."""
+    """Accepted heartbeats renew the session, refused ones do not."""
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)
@@ -73,7 +76,7 @@ def test_any_heartbeat_renews_the_session() -> None:
 
 
 def test_commits_renew_no_session() -> None:
-    """Only heartbeats do."""
+    """Commits do not renew the session."""
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)
@@ -84,7 +87,7 @@ def test_commits_renew_no_session() -> None:
 
 
 def test_members_that_expire_together_raise_an_epoch_each() -> None:
-    """Each sees what the one before has made."""
+    """Each of several members that expire together raises the epoch."""
     context = ConsumerContext()
     a, b = context.member("a", "three"), context.member("b", "three")
     assert a.join().error is ErrorCode.NONE
@@ -97,7 +100,7 @@ def test_members_that_expire_together_raise_an_epoch_each() -> None:
 
 
 def test_the_group_may_have_a_session_timeout_of_its_own() -> None:
-    """And a heartbeat interval, which its members are told."""
+    """Session timeout and heartbeat interval can be set per group and are sent to members."""
     context = ConsumerContext()
     context.broker.configs |= {
         "consumer.session.timeout.ms": "50000",
@@ -112,7 +115,7 @@ def test_the_group_may_have_a_session_timeout_of_its_own() -> None:
 
 
 def test_a_static_member_that_is_away_has_the_rest_of_its_session() -> None:
-    """Leaving for a while does not renew it."""
+    """A static member that is away has the rest of its session."""
     context = ConsumerContext()
     a = context.member("a", "three", instance_id="i")
     context.joined(a)
@@ -124,7 +127,10 @@ def test_a_static_member_that_is_away_has_the_rest_of_its_session() -> None:
 
 
 def test_a_static_member_that_is_away_need_not_give_up_in_time() -> None:
-    """Its time was that of an epoch that it has left; but a broker that loads it begins anew."""
+    """A static member that leaves for a while has no rebalance timeout any more.
+
+    A broker that loads the group starts a new one.
+    """
     context = ConsumerContext()
     a = context.member("a", "three", instance_id="i", rebalance_ms=30_000)
     context.joined(a)
@@ -143,7 +149,7 @@ def test_a_static_member_that_is_away_need_not_give_up_in_time() -> None:
 
 
 def test_a_member_that_does_not_give_up_is_fenced() -> None:
-    """After its own rebalance timeout, though it heartbeats."""
+    """A member that does not revoke is fenced at its rebalance timeout despite heartbeats."""
     context = ConsumerContext()
     a = revoking(context, rebalance_ms=20_000)
     context.broker.advance(19_999)
@@ -156,7 +162,7 @@ def test_a_member_that_does_not_give_up_is_fenced() -> None:
 
 
 def test_a_member_that_gives_up_in_time_is_not_fenced() -> None:
-    """The timer goes with the revocation."""
+    """A revocation in time cancels the rebalance timeout."""
     context = ConsumerContext()
     a = revoking(context)
     context.broker.advance(20_000)
@@ -167,7 +173,7 @@ def test_a_member_that_gives_up_in_time_is_not_fenced() -> None:
 
 
 def test_a_static_member_that_is_away_has_nothing_to_give_up_any_more() -> None:
-    """Its epoch is another one when the time is over."""
+    """The revocation of an absent static member is void: its epoch has changed at the timeout."""
     context = ConsumerContext()
     a = context.member("a", "three", instance_id="i", rebalance_ms=20_000)
     context.joined(a)
@@ -180,7 +186,7 @@ def test_a_static_member_that_is_away_has_nothing_to_give_up_any_more() -> None:
 
 
 def test_a_member_that_leaves_takes_its_timers_with_it() -> None:
-    """Nothing waits any more for a member that is gone."""
+    """A leaving member's timers are cancelled."""
     context = ConsumerContext()
     a = revoking(context)
     assert a.leave() is ErrorCode.NONE
@@ -190,7 +196,7 @@ def test_a_member_that_leaves_takes_its_timers_with_it() -> None:
 
 
 def test_loaded_members_have_a_whole_session() -> None:
-    """And a whole rebalance timeout, if they have to give something up."""
+    """Members of a loaded group have a whole session and a whole rebalance timeout."""
     context = ConsumerContext()
     a = revoking(context, rebalance_ms=20_000)
     context.broker.advance(15_000)
@@ -206,7 +212,7 @@ def test_loaded_members_have_a_whole_session() -> None:
 
 
 def test_a_group_that_moves_away_is_dead() -> None:
-    """It waits for nothing; the next coordinator makes it again from its log."""
+    """A group that moves away is dead and has no timers; the next coordinator loads it."""
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)
@@ -224,7 +230,7 @@ def test_a_group_that_moves_away_is_dead() -> None:
 
 
 def test_who_is_gone_cannot_be_fenced() -> None:
-    """Nothing is written."""
+    """Fencing a removed member writes nothing."""
     context = ConsumerContext()
     context.joined(context.member("a", "three"))
     effects = Effects()
@@ -235,7 +241,7 @@ def test_who_is_gone_cannot_be_fenced() -> None:
 
 
 def test_a_leave_that_cannot_be_written_keeps_the_member() -> None:
-    """Its session then does what the leave did not."""
+    """If a leave cannot be written, the member stays until its session ends."""
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)
@@ -247,7 +253,7 @@ def test_a_leave_that_cannot_be_written_keeps_the_member() -> None:
 
 
 def test_a_fence_that_cannot_be_written_is_tried_again() -> None:
-    """Half a second later, as Kafka's timers do."""
+    """A fence that cannot be written is retried after 500 ms, as in Kafka."""
     context = ConsumerContext()
     context.joined(context.member("a", "three"))
     context.broker.append_error = lambda: ErrorCode.NOT_ENOUGH_REPLICAS
@@ -262,13 +268,13 @@ def test_a_fence_that_cannot_be_written_is_tried_again() -> None:
 
 
 def test_a_group_without_configs_has_the_settings_of_the_broker() -> None:
-    """Where nobody keeps configs of groups, as in a tool that reads a log."""
+    """Without group configs, as in a log tool, the broker's settings apply."""
     group = ConsumerGroup(GROUP, GroupEnvironment(GroupSettings(), str, str, in_place_of))
     assert config(group, SESSION_TIMEOUT) == SESSION_MS
 
 
 def test_a_member_that_nobody_waits_for_may_sync() -> None:
-    """Nothing is left to cancel."""
+    """A sync of a member without a sync timer changes nothing."""
     context = ConsumerContext()
     context.joined(context.member("a", "three"))
     has_synced(context.group, "a")

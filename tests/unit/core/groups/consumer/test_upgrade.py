@@ -31,7 +31,7 @@ E = ErrorCode
 
 
 def test_the_members_stay_with_what_they_have() -> None:
-    """They keep ids, partitions and generation; the new member waits for what they give up."""
+    """Members keep ids, partitions and generation; the new member waits for revocations."""
     context = MigrationContext()
     m, n = context.stable({"M": {"three": [0, 1]}, "N": {"three": [2]}})
     a = context.member("A", "three")
@@ -49,7 +49,7 @@ def test_the_members_stay_with_what_they_have() -> None:
 
 
 def test_the_records_are_those_of_kafka() -> None:
-    """The classic tombstone, then all of a consumer group, then what the heartbeat adds."""
+    """The records are the classic tombstone, the consumer group, then the heartbeat's changes."""
     context = MigrationContext()
     (m,) = context.stable({"M": THREE}, instance_id="i1")
     mark = len(context.broker.log)
@@ -89,7 +89,7 @@ def test_the_records_are_those_of_kafka() -> None:
 
 
 def test_a_group_in_its_join_phase() -> None:
-    """All who wait are told to rejoin, and so is who comes next."""
+    """Members that wait in a join phase, and members that join later, must rejoin."""
     context = MigrationContext()
     (m,) = context.stable({"M": THREE})
     n = context.old("N")
@@ -106,7 +106,7 @@ def test_a_group_in_its_join_phase() -> None:
 
 
 def test_a_group_that_waits_for_its_leader() -> None:
-    """Parked SyncGroups are answered; nobody has anything yet."""
+    """Parked SyncGroups are answered with an error; no member has partitions yet."""
     context = MigrationContext()
     m, n = context.old("M"), context.old("N")
     context.completing(m, n)
@@ -123,7 +123,7 @@ def test_a_group_that_waits_for_its_leader() -> None:
 
 
 def test_what_the_new_group_knows_of_a_member() -> None:
-    """Instance id, rack and topics of its subscription; topics that do not exist are left out."""
+    """A converted member has its instance id, rack and existing subscribed topics."""
     context = MigrationContext()
     protocols = subscribed("three", "gone", "three", version=3, rack_id="r1")
     (m,) = context.stable({"M": {"three": [0], "gone": [0]}}, instance_id="i1", protocols=protocols)
@@ -135,7 +135,7 @@ def test_what_the_new_group_knows_of_a_member() -> None:
 
 
 def refused(context: MigrationContext) -> tuple[ErrorCode, str | None]:
-    """What A is answered when it joins; the group stays as it is."""
+    """Return A's response to its join, and check that the group stays classic."""
     before = context.broker.describe()
     log = list(context.broker.log)
     answer = context.member("A", "three").join()
@@ -147,7 +147,7 @@ def refused(context: MigrationContext) -> tuple[ErrorCode, str | None]:
 
 @pytest.mark.parametrize("policy", ["downgrade", "disabled"])
 def test_it_has_to_be_allowed(policy: str) -> None:
-    """As group.consumer.migration.policy says."""
+    """The conversion depends on group.consumer.migration.policy."""
     context = MigrationContext(consumer_migration_policy=policy)
     context.stable({"M": THREE})
     assert refused(context) == (
@@ -157,7 +157,7 @@ def test_it_has_to_be_allowed(policy: str) -> None:
 
 
 def test_it_is_for_consumers() -> None:
-    """A group of Kafka Connect stays what it is."""
+    """A Kafka Connect group is not converted."""
     context = MigrationContext()
     m = context.old("M", protocol_type="connect")
     context.completing(m)
@@ -169,7 +169,7 @@ def test_it_is_for_consumers() -> None:
 
 
 def test_the_group_may_be_too_large() -> None:
-    """More members than group.consumer.max.size; with just as many there is no room for another."""
+    """A group above group.consumer.max.size is not converted; a full one refuses the member."""
     context = MigrationContext(consumer_max_size=1)
     context.stable({"M": {}, "N": {}})
     assert refused(context) == (
@@ -184,7 +184,7 @@ def test_the_group_may_be_too_large() -> None:
 
 @pytest.mark.parametrize("metadata", [b"", b"\0", b"\xff\xff\0\0", b"\0\0\0\0"])
 def test_malformed_subscriptions(metadata: bytes) -> None:
-    """Those that end early, or have a version that cannot be."""
+    """Truncated subscriptions and invalid versions are refused."""
     context = MigrationContext()
     context.stable({"M": {}}, protocols=[("range", metadata)])
     assert refused(context) == (
@@ -195,7 +195,7 @@ def test_malformed_subscriptions(metadata: bytes) -> None:
 
 
 def test_a_custom_assignor() -> None:
-    """User data in an assignment would be lost."""
+    """A group with user data in its assignments is not converted: the data would be lost."""
     context = MigrationContext()
     m = context.old("M")
     context.completing(m)
@@ -210,18 +210,21 @@ def test_a_custom_assignor() -> None:
 
 
 def test_what_kafka_does_not_expect() -> None:
-    """One partition for two members, no protocol yet: no message either."""
+    """A partition with two owners and a group without a protocol get UNKNOWN_SERVER_ERROR.
+
+    As in Kafka there is no message.
+    """
     context = MigrationContext()
     context.stable({"M": {"three": [0]}, "N": {"three": [0]}})
     assert refused(context) == (E.UNKNOWN_SERVER_ERROR, None)
     context = MigrationContext(initial_rebalance_delay_ms=3_000)
     parked = context.old("M").join()
     assert refused(context) == (E.UNKNOWN_SERVER_ERROR, None)
-    assert parked.error is E.REBALANCE_IN_PROGRESS  # all the same
+    assert parked.error is E.REBALANCE_IN_PROGRESS  # also if the upgrade fails
 
 
 def test_the_group_ignores_members_of_the_other_protocol() -> None:
-    """Only who joins upgrades it."""
+    """Only a join converts a group, not other requests of the new protocol."""
     context = MigrationContext()
     context.stable({"M": THREE})
     answer = context.member("A", "three").send(member_epoch=1)
@@ -230,7 +233,7 @@ def test_the_group_ignores_members_of_the_other_protocol() -> None:
 
 
 def test_it_stays_classic_if_the_log_refuses() -> None:
-    """The new member is told so, the others never notice."""
+    """If the log refuses, the group stays classic and only the new member gets an error."""
     context = MigrationContext()
     (m,) = context.stable({"M": THREE})
     context.broker.append_error = lambda: E.NOT_ENOUGH_REPLICAS
@@ -240,7 +243,7 @@ def test_it_stays_classic_if_the_log_refuses() -> None:
 
 
 def test_sessions_go_on() -> None:
-    """A member of the classic protocol has a new session, as long as it has asked for."""
+    """A converted member gets a new session of the length that it requested."""
     context = MigrationContext()
     m, n = context.stable({"M": {"three": [0]}, "N": {"three": [1]}})
     context.broker.advance(SESSION_MS - 1)
@@ -254,7 +257,10 @@ def test_sessions_go_on() -> None:
 
 
 def test_after_a_restart_the_broker_decides_how_long_sessions_are() -> None:
-    """As in Kafka, until the next heartbeat."""
+    """After a restart the broker's session timeout applies until the next heartbeat.
+
+    Kafka does the same.
+    """
     context = MigrationContext(consumer_session_timeout_ms=3_000)
     m, a = context.mixed()
     context.broker.crash()
@@ -273,7 +279,7 @@ def test_after_a_restart_the_broker_decides_how_long_sessions_are() -> None:
 
 
 def test_an_empty_group_ends_as_a_classic_one() -> None:
-    """Its record is deleted, its offsets stay, and member ids that were given out are void."""
+    """An empty classic group is deleted and keeps its offsets; pending member ids are void."""
     context = MigrationContext()
     (m,) = context.stable({"M": THREE})
     m.commit(("three", 0, 7))
@@ -291,7 +297,7 @@ def test_an_empty_group_ends_as_a_classic_one() -> None:
 
 @pytest.mark.parametrize("has_offsets", [True, False])
 def test_a_group_without_a_record(has_offsets: bool) -> None:
-    """One that has only offsets is a classic one too, which is ended; a new one is not there."""
+    """A group with only offsets gets a classic tombstone; a new group does not."""
     context = MigrationContext()
     if has_offsets:
         commit(context.broker, ("three", 0, 1))
@@ -302,7 +308,7 @@ def test_a_group_without_a_record(has_offsets: bool) -> None:
 
 
 def test_old_timers_mean_nothing() -> None:
-    """Those of the classic group, of its members and of its join phase, end with it."""
+    """The timers of a converted classic group and its members are cancelled."""
     context = MigrationContext()
     (m,) = context.stable({"M": THREE})
     context.old("N").join()
@@ -319,6 +325,6 @@ def test_old_timers_mean_nothing() -> None:
 
 
 def assigned_after(context: MigrationContext, member: Any) -> bool:
-    """Join, sync, and whether that has given something."""
+    """Join and sync; return whether the assignment has partitions."""
     assert member.join().error is E.NONE
     return bool(assigned(member.sync()))

@@ -1,1 +1,1 @@
-"""What the kinds of group whose members have epochs have in common."""
+"""The common parts of groups whose members have epochs."""

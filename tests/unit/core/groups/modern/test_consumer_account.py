@@ -1,4 +1,4 @@
-"""Why the epoch of a consumer group rose, and how its members came to their targets."""
+"""Rebalance records of consumer groups: why the epoch rose, and how members reconciled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.core.groups.modern.told import records, stories
 
 
 def stable(*names: str, **settings: Any) -> tuple[ConsumerContext, list[ConsumerMember]]:
-    """A stable group of members that read topic `six`; what was explained so far is forgotten."""
+    """Return a stable group whose members subscribe to topic `six`, and forget its records."""
     context = ConsumerContext(**settings)
     members = [context.member(name, "six") for name in names]
     context.joined(*members)
@@ -24,7 +24,7 @@ def stable(*names: str, **settings: Any) -> tuple[ConsumerContext, list[Consumer
 
 
 def test_first_member() -> None:
-    """A group that begins: its member has all partitions at once."""
+    """The first member of a new group gets all partitions at once."""
     context = ConsumerContext()
     context.joined(context.member("a", "six"))
     assert stories(context.broker) == [
@@ -37,7 +37,7 @@ def test_first_member() -> None:
 
 
 def test_release() -> None:
-    """A newcomer waits for what another member gives up; it is said whose, and for how long."""
+    """A new member waits for a revocation; the record names the owner and the time."""
     context, (first,) = stable("a")
     second = context.member("b", "six")
     context.broker.advance(100)
@@ -64,7 +64,7 @@ def test_release() -> None:
 
 
 def test_revocation_that_times_out() -> None:
-    """A member that gives nothing up is fenced: first what it held up, then that it is gone."""
+    """A member that does not revoke is fenced; the record has the delay, then the removal."""
     context, (first,) = stable("a", consumer_session_timeout_ms=100_000)
     second = context.member("b", "six")
     second.join()
@@ -92,7 +92,7 @@ def test_revocation_that_times_out() -> None:
 
 
 def test_epochs_that_rise_before_there_is_a_target() -> None:
-    """Members that come within the assignment interval belong to one account."""
+    """Members that join within one assignment interval share one record."""
     context, (first,) = stable("a", consumer_assignment_interval_ms=1000)
     second, third = context.member("b", "six"), context.member("c", "six")
     second.join()
@@ -121,7 +121,7 @@ def test_epochs_that_rise_before_there_is_a_target() -> None:
     ],
 )
 def test_member_gone(silent_ms: int, said: str) -> None:
-    """A member that leaves, or that is not heard of any more."""
+    """The record has a member that left, or whose session expired."""
     context, (first, second) = stable("a", "b")
     if silent_ms:
         context.broker.advance(44_000)
@@ -135,7 +135,7 @@ def test_member_gone(silent_ms: int, said: str) -> None:
 
 
 def test_nobody_left() -> None:
-    """The last one leaves."""
+    """The record says that the last member left."""
     context, (first,) = stable("a")
     first.leave()
     assert stories(context.broker) == [
@@ -147,7 +147,7 @@ def test_nobody_left() -> None:
 
 
 def test_subscription() -> None:
-    """A member reads other topics, or an expression."""
+    """The record has a changed subscription, by names or by pattern."""
     context, (first,) = stable("a")
     first.beat(subscribed_topic_names=["six", "two"])
     first.beat(subscribed_topic_regex="o.*")
@@ -162,7 +162,7 @@ def test_subscription() -> None:
 
 
 def test_topics() -> None:
-    """A topic that the group reads has grown."""
+    """The record has a subscribed topic that got more partitions."""
     context, (first,) = stable("a")
     context.change_topics(six=7)
     first.beat()
@@ -172,7 +172,7 @@ def test_topics() -> None:
 
 
 def test_static_member() -> None:
-    """A static member that is back is told of, though no epoch rises."""
+    """The return of a static member is recorded, although the epoch does not rise."""
     context = ConsumerContext()
     first = context.member("a", "six", instance_id="i")
     context.joined(first)
@@ -189,7 +189,7 @@ def test_static_member() -> None:
 
 
 def test_static_member_away() -> None:
-    """While a static member is away the account goes on, until it is back."""
+    """While a static member is away the record stays open until it returns."""
     context = ConsumerContext()
     first = context.member("a", "six", instance_id="i")
     context.joined(first)
@@ -208,7 +208,7 @@ def test_static_member_away() -> None:
 
 
 def test_loaded_and_unloaded() -> None:
-    """The story goes on when another broker has the group."""
+    """The record continues when another broker loads the group."""
     context, (first,) = stable("a")
     context.broker.crash()
     assert stories(context.broker) == [
@@ -230,7 +230,7 @@ def test_loaded_and_unloaded() -> None:
 
 
 def test_loaded_without_assignment() -> None:
-    """A log may say nothing of what a member owns, and an empty group is not worth telling of."""
+    """Loading is recorded even if the log has no assignments, but not for an empty group."""
     context, (first,) = stable("a")
     broker = context.broker
     current = ConsumerGroupCurrentMemberAssignmentKey
@@ -247,7 +247,7 @@ def test_loaded_without_assignment() -> None:
 
 
 def test_deleted() -> None:
-    """A group that is deleted, or turned into another kind."""
+    """A group that is deleted or converted ends its record."""
     context, (first,) = stable("a")
     first.leave()
     context.broker.explained.clear()
@@ -256,7 +256,7 @@ def test_deleted() -> None:
 
 
 def test_classic_group_in_its_place() -> None:
-    """A classic member that joins an empty group begins a group of its own."""
+    """A classic join to an empty group is not recorded by the consumer group."""
     context, (first,) = stable("a")
     first.leave()
     context.broker.explained.clear()
@@ -265,7 +265,7 @@ def test_classic_group_in_its_place() -> None:
 
 
 def test_member_goes_before_there_is_a_target() -> None:
-    """One that has still to give something up leaves while the next target waits to be computed."""
+    """A revoking member may leave before the next target; the record has its delay."""
     context, (first,) = stable("a")
     context.broker.advance(1)
     second, third = context.member("b", "six"), context.member("c", "six")
@@ -286,7 +286,7 @@ def test_member_goes_before_there_is_a_target() -> None:
 
 
 def test_upgrade() -> None:
-    """The first member of the consumer protocol; the classic ones had their partitions before."""
+    """In an upgrade the classic members had their partitions before."""
     context = MigrationContext()
     (old,) = context.stable({"m": THREE})
     context.broker.explained.clear()
@@ -302,7 +302,7 @@ def test_upgrade() -> None:
 
 
 def test_downgrade() -> None:
-    """The account of the consumer group ends where that of the classic one begins."""
+    """A downgrade ends the consumer group's record and starts the classic group's."""
     context = MigrationContext()
     _, new = context.mixed()
     context.broker.explained.clear()
@@ -315,7 +315,7 @@ def test_downgrade() -> None:
 
 
 def test_classic_member_leaves() -> None:
-    """A member of the classic protocol gives its reason."""
+    """The record has the reason that a leaving classic member gave."""
     context = MigrationContext()
     old, new = context.mixed()
     context.broker.explained.clear()
@@ -326,7 +326,7 @@ def test_classic_member_leaves() -> None:
 
 
 def test_classic_member_stalls() -> None:
-    """A member of the classic protocol does not rejoin."""
+    """The record has a classic member that did not rejoin."""
     context = MigrationContext()
     old, new = context.mixed()
     context.broker.explained.clear()

@@ -1,4 +1,4 @@
-"""Why the epoch of a share group rose: members share partitions, and none waits for another."""
+"""Rebalance records of share groups: members share partitions and never wait for each other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.unit.core.groups.share.context import ShareContext
 
 
 def test_members_come_and_go() -> None:
-    """Each change is over when all members have asked again."""
+    """Each change is complete when all members have sent a heartbeat."""
     context = ShareContext()
     first, second = context.member("a", "three"), context.member("b", "three")
     context.joined(first)
@@ -29,7 +29,7 @@ def test_members_come_and_go() -> None:
 
 
 def test_partitions_that_are_new() -> None:
-    """The partitions of a topic are assigned once there is state for them."""
+    """Partitions of a topic are assigned once their state is initialized."""
     context = ShareContext()
     first = context.member("a", "three")
     context.joined(first)
@@ -44,7 +44,7 @@ def test_partitions_that_are_new() -> None:
 
 
 def test_end() -> None:
-    """A share group is deleted."""
+    """Deleting a share group ends its record."""
     context = ShareContext()
     first = context.member("a", "three")
     context.joined(first)

@@ -1,4 +1,4 @@
-"""A group at one moment."""
+"""A snapshot of a group."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from coordinator_server.core.groups.settings import GroupEnvironment, GroupSetti
 
 
 def test_partitions_by_name() -> None:
-    """Those of all sides, in order; a topic without partitions is left out."""
+    """Partitions are listed by name and in order; topics without partitions are left out."""
     environment = GroupEnvironment(GroupSettings(), str, str, in_place_of)
     assigned, revoking = {"b": [2], "c": [], "a": [1, 0]}, {"b": [1]}
     named = by_name(environment, assigned, revoking)

@@ -1,4 +1,4 @@
-"""Why the epoch of a streams group rose: tasks instead of partitions, settings besides topics."""
+"""Rebalance records of streams groups: tasks instead of partitions, and settings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.unit.core.groups.streams.context import StreamsContext, subtopology, 
 
 
 def test_release() -> None:
-    """A newcomer waits for tasks of another process."""
+    """A new member waits for tasks of another process."""
     context = StreamsContext()
     first, second = context.member("a"), context.member("b")
     context.joined(first)
@@ -30,7 +30,7 @@ def test_release() -> None:
 
 
 def test_first_assignment() -> None:
-    """An empty group waits for members: all that come in this time are in one account."""
+    """All members that join in the initial delay share one record."""
     context = StreamsContext(streams_initial_rebalance_delay_ms=3000)
     first, second = context.member("a"), context.member("b")
     first.join()
@@ -44,7 +44,7 @@ def test_first_assignment() -> None:
 
 
 def test_settings() -> None:
-    """The settings of the assignor, and the topics."""
+    """Changed assignor settings and topics are recorded."""
     context = StreamsContext()
     first = context.member("a")
     context.joined(first)
@@ -60,7 +60,7 @@ def test_settings() -> None:
 
 
 def test_member_changes() -> None:
-    """Whatever a member says anew of itself raises the epoch."""
+    """A member that changes any of its fields raises the epoch."""
     context = StreamsContext()
     first = context.member("a")
     context.joined(first)
@@ -71,7 +71,7 @@ def test_member_changes() -> None:
 
 
 def test_member_gone() -> None:
-    """A session ends, and a member that gives no task up is fenced."""
+    """An expired session and a fenced member are recorded."""
     context = StreamsContext()
     first, second = context.member("a"), context.member("b")
     context.joined(first)
@@ -92,7 +92,7 @@ def test_member_gone() -> None:
 
 
 def test_loaded() -> None:
-    """The story goes on after a restart."""
+    """The record continues after a restart."""
     context = StreamsContext()
     context.joined(context.member("a", topology(subtopology("0", "three"))))
     context.broker.crash()

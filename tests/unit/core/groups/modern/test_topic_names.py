@@ -1,4 +1,4 @@
-"""The names that a member subscribes to, of which there may be very many."""
+"""The topic names of a member, of which there may be very many."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from protocol.errors import ErrorCode
 
 
 def a_group() -> ConsumerGroup:
-    """A group without members."""
+    """Return a group without members."""
     return ConsumerGroup("g", GroupEnvironment(GroupSettings(), str, str, in_place_of))
 
 
 @pytest.mark.parametrize("count", [0, 1, STEP_ITEMS, STEP_ITEMS + 1, 12 * STEP_ITEMS + 7])
 def test_names_are_put_in_order(count: int) -> None:
-    """Each once, however many there are."""
+    """Names are sorted and unique, however many there are."""
     names = [f"topic-{number}" for number in range(count)]
     mixed = names + names[: count // 2]
     random.Random(count).shuffle(mixed)
@@ -36,13 +36,13 @@ def test_names_are_put_in_order(count: int) -> None:
 
 
 def test_many_names_take_many_steps() -> None:
-    """Another connection waits for one of them at most."""
+    """Many names are processed in many steps, so that another connection waits for one step."""
     names = [f"topic-{number}" for number in range(20 * STEP_ITEMS)]
     assert len(list(topic_names(a_group(), names))) >= 20
 
 
 def test_more_names_than_a_record_holds() -> None:
-    """They are refused as the log would refuse the record, and not looked at to the end."""
+    """More names than fit into a record are refused early, with the log's error."""
     names = [f"topic-{number}" for number in range(DEFAULT_WRITE_BYTES)]
     steps = islice(topic_names(a_group(), names), len(names) // STEP_ITEMS // 5)
     with pytest.raises(RefusedError) as refused:

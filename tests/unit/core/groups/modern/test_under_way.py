@@ -1,4 +1,4 @@
-"""An account that has not ended can be looked at."""
+"""Views of an unfinished rebalance record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.unit.core.groups.consumer.context import ConsumerContext
 
 
 def test_an_account_so_far() -> None:
-    """It says that the change is under way; the account itself goes on."""
+    """A view says that the change is under way; the record itself stays open."""
     context = ConsumerContext()
     a, b = context.member("a", "three"), context.member("b", "three")
     context.joined(a)
@@ -25,7 +25,7 @@ def test_an_account_so_far() -> None:
 
 
 def test_a_member_without_an_assignment() -> None:
-    """It has nothing, and shall have nothing."""
+    """A member without an assignment has empty current and target assignments."""
     for kind in GroupKind:
         assert sides(kind, None) == ({}, {})
         assert wanted(kind, None) == {}

@@ -1,4 +1,4 @@
-"""The accounts of a group as records and in words."""
+"""The rebalance records of a group, as data and as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.rebalances.schema import faults
 
 
 def records(broker: OneGroupBroker) -> list[dict[str, Any]]:
-    """The records since the last look, as a reader gets them."""
+    """Return the new records as a reader gets them."""
     found = [json.loads(encode_record(record_of(GROUP, one))) for one in broker.explained]
     broker.explained.clear()
     assert [fault for record in found for fault in faults(record)] == []
@@ -20,5 +20,5 @@ def records(broker: OneGroupBroker) -> list[dict[str, Any]]:
 
 
 def stories(broker: OneGroupBroker) -> list[list[str]]:
-    """Each record since the last look in words, a line each."""
+    """Return each new record as lines of text."""
     return [[sentence(record), *details(record)] for record in records(broker)]

@@ -1,4 +1,4 @@
-"""Verbs for tests of share groups: members that heartbeat, and what administrators ask."""
+"""Helpers for tests of share groups: members that heartbeat, and administration."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Partitions = dict[str, list[int]]
 
 
 class ShareMember:
-    """A client of a share group; it keeps its epoch and what it was assigned."""
+    """A client of a share group that keeps its epoch and assignment."""
 
     def __init__(self, context: ShareContext, name: str, *topics: str) -> None:
         self.broker = context.broker
@@ -39,7 +39,7 @@ class ShareMember:
         self.assigned: Partitions | None = None
 
     def send(self, client_id: str | None = "client", **fields: Any) -> Answer:
-        """Send a heartbeat with just these fields; the member learns from the answer."""
+        """Send a heartbeat with only these fields; the member takes the response."""
         request = {"group_id": GROUP, "member_id": self.id, "member_epoch": self.epoch, **fields}
         answer = self.broker.send(ShareGroupHeartbeatRequest(**request), 1, client_id)
         response = answer.response
@@ -53,11 +53,11 @@ class ShareMember:
         return answer
 
     def join(self, **fields: Any) -> Answer:
-        """Send everything, as who joins does."""
+        """Send every field, as a joining member does."""
         return self.send(**{"member_epoch": 0, "subscribed_topic_names": self.topics, **fields})
 
     def beat(self, **fields: Any) -> ErrorCode:
-        """Send a heartbeat without news; its error."""
+        """Send a heartbeat without changes; return its error."""
         return self.send(**fields).error
 
     def leave(self) -> ErrorCode:
@@ -78,15 +78,15 @@ class ShareContext:
         self.share_state = self.broker.persister
 
     def member(self, name: str, *topics: str) -> ShareMember:
-        """A client that has not joined yet."""
+        """Return a client that has not joined yet."""
         return ShareMember(self, name, *topics)
 
     def classic(self, name: str, **options: Any) -> Member:
-        """A client of the classic protocol."""
+        """Return a client of the classic protocol."""
         return Member(self.broker, name, **options)
 
     def joined(self, *members: ShareMember) -> None:
-        """All of them join, and heartbeat until nothing moves any more."""
+        """Let all members join, and send heartbeats until the group is stable."""
         for member in members:
             assert member.join().error is ErrorCode.NONE
         for _ in range(3):
@@ -95,19 +95,19 @@ class ShareContext:
 
     @property
     def group(self) -> ShareGroup:
-        """The group, which has to be a share group."""
+        """The group, which must be a share group."""
         group = self.broker.any_group
         assert isinstance(group, ShareGroup), group
         return group
 
     @property
     def epochs(self) -> tuple[int, int]:
-        """The epochs of group and assignment."""
+        """The epochs of the group and of its target assignment."""
         return self.group.epoch, self.group.assignment_epoch
 
     @property
     def states(self) -> tuple[Partitions, Partitions, list[str]]:
-        """The partitions that are initializing and initialized, the topics that are deleting."""
+        """The initializing and the initialized partitions, and the topics being deleted."""
         states = self.group.states
         assert states is not None
         initializing, initialized = (
@@ -118,29 +118,29 @@ class ShareContext:
 
     @property
     def kept(self) -> dict[tuple[str, int], tuple[int, int]]:
-        """What the share coordinator keeps: state epoch and start offset by topic and partition."""
+        """The share coordinator's state epochs and start offsets by topic and partition."""
         states = self.share_state.states
         return {(name_of(key.topic_id), key.partition): state for key, state in states.items()}
 
     def key(self, topic: str, partition: int) -> SharePartitionKey:
-        """What the share coordinator calls a partition."""
+        """Return the share coordinator's key of a partition."""
         return SharePartitionKey(GROUP, topic_id_of(topic), partition)
 
     def refusing(self, topic: str, error: ErrorCode | None) -> None:
-        """Have the share coordinator answer an error for a topic, or no more."""
+        """Make the share coordinator return an error for a topic, or stop this with None."""
         if error is None:
             del self.share_state.errors[topic_id_of(topic)]
         else:
             self.share_state.errors[topic_id_of(topic)] = error
 
     def describe(self, group_id: str = GROUP, **fields: Any) -> DescribedShareGroup:
-        """The answer to ShareGroupDescribe."""
+        """Return the response to ShareGroupDescribe."""
         request = ShareGroupDescribeRequest(group_ids=[group_id], **fields)
         described: DescribedShareGroup = self.broker.send(request, 1).response.groups[0]
         return described
 
     def alter(self, offsets: dict[str, dict[int, int]], group_id: str = GROUP) -> Answer:
-        """AlterShareGroupOffsets: start offsets by topic and partition."""
+        """Send AlterShareGroupOffsets with start offsets by topic and partition."""
         topics = [
             AlterShareGroupOffsetsRequestTopic(
                 topic_name=name,
@@ -155,13 +155,13 @@ class ShareContext:
         return self.broker.send(request, 0)
 
     def delete_offsets(self, *topics: str, group_id: str = GROUP) -> Answer:
-        """DeleteShareGroupOffsets."""
+        """Send DeleteShareGroupOffsets."""
         names = [DeleteShareGroupOffsetsRequestTopic(topic_name=topic) for topic in topics]
         request = DeleteShareGroupOffsetsRequest(group_id=group_id, topics=names)
         return self.broker.send(request, 0)
 
     def change_topics(self, **counts: int) -> None:
-        """Create topics, give them more partitions, or delete them (0)."""
+        """Create topics, add partitions, or delete topics (0)."""
         for topic, count in counts.items():
             if count:
                 self.broker.topics.counts[topic] = count
@@ -170,12 +170,12 @@ class ShareContext:
         self.broker.topics.revision += 1
 
     def let_go(self) -> None:
-        """The share coordinator gives the answers that it has held back."""
+        """Let the share coordinator release the responses that it holds back."""
         self.share_state.let_go()
         self.broker.settle()
 
     def records(self) -> list[str]:
-        """The names of the records in the log, in order; tombstones begin with a minus."""
+        """Return the names of the records in the log; a minus marks a tombstone."""
         names = []
         for key, value in self.broker.records():
             name = type(key).__name__.removeprefix("ShareGroup").removesuffix("Key")
@@ -183,10 +183,10 @@ class ShareContext:
         return names
 
     def check(self) -> None:
-        """The replay law holds."""
+        """Check the replay law."""
         self.broker.check_replay_law()
 
 
 def name_of(topic_id: bytes) -> str:
-    """The topic of an id."""
+    """Return the topic of an id."""
     return topic_id.decode().rstrip("-")

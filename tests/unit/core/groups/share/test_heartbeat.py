@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat: joining, epochs, subscriptions, leaving, and what is refused."""
+"""ShareGroupHeartbeat: joins, epochs, subscriptions, leaves, and refused requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.core.groups.share.context import ShareContext
 
 
 def test_the_first_member_gets_its_partitions_once_they_are_initialized() -> None:
-    """The first answer assigns nothing, the next one what was initialized meanwhile."""
+    """The first response assigns nothing, the next one the partitions initialized meanwhile."""
     t = ShareContext()
     a = t.member("A", "two")
     first = a.join().response
@@ -27,7 +27,7 @@ def test_the_first_member_gets_its_partitions_once_they_are_initialized() -> Non
 
 
 def test_the_records_of_a_join() -> None:
-    """In Kafka's order; then initialization is recorded, and the assignment with a heartbeat."""
+    """The records of a join are in Kafka's order; initialization and assignment follow later."""
     t = ShareContext()
     a = t.member("A", "one")
     a.join()
@@ -51,7 +51,7 @@ def test_the_records_of_a_join() -> None:
 
 
 def test_members_share_partitions() -> None:
-    """Two members of one partition both read from it; of two each has one."""
+    """Two members share a single partition; of two partitions each gets one."""
     t = ShareContext()
     a, b = t.member("A", "one"), t.member("B", "one")
     t.joined(a, b)
@@ -66,7 +66,7 @@ def test_members_share_partitions() -> None:
 
 
 def test_members_with_different_topics() -> None:
-    """Each reads what it subscribes to; a topic that does not exist is no matter."""
+    """Members get partitions of their own topics; a nonexistent topic does no harm."""
     t = ShareContext()
     a, b = t.member("A", "one", "no-such"), t.member("B", "two")
     t.joined(a, b)
@@ -75,7 +75,7 @@ def test_members_with_different_topics() -> None:
 
 
 def test_a_topic_that_is_not_read_any_more() -> None:
-    """It goes at once, whatever the interval of assignments."""
+    """An unsubscribed topic is removed at once, whatever the assignment interval."""
     t = ShareContext(share_assignment_interval_ms=60_000)
     a = t.member("A", "one", "two")
     a.join()
@@ -92,9 +92,9 @@ def test_a_topic_that_is_not_read_any_more() -> None:
 
 
 def test_the_interval_of_assignments() -> None:
-    """A target is computed at most once in it; the group's own config counts.
+    """A target is computed at most once per assignment interval, of the group or the broker.
 
-    It does not outlast a clock that was set back.
+    An interval does not outlast a clock that was set back.
     """
     t = ShareContext(share_assignment_interval_ms=10_000)
     a = t.member("A", "one")
@@ -119,8 +119,10 @@ def test_the_interval_of_assignments() -> None:
 
 @pytest.mark.parametrize("leaves", [True, False])
 def test_the_first_member_after_the_last_is_assigned_at_once(leaves: bool) -> None:
-    """A group that lost its last member does not wait for the assignment interval (Kafka since
-    4.4)."""
+    """The first member of an empty group is assigned at once, within the assignment interval.
+
+    Kafka behaves so since 4.4.
+    """
     t = ShareContext(share_assignment_interval_ms=1_000_000)
     a = t.member("A", "one")
     a.join()
@@ -137,7 +139,7 @@ def test_the_first_member_after_the_last_is_assigned_at_once(leaves: bool) -> No
 
 
 def test_a_member_that_joins_again() -> None:
-    """With its id it is the same member: nothing is written, its assignment is told again."""
+    """A rejoin with the same id writes nothing and returns the assignment again."""
     t = ShareContext()
     a = t.member("A", "one")
     t.joined(a)
@@ -149,7 +151,7 @@ def test_a_member_that_joins_again() -> None:
 
 
 def test_a_full_request_is_told_the_assignment() -> None:
-    """Topics in a heartbeat, even the same, ask for it."""
+    """A heartbeat with topics, even unchanged, returns the assignment."""
     t = ShareContext()
     a = t.member("A", "one")
     t.joined(a)
@@ -159,7 +161,7 @@ def test_a_full_request_is_told_the_assignment() -> None:
 
 
 def test_a_member_without_topics() -> None:
-    """It stays a member, and reads nothing."""
+    """A member without topics stays in the group without partitions."""
     t = ShareContext()
     a = t.member("A", "one")
     t.joined(a)
@@ -169,7 +171,7 @@ def test_a_member_without_topics() -> None:
 
 
 def test_what_a_member_says_of_itself() -> None:
-    """Rack, client id and host are recorded, and raise no epoch; null leaves the rack as it was."""
+    """Rack, client id and host are recorded without a new epoch; null keeps the rack."""
     t = ShareContext()
     a = t.member("A", "one")
     t.joined(a)
@@ -183,7 +185,7 @@ def test_what_a_member_says_of_itself() -> None:
 
 
 def test_epochs_of_heartbeats() -> None:
-    """The epoch before is right too, as an answer may be lost; others are fenced."""
+    """The previous epoch is accepted, as a response may be lost; other epochs are fenced."""
     t = ShareContext()
     a = t.member("A", "one")
     t.joined(a)
@@ -205,7 +207,10 @@ def test_epochs_of_heartbeats() -> None:
 
 
 def test_refused_subscriptions_are_not_kept() -> None:
-    """However large, and however many: of a stranger, or while nothing can be written."""
+    """Refused subscriptions are not cached, however large and numerous they are.
+
+    The refused members are unknown, or their records cannot be written.
+    """
     t = ShareContext()
     a = t.member("A", "one")
     t.joined(a)
@@ -219,7 +224,7 @@ def test_refused_subscriptions_are_not_kept() -> None:
 
 
 def test_leaving() -> None:
-    """The group epoch rises, the others get what is free; the last one leaves an empty group."""
+    """A leave raises the group epoch and frees partitions; the last leaves an empty group."""
     t = ShareContext()
     a, b = t.member("A", "two"), t.member("B", "two")
     t.joined(a, b)
@@ -242,7 +247,7 @@ def test_leaving() -> None:
 
 
 def test_who_is_no_member() -> None:
-    """Neither a heartbeat nor a leave of a stranger is taken."""
+    """A heartbeat and a leave of an unknown member are refused."""
     t = ShareContext()
     t.joined(t.member("A", "one"))
     b = t.member("B")
@@ -253,7 +258,7 @@ def test_who_is_no_member() -> None:
 
 
 def test_a_group_that_does_not_exist() -> None:
-    """Only who joins makes one."""
+    """Only a join creates a group."""
     t = ShareContext()
     a = t.member("A")
     beat, leave = a.send(member_epoch=1).response, a.send(member_epoch=-1).response
@@ -263,7 +268,7 @@ def test_a_group_that_does_not_exist() -> None:
 
 
 def test_a_full_group() -> None:
-    """Strangers are refused, whatever they want; members are not."""
+    """A full group refuses every unknown member, but no existing one."""
     t = ShareContext(share_max_size=1)
     a, b = t.member("A", "one"), t.member("B", "one")
     t.joined(a)
@@ -291,7 +296,7 @@ def test_a_full_group() -> None:
     ],
 )
 def test_malformed(fields: dict[str, Any], message: str | None) -> None:
-    """What is refused whatever the group, in Kafka's words."""
+    """A malformed request is refused for any group, with Kafka's text."""
     t = ShareContext()
     answer = t.member("A", "one").join(**fields).response
     assert ErrorCode(answer.error_code) is ErrorCode.INVALID_REQUEST
@@ -300,7 +305,7 @@ def test_malformed(fields: dict[str, Any], message: str | None) -> None:
 
 
 def test_a_coordinator_that_is_not_here() -> None:
-    """The error comes without a text."""
+    """NOT_COORDINATOR is returned without a text."""
     t = ShareContext()
     a = t.member("A", "one")
     t.joined(a)
@@ -312,7 +317,7 @@ def test_a_coordinator_that_is_not_here() -> None:
 
 
 def test_a_fence_that_cannot_be_written_is_tried_again() -> None:
-    """Half a second later."""
+    """A fence that cannot be written is retried after 500 ms."""
     t = ShareContext()
     t.joined(t.member("A", "one"))
     t.broker.append_error = lambda: ErrorCode.KAFKA_STORAGE_ERROR
@@ -325,7 +330,7 @@ def test_a_fence_that_cannot_be_written_is_tried_again() -> None:
 
 
 def test_sessions() -> None:
-    """Who is silent for too long is fenced; the group's own timeout counts; each has its own."""
+    """A silent member is fenced at its own session timeout; the group's config applies."""
     t = ShareContext()
     a, b = t.member("A", "two"), t.member("B", "two")
     t.joined(a, b)
@@ -349,7 +354,7 @@ def test_sessions() -> None:
 
 
 def test_sessions_that_end_together() -> None:
-    """One after the other, each with an epoch of its own."""
+    """Members whose sessions end together are fenced one by one, each with an epoch."""
     t = ShareContext()
     members = [t.member(name, "one") for name in "ABC"]
     t.joined(*members)
@@ -360,7 +365,7 @@ def test_sessions_that_end_together() -> None:
 
 
 def test_sessions_after_loading() -> None:
-    """A broker that takes over gives every member a whole session."""
+    """After loading every member has a whole session."""
     t = ShareContext()
     a = t.member("A", "one")
     t.joined(a)
@@ -373,7 +378,7 @@ def test_sessions_after_loading() -> None:
 
 
 def test_topics_that_change() -> None:
-    """More partitions are initialized and assigned; a deleted topic is read no more."""
+    """New partitions are initialized and assigned; a deleted topic is removed."""
     t = ShareContext()
     a = t.member("A", "one", "two")
     t.joined(a)
@@ -394,7 +399,10 @@ def test_topics_that_change() -> None:
 
 
 def test_a_heartbeat_that_cannot_be_written() -> None:
-    """Its error is the log's, as clients know it; nothing has changed, nothing is asked."""
+    """If a heartbeat cannot be written, it gets the log's error and changes nothing.
+
+    No state is initialized.
+    """
     t = ShareContext()
     a = t.member("A", "one")
     t.broker.append_error = lambda: ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -408,7 +416,7 @@ def test_a_heartbeat_that_cannot_be_written() -> None:
 
 
 def test_groups_of_other_kinds() -> None:
-    """None becomes a share group, not even an empty one; nobody can leave it this way."""
+    """Groups of other kinds, even empty ones, are not converted, and refuse leaves."""
     t = ShareContext()
     assert t.classic("C").join().parked is False
     a = t.member("A", "one")
@@ -421,7 +429,7 @@ def test_groups_of_other_kinds() -> None:
 
 @pytest.mark.parametrize("known", [0, 1200])
 def test_many_topics(known: int) -> None:
-    """They are looked up in steps, once, and again when topics have changed."""
+    """Many topics are looked up in steps, once, and again after topics have changed."""
     names = [f"topic-{number}" for number in range(1200)]
     t = ShareContext(dict.fromkeys(names[:known], 1))
     a = t.member("A", *names)

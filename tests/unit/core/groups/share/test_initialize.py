@@ -1,4 +1,4 @@
-"""Which partitions a share group has initialized, and what it does when that fails."""
+"""The initialized partitions of a share group, and failures of the initialization."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ RETRY_MS = 30_000
 
 
 def test_only_what_is_new_is_initialized() -> None:
-    """Partitions that have begun stay as they are, at the epoch of then."""
+    """Only new partitions are initialized; others keep their state and its epoch."""
     t = ShareContext()
     a = t.member("A", "one")
     t.joined(a)
@@ -24,7 +24,10 @@ def test_only_what_is_new_is_initialized() -> None:
 
 
 def test_while_the_share_coordinator_thinks() -> None:
-    """The partitions are initializing, nothing is asked twice, nothing is assigned."""
+    """While the share coordinator is busy, partitions are initializing and not assigned.
+
+    No call is repeated.
+    """
     t = ShareContext()
     t.share_state.hold()
     a = t.member("A", "two")
@@ -41,7 +44,10 @@ def test_while_the_share_coordinator_thinks() -> None:
 
 
 def test_what_is_not_answered_is_asked_again() -> None:
-    """After the retry interval; an answer that comes late after all does no harm."""
+    """An unanswered initialization is repeated after the retry interval.
+
+    A late response does no harm.
+    """
     t = ShareContext()
     t.share_state.hold()
     a = t.member("A", "one")
@@ -61,7 +67,7 @@ def test_what_is_not_answered_is_asked_again() -> None:
 
 
 def test_a_broker_that_takes_over_asks_again() -> None:
-    """The interval begins anew when the group is loaded."""
+    """A loaded group repeats the initialization after a new interval."""
     t = ShareContext()
     t.share_state.hold()
     a = t.member("A", "one")
@@ -78,7 +84,7 @@ def test_a_broker_that_takes_over_asks_again() -> None:
 
 
 def test_a_topic_that_grows_while_the_share_coordinator_thinks() -> None:
-    """Each answer counts for what was asked."""
+    """A response counts only for the partitions of its call, also if the topic has grown."""
     t = ShareContext()
     t.share_state.hold()
     a = t.member("A", "two")
@@ -97,7 +103,7 @@ def test_a_topic_that_grows_while_the_share_coordinator_thinks() -> None:
 
 
 def test_an_error_for_one_partition() -> None:
-    """None of the call counts as initialized; the next heartbeat asks for all of it again."""
+    """An error for one partition fails the whole call; the next heartbeat repeats it."""
     t = ShareContext()
     t.refusing("two", ErrorCode.FENCED_STATE_EPOCH)
     a = t.member("A", "one", "two")
@@ -114,7 +120,7 @@ def test_an_error_for_one_partition() -> None:
 
 
 def test_an_error_after_more_was_asked() -> None:
-    """What later calls ask for stays initializing; an error for what is settled changes nothing."""
+    """An error affects neither the partitions of later calls nor initialized partitions."""
     t = ShareContext()
     t.refusing("one", ErrorCode.COORDINATOR_NOT_AVAILABLE)
     t.share_state.hold()
@@ -146,7 +152,7 @@ def test_an_error_after_more_was_asked() -> None:
 
 
 def test_an_answer_for_a_group_that_is_gone() -> None:
-    """It moved, or it was deleted meanwhile: nothing comes of the answer."""
+    """A response for a group that was moved or deleted meanwhile is ignored."""
     t = ShareContext()
     t.share_state.hold()
     a = t.member("A", "one")
@@ -168,7 +174,7 @@ def test_an_answer_for_a_group_that_is_gone() -> None:
 
 
 def test_an_answer_after_the_states_are_gone() -> None:
-    """Whatever the record says by then, the answer is recorded too."""
+    """A response is recorded even if the group's state record is gone."""
     t = ShareContext()
     t.share_state.hold()
     t.member("A", "one").join()
@@ -178,7 +184,7 @@ def test_an_answer_after_the_states_are_gone() -> None:
 
 
 def test_an_answer_for_a_topic_that_is_gone() -> None:
-    """Kafka keeps it without a name."""
+    """Partitions of a deleted topic are recorded without a name, as in Kafka."""
     t = ShareContext()
     t.share_state.hold()
     a = t.member("A", "one", "two")
@@ -190,7 +196,7 @@ def test_an_answer_for_a_topic_that_is_gone() -> None:
 
 
 def test_topics_that_are_deleted() -> None:
-    """The record forgets them, whether initializing, initialized or deleting."""
+    """A deleted topic is removed from the record, whatever its state."""
     t = ShareContext()
     a = t.member("A", "one", "two", "three")
     t.joined(a)
@@ -214,7 +220,7 @@ def test_topics_that_are_deleted() -> None:
 
 
 def test_a_topic_that_is_deleted_before_there_is_any_state() -> None:
-    """A group that reads topics that do not exist has no such record."""
+    """A group that subscribes only to nonexistent topics has no such record."""
     t = ShareContext()
     t.member("A", "no-such").join()
     assert t.group.states is None

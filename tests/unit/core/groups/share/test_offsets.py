@@ -17,7 +17,7 @@ UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def answered(answer: Answer) -> list[tuple[str, list[tuple[int, ErrorCode]]]]:
-    """The answer to AlterShareGroupOffsets: topics, with the errors of partitions."""
+    """Return the topics of an AlterShareGroupOffsets response, with their partition errors."""
     assert not answer.response.error_code, answer.response
     return [
         (
@@ -29,19 +29,19 @@ def answered(answer: Answer) -> list[tuple[str, list[tuple[int, ErrorCode]]]]:
 
 
 def deleted(answer: Answer) -> list[tuple[str, ErrorCode]]:
-    """The answer to DeleteShareGroupOffsets."""
+    """Return the topics of a DeleteShareGroupOffsets response."""
     assert not answer.response.error_code, answer.response
     return [(one.topic_name, ErrorCode(one.error_code)) for one in answer.response.responses]
 
 
 def refused(answer: Answer) -> tuple[ErrorCode, str | None]:
-    """Error and text of an answer as a whole, which has nothing else."""
+    """Return error and text of a response with only a top-level error."""
     assert not answer.response.responses
     return answer.error, answer.response.error_message
 
 
 def emptied(t: ShareContext, *topics: str) -> None:
-    """A group that had a member, and has initialized partitions."""
+    """Let a member join and leave, so that its group has initialized partitions."""
     a = t.member("A", *topics)
     t.joined(a)
     a.leave()
@@ -51,7 +51,7 @@ def emptied(t: ShareContext, *topics: str) -> None:
 
 
 def test_offsets_of_a_new_group() -> None:
-    """It is made; its partitions begin at its epoch, 1."""
+    """Altering offsets creates the group; its partitions start at the group's epoch 1."""
     t = ShareContext()
     answer = t.alter({"two": {0: 5, 1: 7}})
     assert answered(answer) == [("two", [(0, NONE), (1, NONE)])]
@@ -65,7 +65,7 @@ def test_offsets_of_a_new_group() -> None:
 
 
 def test_offsets_of_an_empty_group() -> None:
-    """The state begins anew, at the group's epoch."""
+    """Altering offsets of an empty group restarts the state, at the group's epoch."""
     t = ShareContext()
     emptied(t, "one", "two")
     assert answered(t.alter({"one": {0: 9}})) == [("one", [(0, NONE)])]
@@ -75,7 +75,7 @@ def test_offsets_of_an_empty_group() -> None:
 
 
 def test_what_cannot_be_altered() -> None:
-    """Unknown topics come first, and not at all without partitions; the others are altered."""
+    """Unknown topics come first, or not at all without partitions; the others are altered."""
     t = ShareContext()
     answer = t.alter({"one": {0: 1, 1: 1}, "no-such": {0: 1}, "nor-this": {}, "two": {1: 3}})
     assert answered(answer) == [
@@ -91,7 +91,7 @@ def test_what_cannot_be_altered() -> None:
 
 
 def test_a_topic_that_stands_twice() -> None:
-    """All its partitions are answered in one place."""
+    """A topic named twice has all its partitions in one place of the response."""
     t = ShareContext()
     request: Any = t.alter({"two": {0: 1}}).request
     other: Any = t.alter({"two": {1: 2}}).request
@@ -100,7 +100,7 @@ def test_a_topic_that_stands_twice() -> None:
 
 
 def test_nothing_to_alter() -> None:
-    """Nothing is made of unknown topics; of a known one the group is made."""
+    """A request with only unknown topics creates nothing; a known topic creates the group."""
     t = ShareContext()
     assert answered(t.alter({"no-such": {0: 1}})) == [("no-such", [(0, UNKNOWN)])]
     assert answered(t.alter({})) == []
@@ -112,7 +112,7 @@ def test_nothing_to_alter() -> None:
 
 
 def test_a_negative_partition() -> None:
-    """Kafka's Persister does not take it, which fails the request as a whole."""
+    """A negative partition fails the whole request, as in Kafka's Persister."""
     t = ShareContext()
     assert refused(t.alter({"one": {-1: 0}})) == (
         ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -122,7 +122,7 @@ def test_a_negative_partition() -> None:
 
 
 def test_groups_that_cannot_be_altered() -> None:
-    """One with members, one of another kind, one without a name, one that is not here."""
+    """Groups with members, of another kind, without a name, or elsewhere are refused."""
     t = ShareContext()
     a = t.member("A", "one")
     t.joined(a)
@@ -139,7 +139,7 @@ def test_groups_that_cannot_be_altered() -> None:
 
 
 def test_classic_groups_have_no_such_offsets() -> None:
-    """Even if they are empty."""
+    """Even an empty classic group is refused."""
     t = ShareContext()
     t.classic("A").join()
     wrong = (ErrorCode.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a share group.")
@@ -148,7 +148,7 @@ def test_classic_groups_have_no_such_offsets() -> None:
 
 
 def test_the_share_coordinator_refuses_to_alter() -> None:
-    """Its errors are those of the partitions, which stay initializing."""
+    """Errors of the share coordinator are returned per partition; these stay initializing."""
     t = ShareContext()
     t.refusing("two", ErrorCode.FENCED_STATE_EPOCH)
     answer = t.alter({"one": {0: 1}, "two": {0: 1, 5: 1}})
@@ -161,7 +161,7 @@ def test_the_share_coordinator_refuses_to_alter() -> None:
 
 
 def test_what_is_altered_is_not_deleting_any_more() -> None:
-    """A deletion that failed before is forgotten."""
+    """Altering a topic cancels its failed deletion."""
     t = ShareContext()
     emptied(t, "one", "two")
     for topic in ("one", "two"):
@@ -175,7 +175,7 @@ def test_what_is_altered_is_not_deleting_any_more() -> None:
 
 
 def test_an_alteration_that_cannot_be_written() -> None:
-    """The error is the log's as clients know it, nothing is asked."""
+    """If the record cannot be written, the error is returned, and no state is changed."""
     t = ShareContext()
     t.broker.append_error = lambda: ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert t.alter({"one": {0: 3}}).error is ErrorCode.NOT_COORDINATOR
@@ -183,7 +183,7 @@ def test_an_alteration_that_cannot_be_written() -> None:
 
 
 def test_a_large_alteration() -> None:
-    """In steps, as all that may be long."""
+    """A large request runs in steps."""
     t = ShareContext({"many": 1200})
     small = t.alter({"many": dict.fromkeys(range(1200), 5)})
     request = small.request
@@ -195,7 +195,7 @@ def test_a_large_alteration() -> None:
 
 
 def test_offsets_are_deleted() -> None:
-    """Topics without state, and those that do not exist, are said to be so, in the end."""
+    """Deleted topics are returned; topics without state and unknown ones have errors, last."""
     t = ShareContext()
     emptied(t, "one", "two")
     answer = t.delete_offsets("three", "one", "no-such")
@@ -211,7 +211,7 @@ def test_offsets_are_deleted() -> None:
 
 
 def test_a_deletion_that_fails_is_tried_again() -> None:
-    """Its topic stays deleting: all of its partitions are deleted next time."""
+    """A topic whose deletion fails stays deleting, and all its partitions are retried."""
     t = ShareContext()
     emptied(t, "one", "two")
     t.refusing("two", ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -229,7 +229,7 @@ def test_a_deletion_that_fails_is_tried_again() -> None:
 
 
 def test_no_state_to_delete() -> None:
-    """A group that never had any says nothing; one that does not exist is not found."""
+    """A group without state gets an empty response, an unknown group its error."""
     t = ShareContext()
     missing = (ErrorCode.GROUP_ID_NOT_FOUND, f"Group {GROUP} not found.")
     assert refused(t.delete_offsets("one")) == missing
@@ -239,7 +239,7 @@ def test_no_state_to_delete() -> None:
 
 @pytest.mark.parametrize("step", [0, 1])
 def test_a_deletion_that_cannot_be_written(step: int) -> None:
-    """Before the share coordinator is asked, or after it has answered."""
+    """If a deletion cannot be written, before or after the state is deleted, it fails."""
     t = ShareContext()
     emptied(t, "one")
     errors = iter([NONE] * step)
@@ -251,7 +251,7 @@ def test_a_deletion_that_cannot_be_written(step: int) -> None:
 
 
 def test_the_group_moves_while_the_share_coordinator_thinks() -> None:
-    """The request is brought to what is there then."""
+    """If the group moves before the share coordinator answers, requests get NOT_COORDINATOR."""
     t = ShareContext()
     emptied(t, "one")
     t.share_state.hold()
@@ -264,7 +264,7 @@ def test_the_group_moves_while_the_share_coordinator_thinks() -> None:
 
 
 def test_states_are_gone_when_the_share_coordinator_answers() -> None:
-    """The answer is given all the same."""
+    """The request is answered even if the group's state record is gone by then."""
     t = ShareContext()
     emptied(t, "one")
     t.share_state.hold()
@@ -278,7 +278,7 @@ def test_states_are_gone_when_the_share_coordinator_answers() -> None:
 
 
 def test_a_group_is_deleted_with_its_state() -> None:
-    """All is deleting first; then the state is gone, then the group."""
+    """All topics are marked as deleting, then the state is deleted, then the group."""
     t = ShareContext()
     emptied(t, "one", "two")
     t.share_state.hold()
@@ -296,7 +296,7 @@ def test_a_group_is_deleted_with_its_state() -> None:
 
 
 def test_a_group_without_state_is_deleted_at_once() -> None:
-    """There is nothing to ask for."""
+    """A group without state is deleted without a call to the share coordinator."""
     t = ShareContext()
     emptied(t, "no-such")
     assert t.broker.delete().error is NONE
@@ -304,7 +304,7 @@ def test_a_group_without_state_is_deleted_at_once() -> None:
 
 
 def test_a_group_with_members_is_not_deleted() -> None:
-    """Neither before nor, if one comes meanwhile, after its state is gone."""
+    """A group with members is not deleted, also if a member joins during the deletion."""
     t = ShareContext()
     a = t.member("A", "one")
     t.joined(a)
@@ -321,7 +321,10 @@ def test_a_group_with_members_is_not_deleted() -> None:
 
 
 def test_a_group_whose_state_cannot_be_deleted() -> None:
-    """It stays, and may be deleted later; of topics that are gone there is nothing to delete."""
+    """A group whose state cannot be deleted stays and can be deleted later.
+
+    State of deleted topics does not count.
+    """
     t = ShareContext()
     emptied(t, "one", "two")
     t.refusing("two", ErrorCode.NOT_COORDINATOR)
@@ -336,7 +339,7 @@ def test_a_group_whose_state_cannot_be_deleted() -> None:
 
 
 def test_a_group_whose_deletion_cannot_be_written() -> None:
-    """It stays as it was."""
+    """A group whose deletion cannot be written stays unchanged."""
     t = ShareContext()
     emptied(t, "one")
     t.broker.append_error = lambda: ErrorCode.KAFKA_STORAGE_ERROR
@@ -345,7 +348,10 @@ def test_a_group_whose_deletion_cannot_be_written() -> None:
 
 
 def test_a_group_that_is_deleted_twice() -> None:
-    """Who comes second finds nothing; so do others that waited for the share coordinator."""
+    """A second deletion, and a waiting DeleteShareGroupOffsets, find no group any more.
+
+    A waiting AlterShareGroupOffsets creates the group again.
+    """
     t = ShareContext()
     emptied(t, "one")
     t.share_state.hold()
@@ -360,7 +366,7 @@ def test_a_group_that_is_deleted_twice() -> None:
 
 
 def test_a_bug_while_the_share_coordinator_thinks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits for it is answered by it, though another request of the drain is not served."""
+    """A bug in one request does not affect another one that waits for the share coordinator."""
     t = ShareContext()
     emptied(t, "one")
     t.share_state.hold()
@@ -382,7 +388,7 @@ def test_a_bug_while_the_share_coordinator_thinks(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_group_that_cannot_be_reloaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits for the share coordinator then is answered that it failed."""
+    """If the group cannot be reloaded, requests that wait for the share coordinator fail."""
     t = ShareContext()
     emptied(t, "one")
     t.share_state.hold()

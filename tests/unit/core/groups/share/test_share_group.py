@@ -1,4 +1,4 @@
-"""What a share group shows of itself, its records, and what other requests are told of it."""
+"""A share group's description and records, and its responses to other requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.unit.core.groups.share.context import ShareContext
 
 
 def test_describe() -> None:
-    """Epochs, state, assignor; of members what they said and what they read."""
+    """The description has epochs, state, assignor, and the members' fields and assignments."""
     t = ShareContext()
     a = t.member("A", "two", "no-such")
     a.join(rack_id="r")
@@ -61,7 +61,7 @@ def test_describe() -> None:
 
 
 def test_groups_that_cannot_be_described() -> None:
-    """None, one of another kind, one without a name, one that is not here."""
+    """Unknown, foreign, unnamed and moved groups cannot be described."""
     t = ShareContext()
     missing = t.describe()
     assert missing.error_code == ErrorCode.GROUP_ID_NOT_FOUND
@@ -78,7 +78,7 @@ def test_groups_that_cannot_be_described() -> None:
 
 
 def test_many_members_are_described_in_steps() -> None:
-    """As all that may be long."""
+    """Many members are described in steps."""
     t = ShareContext(share_max_size=1000)
     for number in range(501):
         t.member(f"m{number}", "no-such").join()
@@ -86,7 +86,7 @@ def test_many_members_are_described_in_steps() -> None:
 
 
 def test_listing() -> None:
-    """Share groups are of a type of their own."""
+    """ListGroups shows share groups with their own type."""
     t = ShareContext()
     a = t.member("A", "one")
     t.joined(a)
@@ -105,7 +105,7 @@ def test_listing() -> None:
 
 
 def test_who_knows_the_classic_protocol() -> None:
-    """For its members there is no such group; nobody can join it."""
+    """For classic members the group does not exist, and they cannot join it."""
     t = ShareContext()
     t.joined(t.member("A", "one"))
     b = t.classic("B")
@@ -121,7 +121,7 @@ def test_who_knows_the_classic_protocol() -> None:
 
 
 def test_who_knows_consumer_groups() -> None:
-    """Not even an empty share group becomes one."""
+    """A consumer heartbeat does not convert a share group, even an empty one."""
     t = ShareContext()
     a = t.member("A", "one")
     t.joined(a)
@@ -144,7 +144,7 @@ def test_who_knows_consumer_groups() -> None:
 
 
 def test_no_offsets_are_committed() -> None:
-    """Nor deleted; there are none to fetch, and none expires; it is the same in transactions."""
+    """Offsets cannot be committed or deleted, also not in transactions, and none expires."""
     t = ShareContext()
     a = t.member("A", "one")
     t.joined(a)
@@ -163,7 +163,7 @@ def test_no_offsets_are_committed() -> None:
 
 
 def test_offsets_that_are_in_the_log_all_the_same() -> None:
-    """They are kept, count from their commit, and end with the group."""
+    """Offset commit records in the log are kept; their expiry counts from the commit."""
     t = ShareContext()
     t.joined(t.member("A", "no-such"))
     value = OffsetCommitValue(offset=5, commit_timestamp=7)
@@ -173,7 +173,7 @@ def test_offsets_that_are_in_the_log_all_the_same() -> None:
 
 
 def test_it_never_ends_by_itself() -> None:
-    """Its tombstones make it a classic group first, which ends."""
+    """A share group never expires; its tombstones make it a classic group, which ends."""
     t = ShareContext()
     t.joined(t.member("A", "one"))
     assert not t.group.is_blank
@@ -183,7 +183,7 @@ def test_it_never_ends_by_itself() -> None:
 
 
 def test_tombstones_make_no_group() -> None:
-    """What compaction leaves of a group that is gone."""
+    """Tombstones left by compaction create no group."""
     t = ShareContext()
     a = t.member("A", "one")
     t.joined(a)
@@ -198,7 +198,7 @@ def test_tombstones_make_no_group() -> None:
 
 
 def test_records_of_another_kind() -> None:
-    """They are none of its own."""
+    """Records of other kinds of groups are ignored."""
     t = ShareContext()
     t.joined(t.member("A", "one"))
     before = durable_state(t.group)
@@ -207,7 +207,7 @@ def test_records_of_another_kind() -> None:
 
 
 def test_a_log_that_was_compacted() -> None:
-    """The last record of each key makes the same group, in any order."""
+    """The last record of each key gives the same group, in any order."""
     t = ShareContext()
     a, b = t.member("A", "one"), t.member("B", "two")
     t.joined(a, b)
@@ -224,7 +224,7 @@ def test_a_log_that_was_compacted() -> None:
 
 
 def test_snapshots() -> None:
-    """A group that is stored as a snapshot comes back as it was."""
+    """A group is restored exactly from a snapshot."""
     t = ShareContext()
     a, b = t.member("A", "one"), t.member("B", "two")
     t.joined(a, b)
@@ -240,7 +240,7 @@ def test_snapshots() -> None:
 
 
 def test_the_state_is_written_at_the_end_of_a_sync() -> None:
-    """With a sync before the answer, a heartbeat waits for it; what it asks for does not."""
+    """With a sync of every record a heartbeat waits for it, but the initialization does not."""
     t = ShareContext()
     t.broker.flushes = True
     a = t.member("A", "one")

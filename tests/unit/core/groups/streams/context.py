@@ -1,4 +1,4 @@
-"""Verbs for tests of streams groups: members that heartbeat, reconcile, leave and commit."""
+"""Helpers for tests of streams groups: members that heartbeat, reconcile, leave and commit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Tasks = dict[str, list[int]]
 def internal(
     name: str, partitions: int = 0, replicas: int = 0, configs: Mapping[str, str] | None = None
 ) -> StreamsTopicInfo:
-    """An internal topic of a topology."""
+    """Return an internal topic of a topology."""
     return StreamsTopicInfo(
         name=name,
         partitions=partitions,
@@ -53,7 +53,7 @@ def subtopology(
     repartitions: Sequence[str | StreamsTopicInfo] = (),
     joined: Sequence[tuple[list[int], list[int]]] = (),
 ) -> StreamsSubtopology:
-    """A subtopology; `joined` are places of source topics and of repartition topics."""
+    """Return a subtopology; `joined` has indexes of source topics and of repartition topics."""
     return StreamsSubtopology(
         subtopology_id=subtopology_id,
         source_topics=list(sources),
@@ -72,7 +72,7 @@ def _internal(topic: str | StreamsTopicInfo) -> StreamsTopicInfo:
 
 
 def topology(*subtopologies: StreamsSubtopology, epoch: int = 0) -> StreamsTopology:
-    """A topology."""
+    """Return a topology."""
     return StreamsTopology(epoch=epoch, subtopologies=list(subtopologies))
 
 
@@ -81,14 +81,14 @@ READS_THREE = topology(subtopology("0", "three"))
 
 
 def listed(tasks: Tasks) -> list[StreamsTaskIds]:
-    """Tasks as the field of a request."""
+    """Return tasks in the form of a request field."""
     return [StreamsTaskIds(subtopology_id=one, partitions=parts) for one, parts in tasks.items()]
 
 
 class StreamsMember:
-    """A client of the streams protocol; it keeps its epoch and the tasks that it was assigned.
+    """A client of the streams protocol that keeps its epoch and assigned tasks.
 
-    It is the only thread of its process unless `process` says otherwise.
+    The member is the only thread of its process unless `process` is given.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class StreamsMember:
         self.standby: Tasks = {}
 
     def send(self, **fields: Any) -> Answer:
-        """Send a heartbeat with just these fields; the member learns from the answer."""
+        """Send a heartbeat with only these fields; the member takes the response."""
         request = {
             "group_id": GROUP,
             "member_id": self.id,
@@ -135,7 +135,7 @@ class StreamsMember:
         return answer
 
     def join(self, **fields: Any) -> Answer:
-        """Send everything, as who joins does."""
+        """Send every field, as a joining member does."""
         endpoint = self.endpoint
         return self.send(
             **{
@@ -155,13 +155,13 @@ class StreamsMember:
         )
 
     def beat(self, **fields: Any) -> ErrorCode:
-        """Send a heartbeat without news; its error."""
+        """Send a heartbeat without changes; return its error."""
         return self.send(**fields).error
 
     def own(
         self, active: Tasks | None = None, standby: Tasks | None = None, **fields: Any
     ) -> Answer:
-        """Send a heartbeat that lists the member's tasks: what it was assigned, or these."""
+        """Send a heartbeat with the member's tasks: the assigned ones, or these."""
         return self.send(
             active_tasks=listed(self.active if active is None else active),
             standby_tasks=listed(self.standby if standby is None else standby),
@@ -174,7 +174,7 @@ class StreamsMember:
         return self.send(**{"member_epoch": -1, **fields}).error
 
     def commit(self, *offsets: Offset, **changes: Any) -> list[ErrorCode]:
-        """Commit as a member; the errors in order."""
+        """Commit as a member; return the errors in order."""
         fields = {
             "generation_id_or_member_epoch": self.epoch,
             "member_id": self.id,
@@ -184,7 +184,7 @@ class StreamsMember:
 
     @property
     def count(self) -> int:
-        """How many active tasks the member was assigned."""
+        """The number of assigned active tasks."""
         return sum(map(len, self.active.values()))
 
 
@@ -193,12 +193,12 @@ def _tasks(listed: Sequence[StreamsTaskIds]) -> Tasks:
 
 
 def statuses(answer: Answer) -> dict[StatusCode, str]:
-    """What the answer says about the group."""
+    """Return the group statuses in the response."""
     return {StatusCode(one.status_code): one.status_detail for one in answer.response.status}
 
 
 class StreamsContext:
-    """A broker and its group; nothing waits, unless a delay or an interval is given."""
+    """A broker and its group, without any initial delay or interval unless one is given."""
 
     def __init__(self, topics: dict[str, int] | None = None, **settings: Any) -> None:
         defaults: dict[str, Any] = {
@@ -212,21 +212,21 @@ class StreamsContext:
     def member(
         self, name: str, topology: StreamsTopology | None = READS_THREE, **options: Any
     ) -> StreamsMember:
-        """A client of the streams protocol that has not joined yet."""
+        """Return a client of the streams protocol that has not joined yet."""
         return StreamsMember(self, name, topology, **options)
 
     def classic(self, name: str, **options: Any) -> Member:
-        """A client of the classic protocol that has not joined yet."""
+        """Return a client of the classic protocol that has not joined yet."""
         return Member(self.broker, name, **options)
 
     def joined(self, *members: StreamsMember) -> None:
-        """All of them join and reconcile until nothing moves any more."""
+        """Let all members join and reconcile until the group is stable."""
         for member in members:
             assert member.join().error is ErrorCode.NONE
         self.reconcile(*members)
 
     def reconcile(self, *members: StreamsMember) -> None:
-        """Everybody heartbeats with its tasks until the group is stable."""
+        """Let all members send heartbeats with their tasks until the group is stable."""
         for _ in range(10):
             for member in members:
                 assert member.own().error is ErrorCode.NONE
@@ -236,7 +236,7 @@ class StreamsContext:
 
     @property
     def group(self) -> StreamsGroup:
-        """The group, which has to be a streams group."""
+        """The group, which must be a streams group."""
         group = self.broker.any_group
         assert isinstance(group, StreamsGroup), group
         return group
@@ -248,17 +248,17 @@ class StreamsContext:
 
     @property
     def epochs(self) -> tuple[int, int]:
-        """The epochs of group and assignment."""
+        """The epochs of the group and of its target assignment."""
         return self.group.epoch, self.group.assignment_epoch
 
     def describe(self, **fields: Any) -> DescribedStreamsGroup:
-        """The answer to StreamsGroupDescribe."""
+        """Return the response to StreamsGroupDescribe."""
         request = StreamsGroupDescribeRequest(**{"group_ids": [GROUP], **fields})
         described: DescribedStreamsGroup = self.broker.send(request, 0).response.groups[0]
         return described
 
     def change_topics(self, **counts: int) -> None:
-        """Create topics, give them more partitions, or delete them (0)."""
+        """Create topics, add partitions, or delete topics (0)."""
         for topic, count in counts.items():
             if count:
                 self.broker.topics.counts[topic] = count
@@ -267,7 +267,7 @@ class StreamsContext:
         self.broker.topics.revision += 1
 
     def check(self) -> None:
-        """The replay law holds, and no task is active in two members."""
+        """Check the replay law, and that no task is active in two members."""
         self.broker.check_replay_law()
         runners: dict[tuple[str, int], str] = {}
         for member_id, current in self.group.currents.items():

@@ -1,4 +1,4 @@
-"""What others see of a streams group: StreamsGroupDescribe, ListGroups, DescribeGroups, states."""
+"""Descriptions of a streams group: StreamsGroupDescribe, ListGroups, DescribeGroups, states."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COUNTS_WORDS = topology(
 
 
 def tasks(assignment: DescribedStreamsAssignment) -> tuple[Any, ...]:
-    """Active, standby and warm-up tasks."""
+    """Return active, standby and warm-up tasks."""
     return tuple(
         {one.subtopology_id: one.partitions for one in kind}
         for kind in (assignment.active_tasks, assignment.standby_tasks, assignment.warmup_tasks)
@@ -45,7 +45,7 @@ def tasks(assignment: DescribedStreamsAssignment) -> tuple[Any, ...]:
 
 
 def topics(described: Any) -> list[Any]:
-    """Each subtopology of a description in short."""
+    """Return each described subtopology in short form."""
     return [
         (
             one.subtopology_id,
@@ -66,7 +66,7 @@ def topics(described: Any) -> list[Any]:
 
 
 def test_a_group_with_its_members() -> None:
-    """Epochs, tasks as they are and as they shall be, and what the member says of itself."""
+    """The description has epochs, current and target tasks, and the member's own fields."""
     context = StreamsContext()
     first = context.member("a", tags={"zone": "z"}, endpoint=("h", 65535))
     second = context.member("b")
@@ -93,7 +93,7 @@ def test_a_group_with_its_members() -> None:
 
 
 def test_the_offsets_that_a_member_reports() -> None:
-    """The last report of each list counts, and is described in steps; duplicates are refused."""
+    """The last report of each kind of offset is described, in steps; duplicates are refused."""
     context = StreamsContext()
     member = context.member("a")
     context.joined(member)
@@ -117,11 +117,14 @@ def test_the_offsets_that_a_member_reports() -> None:
 
 
 def test_the_offsets_of_a_heartbeat_that_fails_are_kept() -> None:
-    """Kafka keeps them before it stumbles over a list that comes twice; a wrong task is earlier."""
+    """Reported offsets are kept, as in Kafka, even if a repeated task list fails the request.
+
+    A request with an unknown task fails before they are kept.
+    """
     context = StreamsContext()
     member, other = context.member("a"), context.member("b")
     context.joined(member)
-    assert other.join().error is ErrorCode.NONE  # so that the lists of the first one count
+    assert other.join().error is ErrorCode.NONE  # so that the first member's lists matter
     twice = [*listed({"0": [0]}), *listed({"0": [1]})]
     for tasks, offset, error in (
         (twice, 7, ErrorCode.UNKNOWN_SERVER_ERROR),
@@ -136,7 +139,7 @@ def test_the_offsets_of_a_heartbeat_that_fails_are_kept() -> None:
 
 
 def test_the_topology_as_it_came_and_as_it_is() -> None:
-    """Partitions of internal topics are shown once all topics are as they have to be."""
+    """The topology has partition counts of internal topics only once all topics are right."""
     context = StreamsContext({"three": 3, "one": 1})
     member = context.member("m", COUNTS_WORDS)
     member.join()
@@ -160,7 +163,10 @@ def test_the_topology_as_it_came_and_as_it_is() -> None:
 
 
 def test_groups_that_are_none() -> None:
-    """Errors and texts are Kafka's; a group without a topology cannot be."""
+    """Groups that cannot be described get Kafka's errors and texts.
+
+    A group without a topology gets UNKNOWN_SERVER_ERROR.
+    """
     context = StreamsContext()
     described = context.describe()
     assert described.error_code == ErrorCode.GROUP_ID_NOT_FOUND
@@ -178,7 +184,7 @@ def test_groups_that_are_none() -> None:
 
 
 def test_a_group_without_a_topology_cannot_go_on() -> None:
-    """Nobody could have made it; Kafka fails."""
+    """Heartbeats of a group without a topology fail, as in Kafka; no request can create one."""
     context = StreamsContext()
     member = context.member("m")
     context.joined(member)
@@ -192,7 +198,7 @@ def test_a_group_without_a_topology_cannot_go_on() -> None:
 
 
 def test_many_groups_and_members_are_described_in_steps() -> None:
-    """All of them come, in order."""
+    """Many groups and members are described in steps, completely and in order."""
     context = StreamsContext(streams_initial_rebalance_delay_ms=1)
     for number in range(501):
         context.member(f"m{number}").join()
@@ -204,7 +210,10 @@ def test_many_groups_and_members_are_described_in_steps() -> None:
 
 
 def test_a_streams_group_in_the_list() -> None:
-    """With its own type; the filter of states knows NotReady by another name, as in Kafka."""
+    """ListGroups shows the streams type; the state filter has another name for NotReady.
+
+    Kafka does the same.
+    """
     context = StreamsContext({"three": 3})
     context.member("m", topology(subtopology("0", "lost"))).join()
     for states, count in (([], 1), (["not_ready"], 1), (["NotReady"], 0), (["stable"], 0)):
@@ -217,7 +226,7 @@ def test_a_streams_group_in_the_list() -> None:
 
 
 def test_it_is_no_group_of_another_kind() -> None:
-    """DescribeGroups shows it as Dead, and says why since version 6."""
+    """DescribeGroups shows the group as Dead, with the reason since version 6."""
     context = StreamsContext()
     context.joined(context.member("m"))
     described = context.broker.describe(5)
@@ -240,7 +249,7 @@ def test_it_is_no_group_of_another_kind() -> None:
 
 
 def test_states() -> None:
-    """The first rule that holds; each state is met on the way of a group through its life."""
+    """The first matching rule determines the state; a group goes through every state."""
     assert [state for state, _ in STATE_RULES] == [
         StreamsGroupState.DEAD,
         StreamsGroupState.EMPTY,

@@ -1,4 +1,4 @@
-"""Where the processes of an application answer queries, and about which partitions."""
+"""Endpoints: where the processes of an application answer queries, and their partitions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COUNTS = {"one": 1, "three": 3, "repartition": 3, "changelog": 3}
 
 
 def told(answer: Answer) -> dict[tuple[str, int], Any] | None:
-    """By endpoint: topic -> partitions, active and standby."""
+    """Return by endpoint: topic -> partitions, active and standby."""
     entries: list[EndpointToPartitions] | None = answer.response.partitions_by_user_endpoint
     if entries is None:
         return None
@@ -31,7 +31,7 @@ def told(answer: Answer) -> dict[tuple[str, int], Any] | None:
 
 
 def test_a_new_group_forgets_the_epoch_of_its_endpoints() -> None:
-    """As in Kafka, where the first answer has epoch 0, so that the next one tells all again."""
+    """The first response has endpoint epoch 0, so that the next one repeats all, as in Kafka."""
     context = StreamsContext(COUNTS)
     member = context.member("m", JOINS, endpoint=("h", 1))
     answer = member.join()
@@ -43,7 +43,10 @@ def test_a_new_group_forgets_the_epoch_of_its_endpoints() -> None:
 
 
 def test_the_epoch_rises_with_tasks_of_who_has_an_endpoint() -> None:
-    """Everybody is told then, once."""
+    """The endpoint epoch rises with the tasks of members with an endpoint.
+
+    Each member is then told once.
+    """
     context = StreamsContext(COUNTS)
     first = context.member("a", JOINS, endpoint=("h", 1))
     second = context.member("b", JOINS)
@@ -66,7 +69,7 @@ def test_the_epoch_rises_with_tasks_of_who_has_an_endpoint() -> None:
 
 
 def test_standby_partitions_are_told_apart() -> None:
-    """Those of tasks whose state is only copied."""
+    """Partitions of standby tasks are listed separately."""
     context = StreamsContext(COUNTS, streams_num_standby_replicas=1)
     first = context.member("a", JOINS, endpoint=("h", 1))
     second = context.member("b", JOINS, endpoint=("i", 2))
@@ -79,7 +82,7 @@ def test_standby_partitions_are_told_apart() -> None:
 
 
 def test_without_topics_there_are_no_partitions() -> None:
-    """Kafka fails to tell them; members without endpoints are served."""
+    """With missing topics a member with an endpoint fails, as in Kafka; other members do not."""
     context = StreamsContext({"three": 3})
     asked = topology(subtopology("0", "lost"))
     with_endpoint = context.member("a", asked, endpoint=("h", 1))
@@ -88,7 +91,7 @@ def test_without_topics_there_are_no_partitions() -> None:
 
 
 def test_a_member_with_tasks_of_topics_that_are_gone() -> None:
-    """Kafka fails as well: what it has to give up is news of its endpoint."""
+    """A member with an endpoint and tasks of a deleted topic fails, as in Kafka."""
     context = StreamsContext({"three": 3})
     asked = topology(subtopology("0", "three"))
     member = context.member("m", asked, endpoint=("h", 1))
@@ -101,7 +104,7 @@ def test_a_member_with_tasks_of_topics_that_are_gone() -> None:
 
 
 def test_the_endpoint_of_a_member_with_tasks_of_an_internal_topic_that_is_gone() -> None:
-    """The others cannot be told of it until the topic is there again, as in Kafka."""
+    """Endpoints that include a deleted internal topic fail until it is recreated, as in Kafka."""
     context = StreamsContext(COUNTS)
     first = context.member("a", JOINS, endpoint=("h", 1))
     second = context.member("b", JOINS)

@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat: joining, epochs, what is refused, and what raises the group epoch."""
+"""StreamsGroupHeartbeat: joins, epochs, refused requests, and what raises the group epoch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MANY = [f"n{number}" for number in range(4_000)]
 
 
 def test_the_first_member_gets_all_tasks() -> None:
-    """Epochs begin at 2; the answer has everything that a client starts with."""
+    """Epochs start at 2; the first response has everything that a client needs."""
     context = StreamsContext()
     member = context.member("m")
     answer = member.join()
@@ -47,7 +47,7 @@ def test_the_first_member_gets_all_tasks() -> None:
 
 
 def test_two_members_share_the_tasks() -> None:
-    """The first one gives up what the second shall run before that one gets it."""
+    """The first member releases the tasks of the second one before that one gets them."""
     context = StreamsContext()
     first, second = context.member("a"), context.member("b")
     context.joined(first)
@@ -65,7 +65,7 @@ def test_two_members_share_the_tasks() -> None:
 
 
 def test_a_member_that_leaves() -> None:
-    """The epoch rises; the target follows with the next heartbeat of anybody."""
+    """A leave raises the epoch; the next heartbeat of any member computes the target."""
     context = StreamsContext()
     first, second = context.member("a"), context.member("b")
     context.joined(first, second)
@@ -114,7 +114,7 @@ def test_a_member_that_leaves() -> None:
     ],
 )
 def test_malformed_requests(fields: dict[str, Any], message: str) -> None:
-    """They are refused before a group is looked at, in Kafka's order."""
+    """Malformed requests are refused before the group is looked up, in Kafka's order."""
     context = StreamsContext()
     response = context.member("m").join(**fields).response
     assert (response.error_code, response.error_message) == (ErrorCode.INVALID_REQUEST, message)
@@ -144,7 +144,7 @@ def test_malformed_requests(fields: dict[str, Any], message: str) -> None:
     ],
 )
 def test_names_and_sizes_that_no_topology_may_have(asked: Any, message: str) -> None:
-    """They are refused without a look at the group."""
+    """Invalid names and sizes of a topology are refused before the group is looked up."""
     response = StreamsContext().member("m", asked).join().response
     expected = ErrorCode.STREAMS_INVALID_TOPOLOGY, message
     assert (response.error_code, response.error_message) == expected
@@ -164,7 +164,7 @@ def test_names_and_sizes_that_no_topology_may_have(asked: Any, message: str) -> 
     ids=["subtopologies", "topics", "configs", "joined topics", "more topics"],
 )
 def test_topologies_that_would_hold_others_up(asked: StreamsTopology) -> None:
-    """They are refused at once, which Kafka would not do."""
+    """Topologies that are too expensive are refused at once, unlike in Kafka."""
     context = StreamsContext()
     response = context.member("m", asked).join().response
     assert response.error_code == ErrorCode.STREAMS_INVALID_TOPOLOGY
@@ -173,7 +173,7 @@ def test_topologies_that_would_hold_others_up(asked: StreamsTopology) -> None:
 
 
 def test_more_tags_than_anybody_has() -> None:
-    """They are refused as well."""
+    """Too many tags are refused."""
     member = StreamsContext().member("m", tags=dict.fromkeys([*MANY, "one more"], ""))
     response = member.join().response
     assert response.error_code == ErrorCode.INVALID_REQUEST
@@ -181,7 +181,7 @@ def test_more_tags_than_anybody_has() -> None:
 
 
 def test_groups_that_do_not_exist() -> None:
-    """Only who joins makes one; Kafka has two texts."""
+    """Only a join creates a group; for other requests Kafka has two error texts."""
     member = StreamsContext().member("m")
     response = member.send(member_epoch=1).response
     expected = ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {GROUP} not found."
@@ -192,7 +192,7 @@ def test_groups_that_do_not_exist() -> None:
 
 
 def test_unknown_members() -> None:
-    """Who is no member is told so, whatever the epoch."""
+    """An unknown member gets UNKNOWN_MEMBER_ID, whatever its epoch."""
     context = StreamsContext()
     context.joined(context.member("m"))
     stranger = context.member("s")
@@ -203,7 +203,10 @@ def test_unknown_members() -> None:
 
 
 def test_epochs_that_are_not_right() -> None:
-    """The one before is right if the answer was lost: then the member has nothing but its own."""
+    """Wrong epochs are fenced; the previous one is accepted without foreign tasks.
+
+    A member sends its previous epoch if the last response got lost.
+    """
     context = StreamsContext()
     first, second = context.member("a"), context.member("b")
     context.joined(first)
@@ -232,7 +235,7 @@ def test_epochs_that_are_not_right() -> None:
 
 
 def test_joining_again_is_no_news() -> None:
-    """A member that forgot its answer gets everything again; nothing is recorded."""
+    """A rejoin returns everything again and records nothing."""
     context = StreamsContext()
     member = context.member("m")
     context.joined(member)
@@ -244,7 +247,7 @@ def test_joining_again_is_no_news() -> None:
 
 
 def test_a_full_group() -> None:
-    """A full group takes no new member, but a member of its own may join again."""
+    """A full group refuses new members, but its own members may rejoin."""
     context = StreamsContext(streams_max_size=1)
     member = context.member("m")
     context.joined(member)
@@ -258,7 +261,7 @@ def test_a_full_group() -> None:
 
 
 def test_what_a_member_says_of_itself_raises_the_epoch() -> None:
-    """Every change of it does, and null leaves a field as it is."""
+    """Each changed field of a member raises the epoch; null leaves a field unchanged."""
     context = StreamsContext()
     member = context.member("m", tags={"zone": "a"}, endpoint=("host", 9))
     member.join(rack_id="r")
@@ -284,7 +287,7 @@ def test_what_a_member_says_of_itself_raises_the_epoch() -> None:
 
 
 def test_tasks_that_are_not_in_the_topology() -> None:
-    """A member cannot say that it has them."""
+    """A member that lists tasks outside of the topology is refused."""
     context = StreamsContext()
     member = context.member("m")
     context.joined(member)
@@ -301,7 +304,7 @@ def test_tasks_that_are_not_in_the_topology() -> None:
 
 
 def test_tasks_that_are_listed_twice() -> None:
-    """Kafka fails when it has to look at them."""
+    """A repeated task list fails the request if it has to be read, as in Kafka."""
     context = StreamsContext()
     first, second = context.member("a"), context.member("b")
     context.joined(first)
@@ -312,7 +315,7 @@ def test_tasks_that_are_listed_twice() -> None:
 
 
 def test_a_topology_is_not_changed() -> None:
-    """Another one is refused, an older one is stale; the order of subtopologies is no matter."""
+    """A different topology is refused, an older epoch is stale; the order does not matter."""
     parts = subtopology("0", "three"), subtopology("1", "two")
     context = StreamsContext()
     context.joined(context.member("a", topology(*parts, epoch=3)))
@@ -329,7 +332,7 @@ def test_a_topology_is_not_changed() -> None:
 
 
 def test_more_partitions_are_more_tasks() -> None:
-    """The epoch rises when a topic of the topology changes, not when another one does."""
+    """A changed topic of the topology raises the epoch; other topics do not."""
     context = StreamsContext()
     member = context.member("m")
     context.joined(member)
@@ -343,7 +346,10 @@ def test_more_partitions_are_more_tasks() -> None:
 
 
 def test_a_request_to_shut_down_reaches_everybody() -> None:
-    """Until the group is empty; the first one to ask is named."""
+    """A shutdown request reaches every member until the group is empty.
+
+    The status names the first member that requested it.
+    """
     context = StreamsContext()
     first, second = context.member("a"), context.member("b")
     context.joined(first, second)
@@ -361,7 +367,7 @@ def test_a_request_to_shut_down_reaches_everybody() -> None:
 
 
 def test_who_is_no_member_can_ask_to_shut_down() -> None:
-    """Kafka takes it even from somebody whom it refuses."""
+    """An unknown member can request a shutdown, as in Kafka, although it is refused."""
     context = StreamsContext()
     member = context.member("m")
     context.joined(member)
@@ -371,7 +377,7 @@ def test_who_is_no_member_can_ask_to_shut_down() -> None:
 
 
 def test_a_failed_write_changes_nothing() -> None:
-    """The member is told, and what is not recorded is not kept either."""
+    """If a write fails, the member gets the error and nothing is kept."""
     context = StreamsContext()
     member = context.member("m")
     context.broker.append_error = lambda: ErrorCode.NOT_ENOUGH_REPLICAS
@@ -390,7 +396,7 @@ def test_a_failed_write_changes_nothing() -> None:
 
 
 def test_a_bug_costs_one_request() -> None:
-    """It is answered UNKNOWN_SERVER_ERROR, and the group goes on."""
+    """A bug fails one request with UNKNOWN_SERVER_ERROR, and the group continues."""
     context = StreamsContext()
     member = context.member("m")
     context.joined(member)
@@ -402,7 +408,7 @@ def test_a_bug_costs_one_request() -> None:
 
 
 def test_requests_to_a_broker_that_is_not_the_coordinator() -> None:
-    """NOT_COORDINATOR."""
+    """Another broker returns NOT_COORDINATOR."""
     context = StreamsContext()
     context.broker.unload()
     assert context.member("m").join().error is ErrorCode.NOT_COORDINATOR

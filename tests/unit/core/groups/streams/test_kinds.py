@@ -1,4 +1,4 @@
-"""From and to other kinds: classic groups, members of the classic protocol, records."""
+"""Conversion from and to other kinds: classic groups, classic members, records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.core.groups.streams.context import StreamsContext, subtopology, 
 
 
 def test_records_of_another_kind_are_no_matter() -> None:
-    """A log that has them can be loaded all the same."""
+    """Records of other kinds of groups do not prevent loading the log."""
     context = StreamsContext()
     context.joined(context.member("m"))
     key = GroupMetadataKey(group=GROUP)
@@ -28,7 +28,7 @@ def test_records_of_another_kind_are_no_matter() -> None:
 
 
 def test_committed_offsets_are_kept() -> None:
-    """A group that has nothing but offsets becomes a streams group."""
+    """A group with only offsets becomes a streams group and keeps them."""
     context = StreamsContext()
     commit(context.broker, ("three", 0, 7))
     member = context.member("m")
@@ -43,7 +43,7 @@ def test_committed_offsets_are_kept() -> None:
 
 
 def test_an_endpoint_in_a_group_that_was_there() -> None:
-    """Its epoch is in the answer, though the new group does not keep it."""
+    """The endpoint epoch is in the response, although the new group does not keep it."""
     context = StreamsContext()
     commit(context.broker, ("three", 0, 7))
     member = context.member("m", endpoint=("h", 1))
@@ -52,7 +52,7 @@ def test_an_endpoint_in_a_group_that_was_there() -> None:
 
 
 def test_a_classic_group_with_members_is_left_alone() -> None:
-    """One without becomes a streams group; its own record goes."""
+    """A classic group with members is not converted; an empty one is, without its record."""
     context = StreamsContext()
     classic = context.classic("c", version=3)
     classic.join()
@@ -73,7 +73,7 @@ def test_a_classic_group_with_members_is_left_alone() -> None:
 
 
 def test_classic_requests_to_a_streams_group() -> None:
-    """There is no such member in it."""
+    """A streams group refuses classic joins; other classic requests get UNKNOWN_MEMBER_ID."""
     context = StreamsContext()
     context.joined(context.member("m"))
     classic = context.classic("c")
@@ -92,7 +92,7 @@ def test_classic_requests_to_a_streams_group() -> None:
 
 
 def test_a_classic_member_makes_an_empty_group_classic() -> None:
-    """Unless it brings a member id; offsets stay."""
+    """A classic join without a member id converts an empty group; its offsets stay."""
     context = StreamsContext()
     member = context.member("m")
     context.joined(member)
@@ -115,7 +115,7 @@ def test_a_classic_member_makes_an_empty_group_classic() -> None:
 
 
 def test_a_joining_classic_member_may_be_refused_by_then() -> None:
-    """The group is a classic one by then, as in Kafka."""
+    """The group is converted even if the joining classic member is refused, as in Kafka."""
     context = StreamsContext()
     member = context.member("m")
     context.joined(member)
@@ -126,7 +126,7 @@ def test_a_joining_classic_member_may_be_refused_by_then() -> None:
 
 
 def test_records_in_any_order() -> None:
-    """Compaction leaves the last of each key: the state is the same in whatever order they come."""
+    """Compacted records give the same state in any order."""
     context = StreamsContext({"three": 3, "changelog": 3}, streams_num_standby_replicas=1)
     asked = topology(subtopology("0", "three", changelogs=["changelog"]))
     first = context.member("a", asked, tags={"zone": "z"}, endpoint=("h", 1))
@@ -147,7 +147,7 @@ def test_records_in_any_order() -> None:
 
 
 def test_records_of_earlier_releases() -> None:
-    """They know nothing of settings; tombstones of what is not there change nothing."""
+    """Records of earlier releases have no settings; tombstones without a target are ignored."""
     group = StreamsGroup(GROUP, StreamsContext().broker.environment)
     assert (group.epoch, group.assignment_epoch) == (1, 1)
     value = StreamsGroupMetadataValue(epoch=5, last_assignment_configs=None)
@@ -161,7 +161,7 @@ def test_records_of_earlier_releases() -> None:
 
 @pytest.mark.parametrize("survivors", range(9))
 def test_a_crash_in_the_midst_of_a_write(survivors: int) -> None:
-    """Whatever of a batch is in the log makes a group that goes on."""
+    """After a crash any prefix of a batch gives a working group."""
     context = StreamsContext()
     member = context.member("m")
     records: list[int] = []

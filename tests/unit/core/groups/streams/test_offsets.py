@@ -1,4 +1,4 @@
-"""Offsets of streams groups: who may commit, fetch and delete them, and which expire."""
+"""Offsets of streams groups: who may commit, fetch and delete them, and expiry."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NONE, STALE, UNKNOWN = (
 
 
 def in_transaction(context: StreamsContext, **fields: Any) -> ErrorCode:
-    """Whether a commit of partition 0 of topic three may be part of a transaction."""
+    """Return the error of a transactional commit of partition 0 of topic `three`."""
     partition = OffsetCommitRequestPartition(partition_index=fields.pop("partition", 0))
     topic = OffsetCommitRequestTopic(name="three", partitions=[partition])
     return context.group.check_transactional_commit(
@@ -39,7 +39,7 @@ def in_transaction(context: StreamsContext, **fields: Any) -> ErrorCode:
 
 @pytest.fixture(name="shared")
 def make_shared() -> tuple[StreamsContext, StreamsMember]:
-    """A group where a has tasks 0 and 1 since epoch 2, is at epoch 3, and b has 2 since 3."""
+    """Return a group at epoch 3 with tasks 0 and 1 of a since epoch 2, task 2 of b since 3."""
     context = StreamsContext()
     first, second = context.member("a"), context.member("b")
     context.joined(first)
@@ -50,7 +50,7 @@ def make_shared() -> tuple[StreamsContext, StreamsMember]:
 
 
 def test_a_member_commits_with_its_epoch(shared: tuple[StreamsContext, StreamsMember]) -> None:
-    """Any topic; with an older epoch only what it has had since then (KIP-1251)."""
+    """Members commit any topic at their epoch, and only older tasks at an older one (KIP-1251)."""
     context, member = shared
     assert member.commit(("three", 0, 1), ("one", 0, 2)) == [NONE, NONE]
     for epoch, partition, topic, error in (
@@ -75,7 +75,7 @@ def test_a_member_commits_with_its_epoch(shared: tuple[StreamsContext, StreamsMe
 
 
 def test_tasks_that_are_being_given_up_are_committed() -> None:
-    """That is what the time to give them up is for."""
+    """Tasks that are being closed can be committed."""
     context = StreamsContext()
     first, second = context.member("a"), context.member("b")
     context.joined(first)
@@ -86,7 +86,7 @@ def test_tasks_that_are_being_given_up_are_committed() -> None:
 
 
 def test_an_empty_group_takes_commits_of_anybody() -> None:
-    """As an administrator does who resets an application."""
+    """An empty group accepts commits of any client, as for a reset of an application."""
     context = StreamsContext()
     member = context.member("m")
     context.joined(member)
@@ -98,7 +98,7 @@ def test_an_empty_group_takes_commits_of_anybody() -> None:
 
 
 def test_commits_in_transactions(shared: tuple[StreamsContext, StreamsMember]) -> None:
-    """A caller that names no member is let through, a member needs its epoch."""
+    """A transactional commit without a member is accepted; a member needs its epoch."""
     context, _ = shared
     assert in_transaction(context, generation_id_or_member_epoch=-1) is NONE
     for member_id, epoch, partition, error in (
@@ -115,7 +115,7 @@ def test_commits_in_transactions(shared: tuple[StreamsContext, StreamsMember]) -
 
 
 def test_fetching_offsets(shared: tuple[StreamsContext, StreamsMember]) -> None:
-    """A member has to know its epoch; who is none asks without."""
+    """Members fetch with their epoch, other clients without one."""
     context, member = shared
     member.commit(("three", 0, 7))
     for member_id, epoch, error in (
@@ -136,7 +136,7 @@ def test_fetching_offsets(shared: tuple[StreamsContext, StreamsMember]) -> None:
 
 
 def test_offsets_of_topics_that_are_read_are_not_deleted() -> None:
-    """Nor do they expire, while the application runs."""
+    """Offsets of subscribed topics cannot be deleted and do not expire while members exist."""
     context = StreamsContext(offsets_retention_ms=1000)
     member = context.member("m")
     context.joined(member)
@@ -154,7 +154,10 @@ def test_offsets_of_topics_that_are_read_are_not_deleted() -> None:
 
 
 def test_deleting_a_group() -> None:
-    """Only an Empty one; all of its records get tombstones, and the first assignment no time."""
+    """Only an Empty group can be deleted; all its records get tombstones.
+
+    The pending first assignment is dropped.
+    """
     context = StreamsContext(streams_initial_rebalance_delay_ms=3000)
     member = context.member("m")
     member.join()

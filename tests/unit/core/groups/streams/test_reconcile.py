@@ -1,4 +1,4 @@
-"""Members on their way to their target: revocation first, then what is free; copies of state."""
+"""Reconciliation of tasks: revocations first, then free tasks, then standby tasks."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ STABLE, UNREVOKED, UNRELEASED, UNKNOWN = StreamsMemberState
 
 
 def two(*partitions: int) -> dict[str, frozenset[int]]:
-    """Tasks of one subtopology."""
+    """Return tasks of one subtopology."""
     return {"0": frozenset(partitions)} if partitions else {}
 
 
 def at(epoch: int, *partitions: int) -> dict[str, dict[int, int]]:
-    """Active tasks of one subtopology, assigned at an epoch."""
+    """Return active tasks of one subtopology, assigned at an epoch."""
     return {"0": dict.fromkeys(partitions, epoch)} if partitions else {}
 
 
@@ -45,7 +45,7 @@ def step(
     epoch: int = 9,
     others: tuple[tuple[str, OwnedTasks], ...] = (),
 ) -> CurrentTasks:
-    """One step of a member of process p."""
+    """Return the next state of a member of process p."""
     holders = Holders()
     holders.add("p", current.assigned)
     holders.add("p", current.revoking)
@@ -55,7 +55,7 @@ def step(
 
 
 def test_standby_tasks_go_to_other_processes() -> None:
-    """The group's own config counts, and its change raises the epoch."""
+    """Standby tasks go to other processes; a change of the group's config raises the epoch."""
     context = StreamsContext({"two": 2, "changelog": 2})
     first, second = context.member("a", STATEFUL), context.member("b", STATEFUL)
     context.joined(first, second)
@@ -75,7 +75,7 @@ def test_standby_tasks_go_to_other_processes() -> None:
 
 
 def test_a_copy_gives_way_to_the_task() -> None:
-    """Who kept the state of a task runs it when its runner is gone."""
+    """When the owner of a task is gone, the member with its standby task runs it."""
     context = StreamsContext({"two": 2, "changelog": 2}, streams_num_standby_replicas=1)
     first, second = context.member("a", STATEFUL), context.member("b", STATEFUL)
     context.joined(first, second)
@@ -87,7 +87,7 @@ def test_a_copy_gives_way_to_the_task() -> None:
 
 
 def test_threads_of_one_process() -> None:
-    """A copy in the process of the task would be none."""
+    """Threads of one process have no standby tasks of each other."""
     context = StreamsContext({"two": 2, "changelog": 2}, streams_num_standby_replicas=1)
     first = context.member("a", STATEFUL, process="p")
     second = context.member("b", STATEFUL, process="p")
@@ -96,7 +96,7 @@ def test_threads_of_one_process() -> None:
 
 
 def test_a_process_takes_its_tasks_along() -> None:
-    """A member that names another process: who has which task is known by the new one."""
+    """When a member names another process, its tasks belong to the new process."""
     context = StreamsContext()
     member = context.member("m")
     context.joined(member)
@@ -106,7 +106,7 @@ def test_a_process_takes_its_tasks_along() -> None:
 
 
 def test_what_is_not_said_is_not_given_up() -> None:
-    """A heartbeat without tasks says nothing of them."""
+    """A heartbeat without tasks releases nothing."""
     context = StreamsContext()
     first, second = context.member("a"), context.member("b")
     context.joined(first)
@@ -121,14 +121,14 @@ def test_what_is_not_said_is_not_given_up() -> None:
 
 
 def test_tasks_that_stay_at_home() -> None:
-    """A target that the member has: only its epoch moves."""
+    """If the member already has its target, only its epoch changes."""
     current = CurrentTasks(3, 2, STABLE, OwnedTasks(at(3, 0, 1)))
     moved = step(current, MemberTasks(two(0, 1)))
     assert moved == CurrentTasks(9, 3, STABLE, OwnedTasks(at(3, 0, 1)))
 
 
 def test_new_tasks_are_as_old_as_the_target() -> None:
-    """What is kept keeps its epoch (KIP-1251)."""
+    """New tasks have the target's epoch, kept tasks their own (KIP-1251)."""
     current = CurrentTasks(3, 2, STABLE, OwnedTasks(at(3, 0), two(1)))
     moved = step(current, MemberTasks(two(0, 2), two(1, 3), two(4)))
     assert moved.assigned == OwnedTasks({"0": {0: 3, 2: 9}}, two(1, 3), two(4))
@@ -145,7 +145,7 @@ def test_new_tasks_are_as_old_as_the_target() -> None:
     ids=["active", "standby", "warm-up"],
 )
 def test_tasks_of_each_kind_are_given_up(target: MemberTasks, revoking: OwnedTasks) -> None:
-    """The member stays at its epoch meanwhile; what it lists says when it is done."""
+    """While it revokes tasks of any kind a member stays at its epoch, until its list lacks them."""
     current = CurrentTasks(3, 2, STABLE, OwnedTasks(at(3, 0), two(1), two(2)))
     moved = step(current, target)
     assert (moved.epoch, moved.previous_epoch, moved.state) == (3, 3, UNREVOKED)
@@ -159,7 +159,7 @@ def test_tasks_of_each_kind_are_given_up(target: MemberTasks, revoking: OwnedTas
 
 
 def test_more_is_to_be_given_up_than_before() -> None:
-    """After the first the target has changed: the epoch rises by one for the next."""
+    """If a newer target needs further revocations, the epoch rises by one."""
     current = CurrentTasks(3, 3, UNREVOKED, OwnedTasks(at(3, 0)), OwnedTasks(at(3, 1)))
     moved = step(current, MemberTasks(), MemberTasks(two(0)))
     assert moved == CurrentTasks(4, 3, UNREVOKED, OwnedTasks(), OwnedTasks(at(3, 0)))
@@ -179,7 +179,7 @@ def test_more_is_to_be_given_up_than_before() -> None:
 def test_tasks_that_others_have_still_to_give_up(
     target: MemberTasks, others: tuple[tuple[str, OwnedTasks], ...]
 ) -> None:
-    """The member is at the target's epoch, and waits."""
+    """A member at the target epoch waits for tasks that other members must still revoke."""
     moved = step(CurrentTasks(), target, others=others)
     assert (moved.epoch, moved.state, moved.assigned) == (9, UNRELEASED, OwnedTasks())
     again = step(moved, target, others=others)
@@ -199,12 +199,12 @@ def test_tasks_that_others_have_still_to_give_up(
 def test_tasks_that_may_be_in_two_processes(
     target: MemberTasks, others: tuple[tuple[str, OwnedTasks], ...]
 ) -> None:
-    """Copies are in other processes than the task."""
+    """A task does not wait for standby tasks in other processes, nor a standby task for others."""
     assert step(CurrentTasks(), target, others=others).state is STABLE
 
 
 def test_a_state_of_a_later_release() -> None:
-    """The member has to begin anew, unless it has nothing."""
+    """A member in an unknown state must rejoin, unless it has no tasks."""
     current = CurrentTasks(3, 2, UNKNOWN)
     assert StreamsMemberState(77) is UNKNOWN
     for listed in (None, MemberTasks(two(1))):
@@ -215,7 +215,10 @@ def test_a_state_of_a_later_release() -> None:
 
 
 def test_a_member_in_a_state_of_a_later_release_is_fenced() -> None:
-    """With Kafka's text. Its record is read all the same, without epochs of tasks."""
+    """A member in an unknown state is fenced with Kafka's text.
+
+    Its record is read, without the epochs of tasks.
+    """
     context = StreamsContext()
     member = context.member("m")
     context.joined(member)
@@ -236,7 +239,7 @@ def test_a_member_in_a_state_of_a_later_release_is_fenced() -> None:
 
 
 def test_who_holds_what() -> None:
-    """A task that went on to another process stays there when the first one lets go."""
+    """A task that moved to another process stays there when the first process releases it."""
     holders = Holders()
     copies = OwnedTasks({}, two(1), two(1))
     for tasks in (OwnedTasks(at(1, 0)), copies):
@@ -255,7 +258,7 @@ def test_who_holds_what() -> None:
 
 
 def test_a_task_becomes_a_copy_at_once() -> None:
-    """Who shall not run a task any more, but keep its state, has the copy while it gives it up."""
+    """A task that becomes a standby task is one at once, while its owner revokes it."""
     current = CurrentTasks(epoch=8, assigned=OwnedTasks(at(8, 0, 1)))
     target = MemberTasks(two(0), two(1))
     moved = step(current, target)
@@ -268,7 +271,7 @@ def test_a_task_becomes_a_copy_at_once() -> None:
 
 
 def test_a_copy_is_kept_until_the_task_is_granted() -> None:
-    """The runner of the task is not done yet: the copy stays; then it becomes the task."""
+    """A standby task is kept until its member gets the active task from the previous owner."""
     current = CurrentTasks(epoch=8, assigned=OwnedTasks({}, two(1)))
     target = MemberTasks(two(1))
     waits = step(current, target, others=(("q", OwnedTasks(at(8, 1))),))
@@ -279,7 +282,7 @@ def test_a_copy_is_kept_until_the_task_is_granted() -> None:
 
 
 def test_a_copy_is_kept_while_others_are_given_up() -> None:
-    """Nothing is granted before what is lost has been given up."""
+    """Standby tasks stay while other tasks are revoked; new tasks come afterwards."""
     current = CurrentTasks(epoch=8, assigned=OwnedTasks({}, two(1, 2)))
     target = MemberTasks(two(1))
     moved = step(current, target)
@@ -290,7 +293,7 @@ def test_a_copy_is_kept_while_others_are_given_up() -> None:
 
 
 def test_copies_change_their_kind_in_one_step() -> None:
-    """A warm-up task becomes a standby task, and the other way round."""
+    """A warm-up task can become a standby task in one step, and vice versa."""
     current = CurrentTasks(epoch=8, assigned=OwnedTasks({}, two(0), two(1)))
     target = MemberTasks({}, two(1), two(0))
     moved = step(current, target)
@@ -298,7 +301,10 @@ def test_copies_change_their_kind_in_one_step() -> None:
 
 
 def test_a_copy_of_another_member_of_the_process_is_waited_for() -> None:
-    """One process does not have a task twice."""
+    """A member waits for a standby task of another member of its process.
+
+    A process cannot have a task twice.
+    """
     for owned in (OwnedTasks(at(8, 1)), OwnedTasks({}, two(1)), OwnedTasks({}, {}, two(1))):
         for wanted in (MemberTasks(two(1)), MemberTasks({}, two(1)), MemberTasks({}, {}, two(1))):
             waits = step(CurrentTasks(epoch=8), wanted, others=(("p", owned),))

@@ -1,4 +1,4 @@
-"""Static members of streams groups: they come back, are fenced, and time out (KIP-1071)."""
+"""Static members of streams groups: return, fencing, and timeouts (KIP-1071)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ def static(context: StreamsContext, member_id: str) -> StreamsMember:
 
 
 def test_a_member_that_is_back_has_its_tasks() -> None:
-    """It left for a while: under another id it takes over, and the group epoch stays."""
+    """A static member that left for a while takes over under another id.
+
+    The group epoch stays.
+    """
     context = StreamsContext()
     a = static(context, "a")
     tasks, epoch = a.active, context.group.epoch
@@ -38,7 +41,7 @@ def test_a_member_that_is_back_has_its_tasks() -> None:
 
 
 def test_another_process_raises_the_epoch() -> None:
-    """A static member that comes back with another process id makes a new assignment due."""
+    """A static member that returns with another process id triggers a new assignment."""
     context = StreamsContext()
     a = static(context, "a")
     epoch = context.group.epoch
@@ -49,7 +52,7 @@ def test_another_process_raises_the_epoch() -> None:
 
 
 def test_an_instance_id_in_use() -> None:
-    """Nobody takes over from a member that has not left, not even the member itself."""
+    """The instance id of a member that has not left cannot be taken over, even by itself."""
     context = StreamsContext()
     static(context, "a")
     for member_id in ("a", "b"):
@@ -62,7 +65,7 @@ def test_an_instance_id_in_use() -> None:
 
 
 def test_unknown_instance_ids() -> None:
-    """Heartbeats and departures name an instance id that the group knows."""
+    """Heartbeats and leaves with an unknown instance id are refused."""
     context = StreamsContext()
     a = static(context, "a")
     for response in (a.send(instance_id="j"), a.send(member_epoch=-2, instance_id="j")):
@@ -71,7 +74,7 @@ def test_unknown_instance_ids() -> None:
 
 
 def test_a_static_member_leaves_for_good() -> None:
-    """Its tasks and its instance id are free at once."""
+    """A static member that leaves for good frees its tasks and its instance id at once."""
     context = StreamsContext()
     a = static(context, "a")
     assert a.leave(instance_id="i") is E.NONE
@@ -80,7 +83,7 @@ def test_a_static_member_leaves_for_good() -> None:
 
 
 def test_a_static_member_in_a_full_group() -> None:
-    """It comes back, also under another id."""
+    """In a full group a static member can return, also under another id."""
     context = StreamsContext(streams_max_size=1)
     a = static(context, "a")
     a.leave(member_epoch=-2, instance_id="i")
@@ -89,7 +92,7 @@ def test_a_static_member_in_a_full_group() -> None:
 
 
 def test_a_static_member_that_stays_away() -> None:
-    """Its session ends as that of any member."""
+    """The session of a static member that stays away ends like any other."""
     context = StreamsContext()
     a = static(context, "a")
     a.leave(member_epoch=-2, instance_id="i")

@@ -1,4 +1,4 @@
-"""Time in streams groups: the first assignment, sessions, the time to give up tasks, intervals."""
+"""Timers of streams groups: the first assignment, sessions, revocations, intervals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BY_INTERVAL = "Assignment delayed due to the configured assignment interval."
 
 
 def test_the_first_assignment_waits_for_more_members() -> None:
-    """Who joins meanwhile gets epoch 1 and no task; then all get theirs."""
+    """Members that join in the initial delay get epoch 1 without tasks, then all get theirs."""
     context = StreamsContext(streams_initial_rebalance_delay_ms=3000)
     first, second = context.member("a"), context.member("b")
     answer = first.join()
@@ -35,7 +35,10 @@ def test_the_first_assignment_waits_for_more_members() -> None:
 
 
 def test_a_new_group_waits_for_a_heartbeat_too() -> None:
-    """As in Kafka, a group forgets at its first record what it knows of the topics."""
+    """The first target waits for a heartbeat after the delay, as in Kafka.
+
+    A new group forgets its topics at its first record.
+    """
     context = StreamsContext(streams_initial_rebalance_delay_ms=3000)
     member = context.member("m")
     member.join()
@@ -47,7 +50,10 @@ def test_a_new_group_waits_for_a_heartbeat_too() -> None:
 
 
 def test_nobody_is_left_after_the_delay() -> None:
-    """There is nothing to assign; who joins then is not delayed any more than others."""
+    """If the last member leaves in the initial delay, no target is computed.
+
+    The next member starts a new delay.
+    """
     context = StreamsContext(streams_initial_rebalance_delay_ms=3000)
     member = context.member("m")
     member.join()
@@ -64,7 +70,7 @@ def test_nobody_is_left_after_the_delay() -> None:
 
 
 def test_the_delay_is_a_config_of_the_group() -> None:
-    """And goes with the group."""
+    """The initial delay is a config of the group and ends with the group."""
     context = StreamsContext(streams_initial_rebalance_delay_ms=3000)
     context.broker.configs["streams.initial.rebalance.delay.ms"] = "0"
     member = context.member("m")
@@ -73,7 +79,7 @@ def test_the_delay_is_a_config_of_the_group() -> None:
 
 
 def test_assignments_keep_an_interval() -> None:
-    """Until it is over the last target holds."""
+    """Within the assignment interval the last target stays."""
     context = StreamsContext(streams_assignment_interval_ms=1000)
     first, second = context.member("a"), context.member("b")
     context.joined(first)
@@ -89,7 +95,7 @@ def test_assignments_keep_an_interval() -> None:
 
 
 def test_an_interval_does_not_outlast_a_clock_that_was_set_back() -> None:
-    """The last assignment is in the future then."""
+    """An interval does not outlast a clock that was set back."""
     context = StreamsContext(streams_assignment_interval_ms=1000)
     first, second = context.member("a"), context.member("b")
     context.joined(first)
@@ -99,7 +105,10 @@ def test_an_interval_does_not_outlast_a_clock_that_was_set_back() -> None:
 
 
 def test_the_first_member_after_the_last_waits_for_the_delay_alone() -> None:
-    """A group that was empty for a moment does not wait for the assignment interval."""
+    """The first member of an empty group waits only for the initial delay.
+
+    The assignment interval does not apply.
+    """
     context = StreamsContext(
         streams_initial_rebalance_delay_ms=100, streams_assignment_interval_ms=1000
     )
@@ -118,7 +127,10 @@ def test_the_first_member_after_the_last_waits_for_the_delay_alone() -> None:
 
 
 def test_an_empty_group_of_an_older_log_keeps_the_interval() -> None:
-    """Kafka before 4.4 leaves the time of the last assignment when the last member goes."""
+    """An empty group in a log of Kafka before 4.4 keeps the assignment interval.
+
+    Older versions keep the time of the last assignment.
+    """
     context = StreamsContext(
         streams_initial_rebalance_delay_ms=100, streams_assignment_interval_ms=1000
     )
@@ -135,7 +147,7 @@ def test_an_empty_group_of_an_older_log_keeps_the_interval() -> None:
 
 
 def test_sessions_end() -> None:
-    """A silent member is fenced after the session timeout; heartbeats renew it."""
+    """A silent member is fenced at the session timeout, which heartbeats renew."""
     context = StreamsContext()
     first, second = context.member("a"), context.member("b")
     context.joined(first, second)
@@ -153,7 +165,7 @@ def test_sessions_end() -> None:
 
 
 def test_a_fence_that_cannot_be_written_is_tried_again() -> None:
-    """Half a second later, whichever of the two timers it was."""
+    """A fence that cannot be written is retried after 500 ms, for both kinds of timers."""
     context = StreamsContext()
     first, second = context.member("a", rebalance_ms=1000), context.member("b")
     context.joined(first)
@@ -176,7 +188,7 @@ def test_a_fence_that_cannot_be_written_is_tried_again() -> None:
 
 
 def test_the_session_timeout_is_a_config_of_the_group() -> None:
-    """As is the heartbeat interval that members are told."""
+    """Session timeout and heartbeat interval are configs of the group."""
     context = StreamsContext()
     context.broker.configs |= {
         "streams.session.timeout.ms": "50000",
@@ -191,7 +203,7 @@ def test_the_session_timeout_is_a_config_of_the_group() -> None:
 
 
 def test_tasks_have_to_be_given_up_in_time() -> None:
-    """Within the rebalance timeout of the member; heartbeats do not help."""
+    """Tasks must be revoked within the member's rebalance timeout; heartbeats do not help."""
     context = StreamsContext()
     first, second = context.member("a", rebalance_ms=20_000), context.member("b")
     context.joined(first)
@@ -211,7 +223,7 @@ def test_tasks_have_to_be_given_up_in_time() -> None:
 
 
 def test_who_gives_up_in_time_stays() -> None:
-    """The timer goes with the tasks."""
+    """A revocation in time cancels the timer."""
     context = StreamsContext()
     first, second = context.member("a", rebalance_ms=20_000), context.member("b")
     context.joined(first)
@@ -224,7 +236,7 @@ def test_who_gives_up_in_time_stays() -> None:
 
 
 def test_more_to_give_up_has_its_own_time() -> None:
-    """It begins when the member has given up what it had to before."""
+    """A further revocation has a timeout of its own, from the end of the previous one."""
     context = StreamsContext()
     first = context.member("a", rebalance_ms=20_000)
     context.joined(first)
@@ -244,7 +256,7 @@ def test_more_to_give_up_has_its_own_time() -> None:
 
 
 def test_timers_wait_for_writes() -> None:
-    """An operation sees the records of all before it; if none is due, nothing happens."""
+    """Timers wait for pending writes, so that they see their records."""
     context = StreamsContext()
     context.joined(context.member("m"))
     group, later_ms = context.group, context.broker.now_ms + 45_000
@@ -259,7 +271,7 @@ def test_timers_wait_for_writes() -> None:
 
 
 def test_a_group_is_unloaded_once() -> None:
-    """Its task may be stopped after it."""
+    """Unloading a group twice has the effect of once."""
     context = StreamsContext()
     context.joined(context.member("m"))
     group, effects = context.group, Effects()
@@ -269,7 +281,7 @@ def test_a_group_is_unloaded_once() -> None:
 
 
 def test_after_a_crash_members_have_a_whole_session() -> None:
-    """And a whole rebalance timeout."""
+    """After a crash members have a whole session and a whole rebalance timeout."""
     context = StreamsContext()
     first, second = context.member("a", rebalance_ms=20_000), context.member("b")
     context.joined(first)
@@ -292,7 +304,7 @@ def test_after_a_crash_members_have_a_whole_session() -> None:
 
 
 def test_two_sessions_end_at_once() -> None:
-    """Each removal sees the epoch of the one before."""
+    """If two sessions end together, each removal raises the epoch."""
     context = StreamsContext()
     context.joined(context.member("a"), context.member("b"))
     epoch = context.group.epoch

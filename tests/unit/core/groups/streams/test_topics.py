@@ -1,4 +1,4 @@
-"""Topics of a topology: which are missing, which the broker creates, and with what partitions."""
+"""Topics of a topology: missing topics, created topics, and partition counts."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ COUNTS_WORDS = topology(
 
 
 def joined_with(asked: StreamsTopology) -> tuple[StreamsContext, Answer]:
-    """A member with a topology, and the answer to its heartbeat."""
+    """Return a member with a topology, and the response to its heartbeat."""
     context = StreamsContext()
     return context, context.member("m", asked).join()
 
 
 def test_internal_topics_are_created() -> None:
-    """The answer says that they are missing; the next one finds them, and the tasks are there."""
+    """The first response reports missing internal topics; the next one has the tasks."""
     context = StreamsContext()
     member = context.member("m", COUNTS_WORDS)
     assert statuses(member.join()) == {
@@ -56,7 +56,7 @@ def test_internal_topics_are_created() -> None:
 
 
 def test_what_cannot_be_created_is_told_and_not_tried_again_at_once() -> None:
-    """Until two heartbeat intervals have passed, as in Kafka."""
+    """A failed creation is reported and retried after two heartbeat intervals, as in Kafka."""
     wrong = {"no.such.config": "1"}
     names = ["a", "b", "c", "d"]
     asked = topology(
@@ -75,7 +75,7 @@ def test_what_cannot_be_created_is_told_and_not_tried_again_at_once() -> None:
 
 
 def test_a_topic_that_is_being_created_is_not_created_twice() -> None:
-    """Another member may need it at the same time."""
+    """A topic that is being created for one member is not created again for another."""
     context = StreamsContext()
     errors = context.broker.creation_errors
     assert errors.begin(["changelog", "other"], 0) == {"changelog", "other"}
@@ -89,7 +89,7 @@ def test_a_topic_that_is_being_created_is_not_created_twice() -> None:
 
 
 def test_too_many_partitions_are_refused_as_a_whole() -> None:
-    """A topology cannot ask for a topic that the broker would choke on."""
+    """A topology with too many internal partitions is refused entirely."""
     huge = internal("huge", partitions=2**31 - 1)
     asked = topology(subtopology("0", "one", sinks=["huge"]), subtopology("1", repartitions=[huge]))
     context = StreamsContext()
@@ -101,7 +101,7 @@ def test_too_many_partitions_are_refused_as_a_whole() -> None:
 
 
 def test_missing_source_topics() -> None:
-    """They are named; once they are there, the group is."""
+    """Missing source topics are reported until they exist."""
     context = StreamsContext()
     member = context.member("m", topology(subtopology("0", "lost", "three", "gone")))
     assert statuses(member.join()) == {
@@ -120,7 +120,7 @@ def test_missing_source_topics() -> None:
 
 
 def test_an_internal_topic_of_another_size() -> None:
-    """It is the application's problem."""
+    """An internal topic with a wrong partition count is reported to the application."""
     context = StreamsContext({"three": 3, "changelog": 2})
     asked = topology(subtopology("0", "three", changelogs=["changelog"]))
     assert statuses(context.member("m", asked).join()) == {
@@ -161,7 +161,7 @@ def test_an_internal_topic_of_another_size() -> None:
     ids=["sources", "a source and a fixed one", "two fixed ones"],
 )
 def test_joined_topics_of_different_sizes(asked: StreamsTopology, message: str) -> None:
-    """What is joined has to have the same number of partitions."""
+    """Joined topics with different partition counts are reported."""
     context, answer = joined_with(asked)
     assert statuses(answer) == {WRONG: message}
     assert context.state == "NotReady"
@@ -213,10 +213,10 @@ def test_joined_topics_of_different_sizes(asked: StreamsTopology, message: str) 
     ids=["as the source", "as the largest", "as the fixed one", "in rounds", "fixed"],
 )
 def test_how_many_partitions(asked: StreamsTopology, counts: dict[str, int] | None) -> None:
-    """Internal topics get what their readers need."""
+    """Internal topics get the partition counts that their consumers need."""
     context, answer = joined_with(asked)
     if counts is None:
-        # r was to have two partitions, but is joined with one that has to have four.
+        # r would have two partitions, but is joined with a topic that needs four
         counts = {"r": 4, "s": 4}
     assert list(statuses(answer)) == [MISSING_INTERNAL]
     known = context.broker.topics.counts
@@ -244,7 +244,7 @@ def test_how_many_partitions(asked: StreamsTopology, counts: dict[str, int] | No
     ids=["a loop", "no sink", "no source"],
 )
 def test_a_topology_that_can_never_run(asked: StreamsTopology, message: str) -> None:
-    """It is refused, and nothing is recorded."""
+    """A topology that can never run is refused, and nothing is recorded."""
     context, answer = joined_with(asked)
     assert answer.response.error_code == ErrorCode.STREAMS_INVALID_TOPOLOGY
     assert answer.response.error_message == message
@@ -269,14 +269,14 @@ def test_a_topology_that_can_never_run(asked: StreamsTopology, message: str) -> 
     ids=["epoch", "twice", "joined", "joined before", "topic twice", "negative", "no sink"],
 )
 def test_a_topology_that_makes_no_sense(asked: StreamsTopology) -> None:
-    """Kafka fails; nothing is recorded."""
+    """An inconsistent topology fails the request, as in Kafka, and nothing is recorded."""
     context, answer = joined_with(asked)
     assert answer.error in (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.STREAMS_INVALID_TOPOLOGY)
     assert context.broker.log == []
 
 
 def test_errors_of_many_topics_are_kept_to_a_number() -> None:
-    """Those that count longest."""
+    """At most 1000 creation errors are kept: the errors that last longest."""
     context = StreamsContext()
     errors = context.broker.creation_errors
     names = [str(number) for number in range(1001)]

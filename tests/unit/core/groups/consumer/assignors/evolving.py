@@ -1,4 +1,4 @@
-"""Random groups for assignors: each is what becomes of the one before, and keeps its assignment."""
+"""Random groups for assignors: each step changes the previous group and keeps its assignment."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ OURS = {**ASSIGNORS, "simple": simple}
 
 
 def assigned(assignor: str, spec: GroupSpec) -> Assignment:
-    """What one of our assignors gives, worked out without a pause."""
+    """Return the assignment of our assignor, with all steps run at once."""
     return run_all(OURS[assignor](spec))
 
 
 class Case(NamedTuple):
-    """A group, and which assignor shall serve it.
+    """A group, and the assignor for it.
 
-    `is_ordered`: Kafka's hash tables have the same order as our loops, so that nothing but the
-    assignment itself can make a difference.
+    `is_ordered`: Kafka's hash tables have the same order as our loops, so that only the assignment
+    itself can differ.
     """
 
     assignor: str
@@ -34,7 +34,7 @@ class Case(NamedTuple):
 
 
 class Evolving:
-    """A group that changes step by step. Topics are numbers here; ids are made for each step."""
+    """A group that changes step by step. Topics are numbers; ids are made for each step."""
 
     def __init__(self, chosen: random.Random, members_max: int, partitions_max: int) -> None:
         self._chosen = chosen
@@ -47,7 +47,7 @@ class Evolving:
             topic: chosen.randint(0, partitions_max) for topic in range(chosen.randint(1, 4))
         }
         self._sizes: dict[int, int] = {}
-        """How many partitions topics had that are deleted."""
+        """The partition counts of deleted topics."""
         self.members: dict[str, tuple[str | None, frozenset[int]]] = {}
         self.owned: dict[str, dict[int, frozenset[int]]] = {}
         for _ in range(chosen.randint(1, members_max)):
@@ -65,7 +65,7 @@ class Evolving:
         self.members[name] = instance, self._some_topics()
 
     def step(self) -> None:
-        """Something happens."""
+        """Change the group in a random way."""
         chosen = self._chosen
         match chosen.choice(("join", "join", "leave", "topic", "grow", "drop", "read", "shuffle")):
             case "join":
@@ -95,7 +95,7 @@ class Evolving:
                 self.members = {name: self.members[name] for name in names}
 
     def _drop(self, topic: int) -> None:
-        """A topic is deleted; its last assignment is still there."""
+        """Delete a topic, but keep its last assignment."""
         self._sizes[topic] = self.counts.pop(topic)
         for name, (instance, topics) in self.members.items():
             self.members[name] = instance, topics - {topic}
@@ -106,23 +106,23 @@ class Evolving:
                 self.members[name] = instance, self._some_topics()
 
     def ids(self, kind: str) -> dict[int, bytes]:
-        """Topic ids: `random`, or so that a hash table of Java holds them in ascending order.
+        """Return topic ids: `random`, or ids that a hash table of Java keeps in ascending order.
 
-        That is either a table of topic ids (`topics`) or one of partitions (`partitions`), whose
-        hash is 31 times that of the topic, and the partition.
+        The table is one of topic ids (`topics`) or of partitions (`partitions`), whose hash is 31
+        times the topic's hash plus the partition.
         """
         if kind == "random":
             return dict(enumerate(self._random_ids))
         ids, start = {}, 0
         for topic in range(TOPICS_MAX):
             code = topic if kind == "topics" else start * INVERSE_OF_31 % 2**32
-            # The hash is the exclusive or of an id's four words.
+            # The hash is the XOR of the id's four words.
             ids[topic] = (topic << 96 | code ^ topic).to_bytes(16, "big")
             start += self.counts.get(topic, self._sizes.get(topic, 0))
         return ids
 
     def spec(self, ids: dict[int, bytes], *, has_assignable: bool = False) -> GroupSpec:
-        """The group as an assignor gets it."""
+        """Return the group in the form for an assignor."""
         members = {
             name: MemberSpec(
                 frozenset(ids[topic] for topic in topics),
@@ -142,7 +142,7 @@ class Evolving:
         return GroupSpec(members, counts, is_homogeneous, assignable)
 
     def take(self, assignment: Assignment, ids: dict[int, bytes]) -> None:
-        """The next step finds this assignment."""
+        """Set the assignment for the next step."""
         topics = {topic_id: topic for topic, topic_id in ids.items()}
         self.owned = {
             name: {topics[topic_id]: owned for topic_id, owned in assignment.get(name, {}).items()}
@@ -151,7 +151,7 @@ class Evolving:
 
 
 def evolving(seed: int, count: int, members_max: int, partitions_max: int) -> Iterator[Evolving]:
-    """`count` steps of groups that are given up after some."""
+    """Yield `count` steps of random groups, each of which is replaced after some steps."""
     chosen = random.Random(seed)
     group = Evolving(chosen, members_max, partitions_max)
     for _ in range(count):

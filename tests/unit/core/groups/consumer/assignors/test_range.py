@@ -13,7 +13,10 @@ assign = partial(assigned, "range")
 
 
 def test_members_get_the_same_numbers_of_each_topic() -> None:
-    """So what belongs together is read by the same member."""
+    """A member gets the same partition numbers of each topic.
+
+    Co-partitioned data is thus read by one member.
+    """
     spec = GroupSpec(
         {"b": MemberSpec(BOTH, {}), "a": MemberSpec(BOTH, {})},
         {ONE: 3, TWO: 3},
@@ -26,7 +29,7 @@ def test_members_get_the_same_numbers_of_each_topic() -> None:
 
 
 def test_each_topic_is_divided_among_those_who_read_it() -> None:
-    """Where there are more readers than partitions, the last ones get nothing."""
+    """Each topic is divided among its subscribers; surplus subscribers get no partition."""
     spec = GroupSpec(
         {
             "a": MemberSpec(BOTH, {}),
@@ -46,7 +49,7 @@ def test_each_topic_is_divided_among_those_who_read_it() -> None:
 
 
 def test_static_members_come_first_by_their_instance_ids() -> None:
-    """Names are compared as Java does, by UTF-16 units."""
+    """Static members come first, ordered by instance id in UTF-16 units, as in Java."""
     topics = frozenset((ONE,))
     members = {
         "a": MemberSpec(topics, {}),
@@ -66,5 +69,5 @@ def test_static_members_come_first_by_their_instance_ids() -> None:
 
 
 def test_nobody_gets_nothing() -> None:
-    """A group without members."""
+    """A group without members gets an empty assignment."""
     assert assign(GroupSpec({}, {}, is_homogeneous=True)) == {}

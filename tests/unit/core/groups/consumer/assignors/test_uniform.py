@@ -1,4 +1,4 @@
-"""The uniform assignor; more of it is compared with Kafka's in tests/oracle/test_assignors.py."""
+"""The uniform assignor; tests/oracle/test_assignors.py compares more of it with Kafka's."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ assign = partial(assigned, "uniform")
 
 
 def parts(*numbers: int) -> frozenset[int]:
-    """Partitions."""
+    """Return a set of partitions."""
     return frozenset(numbers)
 
 
 def same_topics(partitions: dict[str, Partitions], counts: dict[bytes, int]) -> GroupSpec:
-    """A group whose members all read all topics and had `partitions`."""
+    """Return a group whose members all subscribe to all topics and owned `partitions`."""
     topic_ids = frozenset(counts)
     members = {name: MemberSpec(topic_ids, owned) for name, owned in partitions.items()}
     return GroupSpec(members, counts, is_homogeneous=True)
 
 
 def test_who_reads_nothing_gets_nothing() -> None:
-    """No members, or no topics."""
+    """Without members or without topics the assignment is empty."""
     assert assign(GroupSpec({}, {}, is_homogeneous=True)) == {}
     members = {"a": MemberSpec(frozenset(), {ONE: parts(0)})}
     assert assign(GroupSpec(members, {}, is_homogeneous=True)) == {}
@@ -35,7 +35,7 @@ def test_who_reads_nothing_gets_nothing() -> None:
 
 
 def test_partitions_are_dealt_out_evenly() -> None:
-    """In order; the last members get the extra ones."""
+    """Partitions are divided evenly and in order; surplus ones go to the last members."""
     assert assign(same_topics({"a": {}, "b": {}, "c": {}}, {ONE: 2, TWO: 3})) == {
         "a": {ONE: {0}},
         "b": {ONE: {1}, TWO: {0}},
@@ -44,7 +44,7 @@ def test_partitions_are_dealt_out_evenly() -> None:
 
 
 def test_members_keep_what_they_have() -> None:
-    """What is balanced stays; who comes gets what the others have too much."""
+    """A balanced assignment stays; a new member gets only surplus partitions of others."""
     balanced: dict[str, Partitions] = {"a": {ONE: parts(4, 5)}, "b": {ONE: parts(0, 1, 3)}}
     assert assign(same_topics({**balanced, "c": {}}, {ONE: 6})) == {
         "a": {ONE: {4, 5}},
@@ -60,7 +60,7 @@ def test_members_keep_what_they_have() -> None:
 
 
 def test_topics_that_are_read_no_more_are_taken_away() -> None:
-    """And whole topics beyond the quota."""
+    """Partitions of unsubscribed topics are revoked, and so are those beyond the quota."""
     owned: dict[str, Partitions] = {
         "a": {TWO: parts(0), ONE: parts(0, 1)},
         "b": {ONE: parts(2)},
@@ -76,7 +76,7 @@ def test_topics_that_are_read_no_more_are_taken_away() -> None:
 
 
 def test_different_topics_load_all_members_the_same() -> None:
-    """Who reads one topic only gets more of it."""
+    """With different subscriptions, a member with fewer topics gets more partitions of them."""
     members = {
         "a": MemberSpec(BOTH, {}),
         "b": MemberSpec(TOPICS, {}),
@@ -90,7 +90,7 @@ def test_different_topics_load_all_members_the_same() -> None:
 
 
 def test_partitions_move_only_where_that_helps() -> None:
-    """From whom has most; who has nothing of a topic cannot give any."""
+    """Partitions move from the most loaded member that owns some of the topic."""
     members = {
         "a": MemberSpec(BOTH, {ONE: parts(0, 1, 2, 3)}),
         "b": MemberSpec(BOTH, {TWO: parts(0, 1, 2, 3, 4, 5)}),
@@ -104,8 +104,11 @@ def test_partitions_move_only_where_that_helps() -> None:
 
 
 def test_every_partition_has_one_owner_and_moves_seldom() -> None:
-    """Over thousands of changes: loads within one where all read the same, each partition once and
-    only to its readers, and what is assigned stays when nothing has changed."""
+    """Over thousands of changes each partition has one owner, a subscriber, and rarely moves.
+
+    Loads differ by at most one if all subscriptions are equal, and an unchanged group keeps its
+    assignment.
+    """
     for step, group in enumerate(evolving(11, 3000, 9, 13)):
         ids = group.ids("random")
         spec = group.spec(ids)
@@ -133,7 +136,7 @@ def test_every_partition_has_one_owner_and_moves_seldom() -> None:
 
 
 def test_rounds_end() -> None:
-    """With overlapping subscriptions it may take more rounds than there are."""
+    """The balancing rounds end, even with a long chain of overlapping subscriptions."""
     chosen = random.Random(3)
     topic_ids = [number.to_bytes(16, "big") for number in range(40)]
     members = {

@@ -1,4 +1,4 @@
-"""The simple assignor; more of it is compared with Kafka's in tests/oracle/test_assignors.py."""
+"""The simple assignor; tests/oracle/test_assignors.py compares more of it with Kafka's."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ BOTH = frozenset((ONE, TWO))
 
 
 def parts(*numbers: int) -> frozenset[int]:
-    """Partitions."""
+    """Return a set of partitions."""
     return frozenset(numbers)
 
 
 def test_who_reads_nothing_gets_nothing() -> None:
-    """No members, or no topics."""
+    """Without members or without topics the assignment is empty."""
     assert simple(GroupSpec({}, {}, is_homogeneous=True)) == {}
     members = {"a": MemberSpec(frozenset(), {ONE: parts(0)})}
     assert simple(GroupSpec(members, {}, is_homogeneous=True)) == {}
 
 
 def test_partitions_are_shared_when_members_are_many() -> None:
-    """Each member has as many."""
+    """With more members than partitions, each member gets the same number of them."""
     members = {name: MemberSpec(TOPICS, {}) for name in "abcd"}
     assert simple(GroupSpec(members, {ONE: 2}, is_homogeneous=True)) == {
         "a": {ONE: {0}},
@@ -38,7 +38,7 @@ def test_partitions_are_shared_when_members_are_many() -> None:
 
 
 def test_members_keep_what_they_may_have() -> None:
-    """Who has too much gives up, and so does one of those who share a partition too often."""
+    """Members keep partitions up to their quota; beyond it, and beyond a partition's, they lose."""
     members = {
         "a": MemberSpec(BOTH, {ONE: parts(0, 1, 2), TWO: parts(0)}),
         "b": MemberSpec(BOTH, {}),
@@ -55,7 +55,7 @@ def test_members_keep_what_they_may_have() -> None:
 
 
 def test_only_what_is_assignable_is_handed_out() -> None:
-    """Partitions of a share group have to be initialized first."""
+    """Only initialized partitions of a share group are assigned."""
     members = {name: MemberSpec(BOTH, {}) for name in "ab"}
     counts = {ONE: 3, TWO: 2}
     assignable = {ONE: parts(1)}
@@ -67,7 +67,10 @@ def test_only_what_is_assignable_is_handed_out() -> None:
 
 
 def test_what_may_be_assigned_no_more_fills_members_all_the_same() -> None:
-    """It ends when nobody has room, even if a partition has too few readers."""
+    """Partitions that are no longer assignable stay with their members and count for the quota.
+
+    The assignor ends even if another partition has too few members.
+    """
     members = {
         "a": MemberSpec(TOPICS, {ONE: parts(1)}),
         "b": MemberSpec(TOPICS, {ONE: parts(1)}),
@@ -78,7 +81,10 @@ def test_what_may_be_assigned_no_more_fills_members_all_the_same() -> None:
 
 
 def test_each_topic_is_shared_by_itself_where_members_read_different_ones() -> None:
-    """Who reads no more of a topic loses it, unless nobody reads it any more (as in Kafka)."""
+    """With different subscriptions each topic is shared by itself.
+
+    A member loses unsubscribed topics, except topics without any subscriber, as in Kafka.
+    """
     gone = b"0" * 16
     members = {
         "a": MemberSpec(BOTH, {ONE: parts(0, 1), gone: parts(7)}),
@@ -91,7 +97,7 @@ def test_each_topic_is_shared_by_itself_where_members_read_different_ones() -> N
 
 
 def test_turns_end_when_all_had_the_partition_before() -> None:
-    """The first member has room for two; what is left for it is the one that it has."""
+    """The assignor ends if a member has room only for the partition that it already has."""
     members = {
         "a": MemberSpec(TOPICS, {ONE: parts(1)}),
         "b": MemberSpec(TOPICS, {ONE: parts(0)}),
@@ -105,7 +111,10 @@ def test_turns_end_when_all_had_the_partition_before() -> None:
 
 
 def test_every_partition_is_read_and_all_have_the_same() -> None:
-    """Over many changes: only what is read, nobody has two more than another of the same topics."""
+    """Over many changes only subscribed partitions are assigned, and loads are even.
+
+    Members with the same subscription differ by at most one partition.
+    """
     for group in evolving(12, 1500, 9, 13):
         ids = group.ids("random")
         spec = group.spec(ids)

@@ -1,4 +1,4 @@
-"""Random streams groups: each is what becomes of the one before, and keeps its tasks."""
+"""Random streams groups: each step changes the previous group and keeps its tasks."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ from coordinator_server.core.groups.streams.assignors.sticky import sticky
 from coordinator_server.steps import run_all
 
 FIRST_NAME = 64
-"""Java's hash of a string of one character is its code. From a multiple of 64 on, the names are in
-a hash table in their order, as long as the table has a place for each."""
+"""Java's hash of a one-character string is its code.
+
+From a multiple of 64 on, names lie in a hash table in their order, as long as the table has a slot
+for each.
+"""
 
 
 def assigned(spec: StreamsGroupSpec) -> Assignment:
-    """What our assignor gives, worked out without a pause."""
+    """Return the assignment of our assignor, with all steps run at once."""
     return run_all(sticky(spec))
 
 
 class Evolving:
-    """A group that changes step by step; members are numbers here."""
+    """A group that changes step by step; members are numbers."""
 
     def __init__(self, chosen: random.Random, members_max: int, tasks_max: int) -> None:
         self._chosen = chosen
@@ -55,7 +58,7 @@ class Evolving:
         self.processes[self._made] = self._chosen.randrange(self._processes)
 
     def step(self) -> None:
-        """Something happens."""
+        """Change the group in a random way."""
         chosen = self._chosen
         match chosen.choice(("join", "join", "leave", "crash", "grow", "replicas", "swap")):
             case "join":
@@ -81,13 +84,13 @@ class Evolving:
                 self.processes = {member: self.processes[member] for member in members}
 
     def names(self, *, is_ordered: bool) -> dict[int, str]:
-        """Names of the members by their numbers, for this step."""
+        """Return names for the members of this step, by number."""
         if is_ordered:
             return {member: chr(FIRST_NAME + place) for place, member in enumerate(self.processes)}
         return {member: f"m{member}-{self._salt}" for member in self.processes}
 
     def spec(self, names: dict[int, str], *, is_ordered: bool) -> StreamsGroupSpec:
-        """The group as the assignor gets it."""
+        """Return the group in the form for the assignor."""
         of_processes: dict[int, str] = {}
         for process in self.processes.values():
             name = chr(FIRST_NAME + len(of_processes)) if is_ordered else f"p{process}-{self._salt}"
@@ -101,7 +104,7 @@ class Evolving:
         return StreamsGroupSpec(members, dict(self.subtopologies), self.replicas)
 
     def _offsets(self) -> dict[tuple[str, int], int]:
-        """How far a member has restored some tasks; half of the members report nothing."""
+        """Return the restored offsets of some tasks; half of the members report none."""
         chosen = self._reporting
         if chosen.random() < 0.5:
             return {}
@@ -113,12 +116,12 @@ class Evolving:
         }
 
     def take(self, assignment: Assignment, names: dict[int, str]) -> None:
-        """The next step finds these tasks."""
+        """Set the tasks for the next step."""
         self.tasks = {member: assignment[name] for member, name in names.items()}
 
 
 def evolving(seed: int, count: int, members_max: int, tasks_max: int) -> Iterator[Evolving]:
-    """`count` steps of groups that are given up after some."""
+    """Yield `count` steps of random groups, each of which is replaced after some steps."""
     chosen = random.Random(seed)
     group = Evolving(chosen, members_max, tasks_max)
     for _ in range(count):

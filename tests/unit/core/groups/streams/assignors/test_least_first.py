@@ -1,4 +1,4 @@
-"""LeastFirst, the queue that gives what has the least load."""
+"""LeastFirst, a queue that returns the item with the least load."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from coordinator_server.core.groups.streams.assignors.least_first import LeastFi
 
 
 def test_the_least_comes_first() -> None:
-    """Whatever went in, in whatever order."""
+    """Items come in the order of their loads, whatever the order of their insertion."""
     chosen = random.Random(1)
     numbers = [chosen.randrange(50) for _ in range(300)]
     queue = LeastFirst(numbers, float)
@@ -17,6 +17,6 @@ def test_the_least_comes_first() -> None:
 
 
 def test_which_of_the_same_load_comes_first_is_as_in_java() -> None:
-    """The last one comes to the root when the first one goes."""
+    """Items of equal load come in the order of Java's heap: the last one replaces the root."""
     queue = LeastFirst("abcd", lambda _: 0)
     assert "".join(queue.pop() for _ in range(4)) == "adcb"

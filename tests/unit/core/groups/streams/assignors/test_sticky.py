@@ -1,4 +1,4 @@
-"""The sticky task assignor; more of it is compared with Kafka's in tests/oracle."""
+"""The sticky task assignor; tests/oracle compares more of it with Kafka's."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ STATEFUL = {"0": Subtopology(2, is_stateful=True)}
 
 
 def some(*partitions: int) -> Tasks:
-    """Tasks of the subtopology `0`."""
+    """Return tasks of the subtopology `0`."""
     return {"0": frozenset(partitions)} if partitions else {}
 
 
 def test_nobody_gets_nothing() -> None:
-    """A group without members."""
+    """A group without members gets an empty assignment."""
     assert assigned(StreamsGroupSpec({}, STATELESS)) == {}
 
 
 def test_active_tasks_are_spread_over_processes_and_their_members() -> None:
-    """Each process has as many for each of its members, each member as many."""
+    """Tasks are spread evenly over members, and over processes by their members."""
     members = {
         "a": StreamsMemberSpec("p"),
         "b": StreamsMemberSpec("p"),
@@ -43,7 +43,7 @@ def test_active_tasks_are_spread_over_processes_and_their_members() -> None:
 
 
 def test_tasks_stay_where_they_were() -> None:
-    """Within an even share; the rest goes to who has least."""
+    """Tasks stay within an even share; the others go to the least loaded member."""
     members = {
         "a": StreamsMemberSpec("p", MemberTasks(some(0, 1, 2, 3))),
         "b": StreamsMemberSpec("q"),
@@ -55,7 +55,10 @@ def test_tasks_stay_where_they_were() -> None:
 
 
 def test_tasks_go_to_the_largest_reported_offset() -> None:
-    """Standby tasks come before offsets of members that have the state only; no warm-up."""
+    """A task goes to the largest reported offset, but a standby task takes precedence.
+
+    Warm-up tasks are never assigned.
+    """
     topology = {"0": Subtopology(1, is_stateful=True)}
     idle = {
         "a": StreamsMemberSpec("p", offsets={("0", 0): 5}),
@@ -77,7 +80,7 @@ def test_tasks_go_to_the_largest_reported_offset() -> None:
 
 
 def test_reported_offsets_of_many_tasks_are_read_in_steps() -> None:
-    """A member that reports on 1 100 tasks: others are served in between, and all are assigned."""
+    """1 100 reported offsets are read in steps, and all tasks are assigned."""
     count = 1100
     topology = {"0": Subtopology(count, is_stateful=True)}
     offsets = {("0", partition): partition for partition in range(count)}
@@ -90,7 +93,7 @@ def test_reported_offsets_of_many_tasks_are_read_in_steps() -> None:
 
 
 def test_tasks_go_to_copies_of_their_state() -> None:
-    """To the one in the least loaded process, when who ran them is gone."""
+    """A task whose owner is gone goes to a standby in the least loaded process."""
     members = {
         "a": StreamsMemberSpec("p", MemberTasks(some(0), some(1))),
         "b": StreamsMemberSpec("q", MemberTasks({}, some(1))),
@@ -104,7 +107,7 @@ def test_tasks_go_to_copies_of_their_state() -> None:
 
 
 def test_standby_tasks_are_in_other_processes() -> None:
-    """As many as there are processes for; none of what has no state."""
+    """Standby tasks are in other processes, if there are enough; stateless tasks have none."""
     members = {
         "a": StreamsMemberSpec("p"),
         "b": StreamsMemberSpec("p"),
@@ -126,7 +129,7 @@ def test_standby_tasks_are_in_other_processes() -> None:
 
 
 def test_standby_tasks_stay_too() -> None:
-    """With who ran the task when it went elsewhere; with who kept a copy."""
+    """A standby task stays with its owner, or goes to the previous owner of the moved task."""
     members = {
         "a": StreamsMemberSpec("p", MemberTasks(some(0), some(1))),
         "b": StreamsMemberSpec("q", MemberTasks(some(1), some(0))),
@@ -141,7 +144,10 @@ def test_standby_tasks_stay_too() -> None:
 
 
 def test_a_task_is_once_in_a_process_and_loads_are_even() -> None:
-    """Over many changes. What nothing has happened to stays."""
+    """Over many changes a task is at most once in a process, and loads are even.
+
+    Unchanged tasks stay.
+    """
     for group in evolving(21, 1500, 9, 13):
         names = group.names(is_ordered=False)
         spec = group.spec(names, is_ordered=False)

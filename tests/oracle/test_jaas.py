@@ -15,7 +15,7 @@ import pytest
 
 from coordinator_server.credentials.jaas import JaasError, LoginModule, parse_jaas, parse_jaas_file
 from tests.oracle.kafka_process import SECONDS, java
-from tests.unit.credentials.test_jaas import BAD, BAD_FILES, GOOD, GOOD_FILES
+from tests.unit.credentials.jaas_files import BAD, BAD_FILES, GOOD, GOOD_FILES
 
 pytestmark = pytest.mark.nightly
 

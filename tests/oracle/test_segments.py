@@ -25,7 +25,7 @@ from tests.groups import Groups, groups_of
 from tests.known_topics import know_topics
 from tests.oracle.kafka_process import Kafka, dump_log_segments, jars
 from tests.support import Broker, wait_for
-from tests.unit.tools.test_dump_log import BATCH_FACTS, FACT
+from tests.unit.tools.facts import BATCH_FACTS, FACT
 
 OFFSETS_PARTITIONS = 4
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -223,3 +223,14 @@ def test_no_path_of_one_machine(path: Path) -> None:
     """No file refers to a home or working directory of one machine."""
     places = "|".join(("ro" + "ot", "ho" + "me", "wo" + "rk", "Us" + "ers"))
     assert not re.findall(rf"(?:^|[^A-Za-z0-9_.])/(?:{places})/\S*", path.read_text())
+
+
+def test_nothing_imports_a_test_module() -> None:
+    """What several test modules use is in a module of its own."""
+    imports = re.compile(r"^ *(?:from|import) tests\.(?:\w+\.)*test_\w+", re.MULTILINE)
+    found = [
+        f"{path.relative_to(ROOT)}: {match[0].strip()}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for match in imports.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert not found

@@ -13,7 +13,7 @@ from coordinator_server.apis import fetch
 from coordinator_server.steps import run_all
 from protocol.apis.fetch import FetchResponse
 from protocol.errors import ErrorCode
-from tests.unit.apis.test_fetch import Session, ask, broker, fill, park, request
+from tests.unit.apis.fetching import Session, ask, broker, fill, park, request
 from tests.unit.topics.fakes import FakeBroker, FakeCall
 
 BY_NAME, BY_ID = 12, 13

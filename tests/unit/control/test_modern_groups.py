@@ -19,7 +19,7 @@ from protocol.apis.share_fetch import ShareFetchPartition, ShareFetchRequest, Sh
 from protocol.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
 from protocol.apis.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from protocol.schema import Message
-from tests.unit.control.test_advance import VirtualTimeNodes
+from tests.unit.control.virtual_time import VirtualTimeNodes
 from tests.unit.coordinator.fakes import settle
 from tests.unit.core.groups.streams.context import READS_THREE
 from tests.unit.topics.fakes import batch

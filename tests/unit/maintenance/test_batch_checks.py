@@ -32,7 +32,7 @@ from storage.log_manager import LogManager
 from storage.record_check import MOST_RECORDS, RECORDS_PER_LOOK, CancelledCheckError
 from tests.unit.coordinator.fakes import settle
 from tests.unit.coordinator.transaction_broker import TransactionBroker
-from tests.unit.maintenance.test_flusher import ManualFlusher, codes
+from tests.unit.maintenance.flushers import ManualFlusher, codes
 from tests.unit.nodes import Nodes
 from tests.unit.topics.fakes import DATA, START_MS, FakeBroker, FakeCall, batch
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -22,53 +20,8 @@ from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.memory_disk import MemoryDisk
 from tests.unit.coordinator.fakes import GroupBroker, commit_request, settle
+from tests.unit.maintenance.flushers import ManualFlusher, codes
 from tests.unit.topics.fakes import DATA, START_MS, FakeBroker, FakeCall, batch
-
-
-class ManualFlusher(Flusher):
-    """A flusher without threads: work is done when the test calls `work`."""
-
-    def __init__(self) -> None:
-        super().__init__(asyncio.get_running_loop())
-        self.jobs: list[tuple[Callable[[], None], Future[None]]] = []
-        self.checks: list[tuple[Callable[[], None], Future[None]]] = []
-
-    def submit(self, work: Callable[[], None], /) -> Future[None]:
-        """Queue the work."""
-        future: Future[None] = Future()
-        self.jobs.append((work, future))
-        return future
-
-    def submit_check(self, work: Callable[[], None], /) -> Future[None]:
-        """Queue the check."""
-        future: Future[None] = Future()
-        self.checks.append((work, future))
-        return future
-
-    async def run_checks(self) -> None:
-        """Run the queued batch checks and let the loop handle the results."""
-        checks, self.checks = self.checks, []
-        for check, future in checks:
-            try:
-                check()
-            except StorageError as error:
-                future.set_exception(error)
-            else:
-                future.set_result(None)
-        await settle()
-
-    async def work(self) -> int:
-        """Do the queued work and let the loop handle the results; return the number of jobs."""
-        jobs, self.jobs = self.jobs, []
-        for job, future in jobs:
-            try:
-                job()
-            except OSError as error:
-                future.set_exception(error)
-            else:
-                future.set_result(None)
-        await settle()
-        return len(jobs)
 
 
 def request(*partitions: int, acks: int = 1) -> ProduceRequest:
@@ -90,11 +43,6 @@ def flushing_broker(disk: MemoryDisk | None = None) -> tuple[GroupBroker, Manual
 def send(broker: FakeBroker, *partitions: int, acks: int = 1) -> FakeCall:
     """Produce to these partitions; return the call."""
     return broker.call(produce.handle, request(*partitions, acks=acks), 9)
-
-
-def codes(call: FakeCall) -> list[int]:
-    """Return the error codes of the response."""
-    return [one.error_code for one in call.replies[0].responses[0].partition_responses]
 
 
 async def test_the_answer_follows_the_sync() -> None:

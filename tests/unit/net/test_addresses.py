@@ -14,7 +14,7 @@ from coordinator_server.config.config import Config
 from coordinator_server.events.log import LOG
 from coordinator_server.net.addresses import AddressBook, check_names
 from coordinator_server.net.networks import RoutingTable
-from tests.unit.net.test_networks import IPV4_TABLE, IPV6_TABLE
+from tests.unit.net.tables import IPV4_TABLE, IPV6_TABLE
 
 CONTAINER = "172.18.0.2"
 GATEWAY = "172.18.0.1"

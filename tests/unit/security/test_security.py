@@ -14,7 +14,7 @@ from coordinator_server.security.security import Security
 from storage.errors import StorageError
 from storage.memory_disk import MemoryDisk
 from storage.security_state import CHANGES_FILE, SecurityState
-from tests.unit.security.sasl.test_authenticator import ManualClock
+from tests.unit.security.sasl.clocks import ManualClock
 from tests.unit.topics.fakes import FakeClock
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 import pytest
 
 from protocol.batch import Record, build_batch
@@ -16,7 +14,7 @@ from storage.maintenance import maintenance_steps
 from storage.memory_disk import Crash, MemoryDisk
 from storage.own_logs import OwnLogs
 from storage.partition_log import PartitionLog
-from storage.worker import Pause
+from tests.unit.storage.cleaning import CONFIG, clean, contents, finished, latest
 from tests.unit.storage.support import (
     DIRECTORY,
     NOW_MS,
@@ -30,39 +28,6 @@ from tests.unit.storage.support import (
     open_log,
     open_manager,
 )
-
-CONFIG = LogConfig(cleanup_policy=("compact",), segment_bytes=600, delete_retention_ms=1000)
-Contents = list[tuple[int, bytes | None, bytes | None]]
-
-
-def clean(log: PartitionLog, first_dirty: int = 0, now_ms: int = NOW_MS) -> CleaningResult:
-    """Run a whole pass."""
-    return finished(Cleaning(log, first_dirty, now_ms))
-
-
-def finished(cleaning: Cleaning) -> CleaningResult:
-    """Run a pass to its end; return its result."""
-    results: list[CleaningResult | None] = []
-
-    def collect() -> Generator[Pause | None, None, None]:
-        results.append((yield from cleaning.run()))
-
-    for _ in collect():
-        pass
-    (result,) = results
-    assert result is not None
-    return result
-
-
-def contents(log: PartitionLog) -> Contents:
-    """Return (offset, key, value) of every record."""
-    return [(record.offset, record.key, record.value) for record in all_records(log)]
-
-
-def latest(log: PartitionLog) -> dict[bytes | None, bytes | None]:
-    """Return the last value of each key without tombstones."""
-    table = {key: value for _, key, value in contents(log)}
-    return {key: value for key, value in table.items() if value is not None}
 
 
 def workload(disk: MemoryDisk, config: LogConfig = CONFIG, count: int = 40) -> PartitionLog:

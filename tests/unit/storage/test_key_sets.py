@@ -10,8 +10,8 @@ from storage.key_sets import KeySets
 from storage.latest_keys import LatestKeys
 from storage.memory_disk import MemoryDisk
 from storage.partition_log import PartitionLog
+from tests.unit.storage.cleaning import CONFIG, clean, contents, latest
 from tests.unit.storage.support import NOW_MS, all_bytes, keyed, open_log, own
-from tests.unit.storage.test_cleaner import CONFIG, clean, contents, latest
 
 
 def filled(*, says_so: bool) -> PartitionLog:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from protocol.share_state_log import (
 )
 from storage.transaction_index import TRANSACTION_INDEX_SUFFIX
 from tests.legacy_entries import legacy_entry
+from tests.unit.tools.facts import BATCH_FACTS, FACT
 from tests.unit.tools.support import (
     OLDER_SEGMENTS,
     SEGMENT_NAMES,
@@ -32,25 +32,6 @@ from tests.unit.tools.support import (
 )
 
 LOG = f"{0:020d}.log"
-FACT = re.compile(r"(\w+): (\S+)")
-# Kafka's names -> our names.
-BATCH_FACTS = {
-    "baseOffset": "base_offset",
-    "lastOffset": "last_offset",
-    "count": "records",
-    "baseSequence": "base_sequence",
-    "lastSequence": "last_sequence",
-    "producerId": "producer_id",
-    "producerEpoch": "producer_epoch",
-    "partitionLeaderEpoch": "leader_epoch",
-    "isTransactional": "transactional",
-    "isControl": "control",
-    "position": "position",
-    "size": "size_bytes",
-    "magic": "magic",
-    "compresscodec": "compression",
-    "crc": "crc",
-}
 RECORD_FACTS = {
     "offset": "offset",
     "keySize": "key_size",

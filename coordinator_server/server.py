@@ -68,11 +68,10 @@ async def _serve(
     watch_stdin: bool,
     ready_message: str | None,
 ) -> None:
-    from coordinator_server.apis.handlers import handler_of
-    from coordinator_server.cluster import Cluster
+    from coordinator_server.composition import compose
 
-    cluster = Cluster(config, SystemClock(), handler_of, has_virtual_clock=control is not None)
     try:
+        cluster = compose(config, SystemClock(), has_virtual_clock=control is not None)
         await cluster.start()
     except (StorageError, OSError) as error:
         raise StartError(str(error)) from error

@@ -70,7 +70,7 @@ class ClockController:
         cluster = self._cluster
         async with cluster.changing:
             await self._take_in_requests()
-            cluster.hold_requests()
+            cluster.servers.hold_requests()
             running = [clock for clock in self._clocks if not clock.is_frozen]
             offsets_ms = [clock.offset_ms for clock in running]
             try:
@@ -84,7 +84,7 @@ class ClockController:
             finally:
                 for clock, offset_ms in zip(running, offsets_ms, strict=True):
                     clock.resume(offset_ms)  # includes the real time of the advance
-                cluster.release_requests()
+                cluster.servers.release_requests()
 
     async def wait(self) -> None:
         """Wait for a change in progress to finish."""
@@ -122,7 +122,7 @@ class ClockController:
         """
         idle = 0
         for _ in range(INTAKE_ITERATIONS):
-            is_behind = self._cluster.is_behind
+            is_behind = self._cluster.servers.are_behind
             idle = 0 if is_behind else idle + 1
             if idle > _IDLE_INTAKE_ITERATIONS:
                 return

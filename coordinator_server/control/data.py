@@ -11,6 +11,7 @@ from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
 from typing import TYPE_CHECKING, Any
 
+from coordinator_server import cluster_reset
 from coordinator_server.control.request import ControlError, ControlRequest, natural_number
 from coordinator_server.net.acceptor import StartError
 from coordinator_server.steps import run_all
@@ -330,12 +331,13 @@ async def reset(request: ControlRequest) -> dict[str, Any]:
     if moves not in ("true", "false"):
         raise ControlError(400, f"move={moves} is neither true nor false")
     try:
-        counts = await cluster.reset(moves=moves == "true")
+        counts = await cluster_reset.reset(cluster, moves=moves == "true")
     except StorageError as error:
         raise ControlError(500, f"not everything could be deleted: {error}") from error
     except StartError as error:
         raise ControlError(500, f"the brokers cannot move: {error}") from error
     listeners = [
-        [str(listener) for listener in cluster.addresses(node_id)] for node_id in cluster.node_ids
+        [str(listener) for listener in cluster.servers.addresses(node_id)]
+        for node_id in cluster.node_ids
     ]
     return {**counts, "listeners": listeners}

@@ -53,7 +53,7 @@ async def _brokers(request: ControlRequest) -> dict[str, Any]:
     return {
         "cluster_id": cluster.cluster_id,
         "data_directory": cluster.topics.volume()[0],
-        "controller": cluster.controller_id,
+        "controller": cluster.brokers.controller_id,
         "brokers": [_broker(cluster, node_id, leaders) for node_id in cluster.node_ids],
         "offline_partitions": leaders[-1],
     }
@@ -64,10 +64,10 @@ def _broker(cluster: Cluster, node_id: int, leaders: Counter[int]) -> dict[str, 
     return {
         "id": node_id,
         "state": "stopped" if broker is None else "running",
-        "listeners": [str(listener) for listener in cluster.addresses(node_id)],
+        "listeners": [str(listener) for listener in cluster.servers.addresses(node_id)],
         "partitions_led": leaders[node_id],
         "groups": 0 if broker is None else len(broker.groups.tasks),
-        "connections": cluster.connection_count(node_id),
+        "connections": cluster.servers.connection_count(node_id),
     }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from coordinator_server.broker import share_settings
+from coordinator_server.config.coordinator_configs import share_settings
 from coordinator_server.coordinator.dead_letters import DeadLetterQueues
 from coordinator_server.coordinator.share_partition_manager import SharePartitionManager
 from coordinator_server.coordinator.share_persister import LocalSharePersister

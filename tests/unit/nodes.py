@@ -7,6 +7,7 @@ from typing import Any
 
 from coordinator_server.apis.handlers import handler_of
 from coordinator_server.cluster import Cluster
+from coordinator_server.composition import compose
 from coordinator_server.config.config import Config
 from coordinator_server.topics.names import OFFSETS_TOPIC
 from coordinator_server.topics.topic import Partition
@@ -33,6 +34,7 @@ OFFSETS_PARTITIONS = 4
 class Nodes:
     """A cluster of brokers 1 to `count`, and clients that send requests to a broker by id."""
 
+    cluster: Cluster
     has_virtual_clock = False
 
     def __init__(self, disk: MemoryDisk | None = None, count: int = 3, /, **overrides: str) -> None:
@@ -45,15 +47,15 @@ class Nodes:
         }
         self.disk = disk or MemoryDisk()
         self.clock = FakeClock()
-        config = Config(
+        self._config = Config(
             overrides={name.replace("_", "."): value for name, value in settings.items()}
-        )
-        self.cluster = Cluster(
-            config, self.clock, handler_of, self.disk, has_virtual_clock=self.has_virtual_clock
         )
 
     async def start(self) -> Nodes:
         """Start the cluster with its offsets topic."""
+        self.cluster = compose(
+            self._config, self.clock, self.disk, has_virtual_clock=self.has_virtual_clock
+        )
         await self.cluster.start()
         self.cluster.offsets_topic.ensure()
         return self

@@ -9,7 +9,8 @@ from contextlib import suppress
 
 import pytest
 
-from coordinator_server import cluster
+from coordinator_server.cluster_reset import reset
+from coordinator_server.maintenance import timer
 from tests.unit.nodes import Nodes
 
 
@@ -28,11 +29,11 @@ async def test_maintenance_goes_on_after_an_error(
         steps += 1
         raise error
 
-    monkeypatch.setattr(cluster, "FAILED_MAINTENANCE_DELAY_MS", 1)
+    monkeypatch.setattr(timer, "FAILED_MAINTENANCE_DELAY_MS", 1)
     monkeypatch.setattr(nodes.cluster.topics, "maintenance_step", fail)
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)
     with suppress(ValueError):
-        nodes.cluster._maintain()
+        nodes.cluster._maintenance.start()
     async with asyncio.timeout(10):
         while steps < 3:
             await asyncio.sleep(0)
@@ -51,7 +52,7 @@ async def test_a_reset_waits_for_what_large_requests_are_doing() -> None:
             made.append(f"old-{number}")
 
     nodes.cluster.step_runner.run(creation())
-    await nodes.cluster.reset()
+    await reset(nodes.cluster)
     assert len(made) == 5
     assert not list(nodes.cluster.topics.all_topics())
     await nodes.cluster.stop()

@@ -26,7 +26,7 @@ from benchmarks import load
 from benchmarks.load import Member
 from coordinator_server.apis.handlers import handler_of
 from coordinator_server.clock.step_runner import StepRunner
-from coordinator_server.cluster import Cluster
+from coordinator_server.composition import compose
 from coordinator_server.config.config import Config
 from coordinator_server.net.connection import Connection
 from coordinator_server.net.connections import Connections
@@ -96,9 +96,9 @@ class Counted:
             }
         )
         clock = TimelessClock()
-        self.cluster = Cluster(config, clock, handler_of, LocalDisk())
         # On a slow machine, too, nothing is split into slices.
-        self.cluster.step_runner = StepRunner(clock, timer_s=lambda: 0.0)
+        step_runner = StepRunner(clock, timer_s=lambda: 0.0)
+        self.cluster = compose(config, clock, LocalDisk(), step_runner=step_runner)
         await self.cluster.start()
         (broker,) = self.cluster.brokers.values()
         dispatcher = Dispatcher(broker, self.cluster.step_runner, handler_of)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from coordinator_server.apis import describe_cluster, metadata
-from coordinator_server.broker import transaction_settings
+from coordinator_server.cluster_reset import reset
+from coordinator_server.config.coordinator_configs import transaction_settings
 from coordinator_server.config.dynamic_checks import MOST_LISTED_CHARACTERS
 from coordinator_server.events.log import LOG
 from coordinator_server.net.address_limits import AddressLimits
@@ -89,7 +90,7 @@ async def test_they_are_kept_and_hold_again_after_a_restart() -> None:
     assert await alter(again, 1, "1", log_retention_ms=None) == (0, None)
     assert await shown(again, 1, "log.retention.ms") == ("5000", 3)
     assert again.cluster.topics.log("t", 0).config.retention_ms == 5000
-    await again.cluster.reset()
+    await reset(again.cluster)
     assert await shown(again, 1, "log.retention.ms") == (None, 5)
     await again.cluster.stop()
 
@@ -106,7 +107,7 @@ async def test_min_insync_replicas_is_that_of_the_first_start() -> None:
     again = await Nodes(disk, 1, min_insync_replicas="5").start()
     assert await alter(again, 1, ALL, min_insync_replicas="4") == (0, None)
     assert await shown(again, 1, "min.insync.replicas") == ("4", 3)
-    await again.cluster.reset()
+    await reset(again.cluster)
     assert await shown(again, 1, "min.insync.replicas") == ("5", 3)
     await again.cluster.stop()
 
@@ -269,7 +270,7 @@ async def test_the_level_of_the_log_can_change() -> None:
     assert (code, LOG.kafka_level) == (ErrorCode.INVALID_CONFIG, "FATAL")
     assert message is not None
     assert message.endswith("Valid log levels are DEBUG, ERROR, FATAL, INFO, TRACE, WARN")
-    await nodes.cluster.reset()
+    await reset(nodes.cluster)
     assert (LOG.kafka_level, LOG.debug) == ("INFO", False)
     await nodes.cluster.stop()
 
@@ -298,8 +299,8 @@ async def test_a_broker_without_the_listener_of_a_client_is_left_out() -> None:
     listeners = "PLAINTEXT://127.0.0.1:9092,X://127.0.0.1:9999"
     added = {"listeners": listeners, "listener_security_protocol_map": PROTOCOLS}
     assert await alter(nodes, 1, "1", **added) == (0, None)
-    assert [one.name for one in nodes.cluster.addresses(1)] == ["PLAINTEXT", "X"]
-    assert [one.name for one in nodes.cluster.addresses(2)] == ["PLAINTEXT"]
+    assert [one.name for one in nodes.cluster.servers.addresses(1)] == ["PLAINTEXT", "X"]
+    assert [one.name for one in nodes.cluster.servers.addresses(2)] == ["PLAINTEXT"]
     call = nodes.send(1, "Metadata", MetadataRequest(topics=None))
     assert [one.node_id for one in call.replies[0].brokers] == [1, 2]
     call = FakeCall(12, "test", FakeConnection())
@@ -332,7 +333,7 @@ async def test_listeners_that_cannot_be_had_any_more_are_those_of_the_start() ->
     assert await alter(nodes, 1, "1", **added) == (0, None)
     await nodes.cluster.stop()
     again = await Nodes(disk, 1).start()
-    assert [one.port for one in again.cluster.addresses(1)] == [9092, 9999]
+    assert [one.port for one in again.cluster.servers.addresses(1)] == [9092, 9999]
     await again.cluster.stop()
     other = await Nodes(
         disk,
@@ -341,7 +342,7 @@ async def test_listeners_that_cannot_be_had_any_more_are_those_of_the_start() ->
         advertised_listeners="OTHER://a:1",
         listener_security_protocol_map="OTHER:PLAINTEXT",
     ).start()
-    assert [one.name for one in other.cluster.addresses(1)] == ["OTHER"]
+    assert [one.name for one in other.cluster.servers.addresses(1)] == ["OTHER"]
     await other.cluster.stop()
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.broker import group_settings
 from coordinator_server.config.config import (
     Config,
     ConfigError,
@@ -15,6 +14,7 @@ from coordinator_server.config.config import (
     parse_address,
     settings_in_arguments,
 )
+from coordinator_server.config.coordinator_configs import group_settings
 from coordinator_server.config.environment import settings_in_environment
 from coordinator_server.config.group_settings import (
     CONSUMER_ASSIGNOR_CLASSES,

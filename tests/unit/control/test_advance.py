@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from coordinator_server.clock.broker_clock import BrokerClock
+from coordinator_server.cluster_reset import reset
 from coordinator_server.control import advance
 from coordinator_server.control.advance import MAINTENANCE_ROUNDS, ClockController, ClockError
 from coordinator_server.core.groups.classic.state import EMPTY, PREPARING_REBALANCE
@@ -204,7 +205,8 @@ async def test_a_broker_that_does_not_come_to_rest_is_an_error(
     monkeypatch.setattr(advance, "QUIESCENCE_SECONDS", 0.0)
     monkeypatch.setattr(type(nodes.cluster), "busy_with", lambda *_, **__: "group g")
     released = []
-    monkeypatch.setattr(type(nodes.cluster), "release_requests", lambda _: released.append(True))
+    servers = type(nodes.cluster.servers)
+    monkeypatch.setattr(servers, "release_requests", lambda _: released.append(True))
     with pytest.raises(ClockError, match="still busy with group g after 0 s"):
         await nodes.controller.advance(1_000)
     assert released == [True]
@@ -229,7 +231,7 @@ async def test_a_reset_resets_the_clock(
     monkeypatch.setattr(type(LOG), "emit", lambda *_, **__: None)
     await nodes.controller.advance(7 * DAY_MS)
     await nodes.controller.freeze()
-    await nodes.cluster.reset()
+    await reset(nodes.cluster)
     assert nodes.elapsed_ms == 0
     assert not nodes.controller.is_frozen
     log = nodes.cluster.topics.create("old", 1, {"retention.ms": "1000"}).partitions[0].log

@@ -7,8 +7,8 @@ from typing import Any, cast
 from uuid import uuid4
 
 from coordinator_server.apis.handlers import handler_of
-from coordinator_server.broker import group_settings
 from coordinator_server.clock.step_runner import StepRunner
+from coordinator_server.config.coordinator_configs import group_settings
 from coordinator_server.coordinator.group_coordinator import GroupCoordinator
 from coordinator_server.core.groups.classic.metadata import GroupMetadata
 from coordinator_server.core.groups.kinds import in_place_of

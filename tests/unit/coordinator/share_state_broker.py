@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from coordinator_server.broker import share_state_settings
+from coordinator_server.config.coordinator_configs import share_state_settings
 from coordinator_server.coordinator.share_coordinator import ShareCoordinator
 from coordinator_server.coordinator.share_persister import LocalSharePersister
 from coordinator_server.coordinator.share_state_partition import ShareStatePartition

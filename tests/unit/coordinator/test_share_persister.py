@@ -282,9 +282,10 @@ async def test_a_cluster() -> None:
     """A call reaches whichever broker leads, and written state survives a change of the leader."""
     nodes = await Nodes(share_coordinator_state_topic_num_partitions="6").start()
     cluster = nodes.cluster
+    persister = cluster.shared.share_persister.get()
     topic = cluster.topics.create("t", 4, {})
     askers = [
-        Asker(cluster.share_persister, SharePartitionKey("g", topic.topic_id, partition))
+        Asker(persister, SharePartitionKey("g", topic.topic_id, partition))
         for partition in range(4)
     ]
     for asker in askers:
@@ -316,7 +317,7 @@ async def test_a_partition_without_a_leader() -> None:
     nodes = await Nodes(None, 2, share_coordinator_state_topic_replication_factor="1").start()
     cluster = nodes.cluster
     topic = cluster.topics.create("t", 1, {})
-    asker = Asker(cluster.share_persister, SharePartitionKey("g", topic.topic_id, 0))
+    asker = Asker(cluster.shared.share_persister.get(), SharePartitionKey("g", topic.topic_id, 0))
     asker.initialize()
     home = cluster.share_state_topic.partition_of(coordinator_key(asker.key))
     node_id = home.leader_id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator_server.broker import transaction_settings
+from coordinator_server.config.coordinator_configs import transaction_settings
 from coordinator_server.coordinator.markers import Markers
 from coordinator_server.coordinator.transaction_coordinator import TransactionCoordinator
 from coordinator_server.core.transactions.metadata import TransactionMetadata

@@ -12,8 +12,9 @@ from json import loads
 
 import pytest
 
-from coordinator_server import cluster
+from coordinator_server import composition
 from coordinator_server.apis import produce
+from coordinator_server.cluster_reset import reset
 from coordinator_server.events.log import LOG
 from coordinator_server.maintenance.flusher import Flusher
 from coordinator_server.steps import run_all
@@ -180,7 +181,7 @@ async def test_a_transaction_that_ends_during_the_check(version: int) -> None:
 async def test_nothing_is_appended_after_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     """A check that ends after the logs are closed appends nothing."""
     flusher = ManualFlusher()
-    monkeypatch.setattr(cluster, "Flusher", lambda _: flusher)
+    monkeypatch.setattr(composition, "Flusher", lambda _: flusher)
     nodes = await Nodes(None, 1).start()
     nodes.cluster.topics.create("t", 1, {})
     call = nodes.send(1, "Produce", request(t=LONG), 9)
@@ -268,7 +269,7 @@ async def test_a_reset_ends_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     call = nodes.send(1, "Produce", request(t=LONG), 9)
     assert began.wait(WAIT_SECONDS)
     assert nodes.cluster.busy_with(with_groups=True) == "a long request"
-    await nodes.cluster.reset()
+    await reset(nodes.cluster)
     assert nodes.cluster.busy_with(with_groups=True) == ""
     await settle()
     assert not call.replies

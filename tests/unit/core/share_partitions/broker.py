@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from coordinator_server.apis import share_acknowledge, share_fetch
-from coordinator_server.broker import share_settings
+from coordinator_server.config.coordinator_configs import share_settings
 from coordinator_server.coordinator.dead_letters import DeadLetterQueues
 from coordinator_server.coordinator.share_partition_manager import SharePartitionManager
 from coordinator_server.core.share_partitions.in_flight import GivenUpRecords

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_server.apis.share_acknowledgements import (
-    Acknowledging,
-    Outcomes,
     fails_for_unknown_topic,
     leader_of,
     member_id_is_valid,
+    valid_acknowledgements,
 )
+from coordinator_server.coordinator.share_request import ShareRequest
 from coordinator_server.core.share_partitions.session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -29,6 +29,7 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
+    from coordinator_server.coordinator.share_request import Outcomes
     from coordinator_server.net.call import Call
     from coordinator_server.steps import Steps
 
@@ -49,18 +50,21 @@ def handle(broker: Broker, call: Call, request: ShareAcknowledgeRequest) -> Step
     if (yield from fails_for_unknown_topic(broker, request.topics)):
         call.reply(ShareAcknowledgeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
         return
-    is_final = request.share_session_epoch == FINAL_EPOCH
-
-    def done(outcomes: Outcomes) -> None:
-        call.run(_answer(broker, call, key, outcomes, is_final=is_final))
-
-    acknowledging = Acknowledging(broker, call, group_id, member_id, done)
-    yield from acknowledging.take(
+    acknowledgements = yield from valid_acknowledgements(
+        broker,
+        call,
         request.topics,
         knows_renewal=call.api_version >= _FIRST_VERSION_WITH_RENEWAL,
         renews=request.is_renew_ack,
     )
-    yield from acknowledging.write()
+    share_request = ShareRequest(
+        broker.share_partitions,
+        call,
+        key,
+        lambda _, outcomes: _answer(broker, call, key, outcomes),
+        is_final=request.share_session_epoch == FINAL_EPOCH,
+    )
+    yield from share_request.serve(acknowledgements, None)
 
 
 def _next_request(broker: Broker, key: ShareSessionKey, epoch: int) -> ErrorCode:
@@ -77,14 +81,10 @@ def _next_request(broker: Broker, key: ShareSessionKey, epoch: int) -> ErrorCode
     return ErrorCode.NONE
 
 
-def _answer(
-    broker: Broker, call: Call, key: ShareSessionKey, outcomes: Outcomes, *, is_final: bool
-) -> Steps:
-    manager = broker.share_partitions
-    if is_final:
-        yield from manager.close_session(key)
+def _answer(broker: Broker, call: Call, key: ShareSessionKey, outcomes: Outcomes) -> Steps:
+    settings = broker.share_partitions.settings_of(key.group_id)
     response = ShareAcknowledgeResponse(
-        acquisition_lock_timeout_ms=manager.settings_of(key.group_id).record_lock_duration_ms
+        acquisition_lock_timeout_ms=settings.record_lock_duration_ms
     )
     by_topic: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     leaders: set[int] = set()

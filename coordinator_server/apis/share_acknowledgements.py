@@ -1,43 +1,33 @@
-"""Acknowledgements in ShareAcknowledge and ShareFetch requests.
+"""Validates and authorizes the acknowledgements in ShareAcknowledge and ShareFetch requests.
 
-Like Kafka's KafkaApis.handleAcknowledgements. Each partition has its own outcome; `done` is called
-once the last acknowledgement is written.
+Like Kafka's KafkaApis.handleAcknowledgements. Each partition has its own outcome.
 """
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from coordinator_server.core.share_partitions.persister import SharePartitionKey
+from coordinator_server.coordinator.share_request import (
+    Acknowledgements,
+    AcknowledgeOutcome,
+    Outcomes,
+)
 from coordinator_server.core.share_partitions.record_state import AcknowledgeType
 from coordinator_server.security.acl import Operation
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Generator, Sequence
 
     from coordinator_server.broker import Broker
     from coordinator_server.core.share_partitions.acknowledge import Acknowledgement
-    from coordinator_server.core.share_partitions.refusal import Refusal
     from coordinator_server.core.share_partitions.session import PartitionKey
     from coordinator_server.net.call import Call
-    from coordinator_server.steps import Steps
 
 MEMBER_ID_MAX_LENGTH = 36
 """The length of a UUID as text."""
 
 TYPES_PER_STEP = 10_000
-
-
-class AcknowledgeOutcome(NamedTuple):
-    """The result of the acknowledgements of one partition."""
-
-    error: ErrorCode
-    message: str | None = None
-
-
-Outcomes = dict["PartitionKey", AcknowledgeOutcome]
 
 
 class AcknowledgedInRequest(Protocol):
@@ -96,94 +86,38 @@ def fails_for_unknown_topic(
     return False
 
 
-class Acknowledging:
-    """Processes a request's acknowledgements: `take`, then `write`; `done` gets the outcomes.
-
-    As in Kafka, released records cannot be acquired by another fetch until the release is written.
-    """
-
-    __slots__ = (
-        "_access",
-        "_broker",
-        "_done",
-        "_group_id",
-        "_member_id",
-        "_outcomes",
-        "_pending",
-        "_writes",
-    )
-
-    def __init__(
-        self,
-        broker: Broker,
-        call: Call,
-        group_id: str,
-        member_id: str,
-        done: Callable[[Outcomes], None],
-    ) -> None:
-        self._access = broker.security.access(call.connection, call.api_name)
-        self._broker = broker
-        self._group_id = group_id
-        self._member_id = member_id
-        self._done = done
-        self._outcomes: Outcomes = {}
-        self._pending = 0
-        self._writes: list[Callable[[], None]] = []
-
-    def take(
-        self, topics: Sequence[AcknowledgedTopic], *, knows_renewal: bool, renews: bool
-    ) -> Steps:
-        """Validate all acknowledgements, then apply the valid ones."""
-        outcomes = self._outcomes
-        wanted: dict[PartitionKey, Sequence[Acknowledgement]] = {}
-        most = AcknowledgeType.RENEW if knows_renewal else AcknowledgeType.REJECT
-        for asked in topics:
-            topic = self._broker.topics.topic_by_id(asked.topic_id)
-            for one in asked.partitions:
-                key = (asked.topic_id, one.partition_index)
-                if topic is None:
-                    outcomes[key] = AcknowledgeOutcome(ErrorCode.UNKNOWN_TOPIC_ID)
-                elif not (yield from _is_valid(one.acknowledgement_batches, most, renews)):
-                    outcomes[key] = AcknowledgeOutcome(ErrorCode.INVALID_REQUEST)
-                elif self._access and not self._access.topic(Operation.READ, topic.name):
-                    outcomes[key] = AcknowledgeOutcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                elif not 0 <= one.partition_index < len(topic.partitions):
-                    outcomes[key] = AcknowledgeOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                else:
-                    wanted[key] = one.acknowledgement_batches
-                yield
-        if not any(wanted.values()):
-            # As in Kafka, partitions without acknowledgements get no outcome then.
-            return
-        self._pending = len(wanted)
-        for key, acknowledgements in wanted.items():
-            settled = partial(self._settled, key)
-            write: Callable[[], None] = partial(settled, None)
-            if acknowledgements:
-                write = yield from self._broker.share_partitions.acknowledge(
-                    SharePartitionKey(self._group_id, *key),
-                    self._member_id,
-                    acknowledgements,
-                    settled,
-                )
-            self._writes.append(write)
+def valid_acknowledgements(
+    broker: Broker,
+    call: Call,
+    topics: Sequence[AcknowledgedTopic],
+    *,
+    knows_renewal: bool,
+    renews: bool,
+) -> Generator[None, None, Acknowledgements]:
+    """Return the acknowledgements that may be applied, and the errors of the other partitions."""
+    access = broker.security.access(call.connection, call.api_name)
+    errors: Outcomes = {}
+    valid: dict[PartitionKey, Sequence[Acknowledgement]] = {}
+    most = AcknowledgeType.RENEW if knows_renewal else AcknowledgeType.REJECT
+    for asked in topics:
+        topic = broker.topics.topic_by_id(asked.topic_id)
+        for one in asked.partitions:
+            key = (asked.topic_id, one.partition_index)
+            if topic is None:
+                errors[key] = AcknowledgeOutcome(ErrorCode.UNKNOWN_TOPIC_ID)
+            elif not (yield from _is_valid(one.acknowledgement_batches, most, renews)):
+                errors[key] = AcknowledgeOutcome(ErrorCode.INVALID_REQUEST)
+            elif access and not access.topic(Operation.READ, topic.name):
+                errors[key] = AcknowledgeOutcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            elif not 0 <= one.partition_index < len(topic.partitions):
+                errors[key] = AcknowledgeOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            else:
+                valid[key] = one.acknowledgement_batches
             yield
-
-    def write(self) -> Steps:
-        """Write the acknowledgements; `done` is called after the last write."""
-        if not self._writes:
-            self._done(self._outcomes)
-        for write in self._writes:
-            write()
-            yield
-
-    def _settled(self, key: PartitionKey, refusal: Refusal | None) -> None:
-        self._outcomes[key] = (
-            AcknowledgeOutcome(ErrorCode.NONE) if refusal is None else AcknowledgeOutcome(*refusal)
-        )
-        self._pending -= 1
-        if not self._pending:
-            self._done(self._outcomes)
+    if not any(valid.values()):
+        # As in Kafka, partitions without acknowledgements get no outcome then.
+        valid.clear()
+    return Acknowledgements(valid, errors)
 
 
 def _is_valid(

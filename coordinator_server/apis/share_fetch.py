@@ -10,14 +10,17 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.apis.share_acknowledgements import (
-    Acknowledging,
-    Outcomes,
     fails_for_unknown_topic,
     leader_of,
     member_id_is_valid,
+    valid_acknowledgements,
+)
+from coordinator_server.coordinator.share_request import (
+    Acknowledgements,
+    FetchPlan,
+    ShareRequest,
 )
 from coordinator_server.core.share_partitions.acquire import AcquireMode
-from coordinator_server.core.share_partitions.persister import SharePartitionKey
 from coordinator_server.core.share_partitions.session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -26,13 +29,8 @@ from coordinator_server.core.share_partitions.session import (
     ShareSessionKey,
     next_epoch,
 )
+from coordinator_server.fetch.delayed_answer import DelayedAnswer
 from coordinator_server.fetch.delayed_fetch import answer_bytes
-from coordinator_server.fetch.delayed_share_fetch import (
-    DelayedShareFetch,
-    Fetched,
-    ShareFetchTarget,
-)
-from coordinator_server.fetch.purgatory import KeyedOperation
 from coordinator_server.security.acl import Operation
 from protocol.apis.share_fetch import (
     FetchedLeader,
@@ -45,9 +43,11 @@ from protocol.apis.share_fetch import (
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, MutableMapping, Sequence
+    from collections.abc import Generator, Iterator, MutableMapping, Sequence
 
     from coordinator_server.broker import Broker
+    from coordinator_server.coordinator.delayed_share_fetch import Fetched
+    from coordinator_server.coordinator.share_request import Outcomes
     from coordinator_server.net.call import Call
     from coordinator_server.steps import Steps
 
@@ -85,7 +85,8 @@ def handle(broker: Broker, call: Call, request: ShareFetchRequest) -> Steps:
     context = yield from _context_of(broker, call, key, request, has_acknowledgements)
     if context.error is ErrorCode.SHARE_SESSION_LIMIT_REACHED:
         refusal = ShareFetchResponse(error_code=context.error)
-        _wait(broker, call, request.max_wait_ms, partial(call.reply, refusal))
+        late = DelayedAnswer(call, _deadline_ms(broker, request), partial(call.reply, refusal))
+        broker.fetch_purgatory.watch(late, [late])
         return
     if context.error is not ErrorCode.NONE:
         call.reply(ShareFetchResponse(error_code=context.error))
@@ -96,19 +97,27 @@ def handle(broker: Broker, call: Call, request: ShareFetchRequest) -> Steps:
     if has_failed or (yield from _fails_for_unknown_topic(broker, context)):
         call.reply(ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
         return
-    answer = _Answer(broker, call, key, request, context)
-    acknowledging = Acknowledging(broker, call, group_id, member_id, answer.acknowledged)
+    acknowledgements = Acknowledgements({}, {})
     if has_acknowledgements:
-        yield from acknowledging.take(
+        acknowledgements = yield from valid_acknowledgements(
+            broker,
+            call,
             request.topics,
             knows_renewal=call.api_version >= _FIRST_VERSION_WITH_RENEWAL,
             renews=request.is_renew_ack,
         )
-    if renews:
-        answer.fetched({})
-    else:
-        yield from _fetch(broker, call, group_id, request, context, answer)
-    yield from acknowledging.write()
+    plan = None if renews else (yield from _plan(broker, call, request, context))
+    if plan and plan.partitions and request.share_acquire_mode not in _ACQUIRE_MODES:
+        call.reply(ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
+        plan = None  # as in Kafka, the acknowledgements are written nevertheless
+    share_request = ShareRequest(
+        broker.share_partitions,
+        call,
+        key,
+        partial(_answer, broker, call, request, context),
+        is_final=request.share_session_epoch == FINAL_EPOCH,
+    )
+    yield from share_request.serve(acknowledgements, plan)
 
 
 def _has_acknowledgements(request: ShareFetchRequest) -> Generator[None, None, bool]:
@@ -182,16 +191,11 @@ def _fails_for_unknown_topic(broker: Broker, context: _Context) -> Generator[Non
     return False
 
 
-def _fetch(
-    broker: Broker,
-    call: Call,
-    group_id: str,
-    request: ShareFetchRequest,
-    context: _Context,
-    answer: _Answer,
-) -> Steps:
-    """Fetch from the partitions of the session, or delay the fetch."""
-    fetched: Fetched = {}
+def _plan(
+    broker: Broker, call: Call, request: ShareFetchRequest, context: _Context
+) -> Generator[None, None, FetchPlan]:
+    """Return which partitions of the session to fetch from, and the errors of the others."""
+    errors: Fetched = {}
     wanted: list[PartitionKey] = []
     has_recreated = False
     access = broker.security.access(call.connection, call.api_name)
@@ -202,82 +206,28 @@ def _fetch(
             names[key[0]] = topic.name
         name = names.get(key[0])
         if name is None:
-            fetched[key] = _failed(key, ErrorCode.UNKNOWN_TOPIC_ID)
+            errors[key] = _failed(key, ErrorCode.UNKNOWN_TOPIC_ID)
         elif access is not None and not access.topic(Operation.READ, name):
-            fetched[key] = _failed(key, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            errors[key] = _failed(key, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         elif not 0 <= key[1] < broker.topics.partition_count(name):
-            fetched[key] = _failed(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            errors[key] = _failed(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         elif topic is None:
             # As in Kafka, the session keeps the name, but the topic was recreated with another id.
-            fetched[key] = _failed(key, ErrorCode.UNKNOWN_SERVER_ERROR)
+            errors[key] = _failed(key, ErrorCode.UNKNOWN_SERVER_ERROR)
             has_recreated = True
         else:
             wanted.append(key)
         yield
-    if wanted and request.share_acquire_mode not in _ACQUIRE_MODES:
-        call.reply(ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
-        return
     reads_nothing = request.max_records == 0 or request.max_bytes == 0
-    if has_recreated and not wanted and not reads_nothing:
-        # Kafka detects this only while the fetch waits for the deleted topic's share partition.
-        _wait(broker, call, request.max_wait_ms, partial(answer.fetched, fetched))
-        return
-    if not wanted or reads_nothing:
-        answer.fetched(fetched)
-        return
-    # Rotate the partitions, so that each gets its turn.
-    turn = request.share_session_epoch % len(wanted)
-    wanted = wanted[turn:] + wanted[:turn]
-    unread: set[PartitionKey] = set()
-    targets = yield from _look_up(broker, group_id, wanted, fetched, unread)
-    if not targets:
-        answer.fetched(fetched)
-        return
-    settings = broker.share_partitions.settings_of(group_id)
-    fetch = DelayedShareFetch(broker, call, request, settings, targets, fetched, answer.fetched)
-    purgatory = broker.fetch_purgatory
-    changes = purgatory.changes
-    if not (yield from fetch.fetch_if_enough(request.max_wait_ms, unread)):
-        purgatory.watch(fetch, fetch.keys())
-        if purgatory.changes != changes:
-            # A partition may have changed after an earlier step: check again.
-            purgatory.notify(targets[0].share_partition)
+    # Kafka detects a recreated topic only while the fetch waits for the deleted topic's partition.
+    only_waits = has_recreated and not wanted and not reads_nothing
+    return FetchPlan(
+        request, wanted, errors, _deadline_ms(broker, request), only_waits, reads_nothing
+    )
 
 
-def _look_up(
-    broker: Broker,
-    group_id: str,
-    wanted: list[PartitionKey],
-    fetched: Fetched,
-    unread: set[PartitionKey],
-) -> Generator[None, None, list[ShareFetchTarget]]:
-    """Return the share partitions to fetch from; store errors of other partitions in `fetched`.
-
-    `unread` receives the partitions whose state was not read before.
-    """
-    manager = broker.share_partitions
-    targets: list[ShareFetchTarget] = []
-
-    def failed(key: PartitionKey, error: ErrorCode) -> None:
-        fetched[key] = _failed(key, error)
-
-    for key in wanted:
-        topic = broker.topics.topic_by_id(key[0])
-        if topic is None:
-            failed(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # deleted meanwhile
-            continue
-        partition = topic.partitions[key[1]]
-        found = manager.find(SharePartitionKey(group_id, *key), partition)
-        if isinstance(found, ErrorCode):
-            failed(key, found)
-        else:
-            if not found.is_active:
-                unread.add(key)
-            manager.load(found, partition, partial(failed, key))
-            if key not in fetched:
-                targets.append(ShareFetchTarget(key, partition, found))
-        yield
-    return targets
+def _deadline_ms(broker: Broker, request: ShareFetchRequest) -> int:
+    return broker.client_clock.now_ms() + max(request.max_wait_ms, 0)
 
 
 def _failed(key: PartitionKey, error: ErrorCode) -> SharePartitionData:
@@ -292,134 +242,63 @@ def _free(fetched: Fetched, named: Fetched) -> Steps:
         yield
 
 
-def _wait(broker: Broker, call: Call, wait_ms: int, answer: Callable[[], None]) -> None:
-    """Call `answer` after the request's maximum wait, unless the client has disconnected."""
-    late = _LateAnswer(broker, call, wait_ms, answer)
-    broker.fetch_purgatory.watch(late, [late])
+def _answer(
+    broker: Broker,
+    call: Call,
+    request: ShareFetchRequest,
+    context: _Context,
+    fetched: Fetched,
+    outcomes: Outcomes,
+) -> Steps:
+    """Send the response to a request whose stages have all ended."""
+    if call.answered:
+        return
+    settings = broker.share_partitions.settings_of(request.group_id or "")
+    response = ShareFetchResponse(acquisition_lock_timeout_ms=settings.record_lock_duration_ms)
+    session = context.session
+    if session is not None and session.epoch != next_epoch(request.share_session_epoch):
+        response.error_code = ErrorCode.INVALID_SHARE_SESSION_EPOCH
+        fetched = {}
+    if call.is_metered and call.must_throttle_fetch(answer_bytes(fetched.values())):
+        # As in Kafka, records stay acquired and are redelivered after their locks expire.
+        call.reply(ShareFetchResponse(error_code=response.error_code))
+        return
+    named: Fetched = {}
+    for key, data in fetched.items():
+        if session is None or session.has_news(
+            key, has_records=bool(data.records), has_error=bool(data.error_code)
+        ):
+            named[key] = data
+        yield
+    _name_leaders(broker, call, response, named)
+    for key, (error, message) in outcomes.items():
+        data = named.setdefault(key, SharePartitionData(partition_index=key[1]))
+        data.acknowledge_error_code = error
+        data.acknowledge_error_message = message
+        yield
+    by_topic: dict[bytes, ShareFetchableTopicResponse] = {}
+    for (topic_id, _), data in named.items():
+        answered = by_topic.get(topic_id)
+        if answered is None:
+            answered = by_topic[topic_id] = ShareFetchableTopicResponse(topic_id=topic_id)
+            response.responses.append(answered)
+        answered.partitions.append(data)
+        yield
+    call.reply(response)
+    yield from _free(fetched, named)
 
 
-class _LateAnswer(KeyedOperation):
-    """A response that is sent when the client's maximum wait has passed.
-
-    Nothing else ends the wait: the operation is its own key, which is never notified.
-    """
-
-    __slots__ = ("_answer", "_call")
-
-    def __init__(
-        self, broker: Broker, call: Call, wait_ms: int, answer: Callable[[], None]
-    ) -> None:
-        super().__init__(broker.client_clock.now_ms() + max(wait_ms, 0))
-        self._call = call
-        self._answer = answer
-
-    def on_complete(self) -> None:
-        """Send the response."""
-        self._answer()
-
-    def is_abandoned(self) -> bool:
-        """Return whether the client has disconnected."""
-        return self._call.connection.closed
-
-
-class _Answer:
-    """The response to a request, sent when fetch and acknowledgements are both done."""
-
-    __slots__ = (
-        "_acknowledged",
-        "_broker",
-        "_call",
-        "_context",
-        "_fetched",
-        "_is_final",
-        "_key",
-        "_session_epoch",
-    )
-
-    def __init__(
-        self,
-        broker: Broker,
-        call: Call,
-        key: ShareSessionKey,
-        request: ShareFetchRequest,
-        context: _Context,
-    ) -> None:
-        self._broker = broker
-        self._call = call
-        self._key = key
-        self._context = context
-        self._is_final = request.share_session_epoch == FINAL_EPOCH
-        self._session_epoch = next_epoch(request.share_session_epoch)
-        self._fetched: Fetched | None = None
-        self._acknowledged: Outcomes | None = None
-
-    def fetched(self, fetched: Fetched) -> None:
-        """Store the fetched records."""
-        self._fetched = fetched
-        self._settle()
-
-    def acknowledged(self, outcomes: Outcomes) -> None:
-        """Store the acknowledgement outcomes."""
-        self._acknowledged = outcomes
-        self._settle()
-
-    def _settle(self) -> None:
-        fetched, acknowledged = self._fetched, self._acknowledged
-        if fetched is not None and acknowledged is not None and not self._call.answered:
-            self._call.run(self._give(fetched, acknowledged))
-
-    def _give(self, fetched: Fetched, outcomes: Outcomes) -> Steps:
-        manager = self._broker.share_partitions
-        settings = manager.settings_of(self._key.group_id)
-        response = ShareFetchResponse(acquisition_lock_timeout_ms=settings.record_lock_duration_ms)
-        session = self._context.session
-        if session is not None and session.epoch != self._session_epoch:
-            response.error_code = ErrorCode.INVALID_SHARE_SESSION_EPOCH
-            fetched = {}
-        call = self._call
-        if call.is_metered and call.must_throttle_fetch(answer_bytes(fetched.values())):
-            # As in Kafka, records stay acquired and are redelivered after their locks expire.
-            if self._is_final:
-                yield from manager.close_session(self._key)
-            call.reply(ShareFetchResponse(error_code=response.error_code))
-            return
-        named: Fetched = {}
-        for key, data in fetched.items():
-            if session is None or session.has_news(
-                key, has_records=bool(data.records), has_error=bool(data.error_code)
-            ):
-                named[key] = data
-            yield
-        self._name_leaders(response, named)
-        for key, (error, message) in outcomes.items():
-            data = named.setdefault(key, SharePartitionData(partition_index=key[1]))
-            data.acknowledge_error_code = error
-            data.acknowledge_error_message = message
-            yield
-        by_topic: dict[bytes, ShareFetchableTopicResponse] = {}
-        for (topic_id, _), data in named.items():
-            answered = by_topic.get(topic_id)
-            if answered is None:
-                answered = by_topic[topic_id] = ShareFetchableTopicResponse(topic_id=topic_id)
-                response.responses.append(answered)
-            answered.partitions.append(data)
-            yield
-        if self._is_final:
-            yield from manager.close_session(self._key)
-        self._call.reply(response)
-        yield from _free(fetched, named)
-
-    def _name_leaders(self, response: ShareFetchResponse, named: Fetched) -> None:
-        """Add the current leaders of partitions that cannot be fetched here (KIP-951)."""
-        leaders: set[int] = set()
-        for key, data in named.items():
-            if data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                leader_id, epoch = leader_of(self._broker, key)
-                data.current_leader = FetchedLeader(leader_id=leader_id, leader_epoch=epoch)
-                leaders.add(leader_id)
-        if leaders:
-            response.node_endpoints = [
-                ShareFetchNodeEndpoint(node_id=one.node_id, host=one.host, port=one.port)
-                for one in self._broker.endpoints(self._call.connection)
-                if one.node_id in leaders
-            ]
+def _name_leaders(broker: Broker, call: Call, response: ShareFetchResponse, named: Fetched) -> None:
+    """Add the current leaders of partitions that cannot be fetched here (KIP-951)."""
+    leaders: set[int] = set()
+    for key, data in named.items():
+        if data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            leader_id, epoch = leader_of(broker, key)
+            data.current_leader = FetchedLeader(leader_id=leader_id, leader_epoch=epoch)
+            leaders.add(leader_id)
+    if leaders:
+        response.node_endpoints = [
+            ShareFetchNodeEndpoint(node_id=one.node_id, host=one.host, port=one.port)
+            for one in broker.endpoints(call.connection)
+            if one.node_id in leaders
+        ]

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from coordinator_server.core.share_partitions.acknowledge import acknowledge
 from coordinator_server.core.share_partitions.persister import SharePartitionKey
-from coordinator_server.core.share_partitions.refusal import Refusal
 from coordinator_server.core.share_partitions.session import ShareSessionCache
 from coordinator_server.core.share_partitions.settings import BY_DURATION, EARLIEST, LATEST
 from coordinator_server.core.share_partitions.share_partition import SharePartition
@@ -29,8 +28,13 @@ if TYPE_CHECKING:
     from coordinator_server.coordinator.dead_letters import DeadLetterQueues
     from coordinator_server.core.share_partitions.acknowledge import Acknowledgement
     from coordinator_server.core.share_partitions.dead_letters import Done
-    from coordinator_server.core.share_partitions.in_flight import DeadLetters, GivenUpRecords
+    from coordinator_server.core.share_partitions.in_flight import (
+        DeadLetters,
+        GivenUpRecords,
+        Transition,
+    )
     from coordinator_server.core.share_partitions.persister import SharePersister
+    from coordinator_server.core.share_partitions.refusal import Refusal
     from coordinator_server.core.share_partitions.session import (
         Disconnected,
         ShareSession,
@@ -44,9 +48,6 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 
-_NOT_HERE = Refusal(
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
-)
 _FENCED = frozenset(
     (
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -86,8 +87,8 @@ class SharePartitionManager:
         self._settings = settings
         self._clock = clock
         self._step_runner = step_runner
-        self._topics = topics
-        self._purgatory = purgatory
+        self.topics = topics
+        self.purgatory = purgatory
         self._persister = persister
         self._configs_of = configs_of
         self._node_id = node_id
@@ -102,13 +103,13 @@ class SharePartitionManager:
 
     def start(self) -> None:
         """Subscribe to topic deletions and leadership changes."""
-        self._topics.on_deleted.append(self._on_topics_deleted)
-        self._topics.leadership.on_moved.append(self._on_moved)
+        self.topics.on_deleted.append(self._on_topics_deleted)
+        self.topics.leadership.on_moved.append(self._on_moved)
 
     def stop(self) -> None:
         """Drop all state; the next leaders continue from the persisted state."""
-        self._topics.on_deleted.remove(self._on_topics_deleted)
-        self._topics.leadership.on_moved.remove(self._on_moved)
+        self.topics.on_deleted.remove(self._on_topics_deleted)
+        self.topics.leadership.on_moved.remove(self._on_moved)
         self._queues.stop()
         self.forget()
 
@@ -151,7 +152,7 @@ class SharePartitionManager:
             leader_epoch,
             settings,
             self._persister,
-            self._purgatory.notify,
+            self.purgatory.notify,
             self._gave_up,
             partial(self._send_dead_letters, partition),
         )
@@ -181,7 +182,7 @@ class SharePartitionManager:
                 self._remove(share_partition)
                 failed(error)
             if is_over:
-                self._purgatory.notify(share_partition)
+                self.purgatory.notify(share_partition)
 
         share_partition.load(partial(self._initial_offset, partition), loaded)
         is_over = True
@@ -198,7 +199,7 @@ class SharePartitionManager:
         timer = self._timers.pop(share_partition, None)
         if timer is not None:
             timer[1].cancel()
-        self._purgatory.notify(share_partition)
+        self.purgatory.notify(share_partition)
 
     def _remove(self, share_partition: SharePartition) -> None:
         """Remove this share partition, unless another object has replaced it."""
@@ -271,27 +272,27 @@ class SharePartitionManager:
 
     def acknowledge(
         self,
-        key: SharePartitionKey,
+        share_partition: SharePartition,
         member_id: str,
         acknowledgements: Sequence[Acknowledgement],
-        done: Callable[[Refusal | None], None],
-    ) -> Generator[None, None, Callable[[], None]]:
-        """Apply a member's acknowledgements to one share partition.
+    ) -> Generator[None, None, Transition | Refusal]:
+        """Apply a member's acknowledgements to a share partition.
 
-        Returns a function that persists the result, which the caller must always call; it then
-        calls `done` with None or the refusal.
+        Returns the refusal, or the changes, with which the caller must call `persist`.
         """
-        share_partition = self.get(key)
-        if share_partition is None:
-            return partial(done, _NOT_HERE)
         now_ms = self._clock.now_ms()
-        taken = yield from acknowledge(share_partition, member_id, acknowledgements, now_ms)
+        result = yield from acknowledge(share_partition, member_id, acknowledgements, now_ms)
         self.arm(share_partition)
-        if isinstance(taken, Refusal):
-            return partial(done, taken)
-        return partial(
-            share_partition.persist, taken, partial(self._settled, share_partition, done)
-        )
+        return result
+
+    def persist(
+        self,
+        share_partition: SharePartition,
+        changes: Transition,
+        done: Callable[[Refusal | None], None],
+    ) -> None:
+        """Write the changes of `acknowledge`; then call `done` with None or the refusal."""
+        share_partition.persist(changes, partial(self._settled, share_partition, done))
 
     def _settled(
         self,

@@ -193,7 +193,9 @@ def test_a_partition_is_forgotten_while_its_locks_are_renewed() -> None:
         AcknowledgementBatch(first_offset=first, last_offset=first, acknowledge_types=[RENEW])
         for first in range(10)
     ]
-    steps = manager.acknowledge(key, "A", renewals, lambda _: None)
+    share_partition = manager.get(key)
+    assert share_partition is not None
+    steps = manager.acknowledge(share_partition, "A", renewals)
     next(steps)
     manager.remove(key)
     for _ in steps:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from coordinator_server.apis import share_fetch
-from coordinator_server.fetch import delayed_share_fetch
+from coordinator_server.coordinator import delayed_share_fetch
 from coordinator_server.fetch.purgatory import KeyedPurgatory
 from coordinator_server.steps import run_all
 from protocol.apis.share_fetch import ShareFetchPartition, ShareFetchRequest, ShareFetchTopic

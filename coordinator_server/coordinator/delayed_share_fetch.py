@@ -9,7 +9,7 @@ request. Reading and acquiring one partition is one uninterrupted step.
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.core.share_partitions.acquire import AcquireMode, acquire
 from coordinator_server.core.share_partitions.fetched import FetchedBatches
@@ -22,13 +22,12 @@ from storage.errors import StorageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Hashable, Iterator
 
-    from coordinator_server.clock.broker_clock import BrokerClock
+    from coordinator_server.coordinator.share_partition_manager import SharePartitionManager
     from coordinator_server.core.share_partitions.session import PartitionKey
     from coordinator_server.core.share_partitions.settings import ShareSettings
     from coordinator_server.core.share_partitions.share_partition import SharePartition
     from coordinator_server.net.call import Call
     from coordinator_server.steps import Steps
-    from coordinator_server.topics.manager import TopicManager
     from coordinator_server.topics.topic import Partition
     from storage.partition_log import PartitionLog
 
@@ -45,56 +44,36 @@ class ShareFetchTarget(NamedTuple):
     share_partition: SharePartition
 
 
-class Locks(Protocol):
-    """The acquisition locks of the share partitions that a broker leads."""
-
-    def now_ms(self) -> int:
-        """Return the time in ms by which locks expire."""
-
-    def arm(self, share_partition: SharePartition) -> None:
-        """Set a timer for the next lock expiry of a share partition."""
-
-
-class ShareFetchingBroker(Protocol):
-    """The broker, as a share fetch uses it; `client_clock` measures the wait time of clients."""
-
-    topics: TopicManager
-    client_clock: BrokerClock
-
-    @property
-    def share_partitions(self) -> Locks:
-        """The acquisition locks of this broker's share partitions."""
-
-
 class DelayedShareFetch(KeyedOperation):
     """A share fetch. Call `fetch_if_enough`; if it returns False, call `KeyedPurgatory.watch`.
 
-    `fetched` holds errors that are already known and receives the acquired records; `done` is
-    called with `fetched` at the end.
+    The wait ends at `deadline_ms` of the client's clock. `fetched` holds errors that are already
+    known and receives the acquired records; `done` is called with `fetched` at the end.
     """
 
-    __slots__ = ("_batch_size", "_broker", "_call", "_done", "_fetched", "_has_records",
-                 "_max_bytes", "_max_records", "_member_id", "_min_bytes", "_mode",
+    __slots__ = ("_batch_size", "_call", "_done", "_fetched", "_has_records",
+                 "_manager", "_max_bytes", "_max_records", "_member_id", "_min_bytes", "_mode",
                  "_reads_committed", "_targets", "_turns")  # fmt: skip
 
     def __init__(
         self,
-        broker: ShareFetchingBroker,
+        manager: SharePartitionManager,
         call: Call,
         request: ShareFetchRequest,
+        deadline_ms: int,
         settings: ShareSettings,
         targets: list[ShareFetchTarget],
         fetched: Fetched,
         done: Callable[[Fetched], None],
     ) -> None:
-        super().__init__(broker.client_clock.now_ms() + max(request.max_wait_ms, 0))
-        self._broker = broker
+        super().__init__(deadline_ms)
+        self._manager = manager
         self._call = call
         self._member_id = request.member_id or ""
         self._mode = AcquireMode(request.share_acquire_mode)
         self._batch_size = request.batch_size
         self._max_records = request.max_records
-        self._max_bytes = min(request.max_bytes, broker.topics.fetch_max_bytes)
+        self._max_bytes = min(request.max_bytes, manager.topics.fetch_max_bytes)
         if call.is_metered:
             self._max_bytes = min(self._max_bytes, call.most_fetched_bytes())
         self._min_bytes = min(request.min_bytes, self._max_bytes)
@@ -262,7 +241,7 @@ class DelayedShareFetch(KeyedOperation):
         except StorageError as error:
             data.error_code = error.code
             return data
-        now_ms = self._broker.share_partitions.now_ms()
+        now_ms = self._manager.now_ms()
         acquired = acquire(
             share_partition,
             self._member_id,
@@ -281,7 +260,7 @@ class DelayedShareFetch(KeyedOperation):
                 AcquiredRecords(first_offset=first, last_offset=last, delivery_count=count)
                 for first, last, count in ranges
             ]
-        self._broker.share_partitions.arm(share_partition)
+        self._manager.arm(share_partition)
         return data
 
     def _read(

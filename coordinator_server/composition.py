@@ -145,7 +145,7 @@ def _shared_state(
         offsets_topic=CoordinatorTopic(topics, OFFSETS_TOPIC),
         transactions_topic=CoordinatorTopic(topics, TRANSACTIONS_TOPIC),
         share_state_topic=share_state_topic,
-        markers=Markers(topics, running.groups_of, clock, machine_clock, step_runner),
+        markers=Markers(topics, running.groups_of, clock),
         journal=RebalanceJournal(config, clock, topics, loop, step_runner),
         share_persister=OnDemand(
             partial(_share_persister, share_state_topic, running, machine_clock),
@@ -186,6 +186,7 @@ def _broker(
             shared.transactions_topic,
             shared.producer_ids,
             shared.markers,
+            shared.clocks.machine,
             node_id=config.node_id,
             peer=shared.running.transactions_of,
         ),

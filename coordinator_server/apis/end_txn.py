@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_server.core.transactions.decision import refused
-from coordinator_server.core.transactions.end_transaction import end_transaction
 from coordinator_server.core.transactions.metadata import TRANSACTIONS_V1, TRANSACTIONS_V2
 from protocol.apis.end_txn import EndTxnResponse
 from protocol.errors import ErrorCode
@@ -18,7 +17,6 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
     from coordinator_server.core.transactions.decision import TransactionDecision
-    from coordinator_server.core.transactions.metadata import TransactionMetadata
     from coordinator_server.net.call import Call
     from protocol.apis.end_txn import EndTxnRequest
 
@@ -29,7 +27,6 @@ TRANSACTIONS_V2_SINCE = 5
 def handle(broker: Broker, call: Call, request: EndTxnRequest) -> None:
     """Submit the request to the transaction coordinator."""
     is_v2 = call.api_version >= TRANSACTIONS_V2_SINCE
-    coordinator = broker.transactions
 
     def done(decision: TransactionDecision) -> None:
         error = decision.error
@@ -43,18 +40,14 @@ def handle(broker: Broker, call: Call, request: EndTxnRequest) -> None:
             )
         )
 
-    def decide(metadata: TransactionMetadata | None, now_ms: int) -> TransactionDecision:
-        return end_transaction(
-            metadata,
+    if request.transactional_id:
+        broker.transactions.end(
+            request.transactional_id,
             request.producer_id,
             request.producer_epoch,
             commits=request.committed,
             client_version=TRANSACTIONS_V2 if is_v2 else TRANSACTIONS_V1,
-            now_ms=now_ms,
-            new_producer_id=coordinator.new_producer_id,
+            done=done,
         )
-
-    if request.transactional_id:
-        coordinator.submit(request.transactional_id, decide, done, waits_for_end=True)
     else:
         done(refused(ErrorCode.INVALID_REQUEST))

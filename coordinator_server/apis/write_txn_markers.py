@@ -59,7 +59,7 @@ def handle(broker: Broker, call: Call, request: WriteTxnMarkersRequest) -> Steps
                 if partition is not None and partition.leader_id != broker.node_id:
                     settle(result, ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 else:
-                    broker.markers.write_into((topic.name, index), end, partial(settle, result))
+                    broker.markers.write((topic.name, index), end, partial(settle, result))
                 yield
             yield
         yield

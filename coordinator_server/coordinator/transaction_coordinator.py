@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from coordinator_server.coordinator.transactions_partition import TransactionsPartition
 from coordinator_server.core.transactions.add_partitions import add_partitions, missing_partitions
 from coordinator_server.core.transactions.decision import TransactionDecision, refused
-from coordinator_server.core.transactions.end_transaction import completed, fence
+from coordinator_server.core.transactions.end_transaction import completed, end_transaction, fence
 from coordinator_server.core.transactions.expiry import is_expired
 from coordinator_server.core.transactions.metadata import (
     TRANSACTIONS_V2,
@@ -36,7 +36,7 @@ from storage.errors import StorageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from coordinator_server.clock.broker_clock import BrokerClock
+    from coordinator_server.clock.broker_clock import BrokerClock, Scheduler
     from coordinator_server.clock.step_runner import StepRunner
     from coordinator_server.coordinator.markers import Markers
     from coordinator_server.core.transactions.settings import TransactionSettings
@@ -51,33 +51,69 @@ if TYPE_CHECKING:
     """`decide(metadata of the id or None, now_ms)`; raises StorageError if no producer id can be
     stored."""
 
+    Done = Callable[[TransactionDecision], None]
+
 _RETRY_MS = 100
-"""Delay before a failed write of the completing record is retried."""
+"""Delay before a failed write of a marker or of the completing record is retried."""
+
+_ENDED_OTHERWISE = frozenset(
+    (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+    )
+)
+"""Errors of a marker that is not needed: the partition was deleted, or a newer epoch of the
+producer or coordinator has ended the transaction."""
 
 _IDS_PER_STEP = 500
 """Ids that one maintenance step checks."""
 
 
 class TransactionalId:
-    """The state of one transactional id, and the callbacks that wait for its transaction to end.
+    """The state of one transactional id, and the requests that wait for its transaction to end.
 
-    While markers are written, `unmarked` holds the partitions without a marker; otherwise None.
+    `ending` is the end that is being written, or None. `waiting` has the decisions of the requests,
+    each with the function that answers the request.
     """
 
-    __slots__ = ("metadata", "partition", "unmarked", "waiting")
+    __slots__ = ("ending", "metadata", "partition", "waiting")
 
     def __init__(self, metadata: TransactionMetadata, partition: TransactionsPartition) -> None:
         self.metadata = metadata
         self.partition = partition
-        self.unmarked: set[TopicPartition] | None = None
-        self.waiting: list[Callable[[ErrorCode], None]] = []
+        self.ending: Ending | None = None
+        self.waiting: list[tuple[TransactionDecision, Done]] = []
+
+
+class Ending:
+    """The end of one transaction, while its markers are written.
+
+    `metadata` is the state of the id that decided the end, `marker` is written to every partition
+    in `unmarked`.
+    """
+
+    __slots__ = ("entry", "is_retrying", "marker", "metadata", "unmarked")
+
+    def __init__(self, entry: TransactionalId) -> None:
+        metadata = self.metadata = entry.metadata
+        self.entry = entry
+        self.unmarked: set[TopicPartition] = set(metadata.partitions)
+        self.is_retrying = False
+        self.marker = EndTransaction(
+            producer_id=metadata.producer_id,
+            producer_epoch=metadata.producer_epoch,
+            commits=metadata.state is TransactionState.PREPARE_COMMIT,
+            coordinator_epoch=entry.partition.coordinator_epoch,
+            transaction_version=metadata.client_version,
+        )
 
 
 class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, TransactionMetadata]):
     """All transactional ids of a broker, by id in `ids`.
 
-    `peer(node_id)` returns the coordinator of another broker of this process, or None if that
-    broker is not running.
+    `marker_scheduler` runs retries of markers, in the machine's time. `peer(node_id)` returns the
+    coordinator of another broker of this process, or None if that broker is not running.
     """
 
     keys = "transactional ids"
@@ -91,6 +127,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
         transactions_topic: CoordinatorTopic,
         producer_ids: ProducerIdManager,
         markers: Markers,
+        marker_scheduler: Scheduler,
         *,
         node_id: int,
         peer: Callable[[int], TransactionCoordinator | None],
@@ -101,6 +138,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
         self.settings = settings
         self.producer_ids = producer_ids
         self._markers = markers
+        self._marker_scheduler = marker_scheduler
         self._peer = peer
 
     # --- life -------------------------------------------------------------------------------------
@@ -162,21 +200,44 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
         For an open transaction these are all its partitions.
         """
         entry = self.ids[transactional_id]
-        return entry.metadata.partitions if entry.unmarked is None else entry.unmarked
+        return entry.metadata.partitions if entry.ending is None else entry.ending.unmarked
 
-    def submit(
+    def end(
         self,
         transactional_id: str,
-        decide: Decide,
-        done: Callable[[TransactionDecision], None],
+        producer_id: int,
+        producer_epoch: int,
         *,
-        waits_for_end: bool = False,
+        commits: bool,
+        client_version: int,
+        done: Done,
     ) -> None:
-        """Let the core decide about an id, append the record, then call `done`.
+        """Commit or abort the open transaction of a producer.
 
-        With `waits_for_end`, `done` is called only after a transaction that the decision ends has
-        its markers in all partitions.
+        `done` is called when every partition of the transaction has its marker, or with the error.
         """
+
+        def decide(metadata: TransactionMetadata | None, now_ms: int) -> TransactionDecision:
+            return end_transaction(
+                metadata,
+                producer_id,
+                producer_epoch,
+                commits=commits,
+                client_version=client_version,
+                now_ms=now_ms,
+                new_producer_id=self.new_producer_id,
+            )
+
+        self._submit(transactional_id, decide, done, waits_for_end=True)
+
+    def submit(self, transactional_id: str, decide: Decide, done: Done) -> None:
+        """Let the core decide about an id, append the record, then call `done`."""
+        self._submit(transactional_id, decide, done, waits_for_end=False)
+
+    def _submit(
+        self, transactional_id: str, decide: Decide, done: Done, *, waits_for_end: bool
+    ) -> None:
+        """As `submit`. With `waits_for_end`, `done` is called after the end of the transaction."""
         partition, error = self.partition_of(transactional_id)
         if partition is None or error is not ErrorCode.NONE:
             done(refused(error))
@@ -209,7 +270,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
     def _written(
         self,
         transactional_id: str,
-        done: Callable[[TransactionDecision], None],
+        done: Done,
         decision: TransactionDecision,
         error: ErrorCode,
         _reason: str,
@@ -225,9 +286,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
             done(refused(ErrorCode.NOT_COORDINATOR if error is ErrorCode.NONE else error))
         else:
             if waits_for_end:
-                entry.waiting.append(
-                    lambda error: done(decision if error is ErrorCode.NONE else refused(error))
-                )
+                entry.waiting.append((decision, done))
             self._end(entry)
             if not waits_for_end:
                 done(decision if error is ErrorCode.NONE else refused(error))
@@ -295,40 +354,61 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
 
     # --- the end of a transaction -----------------------------------------------------------------
 
+    # Stages: `_end`, `_write_markers`, and after the last `_marker_written` `_complete`.
+
     def _end(self, entry: TransactionalId) -> None:
         """Write the markers of a transaction that is ending, then the completing record."""
-        metadata = entry.metadata
-        end = EndTransaction(
-            producer_id=metadata.producer_id,
-            producer_epoch=metadata.producer_epoch,
-            commits=metadata.state is TransactionState.PREPARE_COMMIT,
-            coordinator_epoch=entry.partition.coordinator_epoch,
-            transaction_version=metadata.client_version,
-        )
-        entry.unmarked = set(metadata.partitions)
-        self._markers.write(
-            end,
-            entry.unmarked,
-            is_current=lambda: self._is_current(entry, metadata),
-            done=lambda: self._complete(entry, metadata),
-        )
+        entry.ending = Ending(entry)
+        self._write_markers(entry.ending)
 
-    def _is_current(self, entry: TransactionalId, metadata: TransactionMetadata) -> bool:
+    def _is_current(self, ending: Ending) -> bool:
         """Return whether this broker is still responsible for ending this transaction."""
+        entry, metadata = ending.entry, ending.metadata
         return self.ids.get(metadata.transactional_id) is entry and entry.metadata is metadata
 
-    def _complete(self, entry: TransactionalId, metadata: TransactionMetadata) -> None:
+    def _write_markers(self, ending: Ending) -> None:
+        """Write the missing markers in steps; they may all be written before this returns."""
+        ending.is_retrying = False
+        if ending.unmarked:
+            self.step_runner.run_now(self._write_each_marker(ending))
+        else:
+            self._complete(ending)
+
+    def _write_each_marker(self, ending: Ending) -> Iterator[None]:
+        for topic_partition in sorted(ending.unmarked):
+            if not self._is_current(ending):
+                return
+            written = partial(self._marker_written, ending, topic_partition)
+            self._markers.write(topic_partition, ending.marker, written)
+            yield
+
+    def _marker_written(
+        self, ending: Ending, topic_partition: TopicPartition, error: ErrorCode
+    ) -> None:
+        """Complete the transaction after its last marker; write a marker that failed again."""
+        if error is ErrorCode.NONE or error in _ENDED_OTHERWISE:
+            if topic_partition in ending.unmarked:
+                ending.unmarked.remove(topic_partition)
+                if not ending.unmarked:
+                    self._complete(ending)
+        elif not ending.is_retrying and self._is_current(ending):
+            ending.is_retrying = True
+            retry = partial(self._write_markers, ending)
+            self._marker_scheduler.call_later(_RETRY_MS / 1000, retry)
+
+    def _complete(self, ending: Ending) -> None:
         """Append the completing record after all markers are written, retrying on errors."""
-        if not self._is_current(entry, metadata):
+        if not self._is_current(ending):
             return
+        entry, metadata = ending.entry, ending.metadata
         ended = completed(metadata, self.clock.now_ms())
         error = entry.partition.append(metadata.transactional_id, ended)
         if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             return  # the next leader ends the transaction
         if error is not ErrorCode.NONE:
-            self.clock.call_later(_RETRY_MS / 1000, lambda: self._complete(entry, metadata))
+            self.clock.call_later(_RETRY_MS / 1000, partial(self._complete, ending))
             return
-        entry.metadata, entry.unmarked = ended, None
+        entry.metadata, entry.ending = ended, None
         self.log.emit(
             "transaction.ended",
             transactional_id=metadata.transactional_id,
@@ -342,8 +422,8 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
     @staticmethod
     def _answer(entry: TransactionalId, error: ErrorCode) -> None:
         waiting, entry.waiting = entry.waiting, []
-        for done in waiting:
-            done(error)
+        for decision, done in waiting:
+            done(decision if error is ErrorCode.NONE else refused(error))
 
     # --- timeouts and expiration ------------------------------------------------------------------
 

@@ -40,8 +40,6 @@ class TransactionBroker(GroupBroker):
             self.topics,
             lambda node_id: self.groups if node_id == self.node_id else None,
             self.clock,
-            self.scheduler,
-            self.step_runner,
         )
         self.transactions = TransactionCoordinator(
             transaction_settings(self.config),
@@ -51,6 +49,7 @@ class TransactionBroker(GroupBroker):
             self.transactions_topic,
             self.producer_ids,
             self.markers,
+            self.scheduler,
             node_id=self.node_id,
             peer=lambda node_id: self.transactions if node_id == self.node_id else None,
         )

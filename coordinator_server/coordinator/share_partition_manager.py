@@ -11,8 +11,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from coordinator_server.core.share_partitions import dead_letters
 from coordinator_server.core.share_partitions.acknowledge import acknowledge
-from coordinator_server.core.share_partitions.persister import SharePartitionKey
+from coordinator_server.core.share_partitions.persister import (
+    UNINITIALIZED_START_OFFSET,
+    SharePartitionKey,
+)
+from coordinator_server.core.share_partitions.refusal import of_persister
 from coordinator_server.core.share_partitions.session import ShareSessionCache
 from coordinator_server.core.share_partitions.settings import BY_DURATION, EARLIEST, LATEST
 from coordinator_server.core.share_partitions.share_partition import SharePartition
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
         GivenUpRecords,
         Transition,
     )
-    from coordinator_server.core.share_partitions.persister import SharePersister
+    from coordinator_server.core.share_partitions.persister import SharePersister, ShareState
     from coordinator_server.core.share_partitions.refusal import Refusal
     from coordinator_server.core.share_partitions.session import (
         Disconnected,
@@ -56,6 +61,23 @@ _FENCED = frozenset(
     )
 )
 """Errors of the share coordinator after which the share partition's state must be read again."""
+
+
+class _Read:
+    """A read of the state of a share partition; fetches wait for the state if `is_awaited`."""
+
+    __slots__ = ("failed", "is_awaited", "partition", "share_partition")
+
+    def __init__(
+        self,
+        share_partition: SharePartition,
+        partition: Partition,
+        failed: Callable[[ErrorCode], None],
+    ) -> None:
+        self.share_partition = share_partition
+        self.partition = partition
+        self.failed = failed
+        self.is_awaited = False
 
 
 class SharePartitionManager:
@@ -172,20 +194,41 @@ class SharePartitionManager:
         If reading fails, the share partition is removed, so that the next fetch tries again, and
         `failed` is called with the error.
         """
-        is_over = False
+        error = share_partition.begin_load()
+        if error is None:
+            read = _Read(share_partition, partition, failed)
+            take_state = partial(self._take_state, read)
+            self._persister.read(share_partition.key, share_partition.leader_epoch, take_state)
+            read.is_awaited = True
+        elif error is not ErrorCode.LEADER_NOT_AVAILABLE:  # else another call is reading the state
+            self._end_load(share_partition, error, failed)
 
-        def loaded(error: ErrorCode) -> None:
-            nonlocal is_over
-            if error is ErrorCode.LEADER_NOT_AVAILABLE:
-                return  # another call is reading the state
-            if error is not ErrorCode.NONE:
-                self._remove(share_partition)
-                failed(error)
-            if is_over:
-                self.purgatory.notify(share_partition)
+    def _take_state(self, read: _Read, state: ShareState) -> None:
+        """Take in the state that was read, or the error of reading."""
+        share_partition = read.share_partition
+        error, start_offset = state.error, state.start_offset
+        if error is not ErrorCode.NONE:
+            error = of_persister(error).error
+        elif start_offset == UNINITIALIZED_START_OFFSET:
+            strategy = share_partition.settings.auto_offset_reset
+            error, start_offset = self._initial_offset(read.partition, strategy)
+        error, letters = share_partition.end_load(error, start_offset, state)
+        if error is ErrorCode.LEADER_NOT_AVAILABLE:
+            return
+        self._end_load(share_partition, error, read.failed)
+        if read.is_awaited:
+            self.purgatory.notify(share_partition)
+        dead_letters.send(share_partition, letters)
 
-        share_partition.load(partial(self._initial_offset, partition), loaded)
-        is_over = True
+    def _end_load(
+        self,
+        share_partition: SharePartition,
+        error: ErrorCode,
+        failed: Callable[[ErrorCode], None],
+    ) -> None:
+        if error is not ErrorCode.NONE:
+            self._remove(share_partition)
+            failed(error)
 
     def remove(self, key: SharePartitionKey) -> None:
         """Fence and remove a share partition; the next fetch reads its state again."""

@@ -29,7 +29,6 @@ from coordinator_server.core.share_partitions.in_flight import (
     add_state,
 )
 from coordinator_server.core.share_partitions.locks import AcquisitionLocks
-from coordinator_server.core.share_partitions.persister import UNINITIALIZED_START_OFFSET
 from coordinator_server.core.share_partitions.record_state import TERMINAL_STATES, RecordState
 from coordinator_server.core.share_partitions.refusal import Refusal, of_persister
 from protocol.errors import ErrorCode
@@ -64,7 +63,7 @@ class SharePartitionState(IntEnum):
 
 
 class SharePartition:
-    """The state of one share partition. Call `load` first.
+    """The state of one share partition. Call `begin_load` first.
 
     `settings` returns the group's current settings. `start_offset` is the first offset that is not
     done (SPSO); `end_offset` is the last offset in flight, or the next offset to fetch if none is.
@@ -135,57 +134,45 @@ class SharePartition:
         """Whether records can be acquired."""
         return self.state is SharePartitionState.ACTIVE
 
-    def load(
-        self,
-        initial_offset: Callable[[str], tuple[ErrorCode, int]],
-        done: Callable[[ErrorCode], None],
-    ) -> None:
-        """Read the state once; `done` gets the result, or LEADER_NOT_AVAILABLE while reading.
+    def begin_load(self) -> ErrorCode | None:
+        """Return None if the caller has to read the state and then to call `end_load`.
 
-        `initial_offset(share.auto.offset.reset)` returns the start offset of a group without state.
+        Otherwise return the result of the load, or LEADER_NOT_AVAILABLE while the state is read.
         """
         if self.state is SharePartitionState.ACTIVE:
-            done(ErrorCode.NONE)
-        elif self.state is SharePartitionState.FAILED:
-            done(ErrorCode.UNKNOWN_SERVER_ERROR)
-        elif self.state is SharePartitionState.EMPTY:
+            return ErrorCode.NONE
+        if self.state is SharePartitionState.FAILED:
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        if self.state is SharePartitionState.EMPTY:
             self.state = SharePartitionState.INITIALIZING
-            self._persister.read(
-                self.key, self.leader_epoch, partial(self._loaded, initial_offset, done)
-            )
-        else:
-            done(ErrorCode.LEADER_NOT_AVAILABLE)
+            return None
+        return ErrorCode.LEADER_NOT_AVAILABLE
+
+    def end_load(
+        self, error: ErrorCode, start_offset: int, state: ShareState
+    ) -> tuple[ErrorCode, list[DeadLetters]]:
+        """Become active with the state that was read, unless there is an `error`.
+
+        Returns the result of the load, and the records whose sending to the dead letter queue is
+        not known to be complete. A share partition that was fenced meanwhile stays fenced and
+        returns LEADER_NOT_AVAILABLE.
+        """
+        if self.state is not SharePartitionState.INITIALIZING:
+            return ErrorCode.LEADER_NOT_AVAILABLE, []
+        letters: list[DeadLetters] = []
+        if error is ErrorCode.NONE and not self._take(start_offset, state.batches, letters):
+            error = ErrorCode.UNKNOWN_SERVER_ERROR
+        if error is not ErrorCode.NONE:
+            self.state = SharePartitionState.FAILED
+            return error, []
+        self.state_epoch = state.state_epoch
+        self.state = SharePartitionState.ACTIVE
+        return error, letters
 
     def fence(self) -> None:
         """Drop the share partition; the next leader reads the state again."""
         self.state = SharePartitionState.FENCED
         self.locks.clear()
-
-    def _loaded(
-        self,
-        initial_offset: Callable[[str], tuple[ErrorCode, int]],
-        done: Callable[[ErrorCode], None],
-        state: ShareState,
-    ) -> None:
-        if self.state is not SharePartitionState.INITIALIZING:
-            done(ErrorCode.LEADER_NOT_AVAILABLE)  # fenced while reading
-            return
-        error, start_offset = state.error, state.start_offset
-        if error is not ErrorCode.NONE:
-            error = of_persister(error).error
-        elif start_offset == UNINITIALIZED_START_OFFSET:
-            error, start_offset = initial_offset(self.settings.auto_offset_reset)
-        letters: list[DeadLetters] = []
-        if error is ErrorCode.NONE and not self._take(start_offset, state.batches, letters):
-            error = ErrorCode.UNKNOWN_SERVER_ERROR
-        if error is ErrorCode.NONE:
-            self.state_epoch = state.state_epoch
-            self.state = SharePartitionState.ACTIVE
-        else:
-            self.state = SharePartitionState.FAILED
-        done(error)
-        if error is ErrorCode.NONE:
-            dead_letters.send(self, letters)
 
     def _take(
         self, start_offset: int, batches: Iterable[StateBatch], letters: list[DeadLetters]

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.core.share_partitions.acknowledge import acknowledge
 from coordinator_server.core.share_partitions.acquire import Acquired, AcquireMode, acquire
-from coordinator_server.core.share_partitions.dead_letters import QueueOutcome
+from coordinator_server.core.share_partitions.dead_letters import QueueOutcome, send
 from coordinator_server.core.share_partitions.fetched import FetchedBatches
 from coordinator_server.core.share_partitions.in_flight import DeadLetters, GivenUpRecords
-from coordinator_server.core.share_partitions.persister import SharePartitionKey, StateBatch
+from coordinator_server.core.share_partitions.persister import (
+    UNINITIALIZED_START_OFFSET,
+    SharePartitionKey,
+    ShareState,
+    StateBatch,
+)
 from coordinator_server.core.share_partitions.record_state import RecordState
-from coordinator_server.core.share_partitions.refusal import Refusal
+from coordinator_server.core.share_partitions.refusal import Refusal, of_persister
 from coordinator_server.core.share_partitions.settings import ShareSettings
 from coordinator_server.core.share_partitions.share_partition import SharePartition
 from coordinator_server.steps import run_all
@@ -78,9 +84,25 @@ class ShareContext:
         )
 
     def load(self) -> ShareContext:
-        """Load the state."""
-        self.partition.load(self._initial_offset, self.loaded.append)
+        """Read the state."""
+        partition = self.partition
+        result = partition.begin_load()
+        if result is None:
+            self.persister.read(KEY, partition.leader_epoch, partial(self._end_load, partition))
+        else:
+            self.loaded.append(result)
         return self
+
+    def _end_load(self, partition: SharePartition, state: ShareState) -> None:
+        """Take in the state as SharePartitionManager does."""
+        error, start_offset = state.error, state.start_offset
+        if error is not ErrorCode.NONE:
+            error = of_persister(error).error
+        elif start_offset == UNINITIALIZED_START_OFFSET:
+            error, start_offset = self._initial_offset(self.settings.auto_offset_reset)
+        error, letters = partition.end_load(error, start_offset, state)
+        self.loaded.append(error)
+        send(partition, letters)
 
     def reload(self) -> None:
         """Load the written state into a new share partition."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from coordinator_server.apis.config_changes import GROUP, ConfigOperation
+from coordinator_server.topics.config_requests import GROUP, ConfigOperation
 from protocol.apis.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from coordinator_server.core.transactions.add_partitions import add_partitions, missing_partitions
 from coordinator_server.core.transactions.decision import TransactionDecision, refused
 from coordinator_server.core.transactions.metadata import TRANSACTIONS_V1, TRANSACTIONS_V2
-from coordinator_server.security.acl import Operation
 from coordinator_server.topics.names import is_internal
 from protocol.apis.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -80,14 +79,10 @@ def _add(
     """Add all partitions of one transaction, or none."""
     partitions: list[TopicPartition] = []
     errors: dict[TopicPartition, ErrorCode] = {}
-    access = None
-    if call.api_version < BATCHED_SINCE:
-        access = broker.security.access(call.connection, call.api_name)
     for topic in transaction.topics:
         count = broker.topics.partition_count(topic.name)
         refuses = call.api_version < BATCHED_SINCE and (
-            is_internal(topic.name)
-            or (access is not None and not access.topic(Operation.WRITE, topic.name))
+            is_internal(topic.name) or not call.rights.allows(topic.name)
         )
         for index in topic.partitions:
             partitions.append((topic.name, index))

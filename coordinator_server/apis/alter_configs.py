@@ -36,6 +36,7 @@ def handle(broker: Broker, call: Call, request: AlterConfigsRequest) -> Steps:
             )
         )
         yield
+    responses = yield from call.rights.in_order(responses)
     call.reply(AlterConfigsResponse(responses=responses))
 
 

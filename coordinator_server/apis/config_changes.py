@@ -7,25 +7,30 @@ defines which broker configs are dynamic. The order of checks and the error mess
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
-from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.config.client_metrics import (
     CLIENT_METRICS_SETTINGS,
     RefusedConfigsError,
     check,
 )
-from coordinator_server.config.dynamic_checks import ListedNames
 from coordinator_server.config.dynamic_settings import MIN_IN_SYNC, java_integer, setting_of
 from coordinator_server.config.group_settings import GROUP_SETTINGS
 from coordinator_server.events.log import KAFKA_LEVELS, LOG, ROOT_LOGGER
-from coordinator_server.topics.counts import Counts
+from coordinator_server.topics.config_requests import (
+    BROKER,
+    BROKER_LOGGER,
+    CLIENT_METRICS,
+    GROUP,
+    TOPIC,
+    ConfigOperation,
+    list_error,
+)
 from coordinator_server.topics.manager import MAX_RECORDS_PER_REQUEST
 from coordinator_server.topics.names import name_error
 from coordinator_server.topics.topic import Topic
 from coordinator_server.topics.topic_configs import condensed, configs_error
-from protocol.apis.alter_configs import AlterConfigsResource as ReplacedResource
 from protocol.errors import ErrorCode
 from storage.config_def import Kind, render
 from storage.errors import StorageError
@@ -36,12 +41,6 @@ if TYPE_CHECKING:
     from coordinator_server.config.config import Config
     from protocol.apis.alter_configs import AlterableConfig as GivenConfig
     from protocol.apis.incremental_alter_configs import AlterableConfig
-
-TOPIC = 2
-BROKER = 4
-BROKER_LOGGER = 8
-CLIENT_METRICS = 16
-GROUP = 32
 
 _KNOWN_SETTINGS: dict[int, Collection[str]] = {
     TOPIC: TOPIC_SETTINGS,
@@ -70,15 +69,6 @@ TOO_LONG: Outcome = (
     "The configuration value cannot be added because it exceeds the maximum value size of "
     f"{_VALUE_CHARACTERS} bytes.",
 )
-
-
-class ConfigOperation(IntEnum):
-    """The operation on a config (Kafka's AlterConfigOp.OpType)."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
 
 
 _OPERATIONS = frozenset(ConfigOperation)
@@ -118,7 +108,7 @@ def change(
     broker: Broker, kind: int, name: str, changes: Sequence[AlterableConfig]
 ) -> Generator[None, None, Outcome | Planned]:
     """Validate incremental changes of a resource's configs (IncrementalAlterConfigs)."""
-    refused = yield from _list_error(
+    refused = yield from list_error(
         (one.name, one.config_operation != ConfigOperation.DELETE and one.value is None)
         for one in changes
     )
@@ -166,7 +156,7 @@ def replace(
     broker: Broker, kind: int, name: str, configs: Sequence[GivenConfig]
 ) -> Generator[None, None, Outcome | Planned]:
     """Validate the replacement of all configs of a resource (AlterConfigs)."""
-    refused = yield from _list_error((one.name, one.value is None) for one in configs)
+    refused = yield from list_error((one.name, one.value is None) for one in configs)
     if refused is not None:
         return refused
     if kind == TOPIC:
@@ -181,44 +171,6 @@ def replace(
     if kind == BROKER:
         return (yield from _replace_broker(broker, name, configs))
     return _unknown(kind)
-
-
-def is_malformed(resource: Any) -> Generator[None, None, bool]:
-    """Return whether a change is invalid in a way that Kafka reports before authorization.
-
-    Source: ConfigAdminManager.preprocess; the controller authorizes the request later.
-    """
-    refused = yield from _list_error(
-        (
-            one.name,
-            one.value is None and getattr(one, "config_operation", None) != ConfigOperation.DELETE,
-        )
-        for one in resource.configs
-    )
-    replaces_logger = resource.resource_type == BROKER_LOGGER and isinstance(
-        resource, ReplacedResource
-    )
-    return refused is not None or replaces_logger
-
-
-def _list_error(
-    configs: Iterable[tuple[str, bool]],
-) -> Generator[None, None, Outcome | None]:
-    """Return the error of a list of (config name, value is missing) pairs, or None."""
-    counts: Counts[str] = Counts()
-    nulls = ListedNames()
-    is_twice = False
-    for name, is_null in configs:
-        is_twice = counts.add(name) > 1 or is_twice
-        if is_null:
-            nulls.add(name)
-        yield
-    yield from counts.clear()
-    if is_twice:
-        return ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys"
-    if nulls.names:
-        return ErrorCode.INVALID_REQUEST, f"Null value not supported for : {nulls}"
-    return None
 
 
 def _apply(

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coordinator_server.apis.described_groups import (
+    DESCRIBES_HIDDEN_TOPICS,
+    authorized_operations,
+    reply_visible,
+)
 from coordinator_server.coordinator.fan_in import FanIn
 from coordinator_server.core.groups.consumer.describe import DescribeConsumerGroup
 from protocol.apis.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
     DescribedConsumerGroup,
 )
+from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from coordinator_server.broker import Broker
     from coordinator_server.net.call import Call
     from coordinator_server.steps import Steps
@@ -22,10 +30,30 @@ def handle(broker: Broker, call: Call, request: ConsumerGroupDescribeRequest) ->
     """Describe each group; the response is sent when all groups have been described."""
 
     def finish(groups: list[DescribedConsumerGroup]) -> None:
-        call.reply(ConsumerGroupDescribeResponse(groups=groups))
+        reply_visible(call, groups, ConsumerGroupDescribeResponse, _topics, _hidden)
 
     fan_in = FanIn(call, len(request.group_ids), finish)
     for index, group_id in enumerate(request.group_ids):
-        group = DescribeConsumerGroup(group_id, request.include_authorized_operations)
-        broker.groups.submit(fan_in.part(index), group)
+        operations = authorized_operations(
+            call, group_id, are_requested=request.include_authorized_operations
+        )
+        broker.groups.submit(fan_in.part(index), DescribeConsumerGroup(group_id, operations))
         yield  # a group may have hundreds of members
+
+
+def _topics(group: DescribedConsumerGroup) -> Iterator[str]:
+    """Yield the topics of all assignments and target assignments."""
+    for member in group.members:
+        for one in member.assignment.topic_partitions:
+            yield one.topic_name
+    for member in group.members:
+        for one in member.target_assignment.topic_partitions:
+            yield one.topic_name
+
+
+def _hidden(group: DescribedConsumerGroup) -> DescribedConsumerGroup:
+    return DescribedConsumerGroup(
+        group_id=group.group_id,
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        error_message=DESCRIBES_HIDDEN_TOPICS,
+    )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from coordinator_server.apis.token_requests import NO_TIME, are_allowed
 from coordinator_server.events.log import LOG
-from coordinator_server.security.acl import Operation, ResourceType
 from coordinator_server.security.delegation_tokens import MOST_TOKEN_BYTES, TokenRequestError
 from coordinator_server.security.principal import ANONYMOUS, USER_TYPE, Principal
 from coordinator_server.security.unwritten import log_unwritten
@@ -75,12 +74,8 @@ def _refusal(broker: Broker, call: Call, owner: Principal) -> ErrorCode:
     """Return the error if the client must not create a token for this owner, or NONE."""
     if not are_allowed(broker, call):
         return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-    if owner != call.connection.principal:
-        access = broker.security.access(call.connection, call.api_name)
-        if access is not None and not access.allows(
-            Operation.CREATE_TOKENS, ResourceType.USER, str(owner)
-        ):
-            return ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+    if owner != call.connection.principal and not call.rights.allows(str(owner)):
+        return ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
     return ErrorCode.NONE
 
 

@@ -83,7 +83,7 @@ def handle(broker: Broker, call: Call, request: CreatePartitionsRequest) -> Step
         planned.append(_AddedPartitions(topic, before, leadership, result))
     if planned and not request.validate_only:
         yield from _add(broker, planned)
-    call.reply(CreatePartitionsResponse(results=results))
+    call.reply(CreatePartitionsResponse(results=call.rights.before(results)))
     yield from counts.clear()
     yield from twice.clear()
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from coordinator_server.broker import Broker
     from coordinator_server.net.call import Call
+    from coordinator_server.security.rights import Rights
     from coordinator_server.steps import Steps
     from coordinator_server.topics.manager import CreationError
     from coordinator_server.topics.topic import Topic
@@ -57,7 +58,7 @@ def handle(broker: Broker, call: Call, request: CreateTopicsRequest) -> Steps:
         for asked in request.topics:
             refusals.append(_refusal(asked.name, (ErrorCode.POLICY_VIOLATION, message)))
             yield
-        call.reply(CreateTopicsResponse(topics=refusals))
+        call.reply(CreateTopicsResponse(topics=call.rights.after(refusals)))
         return
     results = []
     twice: dict[str, CreatableTopicResult] = {}
@@ -70,12 +71,12 @@ def handle(broker: Broker, call: Call, request: CreateTopicsRequest) -> Steps:
         elif name in errors:
             results.append(_refusal(name, errors[name]))
         else:
-            results.append(_result(broker, planned[name]))
+            results.append(_result(broker, call.rights, planned[name]))
         yield
     for refusal in twice.values():
         results.append(refusal)
         yield
-    call.reply(CreateTopicsResponse(topics=results))
+    call.reply(CreateTopicsResponse(topics=call.rights.after(results)))
     yield from counts.clear()
 
 
@@ -203,7 +204,15 @@ def _counted(broker: Broker, asked: CreatableTopic) -> tuple[int, int]:
     return partition_count, replication_factor
 
 
-def _result(broker: Broker, topic: Topic) -> CreatableTopicResult:
+def _result(broker: Broker, rights: Rights, topic: Topic) -> CreatableTopicResult:
+    if not rights.allows(topic.name):
+        return CreatableTopicResult(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            error_message=None,
+            topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            configs=[],
+        )
     return CreatableTopicResult(
         name=topic.name,
         topic_id=topic.topic_id,

@@ -20,7 +20,7 @@ def handle(broker: Broker, call: Call, request: DeleteGroupsRequest) -> Steps:
     names = list(dict.fromkeys(request.groups_names))
 
     def finish(results: list[DeletableGroupResult]) -> None:
-        call.reply(DeleteGroupsResponse(results=results))
+        call.reply(DeleteGroupsResponse(results=call.rights.after(results)))
 
     fan_in = FanIn(call, len(names), finish)
     for index, group_id in enumerate(names):

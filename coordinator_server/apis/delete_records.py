@@ -60,6 +60,7 @@ def handle(broker: Broker, call: Call, request: DeleteRecordsRequest) -> Steps:
         error = yield from broker.topics.checkpoint_log_starts(moved)
         if error is not ErrorCode.NONE:
             yield from _refuse(response, error)
+    response.topics = call.rights.after(response.topics)
     call.reply(response)
     yield from counts.clear()
     yield from by_name.clear()

@@ -93,7 +93,7 @@ def _delete(broker: Broker, call: Call, asked: list[DeleteTopicState]) -> Steps:
     for result in refused:
         results.append(result)
         yield
-    call.reply(DeleteTopicsResponse(responses=results))
+    call.reply(DeleteTopicsResponse(responses=call.rights.after(results)))
     for counts in (names, ids, found, refused_keys):
         yield from counts.clear()
 

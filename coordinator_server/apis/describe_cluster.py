@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_server.topics.leadership import NOBODY
-from coordinator_server.topics.operations import CLUSTER_OPERATIONS
 from protocol.apis.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -56,7 +55,7 @@ def handle(broker: Broker, call: Call, request: DescribeClusterRequest) -> None:
         ],
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = call.rights.cluster_operations()
     call.reply(response)
 
 

@@ -56,6 +56,7 @@ def handle(broker: Broker, call: Call, request: DescribeConfigsRequest) -> Steps
     for resource in request.resources:
         response.results.append((yield from _result(broker, call, request, resource)))
         yield
+    response.results = call.rights.after(response.results)
     call.reply(response)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_server.apis.token_requests import are_allowed
-from coordinator_server.security.acl import Operation, ResourceType
 from coordinator_server.security.principal import Principal
 from protocol.apis.describe_delegation_token import (
     DescribedDelegationToken,
@@ -20,7 +19,6 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
     from coordinator_server.net.call import Call
-    from coordinator_server.security.access import Access
     from coordinator_server.security.delegation_tokens import DelegationToken
     from coordinator_server.steps import Steps
     from protocol.apis.describe_delegation_token import DescribeDelegationTokenRequest
@@ -41,22 +39,17 @@ def handle(broker: Broker, call: Call, request: DescribeDelegationTokenRequest) 
             for one in request.owners:
                 owners.add(Principal(one.principal_type, one.principal_name))
                 yield
-        access = broker.security.access(call.connection, call.api_name)
         for token in tokens:
             is_asked_for = owners is None or not owners.isdisjoint(token.principals)
-            if is_asked_for and _may_see(access, call.connection.principal, token):
+            if is_asked_for and _may_see(call, token):
                 response.tokens.append(_described(token, tokens.hmac(token.token_id)))
             yield
     call.reply(response)
 
 
-def _may_see(access: Access | None, principal: Principal, token: DelegationToken) -> bool:
-    return (
-        access is None
-        or principal in token.principals
-        or access.allows(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id)
-        or access.allows(Operation.DESCRIBE_TOKENS, ResourceType.USER, str(token.owner))
-    )
+def _may_see(call: Call, token: DelegationToken) -> bool:
+    is_own = call.connection.principal in token.principals
+    return is_own or call.rights.allows(token.token_id, str(token.owner))
 
 
 def _described(token: DelegationToken, hmac: bytes) -> DescribedDelegationToken:

@@ -48,6 +48,7 @@ def handle(broker: Broker, call: Call, request: DescribeProducersRequest) -> Ste
                 yield from _describe(broker, answer, broker.topics.partition(asked.name, index))
             yield
         yield
+    response.topics = yield from call.rights.in_order(response.topics)
     call.reply(response)
 
 

@@ -64,7 +64,7 @@ def handle(broker: Broker, call: Call, request: DescribeShareGroupOffsetsRequest
     """Describe each group; the response is sent when all groups have been described."""
 
     def finish(groups: list[DescribeShareGroupOffsetsResponseGroup]) -> None:
-        call.reply(DescribeShareGroupOffsetsResponse(groups=groups))
+        call.run(_answer(call, groups))
 
     fan_in = FanIn(call, len(request.groups), finish)
     for index, asked in enumerate(request.groups):
@@ -73,8 +73,14 @@ def handle(broker: Broker, call: Call, request: DescribeShareGroupOffsetsRequest
             all_of_group = _AllOfGroup(broker, call, asked.group_id, done)
             broker.groups.submit(all_of_group, FetchInitialized(asked.group_id))
         else:
-            yield from _describe_asked(broker, call, asked, done)
+            refused = call.rights.refused_within.get(index, [])
+            yield from _describe_asked(broker, call, asked, refused, done)
         yield
+
+
+def _answer(call: Call, groups: list[DescribeShareGroupOffsetsResponseGroup]) -> Steps:
+    groups = yield from call.rights.in_order(groups)
+    call.reply(DescribeShareGroupOffsetsResponse(groups=groups))
 
 
 class _AllOfGroup:
@@ -94,17 +100,21 @@ class _AllOfGroup:
         return self._call.caller
 
     def reply(self, initialized: InitializedPartitions, /) -> None:
-        """Describe these partitions, except those of topics that no longer exist."""
+        """Describe these partitions, except those of topics that are hidden or no longer exist."""
         if initialized.error is not ErrorCode.NONE:
             self._done(_refused(self._group_id, initialized.error))
             return
-        topics = [
-            _AskedTopic(topic.name, topic_id, sorted(shared.partitions))
-            for topic_id, shared in initialized.topics.items()
-            if (topic := self._broker.topics.topic_by_id(topic_id)) is not None
-        ]
+        self._call.run(self._describe(initialized))
+
+    def _describe(self, initialized: InitializedPartitions) -> Steps:
+        topics = []
+        for topic_id, shared in initialized.topics.items():
+            topic = self._broker.topics.topic_by_id(topic_id)
+            if topic is not None and self._call.rights.allows(topic.name):
+                topics.append(_AskedTopic(topic.name, topic_id, sorted(shared.partitions)))
+            yield
         summaries = _Summaries(self._broker, self._call, self._group_id, topics, [], self._done)
-        self._call.run(summaries.ask())
+        yield from summaries.ask()
 
     def fail(self) -> None:
         """Fail the whole request, unless a response has been sent."""
@@ -118,9 +128,13 @@ def _refused(group_id: str, error: ErrorCode) -> DescribeShareGroupOffsetsRespon
 
 
 def _describe_asked(
-    broker: Broker, call: Call, asked: DescribeShareGroupOffsetsRequestGroup, done: Described
+    broker: Broker,
+    call: Call,
+    asked: DescribeShareGroupOffsetsRequestGroup,
+    refused: list[DescribeShareGroupOffsetsResponseTopic],
+    done: Described,
 ) -> Steps:
-    """Describe the named partitions; topics that do not exist come last."""
+    """Describe the named partitions; topics that do not exist, then refused ones, come last."""
     known: list[_AskedTopic] = []
     unknown: list[DescribeShareGroupOffsetsResponseTopic] = []
     is_good = bool(asked.group_id)
@@ -147,7 +161,8 @@ def _describe_asked(
         # Kafka's Persister throws for such arguments, hence UNKNOWN_SERVER_ERROR.
         done(_refused(asked.group_id, ErrorCode.UNKNOWN_SERVER_ERROR))
         return
-    yield from _Summaries(broker, call, asked.group_id, known, unknown, done).ask()
+    last = [*unknown, *refused]
+    yield from _Summaries(broker, call, asked.group_id, known, last, done).ask()
 
 
 def _without_offset(partition: int) -> DescribeShareGroupOffsetsResponsePartition:
@@ -165,14 +180,14 @@ class _Summaries:
         call: Call,
         group_id: str,
         topics: list[_AskedTopic],
-        unknown: list[DescribeShareGroupOffsetsResponseTopic],
+        last: list[DescribeShareGroupOffsetsResponseTopic],
         done: Described,
     ) -> None:
         self._broker = broker
         self._call = call
         self._group_id = group_id
         self._topics = topics
-        self._unknown = unknown
+        self._last = last
         self._done = done
         self._summaries: dict[tuple[bytes, int], ShareStateSummary] = {}
         self._missing = sum(len(topic.partitions) for topic in topics)
@@ -208,7 +223,7 @@ class _Summaries:
                 )
             )
         group = DescribeShareGroupOffsetsResponseGroup(
-            group_id=self._group_id, topics=[*described, *self._unknown]
+            group_id=self._group_id, topics=[*described, *self._last]
         )
         self._done(group)
 

@@ -11,9 +11,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from coordinator_server.apis.metadata import described_partition, without_listener
-from coordinator_server.security.acl import Operation, ResourceType
 from coordinator_server.topics.names import is_internal, name_error
-from coordinator_server.topics.operations import TOPIC_OPERATIONS
 from protocol.apis.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
 
     from coordinator_server.broker import Broker
     from coordinator_server.net.call import Call
+    from coordinator_server.security.rights import Rights
     from coordinator_server.steps import Steps
     from coordinator_server.topics.topic import Partition, Topic
 
@@ -37,7 +36,7 @@ def handle(broker: Broker, call: Call, request: DescribeTopicPartitionsRequest) 
     cursor = request.cursor
     first = _order(cursor.topic_name) if cursor is not None else b""
     names: list[tuple[bytes, str]] = []  # a heap, because sorting would be one long step
-    access = broker.security.access(call.connection, call.api_name)
+    rights = call.rights
     lacking = without_listener(broker, broker.endpoints(call.connection))
     refused: list[tuple[bytes, str]] = []  # also a heap
     has_cursor_name, has_empty_name = not request.topics, False
@@ -46,7 +45,7 @@ def handle(broker: Broker, call: Call, request: DescribeTopicPartitionsRequest) 
         has_empty_name = has_empty_name or not name
         has_cursor_name = has_cursor_name or (cursor is not None and name == cursor.topic_name)
         if (order := _order(name)) >= first:
-            if access is None or access.topic(Operation.DESCRIBE, name):
+            if rights.allows(name):
                 heappush(names, (order, name))
             elif request.topics:
                 heappush(refused, (order, name))
@@ -74,23 +73,18 @@ def handle(broker: Broker, call: Call, request: DescribeTopicPartitionsRequest) 
             break
         topic = broker.topics.topic(name)
         if topic is None:
-            page.topics.append(_missing(name))
+            page.topics.append(_missing(name, rights))
             continue
         start = 0
         if cursor is not None and name == cursor.topic_name:
             start = cursor.partition_index
         listed = topic.partitions[start : start + left]
-        page.topics.append((yield from _described(broker, topic, listed, lacking)))
+        page.topics.append((yield from _described(broker, rights, topic, listed, lacking)))
         if start + len(listed) < len(topic.partitions):
             page.next_cursor = Cursor(topic_name=name, partition_index=start + len(listed))
             break
         left -= len(listed)
-    if access is not None:
-        for described in page.topics:
-            name = described.name or ""
-            described.topic_authorized_operations = access.operations(ResourceType.TOPIC, name)
-            yield
-        yield from _add_refused(page, refused)
+    yield from _add_refused(page, refused)
     call.reply(page)
     while names:
         names.pop()
@@ -118,7 +112,11 @@ def _order(name: str) -> bytes:
 
 
 def _described(
-    broker: Broker, topic: Topic, partitions: list[Partition], lacking: Mapping[int, ErrorCode]
+    broker: Broker,
+    rights: Rights,
+    topic: Topic,
+    partitions: list[Partition],
+    lacking: Mapping[int, ErrorCode],
 ) -> Generator[None, None, DescribeTopicPartitionsResponseTopic]:
     running = broker.topics.leadership.running
     listed = []
@@ -142,11 +140,11 @@ def _described(
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
         partitions=listed,
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=rights.topic_operations(topic.name),
     )
 
 
-def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _missing(name: str, rights: Rights) -> DescribeTopicPartitionsResponseTopic:
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if name_error(name) is not None:
         error = ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -154,7 +152,7 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
         error_code=error,
         name=name,
         is_internal=is_internal(name),
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=rights.topic_operations(name),
     )
 
 

@@ -17,7 +17,8 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
     from coordinator_server.net.call import Call
-    from coordinator_server.steps import Steps
+    from coordinator_server.security.rights import Rights
+    from coordinator_server.steps import Computation, Steps
     from protocol.apis.describe_transactions import DescribeTransactionsRequest
 
 
@@ -25,12 +26,16 @@ def handle(broker: Broker, call: Call, request: DescribeTransactionsRequest) -> 
     """Respond with the state of each id that this broker coordinates."""
     states: list[DescribedTransaction] = []
     for transactional_id in request.transactional_ids:
-        states.append(_described(broker, transactional_id))
+        states.append((yield from _described(broker, call.rights, transactional_id)))
         yield
+    states = yield from call.rights.in_order(states)
     call.reply(DescribeTransactionsResponse(transaction_states=states))
 
 
-def _described(broker: Broker, transactional_id: str) -> DescribedTransaction:
+def _described(
+    broker: Broker, rights: Rights, transactional_id: str
+) -> Computation[DescribedTransaction]:
+    """Describe a transaction, with the topics that the client may describe."""
     if not transactional_id:
         return DescribedTransaction(error_code=ErrorCode.INVALID_REQUEST)
     error = broker.transactions.unavailable(transactional_id)
@@ -45,6 +50,11 @@ def _described(broker: Broker, transactional_id: str) -> DescribedTransaction:
     # Kafka removes a partition once its marker is written (TransactionMetadata.removePartition).
     for topic, partition in sorted(broker.transactions.pending_partitions(transactional_id)):
         by_topic.setdefault(topic, []).append(partition)
+    topics: list[DescribedTransactionTopic] = []
+    for topic, partitions in by_topic.items():
+        if rights.allows(topic):
+            topics.append(DescribedTransactionTopic(topic=topic, partitions=partitions))
+        yield
     return DescribedTransaction(
         transactional_id=transactional_id,
         transaction_state=metadata.state.label,
@@ -52,7 +62,5 @@ def _described(broker: Broker, transactional_id: str) -> DescribedTransaction:
         transaction_start_time_ms=metadata.start_ms,
         producer_id=metadata.producer_id,
         producer_epoch=metadata.producer_epoch,
-        topics=[
-            DescribedTransactionTopic(topic=name, partitions=ids) for name, ids in by_topic.items()
-        ],
+        topics=topics,
     )

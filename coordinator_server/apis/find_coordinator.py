@@ -32,6 +32,7 @@ def handle(broker: Broker, call: Call, request: FindCoordinatorRequest) -> Steps
         for key in request.coordinator_keys:
             found.append(_find(broker, call, request.key_type, key))
             yield
+        found = yield from call.rights.in_order(found)
         call.reply(FindCoordinatorResponse(coordinators=found))
         return
     one = _find(broker, call, request.key_type, request.key)

@@ -17,6 +17,6 @@ def handler_of(spec: ApiSpec, authorizer: Authorizer | None = None) -> Handler[B
     handle: Handler[Broker] = import_module(f"{__package__}.{spec.stem}").handle
     if authorizer is None:
         return handle
-    from coordinator_server.apis.checks.guard import guarded
+    from coordinator_server.security.checks.guard import guarded
 
     return guarded(authorizer, spec, handle)

@@ -36,6 +36,7 @@ def handle(broker: Broker, call: Call, request: IncrementalAlterConfigsRequest) 
             )
         )
         yield
+    responses = yield from call.rights.in_order(responses)
     call.reply(IncrementalAlterConfigsResponse(responses=responses))
 
 

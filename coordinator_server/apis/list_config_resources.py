@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.apis.config_changes import (
+from coordinator_server.topics.config_requests import (
     BROKER,
     BROKER_LOGGER,
     CLIENT_METRICS,

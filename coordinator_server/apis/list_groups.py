@@ -30,10 +30,15 @@ def handle(broker: Broker, call: Call, request: ListGroupsRequest) -> Steps:
         return
     states = frozenset(state.strip().lower() for state in request.states_filter)
     types = frozenset(name.lower() for name in request.types_filter)
+    rights = call.rights
     groups: list[ListedGroup] = []
     for number, group in enumerate(broker.groups.listed_groups(), start=1):
         state = _FILTER_NAMES.get(group.group_state, group.group_state.lower())
-        if (not states or state in states) and (not types or group.group_type.lower() in types):
+        if (
+            (not states or state in states)
+            and (not types or group.group_type.lower() in types)
+            and rights.allows(group.group_id)
+        ):
             groups.append(group)
         if not number % STEP_GROUPS:
             yield

@@ -75,6 +75,7 @@ def handle(broker: Broker, call: Call, request: ListOffsetsRequest) -> Steps:
             if answered is new:
                 response.topics.append(new)
             answered.partitions.append(answer)
+    response.topics = call.rights.after(response.topics)
     call.reply(response)
     yield from by_name.clear()
 

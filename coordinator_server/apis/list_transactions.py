@@ -52,6 +52,7 @@ def handle(broker: Broker, call: Call, request: ListTransactionsRequest) -> Step
             or (producer_ids and metadata.producer_id not in producer_ids)
             or 0 <= request.duration_filter >= now_ms - metadata.start_ms
             or not matches(transactional_id)
+            or not call.rights.allows(transactional_id)
         ):
             continue
         listed.append(

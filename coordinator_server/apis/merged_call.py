@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from coordinator_server.topics.counts import ShardedDict
 from protocol.apis.offset_commit import OffsetCommitResponse, OffsetCommitResponseTopic
-from protocol.apis.offset_delete import OffsetDeleteResponse, OffsetDeleteResponseTopic
+from protocol.apis.offset_delete import OffsetDeleteResponseTopic
 
 if TYPE_CHECKING:
     from coordinator_server.core.caller import Caller
     from coordinator_server.steps import Steps
 
-Response = TypeVar("Response", OffsetCommitResponse, OffsetDeleteResponse)
+Response = TypeVar("Response")
 Topic = TypeVar("Topic", OffsetCommitResponseTopic, OffsetDeleteResponseTopic)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from coordinator_server.topics.counts import Counts
 from coordinator_server.topics.leadership import NOBODY
 from coordinator_server.topics.names import is_internal, name_error
-from coordinator_server.topics.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from coordinator_server.topics.operations import NOT_ASKED
 from protocol.apis.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -26,13 +26,16 @@ from protocol.schema import ZERO_UUID
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Generator, Mapping, Sequence
+    from collections.abc import Callable, Container, Generator, Mapping, Sequence
 
     from coordinator_server.broker import Broker
     from coordinator_server.net.call import Call
     from coordinator_server.net.endpoint import BrokerEndpoint
     from coordinator_server.steps import Steps
     from coordinator_server.topics.topic import Partition, Topic
+
+    Operations = Callable[[str], int]
+    """Returns the authorized operations on a topic, as bits."""
 
 _KNOWS_LISTENERS = 6
 """The first version that says LISTENER_NOT_FOUND; earlier ones say LEADER_NOT_AVAILABLE."""
@@ -56,16 +59,19 @@ def handle(broker: Broker, call: Call, request: MetadataRequest) -> Steps:
         cluster_id=broker.cluster_id,
         controller_id=broker.controller_id,
     )
-    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
-    if asked is None or (call.api_version == 0 and not asked):
+    rights = call.rights
+    operations = rights.topic_operations if request.include_topic_authorized_operations else None
+    if asked is None or (call.api_version == 0 and not (asked or rights.refused)):
         for topic in broker.topics.listed_topics():
-            if broker.topics.topic(topic.name) is topic:  # not deleted between the steps
+            is_current = broker.topics.topic(topic.name) is topic  # not deleted between the steps
+            if is_current and rights.allows(topic.name):
                 response.topics.append((yield from _known(broker, topic, operations, lacking)))
             yield
     else:
         yield from _asked(broker, call, request, asked, response.topics, operations, lacking)
+        response.topics = rights.after(response.topics)
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = rights.cluster_operations()
     call.reply(response)
 
 
@@ -75,7 +81,7 @@ def _asked(
     request: MetadataRequest,
     asked: list[MetadataRequestTopic],
     known: list[MetadataResponseTopic],
-    operations: int,
+    operations: Operations | None,
     lacking: Mapping[int, ErrorCode],
 ) -> Steps:
     """Append the requested topics, looked up by id or by name; unknown topics come last.
@@ -120,7 +126,7 @@ def _asked(
                     error_code=error,
                     name=name,
                     is_internal=is_internal(name),
-                    topic_authorized_operations=operations,
+                    topic_authorized_operations=_bits(operations, name),
                 )
             )
     if to_create and request.allow_auto_topic_creation:
@@ -135,15 +141,22 @@ def _asked(
     yield from seen.clear()
 
 
+def _bits(operations: Operations | None, name: str) -> int:
+    return NOT_ASKED if operations is None else operations(name)
+
+
 def _known(
-    broker: Broker, topic: Topic, operations: int, lacking: Mapping[int, ErrorCode]
+    broker: Broker,
+    topic: Topic,
+    operations: Operations | None,
+    lacking: Mapping[int, ErrorCode],
 ) -> Generator[None, None, MetadataResponseTopic]:
     running = broker.topics.leadership.running
     described = MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        topic_authorized_operations=operations,
+        topic_authorized_operations=_bits(operations, topic.name),
     )
     for partition in topic.partitions:
         described.partitions.append(described_partition(partition, running, lacking))

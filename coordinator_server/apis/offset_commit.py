@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from coordinator_server.broker import Broker
     from coordinator_server.coordinator.operations import GroupCall
     from coordinator_server.net.call import Call
+    from coordinator_server.security.rights import Rights
     from coordinator_server.steps import Steps
     from coordinator_server.topics.manager import TopicManager
     from protocol.apis.offset_commit import OffsetCommitRequest
@@ -40,10 +41,11 @@ _NAME_AND_ID = attrgetter("name", "topic_id")
 def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> Steps | None:
     """Submit the commit to the group, without partitions that do not exist."""
     by_id = call.api_version >= TOPIC_IDS_SINCE
-    if not call.is_large and _all_exist(broker.topics, request, by_id=by_id):
+    rights = call.rights
+    if not (call.is_large or rights.refused) and _all_exist(broker.topics, request, by_id=by_id):
         broker.groups.submit(call, request)
         return None
-    return split(broker.topics, call, request, broker.groups.submit, by_id=by_id)
+    return split(broker.topics, call, rights, request, broker.groups.submit, by_id=by_id)
 
 
 def _all_exist(topics: TopicManager, request: OffsetCommitRequest, *, by_id: bool) -> bool:
@@ -66,6 +68,7 @@ def _all_exist(topics: TopicManager, request: OffsetCommitRequest, *, by_id: boo
 def split(
     topics: TopicManager,
     call: CommitCall,
+    rights: Rights,
     request: OffsetCommitRequest,
     submit: Callable[[GroupCall[OffsetCommitResponse], OffsetCommitRequest], None],
     *,
@@ -73,12 +76,17 @@ def split(
 ) -> Steps:
     """Answer partitions that do not exist, and submit the others to the group, if any.
 
-    Every existing topic gets its name and id, because records contain both in any version.
+    Refused topics come first, with those that do not exist, in the order of the request. Every
+    existing topic gets its name and id, because records contain both in any version.
     """
     unknown_topic = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     existing: list[OffsetCommitRequestTopic] = []
     unknown: MergedTopics[OffsetCommitResponseTopic] = MergedTopics(_NAME_AND_ID)
-    for topic in request.topics:
+    for refusal, topic in rights.each(request.topics):
+        if refusal is not None:
+            unknown.add(refusal)
+            yield
+            continue
         found = topics.topic_by_id(topic.topic_id) if by_id else topics.topic(topic.name)
         if found is not None:
             topic.name, topic.topic_id = found.name, found.topic_id

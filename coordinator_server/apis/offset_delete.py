@@ -33,7 +33,11 @@ def handle(broker: Broker, call: Call, request: OffsetDeleteRequest) -> Steps:
     """Split the request; the group gets it even if no partition exists, as in Kafka."""
     existing: list[OffsetDeleteRequestTopic] = []
     unknown: MergedTopics[OffsetDeleteResponseTopic] = MergedTopics(_NAME)
-    for topic in request.topics:
+    for refusal, topic in call.rights.each(request.topics):
+        if refusal is not None:
+            unknown.add(refusal)
+            yield
+            continue
         count = broker.topics.partition_count(topic.name)
         known: list[OffsetDeleteRequestPartition] = []
         refused: list[OffsetDeleteResponsePartition] = []

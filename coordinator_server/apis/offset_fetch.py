@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from coordinator_server.broker import Broker
     from coordinator_server.net.call import Call
+    from coordinator_server.security.rights import Rights
     from coordinator_server.steps import Steps
     from coordinator_server.topics.manager import TopicManager
     from protocol.apis.offset_fetch import OffsetFetchRequest
@@ -108,13 +109,16 @@ def _answer(
     fetched: list[FetchedOffsets],
 ) -> Steps:
     """Send the response in the format of the request's version, in steps."""
-    key = _kept_answer_key(call.api_version, groups, fetched)
+    rights = call.rights
+    key = None
+    if not (rights.refused or rights.refused_within):
+        key = _kept_answer_key(call.api_version, groups, fetched)
     response = None if key is None else _kept_answers.get(key)
     if response is None:
         if call.api_version >= GROUPS_SINCE:
-            response = yield from _of_groups(call.api_version, topics, groups, fetched)
+            response = yield from _of_groups(call, topics, groups, fetched)
         else:
-            response = yield from _of_one_group(call.api_version, topics, groups[0], fetched[0])
+            response = yield from _of_one_group(call, topics, groups[0], fetched[0])
         if key is not None:
             if len(_kept_answers) >= KEPT_ANSWERS:
                 _kept_answers.clear()
@@ -123,16 +127,18 @@ def _answer(
 
 
 def _of_groups(
-    api_version: int,
+    call: Call,
     topics: TopicManager,
     groups: list[OffsetFetchRequestGroup],
     fetched: list[FetchedOffsets],
 ) -> Generator[None, None, OffsetFetchResponse]:
     """Build the response of v8 and later."""
-    by_id = api_version >= TOPIC_IDS_SINCE
+    by_id, rights = call.api_version >= TOPIC_IDS_SINCE, call.rights
     answered: list[OffsetFetchResponseGroup] = []
     for group, offsets in zip(groups, fetched, strict=True):
-        of_group = yield from _topics(topics, group, offsets, by_id=by_id)
+        of_group = yield from _topics(topics, rights, group, offsets, by_id=by_id)
+        if rights.refused_within and offsets.error is ErrorCode.NONE:
+            of_group += rights.refused_within.get(len(answered), ())
         answered.append(
             OffsetFetchResponseGroup(
                 group_id=group.group_id, topics=of_group, error_code=offsets.error
@@ -140,11 +146,13 @@ def _of_groups(
         )
         if not len(answered) % STEP_ITEMS:
             yield
+    if rights.refused:
+        answered = yield from rights.in_order(answered)
     return OffsetFetchResponse(groups=answered)
 
 
 def _of_one_group(
-    api_version: int,
+    call: Call,
     topics: TopicManager,
     group: OffsetFetchRequestGroup,
     fetched: FetchedOffsets,
@@ -153,12 +161,13 @@ def _of_one_group(
 
     v0 and v1 have no top-level error field, so each partition carries the error.
     """
-    error = fetched.error
-    if error is not ErrorCode.NONE and api_version >= TOP_LEVEL_ERROR_SINCE:
+    error, rights = fetched.error, call.rights
+    if error is not ErrorCode.NONE and call.api_version >= TOP_LEVEL_ERROR_SINCE:
         return OffsetFetchResponse(error_code=error)
     is_refused = error is not ErrorCode.NONE
-    of_group = yield from _topics(topics, group, fetched, is_refused=is_refused)
-    return OffsetFetchResponse(topics=(yield from _old_topics(of_group, error)))
+    of_group = yield from _topics(topics, rights, group, fetched, is_refused=is_refused)
+    old = yield from _old_topics(of_group, error)
+    return OffsetFetchResponse(topics=[*old, *rights.refused_within.get(0, ())])
 
 
 _kept_answers: dict[Hashable, OffsetFetchResponse] = {}
@@ -185,6 +194,7 @@ def _kept_answer_key(
 
 def _topics(
     topics: TopicManager,
+    rights: Rights,
     group: OffsetFetchRequestGroup,
     fetched: FetchedOffsets,
     *,
@@ -193,15 +203,20 @@ def _topics(
 ) -> Topics:
     """Return the offsets of the requested partitions (all, if the group's `topics` is null).
 
-    A group with an error gets no topics, unless `is_refused` lists the partitions anyway. For a
-    request by id, offsets committed for a former topic of the same name are ignored.
+    A request for all topics gets those that the client may describe. A group with an error gets no
+    topics, unless `is_refused` lists the partitions anyway. For a request by id, offsets committed
+    for a former topic of the same name are ignored.
     """
     answered: list[OffsetFetchResponseTopics] = []
     if fetched.error is not ErrorCode.NONE and not is_refused:
         return answered
     built = 0
     checks_id = by_id and group.topics is not None
+    hides_topics = rights.is_restricted and group.topics is None
     for name, topic_id, indexes in _wanted(topics, group, fetched, by_id=by_id):
+        if hides_topics and not rights.allows(name):
+            yield
+            continue
         error = ErrorCode.UNKNOWN_TOPIC_ID if by_id and not name else ErrorCode.NONE
         offsets = fetched.by_topic.get(name, {})
         unstable = fetched.unstable.get(name, ())
@@ -257,7 +272,8 @@ def _columns(
         OffsetFetchResponsePartitions,
         len(stored),
         {
-            "partition_index": indexes,
+            # A copy: the list of the request is emptied after a response in steps (`dispose`).
+            "partition_index": list(indexes),
             "committed_offset": [one.offset for one in stored],
             "committed_leader_epoch": [one.leader_epoch for one in stored],
             "metadata": repeat(""),

@@ -30,6 +30,7 @@ def handle(broker: Broker, call: Call, request: OffsetForLeaderEpochRequest) -> 
             answered.partitions.append(_end_offset(broker, topic.topic, asked))
             yield
         yield
+    response.topics = call.rights.after(response.topics)
     call.reply(response)
 
 

@@ -152,6 +152,7 @@ def _refuse_all(
             )
         )
     if request.acks != 0:
+        response.responses = call.rights.after(response.responses)
         call.reply(response)
         return
     call.connection.refuse(f"acks=0 and {error.name}", call.api_name, call.api_version)
@@ -294,6 +295,8 @@ def _reply(
     """Respond, or close the connection if acks=0 and there was an error."""
     version = call.api_version
     if request.acks != 0:
+        if call.rights.refused:
+            responses = call.rights.after(responses)
         response = ProduceResponse(responses=responses)
         if first_error and version >= _FIRST_VERSION_WITH_LEADERS:
             _name_leaders(broker, call, response)

@@ -47,7 +47,7 @@ def handle(broker: Broker, call: Call, request: ShareAcknowledgeRequest) -> Step
     if error is not ErrorCode.NONE:
         call.reply(ShareAcknowledgeResponse(error_code=error))
         return
-    if (yield from fails_for_unknown_topic(broker, request.topics)):
+    if (yield from fails_for_unknown_topic(broker, call, request.topics)):
         call.reply(ShareAcknowledgeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
         return
     acknowledgements = yield from valid_acknowledgements(

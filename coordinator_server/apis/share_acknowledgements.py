@@ -13,7 +13,6 @@ from coordinator_server.coordinator.share_request import (
     Outcomes,
 )
 from coordinator_server.core.share_partitions.record_state import AcknowledgeType
-from coordinator_server.security.acl import Operation
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -70,14 +69,14 @@ def leader_of(broker: Broker, key: PartitionKey) -> tuple[int, int]:
 
 
 def fails_for_unknown_topic(
-    broker: Broker, topics: Sequence[AcknowledgedTopic]
+    broker: Broker, call: Call, topics: Sequence[AcknowledgedTopic]
 ) -> Generator[None, None, bool]:
     """Return whether a request fails because of an unknown topic id; needs an authorizer.
 
     Kafka passes the topic name to its authorizer; for an unknown id the name is null, and Kafka
     throws.
     """
-    if broker.security.authorizer is None:
+    if not call.rights.is_restricted:
         return False
     for topic in topics:
         if topic.partitions and broker.topics.topic_by_id(topic.topic_id) is None:
@@ -95,7 +94,7 @@ def valid_acknowledgements(
     renews: bool,
 ) -> Generator[None, None, Acknowledgements]:
     """Return the acknowledgements that may be applied, and the errors of the other partitions."""
-    access = broker.security.access(call.connection, call.api_name)
+    rights = call.rights
     errors: Outcomes = {}
     valid: dict[PartitionKey, Sequence[Acknowledgement]] = {}
     most = AcknowledgeType.RENEW if knows_renewal else AcknowledgeType.REJECT
@@ -107,7 +106,7 @@ def valid_acknowledgements(
                 errors[key] = AcknowledgeOutcome(ErrorCode.UNKNOWN_TOPIC_ID)
             elif not (yield from _is_valid(one.acknowledgement_batches, most, renews)):
                 errors[key] = AcknowledgeOutcome(ErrorCode.INVALID_REQUEST)
-            elif access and not access.topic(Operation.READ, topic.name):
+            elif not rights.allows(topic.name):
                 errors[key] = AcknowledgeOutcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             elif not 0 <= one.partition_index < len(topic.partitions):
                 errors[key] = AcknowledgeOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -31,7 +31,6 @@ from coordinator_server.core.share_partitions.session import (
 )
 from coordinator_server.fetch.delayed_answer import DelayedAnswer
 from coordinator_server.fetch.delayed_fetch import answer_bytes
-from coordinator_server.security.acl import Operation
 from protocol.apis.share_fetch import (
     FetchedLeader,
     ShareFetchableTopicResponse,
@@ -92,9 +91,9 @@ def handle(broker: Broker, call: Call, request: ShareFetchRequest) -> Steps:
         call.reply(ShareFetchResponse(error_code=context.error))
         return
     has_failed = has_acknowledgements and (
-        yield from fails_for_unknown_topic(broker, request.topics)
+        yield from fails_for_unknown_topic(broker, call, request.topics)
     )
-    if has_failed or (yield from _fails_for_unknown_topic(broker, context)):
+    if has_failed or (yield from _fails_for_unknown_topic(broker, call, context)):
         call.reply(ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
         return
     acknowledgements = Acknowledgements({}, {})
@@ -179,9 +178,11 @@ def _forgotten(request: ShareFetchRequest) -> Iterator[PartitionKey]:
             yield topic.topic_id, index
 
 
-def _fails_for_unknown_topic(broker: Broker, context: _Context) -> Generator[None, None, bool]:
+def _fails_for_unknown_topic(
+    broker: Broker, call: Call, context: _Context
+) -> Generator[None, None, bool]:
     """Return whether the session has an unknown topic: see `fails_for_unknown_topic`."""
-    if broker.security.authorizer is None:
+    if not call.rights.is_restricted:
         return False
     names = context.names or {}
     for topic_id, _ in context.partitions:
@@ -198,7 +199,7 @@ def _plan(
     errors: Fetched = {}
     wanted: list[PartitionKey] = []
     has_recreated = False
-    access = broker.security.access(call.connection, call.api_name)
+    rights = call.rights
     names = {} if context.names is None else context.names
     for key in context.partitions:
         topic = broker.topics.topic_by_id(key[0])
@@ -207,7 +208,7 @@ def _plan(
         name = names.get(key[0])
         if name is None:
             errors[key] = _failed(key, ErrorCode.UNKNOWN_TOPIC_ID)
-        elif access is not None and not access.topic(Operation.READ, name):
+        elif not rights.allows(name):
             errors[key] = _failed(key, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         elif not 0 <= key[1] < broker.topics.partition_count(name):
             errors[key] = _failed(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coordinator_server.apis.described_groups import (
+    DESCRIBES_HIDDEN_TOPICS,
+    authorized_operations,
+    reply_visible,
+)
 from coordinator_server.coordinator.fan_in import FanIn
 from coordinator_server.core.groups.share.describe import DescribeShareGroup
 from protocol.apis.share_group_describe import DescribedShareGroup, ShareGroupDescribeResponse
+from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from coordinator_server.broker import Broker
     from coordinator_server.net.call import Call
     from coordinator_server.steps import Steps
@@ -19,10 +27,27 @@ def handle(broker: Broker, call: Call, request: ShareGroupDescribeRequest) -> St
     """Describe each group; the response is sent when all groups have been described."""
 
     def finish(groups: list[DescribedShareGroup]) -> None:
-        call.reply(ShareGroupDescribeResponse(groups=groups))
+        reply_visible(call, groups, ShareGroupDescribeResponse, _topics, _hidden)
 
     fan_in = FanIn(call, len(request.group_ids), finish)
     for index, group_id in enumerate(request.group_ids):
-        group = DescribeShareGroup(group_id, request.include_authorized_operations)
-        broker.groups.submit(fan_in.part(index), group)
+        operations = authorized_operations(
+            call, group_id, are_requested=request.include_authorized_operations
+        )
+        broker.groups.submit(fan_in.part(index), DescribeShareGroup(group_id, operations))
         yield  # a group may have hundreds of members
+
+
+def _topics(group: DescribedShareGroup) -> Iterator[str]:
+    """Yield the topics of all assignments."""
+    for member in group.members:
+        for one in member.assignment.topic_partitions:
+            yield one.topic_name
+
+
+def _hidden(group: DescribedShareGroup) -> DescribedShareGroup:
+    return DescribedShareGroup(
+        group_id=group.group_id,
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        error_message=DESCRIBES_HIDDEN_TOPICS,
+    )

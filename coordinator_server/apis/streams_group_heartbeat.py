@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 from coordinator_server.apis.create_topics import create
 from coordinator_server.core.groups.streams.status import StatusCode
 from coordinator_server.core.groups.streams.validation import is_too_large
-from coordinator_server.security.acl import Operation
 from coordinator_server.topics.counts import Counts
 from coordinator_server.topics.names import is_internal, name_error
+from coordinator_server.topics.topologies import topology_topics
 from protocol.apis.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from protocol.apis.streams_group_heartbeat import StreamsGroupHeartbeatResponse, StreamsStatus
 from protocol.error_messages import MESSAGES
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Mapping
 
     from coordinator_server.broker import Broker
     from coordinator_server.core.caller import Caller
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from coordinator_server.steps import Steps
     from coordinator_server.topics.manager import CreationError
     from coordinator_server.topics.topic import Topic
-    from protocol.apis.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsTopology
+    from protocol.apis.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 
 _MOST_SHOWN = 3
 """Maximum number of errors in a message."""
@@ -39,21 +39,12 @@ _MOST_SHOWN = 3
 def handle(broker: Broker, call: Call, request: StreamsGroupHeartbeatRequest) -> None:
     """Submit the heartbeat to the group, unless the topology names prohibited topics."""
     if request.topology is not None and not is_too_large(request.topology):
-        message = _refusal(tuple(dict.fromkeys(_names(request.topology))))
+        message = _refusal(tuple(dict.fromkeys(topology_topics(request.topology.subtopologies))))
         if message is not None:
             error = ErrorCode.STREAMS_INVALID_TOPOLOGY
             call.reply(StreamsGroupHeartbeatResponse(error_code=error, error_message=message))
             return
     broker.groups.submit(_HeartbeatCall(broker, call), request)
-
-
-def _names(topology: StreamsTopology) -> Iterator[str]:
-    """Yield the names of all topics of a topology."""
-    for one in topology.subtopologies:
-        yield from one.source_topics
-        yield from one.repartition_sink_topics
-        yield from (topic.name for topic in one.repartition_source_topics)
-        yield from (topic.name for topic in one.state_changelog_topics)
 
 
 def _refusal(names: Collection[str]) -> str | None:
@@ -86,7 +77,7 @@ class _HeartbeatCall:
         """Send the response, then create missing internal topics."""
         response, to_create, interval_ms = result
         names = [topic.name for topic in to_create]
-        refused = self._refused(names)
+        refused = [name for name in names if not self.call.rights.allows(name)]
         if refused:
             _tell_refused(response, refused)
             to_create = ()
@@ -95,15 +86,6 @@ class _HeartbeatCall:
         self.call.reply(response)
         if to_create:
             self.call.run(_create(self._broker, self.call, to_create, 2 * interval_ms))
-
-    def _refused(self, names: Collection[str]) -> list[str]:
-        """Return the topics that the client may not create."""
-        if not names:
-            return []
-        access = self._broker.security.access(self.call.connection, self.call.api_name)
-        if access is None or access.unlogged.cluster(Operation.CREATE):
-            return []
-        return [name for name in names if not access.topic(Operation.CREATE, name)]
 
     def fail(self) -> None:
         """Answer UNKNOWN_SERVER_ERROR, unless a response has been sent."""

@@ -77,7 +77,8 @@ def handle(broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> Steps
         _verify(broker, group_call, request, commit)
 
     by_id = call.api_version >= TOPIC_IDS_SINCE
-    yield from split(broker.topics, MergedCall(call, answer), commit, submit, by_id=by_id)
+    group_call = MergedCall(call, answer)
+    yield from split(broker.topics, group_call, call.rights, commit, submit, by_id=by_id)
 
 
 def _verify(

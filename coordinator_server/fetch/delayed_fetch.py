@@ -9,12 +9,10 @@ do not exist do not end the delay, as in Kafka.
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from coordinator_server.fetch.purgatory import KeyedOperation
-from coordinator_server.security.acl import Operation
 from protocol.apis.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -30,14 +28,13 @@ from storage.batch_scan import end_offset_of
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Sequence
+    from collections.abc import Collection, Generator, Sequence
 
     from coordinator_server.clock.broker_clock import BrokerClock
     from coordinator_server.fetch.session import FetchContext, FetchSessionCache, FetchTarget
     from coordinator_server.net.call import Call
     from coordinator_server.net.connection import Connection
     from coordinator_server.net.endpoint import BrokerEndpoint
-    from coordinator_server.security.security import Security
     from coordinator_server.steps import Steps
     from coordinator_server.topics.manager import TopicManager
     from coordinator_server.topics.topic import Partition
@@ -50,11 +47,6 @@ _ANSWER_BYTES, _PARTITION_BYTES = 16, 58  # encoded sizes, without records
 _FIRST_VERSION_WITH_ZSTD = 10
 _FIRST_VERSION_WITH_LEADERS = 16
 _LEADER_IS_NEWS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-
-
-def _reads_nothing(name: str) -> bool:
-    """Deny every topic, for a follower without CLUSTER_ACTION."""
-    return False
 
 
 class _Found(NamedTuple):
@@ -79,7 +71,6 @@ class FetchingBroker(Protocol):
 
     node_id: int
     topics: TopicManager
-    security: Security
     fetch_sessions: FetchSessionCache
     client_clock: BrokerClock
 
@@ -142,8 +133,8 @@ class DelayedFetch(KeyedOperation):
     def look_up(self) -> Steps:
         """Look up the partitions. Call this first."""
         topics = self._broker.topics
-        secured = self._broker.security.authorizer is not None
-        may_read = self._may_read() if secured else None
+        rights = self._call.rights
+        may_read = rights.allows if rights.is_restricted else None
         later: list[_Found] = []  # placed after unknown topic ids in the response
         for target in self._context.targets:
             topic = None
@@ -155,29 +146,16 @@ class DelayedFetch(KeyedOperation):
                 # As in Kafka, a session keeps the name of a deleted or recreated topic.
                 topic = topics.topic(target.name)
                 self._recreated.add(target)
-            if may_read is _reads_nothing:
+            if may_read is not None and not may_read(target.name):
                 later.append(_unread(target, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             elif target.name is None:
                 self._unknown.append(_unread(target, ErrorCode.UNKNOWN_TOPIC_ID))
-            elif may_read is not None and not may_read(target.name):
-                later.append(_unread(target, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             elif topic is not None and 0 <= target.partition < len(topic.partitions):
                 self._to_read.append((target, topic.partitions[target.partition]))
             else:
                 later.append(_unread(target, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             yield
         self._unknown += later
-
-    def _may_read(self) -> Callable[[str], bool] | None:
-        """Return a function that checks READ on a topic; None if all topics may be read."""
-        call = self._call
-        access = self._broker.security.access(call.connection, call.api_name)
-        if access is None:
-            return None
-        if self._is_replica:
-            may_replicate = access.cluster(Operation.CLUSTER_ACTION)
-            return None if may_replicate else _reads_nothing
-        return partial(access.topic, Operation.READ)
 
     def partitions(self) -> list[Partition]:
         """Return the partitions to read, which are the keys in the purgatory."""

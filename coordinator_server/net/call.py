@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from coordinator_server.security.rights import UNRESTRICTED, Rights
 from coordinator_server.steps import run_all
 from protocol.errors import ErrorCode
 from protocol.headers import response_prefix
@@ -68,9 +69,6 @@ class ApiBinding(Generic[B]):
         self.flexible_response = spec.response_header_version(version) == 1
 
 
-Amend = Callable[[Any], Generator[None, None, Message]]
-
-
 class StepDispatcher(Protocol):
     """Runs the long work of a call."""
 
@@ -83,8 +81,8 @@ class Call:
 
     The connection handles no other request until the response is sent. If the client has
     disconnected by then, the response is dropped. `is_large` means that the request or response may
-    take longer than one turn of the event loop, so that all work is done in steps. A guard may set
-    `amend`, which returns the response to send in place of the handler's response.
+    take longer than one turn of the event loop, so that all work is done in steps. `rights` tells
+    the handler what the access checks have decided.
     """
 
     is_metered = False
@@ -93,13 +91,13 @@ class Call:
     __slots__ = (
         "_binding",
         "_dispatcher",
-        "amend",
         "answered",
         "caller",
         "connection",
         "correlation_id",
         "is_large",
         "request",
+        "rights",
     )
 
     def __init__(
@@ -120,7 +118,7 @@ class Call:
         self.request = request
         self.is_large = is_large
         self.answered = False
-        self.amend: Amend | None = None
+        self.rights: Rights = UNRESTRICTED
 
     @property
     def api_name(self) -> str:
@@ -164,10 +162,6 @@ class Call:
     def reply(self, response: Message) -> None:
         """Send the response. Raises, without sending, if the message cannot be encoded."""
         assert not self.answered, f"{self.api_name} answered twice"
-        if self.amend is not None:
-            self.answered = True
-            self.run(self._reply_amended(self.amend, response))
-            return
         if self.is_large:
             self.answered = True
             self.run(self._reply_in_steps(response))
@@ -185,14 +179,6 @@ class Call:
         self.connection.answer(
             response_prefix(self.correlation_id, binding.flexible_response, size), body
         )
-
-    def _reply_amended(self, amend: Amend, response: Message) -> Steps:
-        try:
-            response = yield from amend(response)
-        finally:
-            self.answered = False
-            self.amend = None
-        self.reply(response)
 
     def _reply_in_steps(self, response: Message) -> Steps:
         from protocol.codec import step_encoder, step_parts_encoder
@@ -220,18 +206,21 @@ class Call:
     def fail(self) -> None:
         """Answer UNKNOWN_SERVER_ERROR as `refuse` does, unless a response has been sent."""
         if not self.answered:
-            self.amend = None
             self.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def refuse(self, error: ErrorCode, message: str | None = None) -> None:
         """Send an error in the API's response format; close if the format has no error field."""
+        self.reply_with(self.error_response(error, message))
+
+    def error_response(
+        self, error: ErrorCode, message: str | None = None
+    ) -> Generator[None, None, Message | None]:
+        """Return the error in the API's response format, in steps; None without an error field."""
         from coordinator_server.net.error_response import Failure, error_response_steps
 
         binding = self._binding
-        self.reply_with(
-            error_response_steps(
-                binding.spec.response_type, self.request, binding.version, Failure(error, message)
-            )
+        return error_response_steps(
+            binding.spec.response_type, self.request, binding.version, Failure(error, message)
         )
 
     def reply_with(self, answer: Generator[None, None, Message | None]) -> None:

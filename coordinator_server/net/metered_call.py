@@ -155,8 +155,7 @@ class MeteredCall(Call):
             if hasattr(response, "throttle_time_ms"):
                 response = response.copy()  # the response may be shared with other requests
                 response.throttle_time_ms = throttle_ms
-            if self.amend is None:  # otherwise `amend` produces the final response
-                self.connection.mute(throttle_ms)
+            self.connection.mute(throttle_ms)
         super().reply(response)
 
     def reply_nothing(self) -> None:

@@ -110,6 +110,14 @@ class Access:
         """Return the operations that the client may do on a resource, as bits (KIP-430)."""
         return self._authorizer.operations(self._principal, self._host, resource_type, name)
 
+    def topic_operations(self, name: str) -> int:
+        """Return the operations that the client may do on a topic, as bits."""
+        return self.operations(ResourceType.TOPIC, name)
+
+    def group_operations(self, group_id: str) -> int:
+        """Return the operations that the client may do on a group, as bits."""
+        return self.operations(ResourceType.GROUP, group_id)
+
     def cluster_operations(self) -> int:
         """Return the operations that the client may do on the cluster, as bits.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from coordinator_server.events.log import LOG
@@ -11,11 +11,10 @@ from storage.errors import StorageError
 from storage.security_state import CHANGES_FILE, kept
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Sequence
+    from collections.abc import Collection, Generator, Sequence
 
     from coordinator_server.clock.broker_clock import BrokerClock, Timer
     from coordinator_server.config.config import Config
-    from coordinator_server.security.access import Access, PeerConnection
     from coordinator_server.security.acl import Acl
     from coordinator_server.security.authorizer import Authorizer
     from coordinator_server.security.delegation_tokens import DelegationTokens
@@ -56,13 +55,10 @@ class Security:
             LOG.emit("security_state.truncated", file=CHANGES_FILE)
         self.quotas = ClientQuotas(state)
         self.authorizer: Authorizer | None = None
-        self._new_access: Callable[[PeerConnection, str], Access] | None = None
         if config.text("authorizer.class.name"):
-            from coordinator_server.security.access import Access
             from coordinator_server.security.acl_state import load_authorizer
 
             self.authorizer = load_authorizer(config, state.section(_ACLS))
-            self._new_access = partial(Access, self.authorizer)
         if config.optional_text("scram.users") is not None or state.has(_USERS):
             self.users.users()  # load now, because the first login should not load very many users
 
@@ -157,10 +153,6 @@ class Security:
             self.state.change_kept(_ACLS, put=put, drop=drop)
             authorizer.change(added=new, removed=gone)
         return len(new) + len(gone)
-
-    def access(self, client: PeerConnection, api: str) -> Access | None:
-        """Return the access rights of a client for an API; None without an authorizer."""
-        return None if self._new_access is None else self._new_access(client, api)
 
     def forget(self) -> None:
         """Remove everything that clients created. Raises StorageError."""

@@ -45,6 +45,7 @@ from coordinator_server.core.groups.records import (
 )
 from coordinator_server.core.groups.settings import GroupEnvironment, GroupKind, GroupSettings
 from coordinator_server.runtime.partition import PartitionState
+from coordinator_server.security.rights import UNRESTRICTED
 from coordinator_server.topics.creation_errors import CreationErrors
 from coordinator_server.topics.names import OFFSETS_TOPIC
 from protocol.apis.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -103,6 +104,7 @@ class Answer:
         self.lost = False
         self.failed = False
         self.is_large = False
+        self.rights = UNRESTRICTED
         self.on_answer = on_answer
         self.arrived: Callable[[Answer], None] | None = None
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
-from coordinator_server.apis.checks.table import TABLE
 from coordinator_server.security.acl import CLUSTER_NAME, Operation, ResourceType
+from coordinator_server.security.checks.table import TABLE
 from protocol.registry import SPEC_BY_NAME, ApiSpec
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator_server.apis import alter_configs, incremental_alter_configs
-from coordinator_server.apis.config_changes import ConfigOperation
+from coordinator_server.topics.config_requests import ConfigOperation
 from protocol.apis import alter_configs as alter
 from protocol.apis import incremental_alter_configs as incremental
 from protocol.errors import ErrorCode

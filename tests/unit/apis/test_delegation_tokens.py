@@ -20,6 +20,7 @@ from coordinator_server.security.acl import (
     Permission,
     ResourceType,
 )
+from coordinator_server.security.checks.guard import guarded
 from coordinator_server.security.delegation_tokens import MOST_TOKEN_BYTES
 from coordinator_server.security.principal import ANONYMOUS, Principal, user
 from coordinator_server.security.security import Security
@@ -32,6 +33,7 @@ from protocol.apis.describe_delegation_token import (
 from protocol.apis.expire_delegation_token import ExpireDelegationTokenRequest
 from protocol.apis.renew_delegation_token import RenewDelegationTokenRequest
 from protocol.errors import ErrorCode
+from protocol.registry import SPEC_BY_NAME
 from storage.errors import StorageError
 from storage.memory_disk import MemoryDisk
 from storage.security_state import SecurityState
@@ -78,6 +80,9 @@ class FakeBroker:
         connection.listener_name, connection.principal = listener, principal
         connection.has_token, connection.remote = has_token, "127.0.0.1:40000"
         call = FakeCall(version, "test", connection)
+        if self.security.authorizer is not None:
+            spec = SPEC_BY_NAME[type(request).__name__.removesuffix("Request")]
+            handle = guarded(self.security.authorizer, spec, handle)
         call.serve(handle, cast(Any, self), request)
         (answer,) = call.replies
         return answer

@@ -15,6 +15,7 @@ from coordinator_server.apis import (
     streams_group_describe,
 )
 from coordinator_server.coordinator.fan_in import Part
+from coordinator_server.security.rights import UNRESTRICTED
 from protocol.apis.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.apis.describe_groups import DescribeGroupsRequest
 from protocol.apis.share_group_describe import ShareGroupDescribeRequest
@@ -47,7 +48,7 @@ def test_each_group_is_a_step(handle: Callable[..., Any], request_: Message) -> 
 
     broker = SimpleNamespace(groups=SimpleNamespace(submit=submit))
     replies: list[Message] = []
-    call = SimpleNamespace(caller=None, answered=False, reply=replies.append)
+    call = SimpleNamespace(caller=None, answered=False, rights=UNRESTRICTED, reply=replies.append)
     seen = [len(described) for _ in handle(cast("Any", broker), cast("Any", call), request_)]
     assert seen == [1, 2, 3]
     assert described == GROUPS

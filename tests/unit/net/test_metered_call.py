@@ -146,28 +146,17 @@ async def test_without_an_answer_the_connection_is_muted_as_well() -> None:
     assert one.is_muted()
 
 
-async def test_an_answer_that_is_amended_mutes_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An amended response has the throttle time, and mutes once, when it is sent."""
+async def test_a_throttled_response_mutes_the_connection_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A throttled response mutes the connection once, for the time in the response."""
     one = Metered()
     one.limit(producer_byte_rate=10)
     one.call("Produce", 3).reply_nothing()
-    muted: list[tuple[int, int]] = []
-    amended = 0
-
-    def mute(throttle_ms: int) -> None:
-        muted.append((throttle_ms, amended))
-
-    def amend(response: Any) -> Any:
-        nonlocal amended
-        amended += 1
-        yield
-        return response
-
-    monkeypatch.setattr(Connection, "mute", lambda _, throttle_ms: mute(throttle_ms))
-    call = one.call("Produce", 3)
-    call.amend = amend
-    assert one.throttle_ms(call) == 10_000
-    assert muted == [(10_000, 1)]
+    muted: list[int] = []
+    monkeypatch.setattr(Connection, "mute", lambda _, throttle_ms: muted.append(throttle_ms))
+    assert one.throttle_ms(one.call("Produce", 3)) == 10_000
+    assert muted == [10_000]
 
 
 async def test_a_fetch_over_its_rate_is_answered_with_nothing() -> None:

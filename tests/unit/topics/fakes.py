@@ -16,6 +16,7 @@ from coordinator_server.core.caller import Caller
 from coordinator_server.fetch.purgatory import KeyedPurgatory
 from coordinator_server.fetch.session import FetchSessionCache
 from coordinator_server.net.endpoint import BrokerEndpoint
+from coordinator_server.security.rights import UNRESTRICTED
 from coordinator_server.telemetry.telemetry import Telemetry
 from coordinator_server.topics.manager import TopicManager
 from coordinator_server.topics.producer_ids import ProducerIdManager
@@ -158,6 +159,7 @@ class FakeCall:
         self.client_id = client_id
         self.connection = connection
         self.is_large = self.failed = False
+        self.rights = UNRESTRICTED
         self.replies: list[Any] = []
         self.ended_without_answer = False
         self.most_changed_partitions: float = inf
@@ -209,9 +211,6 @@ class OpenSecurity:
     """Security without an authorizer."""
 
     authorizer = None
-
-    def access(self, client: object, api: str) -> None:
-        """Return None: everything is allowed."""
 
 
 class FakeBroker:

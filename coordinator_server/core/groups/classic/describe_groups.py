@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.core.groups.api import GroupApi
-from coordinator_server.core.groups.authorized_operations import authorized_operations
+from coordinator_server.core.groups.authorized_operations import NOT_REQUESTED
 from coordinator_server.core.groups.classic.state import DEAD, STABLE
 from coordinator_server.core.groups.effects import STEP_ITEMS
 from coordinator_server.core.groups.settings import GroupKind
@@ -25,7 +25,7 @@ class DescribeGroup(NamedTuple):
     """One group of a DescribeGroups request."""
 
     group_id: str
-    include_authorized_operations: bool = False
+    authorized_operations: int = NOT_REQUESTED
 
 
 def refuse(request: DescribeGroup, _: Caller, error: ErrorCode) -> DescribedGroup:
@@ -43,9 +43,7 @@ def _dead(request: DescribeGroup, caller: Caller, message: str) -> DescribedGrou
         return DescribedGroup(
             group_id=request.group_id,
             group_state=DEAD.value,
-            authorized_operations=authorized_operations(
-                are_requested=request.include_authorized_operations
-            ),
+            authorized_operations=request.authorized_operations,
         )
     return DescribedGroup(
         group_id=request.group_id,
@@ -99,9 +97,7 @@ def describe(
         protocol_type=group.protocol_type or "",
         protocol_data=(group.protocol_name or "") if is_stable else "",
         members=members,
-        authorized_operations=authorized_operations(
-            are_requested=request.include_authorized_operations
-        ),
+        authorized_operations=request.authorized_operations,
     )
     effects.reply(reply, response)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.core.groups.api import GroupApi
-from coordinator_server.core.groups.authorized_operations import authorized_operations
+from coordinator_server.core.groups.authorized_operations import NOT_REQUESTED
 from coordinator_server.core.groups.pace import Pace
 from coordinator_server.core.groups.settings import GroupKind
 from protocol.apis.share_group_describe import (
@@ -35,7 +35,7 @@ class DescribeShareGroup(NamedTuple):
     """One group of a ShareGroupDescribe request."""
 
     group_id: str
-    include_authorized_operations: bool = False
+    authorized_operations: int = NOT_REQUESTED
 
 
 def validate(request: DescribeShareGroup, _: Caller, __: GroupSettings) -> ErrorCode:
@@ -102,9 +102,7 @@ def describe(
         assignment_epoch=group.assignment_epoch,
         assignor_name=ASSIGNOR,
         members=members,
-        authorized_operations=authorized_operations(
-            are_requested=request.include_authorized_operations
-        ),
+        authorized_operations=request.authorized_operations,
     )
     effects.reply(reply, response)
 

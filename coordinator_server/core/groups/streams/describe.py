@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.core.groups.api import GroupApi
-from coordinator_server.core.groups.authorized_operations import authorized_operations
+from coordinator_server.core.groups.authorized_operations import NOT_REQUESTED
 from coordinator_server.core.groups.effects import STEP_ITEMS
 from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.core.groups.streams.assignors.spec import MemberTasks
@@ -54,7 +54,7 @@ class DescribeStreamsGroup(NamedTuple):
     """One group of a StreamsGroupDescribe request."""
 
     group_id: str
-    include_authorized_operations: bool = False
+    authorized_operations: int = NOT_REQUESTED
     include_topology_description: bool = False
 
 
@@ -116,9 +116,7 @@ def describe(
         assignment_epoch=group.assignment_epoch,
         topology=topology,
         members=members,
-        authorized_operations=authorized_operations(
-            are_requested=request.include_authorized_operations
-        ),
+        authorized_operations=request.authorized_operations,
         topology_description_status=_NOT_STORED if request.include_topology_description else 0,
         assignor_name=ASSIGNOR,
     )

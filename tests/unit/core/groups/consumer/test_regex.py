@@ -130,7 +130,7 @@ def test_very_many_topics() -> None:
 def test_an_expression_matches_what_may_be_described() -> None:
     """A pattern matches only topics that the heartbeat's principal may describe.
 
-    `tests/unit/apis/checks` covers the authorizer.
+    `tests/unit/security/checks` covers the authorizer.
     """
     context = ConsumerContext()
     topics = context.broker.topics

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.apis.checks import refusals
-from coordinator_server.apis.checks.entries import Entries, Place, merge
 from coordinator_server.security.acl import (
     AUTHORIZATION_FAILED,
     Operation,
     ResourceType,
 )
+from coordinator_server.security.checks import refusals
+from coordinator_server.security.checks.entries import Entries
 from coordinator_server.topics.names import is_internal, name_error
 from protocol.apis.delete_topics import DeletableTopicResult, DeleteTopicState
 from protocol.apis.find_coordinator import Coordinator, FindCoordinatorResponse
@@ -21,11 +22,13 @@ from protocol.errors import ErrorCode
 from protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
-    from coordinator_server.apis.checks.check import Asking
+    from coordinator_server.security.checks.check import Asking
+    from coordinator_server.steps import Steps
     from coordinator_server.topics.topic import Topic
 
 _REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _TOPIC_IDS_SINCE = 12
+_REPLICA_STATE_SINCE = 15
 _DELETE_BY_ID_SINCE = 6
 _MANY_KEYS_SINCE = 4
 _COORDINATED = (ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)  # by key type
@@ -41,7 +44,6 @@ def metadata(asking: Asking, request: Any) -> Generator[None, None, bool]:
     access, asked = asking.access, request.topics
     version = asking.call.api_version
     is_all = asked is None or (version == 0 and not asked)
-    refused: list[MetadataResponseTopic] = []
     if not is_all:
         for one in asked:
             without_name = one.name is None and (
@@ -50,34 +52,13 @@ def metadata(asking: Asking, request: Any) -> Generator[None, None, bool]:
             if without_name or (version < _TOPIC_IDS_SINCE and one.topic_id != ZERO_UUID):
                 return True  # the handler refuses the whole request
             yield
-        request.topics, refused = yield from _asked_topics(asking, request)
-    with_operations = request.include_topic_authorized_operations
-    with_cluster = request.include_cluster_authorized_operations
-
-    def amend(response: Any) -> Generator[None, None, Any]:
-        shown, seen = [], access.unlogged
-        for topic in response.topics if is_all or request.topics else ():
-            if not is_all or seen.topic(Operation.DESCRIBE, topic.name):
-                shown.append(topic)
-                if with_operations and topic.name is not None:
-                    topic.topic_authorized_operations = access.operations(
-                        ResourceType.TOPIC, topic.name
-                    )
-            yield
-        response.topics = [*shown, *refused]
-        if with_cluster:
-            response.cluster_authorized_operations = access.cluster_operations()
-        return response
-
-    if is_all or refused or with_operations or with_cluster:
-        asking.call.amend = amend
+        yield from _asked_topics(asking, request)
+    asking.rights.allowed = partial(access.unlogged.topic, Operation.DESCRIBE)
     return True
 
 
-def _asked_topics(
-    asking: Asking, request: Any
-) -> Generator[None, None, tuple[list[Any], list[MetadataResponseTopic]]]:
-    """Return the topics for the handler, and the refused ones: first creation, then description."""
+def _asked_topics(asking: Asking, request: Any) -> Steps:
+    """Leave the topics that are not refused; refused creations come before hidden topics."""
     access, topics = asking.access, asking.broker.topics
     by_id = any(one.topic_id != ZERO_UUID for one in request.topics)
     creates = (
@@ -105,7 +86,29 @@ def _asked_topics(
         else:
             left.append(one)
         yield
-    return left, [*not_made.values(), *hidden.values()]
+    request.topics = left
+    asking.rights.refused = dict(enumerate((*not_made.values(), *hidden.values())))
+
+
+def fetch(asking: Asking, request: Any) -> Generator[None, None, bool]:
+    """Let consumers read topics with READ; followers read all topics, with CLUSTER_ACTION."""
+    access = asking.access
+    has_state = asking.call.api_version >= _REPLICA_STATE_SINCE
+    replica_id = request.replica_state.replica_id if has_state else request.replica_id
+
+    def may_read(name: str | None) -> bool:
+        return name is None or access.topic(Operation.READ, name)  # the handler fails unknown ids
+
+    if replica_id < 0:
+        asking.rights.allowed = may_read
+    elif not access.cluster(Operation.CLUSTER_ACTION):
+        asking.rights.allowed = _allows_nothing
+    yield
+    return True
+
+
+def _allows_nothing(_: str | None) -> bool:
+    return False
 
 
 def valid_name(broker: object, topic: Any) -> str | None:
@@ -125,20 +128,8 @@ _CREATIONS = Entries(
 
 def create_topics(asking: Asking, request: Any) -> Generator[None, None, bool]:
     """Leave the topics that may be created; their configs need DESCRIBE_CONFIGS."""
-    access = asking.access.unlogged
     yield from _CREATIONS.serve(asking, request)
-    merge_refused = asking.call.amend
-
-    def amend(response: Any) -> Generator[None, None, Any]:
-        for topic in response.topics:
-            if not topic.error_code and not access.topic(Operation.DESCRIBE_CONFIGS, topic.name):
-                topic.topic_config_error_code = _REFUSED
-                topic.num_partitions = topic.replication_factor = -1
-                topic.configs = []
-            yield
-        return response if merge_refused is None else (yield from merge_refused(response))
-
-    asking.call.amend = amend
+    asking.rights.allowed = partial(asking.access.unlogged.topic, Operation.DESCRIBE_CONFIGS)
     return True
 
 
@@ -167,8 +158,7 @@ def delete_topics(asking: Asking, request: Any) -> Generator[None, None, bool]:
             refused[number] = answer
         yield
     setattr(request, field, left)
-    if refused:
-        asking.call.amend = lambda response: merge(response, "responses", refused, Place.LAST)
+    asking.rights.refused = refused
     return True
 
 
@@ -230,8 +220,7 @@ def find_coordinator(asking: Asking, request: Any) -> Generator[None, None, bool
             refused[number] = _no_coordinator(key, error, message="")
         yield
     request.coordinator_keys = left
-    if refused:
-        call.amend = lambda response: merge(response, "coordinators", refused, Place.AS_ASKED)
+    asking.rights.refused = refused
     return True
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator_server.apis.checks.page import page
-from coordinator_server.apis.checks.table import TABLE
 from coordinator_server.security.acl import SUPPORTED_OPERATIONS
+from coordinator_server.security.checks.page import page
+from coordinator_server.security.checks.table import TABLE
 from protocol.registry import SPECS, ApiSpec
 from tests.support import ROOT
 
@@ -33,9 +33,9 @@ def test_every_api_has_a_row() -> None:
     ids=lambda spec: spec.name,
 )
 def test_every_api_is_checked(spec: ApiSpec) -> None:
-    """Each API is checked by a guard or by its handler, for supported operations."""
+    """Each API is checked by its row, for supported operations."""
     row = TABLE[spec.name]
-    assert row.wholes or row.serve is not None or row.in_handler
+    assert row.wholes or row.serve is not None
     assert row.all_checks
     for check in row.all_checks:
         supported = SUPPORTED_OPERATIONS[check.resource_type]
@@ -46,5 +46,5 @@ def test_every_api_is_checked(spec: ApiSpec) -> None:
 
 
 def test_the_documentation_has_the_table() -> None:
-    """docs/authorizer.md ends with the table of `python -m coordinator_server.apis.checks.page`."""
+    """docs/authorizer.md ends with the table that `security.checks.page` prints."""
     assert (ROOT / "docs" / "authorizer.md").read_text(encoding="utf-8").endswith(page())

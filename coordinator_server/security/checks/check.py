@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coordinator_server.security.access import Access
 from coordinator_server.security.acl import (
     AUTHORIZATION_FAILED,
     CLUSTER_NAME,
@@ -14,26 +14,42 @@ from coordinator_server.security.acl import (
 )
 
 if TYPE_CHECKING:
-    from coordinator_server.broker import Broker
-    from coordinator_server.net.call import Call
+    from coordinator_server.security.access import Access
+    from coordinator_server.security.checks.ports import CheckedBroker, CheckedCall
+    from coordinator_server.security.rights import GrantedRights
     from protocol.errors import ErrorCode
     from protocol.schema import Message
 
 
 class Asking:
-    """A request with the access rights of its client."""
+    """A request with the access rights of its client; the handler gets `rights`."""
 
-    __slots__ = ("access", "broker", "call")
+    __slots__ = ("access", "broker", "call", "rights")
 
-    def __init__(self, broker: Broker, call: Call, access: Access) -> None:
+    def __init__(
+        self, broker: CheckedBroker, call: CheckedCall, access: Access, rights: GrantedRights
+    ) -> None:
         self.broker = broker
         self.call = call
         self.access = access
+        self.rights = rights
 
 
 Serve = Callable[[Asking, Any], Generator[None, None, bool]]
-"""`serve(asking, request)` checks the entries of a request, in steps, and prepares the response.
+"""`serve(asking, request)` checks the entries of a request, in steps: it removes refused entries
+from the request and notes them in `asking.rights`, from which the handler builds the response.
 Returns whether the handler must serve the rest; if not, the response has been sent."""
+
+
+def each_topic(operation: Operation) -> Serve:
+    """Return a check that lets the handler ask about single topics with `rights.allows`."""
+
+    def serve(asking: Asking, request: Any) -> Generator[None, None, bool]:
+        asking.rights.allowed = partial(asking.access.topic, operation)
+        yield
+        return True
+
+    return serve
 
 
 class AccessCheck(NamedTuple):
@@ -80,7 +96,7 @@ class Whole(NamedTuple):
         return name
 
 
-Refuse = Callable[["Call", Any, "ErrorCode", "str | None"], "Generator[None, None, Message]"]
+Refuse = Callable[["CheckedCall", Any, "ErrorCode", "str | None"], "Generator[None, None, Message]"]
 """`refuse(call, request, error, message)` builds the response to a refused request, in steps."""
 
 
@@ -88,14 +104,12 @@ class Row(NamedTuple):
     """The checks of an API: first `wholes`, then `checks`, which `serve` makes.
 
     `refuse` builds the response if one of `wholes` is refused and the general form does not fit.
-    `in_handler` means that the handler itself makes the `checks`.
     """
 
     wholes: tuple[Whole, ...] = ()
     checks: tuple[AccessCheck, ...] = ()
     serve: Serve | None = None
     refuse: Refuse | None = None
-    in_handler: bool = False
 
     @property
     def all_checks(self) -> tuple[AccessCheck, ...]:

@@ -1,8 +1,8 @@
-"""Documentation: `python -m coordinator_server.apis.checks.page` prints the table as Markdown."""
+"""Prints the table as Markdown: `python -m coordinator_server.security.checks.page`."""
 
 from __future__ import annotations
 
-from coordinator_server.apis.checks.table import TABLE
+from coordinator_server.security.checks.table import TABLE
 from protocol.registry import SPECS
 
 

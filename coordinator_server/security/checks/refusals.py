@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.apis.config_changes import BROKER, BROKER_LOGGER
+from coordinator_server.topics.config_requests import BROKER, BROKER_LOGGER
 from protocol.apis.alter_configs import AlterConfigsResourceResponse
 from protocol.apis.alter_share_group_offsets import (
     AlterShareGroupOffsetsResponsePartition,
@@ -36,10 +36,6 @@ from protocol.apis.offset_for_leader_epoch import EpochEndOffset, OffsetForLeade
 from protocol.apis.produce import PartitionProduceResponse, TopicProduceResponse
 from protocol.apis.share_group_describe import DescribedShareGroup
 from protocol.apis.streams_group_describe import DescribedStreamsGroup
-from protocol.apis.txn_offset_commit import (
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
-)
 
 if TYPE_CHECKING:
     from protocol.errors import ErrorCode
@@ -94,22 +90,11 @@ def list_offsets(topic: Any, error: ErrorCode) -> Refusal:
 
 
 def offset_commit(topic: Any, error: ErrorCode) -> Refusal:
-    """Refuse a topic of OffsetCommit."""
+    """Refuse a topic of OffsetCommit or TxnOffsetCommit."""
     return with_partitions(
         OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id),
         (
             OffsetCommitResponsePartition(partition_index=one.partition_index, error_code=error)
-            for one in topic.partitions
-        ),
-    )
-
-
-def txn_offset_commit(topic: Any, error: ErrorCode) -> Refusal:
-    """Refuse a topic of TxnOffsetCommit."""
-    return with_partitions(
-        TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id),
-        (
-            TxnOffsetCommitResponsePartition(partition_index=one.partition_index, error_code=error)
             for one in topic.partitions
         ),
     )

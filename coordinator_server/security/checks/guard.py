@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from coordinator_server.apis.checks.check import Asking, Row, Serve, Whole
-from coordinator_server.apis.checks.table import TABLE
 from coordinator_server.security.access import Access, log_denial
+from coordinator_server.security.checks.check import Asking, Row, Serve, Whole
+from coordinator_server.security.checks.ports import CheckedBroker, CheckedCall
+from coordinator_server.security.checks.table import TABLE
+from coordinator_server.security.rights import GrantedRights
 from coordinator_server.steps import run_all
-from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from coordinator_server.broker import Broker
-    from coordinator_server.net.call import Call
     from coordinator_server.security.authorizer import Authorizer
     from coordinator_server.steps import Steps
+    from protocol.errors import ErrorCode
     from protocol.registry import ApiSpec
 
-    Handler = Callable[[Broker, Call, Any], Steps | None]
+B = TypeVar("B", bound=CheckedBroker)
+C = TypeVar("C", bound=CheckedCall)
+Handler = Callable[[B, C, Any], "Steps | None"]
 
 
-def guarded(authorizer: Authorizer, spec: ApiSpec, handle: Handler) -> Handler:
+def guarded(authorizer: Authorizer, spec: ApiSpec, handle: Handler[B, C]) -> Handler[B, C]:
     """Return the handler wrapped in the checks of the API's row in the table."""
     row = TABLE[spec.name]
     if row.serve is not None:
@@ -31,11 +33,13 @@ def guarded(authorizer: Authorizer, spec: ApiSpec, handle: Handler) -> Handler:
     return handle
 
 
-def _with_whole(authorizer: Authorizer, row: Row, whole: Whole, handle: Handler) -> Handler:
+def _with_whole(
+    authorizer: Authorizer, row: Row, whole: Whole, handle: Handler[B, C]
+) -> Handler[B, C]:
     allows = authorizer.allows
     operation, resource_type, name_of = whole.operation, whole.resource_type, whole.name
 
-    def guarded(broker: Broker, call: Call, request: Any) -> Steps | None:
+    def guarded(broker: B, call: C, request: Any) -> Steps | None:
         connection = call.connection
         name = name_of(request)
         if name is None or allows(
@@ -49,11 +53,11 @@ def _with_whole(authorizer: Authorizer, row: Row, whole: Whole, handle: Handler)
     return guarded
 
 
-def _with_entries(authorizer: Authorizer, serve: Serve, handle: Handler) -> Handler:
-    def guarded(broker: Broker, call: Call, request: Any) -> Steps | None:
-        asked = serve(
-            Asking(broker, call, Access(authorizer, call.connection, call.api_name)), request
-        )
+def _with_entries(authorizer: Authorizer, serve: Serve, handle: Handler[B, C]) -> Handler[B, C]:
+    def guarded(broker: B, call: C, request: Any) -> Steps | None:
+        access = Access(authorizer, call.connection, call.api_name)
+        call.rights = rights = GrantedRights(access)
+        asked = serve(Asking(broker, call, access, rights), request)
         if call.is_large:
             return _in_steps(asked, handle, broker, call, request)
         return handle(broker, call, request) if run_all(asked) else None
@@ -62,7 +66,7 @@ def _with_entries(authorizer: Authorizer, serve: Serve, handle: Handler) -> Hand
 
 
 def _in_steps(
-    asked: Generator[None, None, bool], handle: Handler, broker: Broker, call: Call, request: Any
+    asked: Generator[None, None, bool], handle: Handler[B, C], broker: B, call: C, request: Any
 ) -> Steps:
     if (yield from asked):
         steps = handle(broker, call, request)
@@ -70,7 +74,9 @@ def _in_steps(
             yield from steps
 
 
-def refuse(call: Call, row: Row, request: Any, error: ErrorCode, message: str | None) -> None:
+def refuse(
+    call: CheckedCall, row: Row, request: Any, error: ErrorCode, message: str | None
+) -> None:
     """Send the response to a request that is refused as a whole."""
     if row.refuse is None:
         call.refuse(error, message)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Generator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.apis.checks import (
+from coordinator_server.security.acl import AUTHORIZATION_FAILED, Operation, ResourceType
+from coordinator_server.security.checks import (
     configs,
     lists,
     members,
@@ -19,18 +20,17 @@ from coordinator_server.apis.checks import (
     tokens,
     topics,
 )
-from coordinator_server.apis.checks.check import AccessCheck, Row, Serve, Whole
-from coordinator_server.apis.checks.entries import Entries, Place, changed, named_topic
-from coordinator_server.coordinator.group_apis import row_of
-from coordinator_server.net.error_response import Failure, error_response_steps
-from coordinator_server.security.acl import AUTHORIZATION_FAILED, Operation, ResourceType
+from coordinator_server.security.checks.check import AccessCheck, Row, Serve, Whole, each_topic
+from coordinator_server.security.checks.entries import Entries, named_topic
 from coordinator_server.topics.counts import Counts
+from protocol.apis.alter_partition_reassignments import AlterPartitionReassignmentsResponse
+from protocol.apis.join_group import JoinGroupResponse
 from protocol.errors import ErrorCode
 from protocol.registry import SPEC_BY_NAME
 from protocol.schema import Message
 
 if TYPE_CHECKING:
-    from coordinator_server.net.call import Call
+    from coordinator_server.security.checks.ports import CheckedCall
 
 _TOPIC = ResourceType.TOPIC
 _GROUP = ResourceType.GROUP
@@ -39,27 +39,21 @@ _TRANSACTIONAL_ID = ResourceType.TRANSACTIONAL_ID
 
 _EACH_TOPIC = "each topic"
 _LEFT_OUT = "left out"
+_NULL_PROTOCOL_NAME_SINCE = 7
 _CLUSTER_REFUSED = AUTHORIZATION_FAILED[_CLUSTER].message
 
 
 Answer = Generator[None, None, Message]
 
 
-def _in_own_form(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
-    """Return the error response that the group API defines."""
+def _join_refusal(call: CheckedCall, request: Any, error: ErrorCode, message: str | None) -> Answer:
+    """Return the JoinGroup error; the protocol name is null since v7, "" before (KIP-559)."""
     yield
-    response: Message = row_of(type(request)).refuse(request, call.caller, error)
-    return response
+    name = None if call.api_version >= _NULL_PROTOCOL_NAME_SINCE else ""
+    return JoinGroupResponse(error_code=error, protocol_name=name)
 
 
-def _join_refusal(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
-    """Return the JoinGroup error without the member id, which Kafka omits here."""
-    own = yield from _in_own_form(call, request, error, message)
-    response: Message = changed(own, member_id="")
-    return response
-
-
-def _bare(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
+def _bare(call: CheckedCall, request: Any, error: ErrorCode, message: str | None) -> Answer:
     """Return a response with only the top-level error."""
     yield
     make: Callable[..., Message] = SPEC_BY_NAME[call.api_name].response_type
@@ -68,13 +62,15 @@ def _bare(call: Call, request: Any, error: ErrorCode, message: str | None) -> An
     )
 
 
-def _without_entries(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
+def _without_entries(
+    call: CheckedCall, request: Any, error: ErrorCode, message: str | None
+) -> Answer:
     """Return the DescribeClientQuotas error with null entries."""
     yield
     return _response(call.api_name)(error_code=error, error_message=None, entries=None)
 
 
-def _each_unnamed(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
+def _each_unnamed(call: CheckedCall, request: Any, error: ErrorCode, message: str | None) -> Answer:
     """Return the DescribeUserScramCredentials error, also for each user without its name."""
     results = []
     for _ in request.users or ():
@@ -83,7 +79,7 @@ def _each_unnamed(call: Call, request: Any, error: ErrorCode, message: str | Non
     return _response(call.api_name)(error_code=error, error_message=None, results=results)
 
 
-def _each_user(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
+def _each_user(call: CheckedCall, request: Any, error: ErrorCode, message: str | None) -> Answer:
     """Return the AlterUserScramCredentials error once for each distinct user."""
     counts: Counts[str] = Counts()
     results = []
@@ -95,19 +91,20 @@ def _each_user(call: Call, request: Any, error: ErrorCode, message: str | None) 
     return _response(call.api_name)(results=results)
 
 
-def _each_reassignment(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
+def _each_reassignment(
+    call: CheckedCall, request: Any, error: ErrorCode, message: str | None
+) -> Answer:
     """Return the error for each partition, with the default of allow_replication_factor_change."""
     refused = yield from _each_entry(call, request, error, message)
-    answer: Message = changed(refused, allow_replication_factor_change=True)
-    return answer
+    assert isinstance(refused, AlterPartitionReassignmentsResponse)
+    refused.allow_replication_factor_change = True
+    return refused
 
 
-def _each_entry(call: Call, request: Any, error: ErrorCode, message: str | None) -> Answer:
+def _each_entry(call: CheckedCall, request: Any, error: ErrorCode, message: str | None) -> Answer:
     """Return the error for each entry of the request; empty without entries."""
-    response_type = SPEC_BY_NAME[call.api_name].response_type
-    failure = Failure(error, message)
-    answer = yield from error_response_steps(response_type, request, call.api_version, failure)
-    return answer or response_type()
+    answer = yield from call.error_response(error, message)
+    return answer or _response(call.api_name)()
 
 
 def _group(operation: Operation, message: str | None = None) -> Whole:
@@ -186,7 +183,7 @@ TABLE: dict[str, Row] = {
             AccessCheck(Operation.CLUSTER_ACTION, _CLUSTER, "kafka-cluster, for a follower"),
             _topics(Operation.READ),
         ),
-        in_handler=True,
+        serve=topics.fetch,
     ),
     "ListOffsets": _row(Entries(Operation.DESCRIBE, _TOPIC, _name, refusals.list_offsets)),
     "Metadata": Row(
@@ -206,8 +203,6 @@ TABLE: dict[str, Row] = {
             _TOPIC,
             named_topic,
             refusals.offset_commit,
-            place=Place.WITH_UNKNOWN,
-            needs_some=lambda refused: _response("OffsetCommit")(topics=refused),
         ),
         wholes=(_group(Operation.READ),),
         refuse=_each_entry,
@@ -230,7 +225,7 @@ TABLE: dict[str, Row] = {
         serve=topics.find_coordinator,
     ),
     "JoinGroup": Row((_group(Operation.READ),), serve=members.join_group, refuse=_join_refusal),
-    "Heartbeat": Row((_group(Operation.READ),), refuse=_in_own_form),
+    "Heartbeat": Row((_group(Operation.READ),), refuse=_bare),
     "LeaveGroup": Row((_group(Operation.READ),), refuse=_bare),
     "SyncGroup": Row(
         checks=(AccessCheck(Operation.READ, _GROUP, "group_id"),), serve=members.sync_group
@@ -286,7 +281,6 @@ TABLE: dict[str, Row] = {
             AccessCheck(Operation.WRITE, _TOPIC, "each topic, before version 4"),
         ),
         serve=members.add_partitions_to_txn,
-        in_handler=True,
     ),
     "AddOffsetsToTxn": Row(
         (
@@ -308,9 +302,7 @@ TABLE: dict[str, Row] = {
             Operation.READ,
             _TOPIC,
             named_topic,
-            refusals.txn_offset_commit,
-            place=Place.WITH_UNKNOWN,
-            needs_some=lambda refused: _response("TxnOffsetCommit")(topics=refused),
+            refusals.offset_commit,
         ),
         wholes=(
             Whole(Operation.WRITE, _TRANSACTIONAL_ID, "transactional_id"),
@@ -330,8 +322,6 @@ TABLE: dict[str, Row] = {
             _TOPIC,
             _name,
             refusals.create_partitions,
-            answer="results",
-            place=Place.FIRST,
             passes_duplicates=True,
         )
     ),
@@ -343,7 +333,6 @@ TABLE: dict[str, Row] = {
             lambda broker, one: str(one),
             refusals.delete_group,
             "groups_names",
-            "results",
         ),
         "each group",
     ),
@@ -356,7 +345,7 @@ TABLE: dict[str, Row] = {
     ),
     "IncrementalAlterConfigs": _configs(Operation.ALTER_CONFIGS, configs.incremental_alter_configs),
     "OffsetDelete": _row(
-        Entries(Operation.READ, _TOPIC, _name, refusals.offset_delete, place=Place.WITH_UNKNOWN),
+        Entries(Operation.READ, _TOPIC, _name, refusals.offset_delete),
         wholes=(_group(Operation.DELETE),),
         refuse=_bare,
     ),
@@ -380,7 +369,6 @@ TABLE: dict[str, Row] = {
             _TOPIC,
             topics.valid_name,
             refusals.describe_producers,
-            place=Place.AS_ASKED,
         )
     ),
     "DescribeTransactions": Row(
@@ -406,7 +394,6 @@ TABLE: dict[str, Row] = {
         ),
         members.consumer_group_heartbeat,
         _bare,
-        in_handler=True,
     ),
     "ConsumerGroupDescribe": _described_groups(lists.CONSUMER_GROUPS.serve),
     "ListConfigResources": Row(_cluster(Operation.DESCRIBE_CONFIGS), refuse=_bare),
@@ -414,7 +401,7 @@ TABLE: dict[str, Row] = {
         checks=(
             _topics(Operation.DESCRIBE, "TOPIC_AUTHORIZATION_FAILED, or missing in a list of all"),
         ),
-        in_handler=True,
+        serve=each_topic(Operation.DESCRIBE),
     ),
     "ShareGroupHeartbeat": Row(
         (_group(Operation.READ),),
@@ -424,10 +411,10 @@ TABLE: dict[str, Row] = {
     ),
     "ShareGroupDescribe": _described_groups(lists.SHARE_GROUPS.serve),
     "ShareFetch": Row(
-        (_group(Operation.READ),), (_topics(Operation.READ),), refuse=_bare, in_handler=True
+        (_group(Operation.READ),), (_topics(Operation.READ),), each_topic(Operation.READ), _bare
     ),
     "ShareAcknowledge": Row(
-        (_group(Operation.READ),), (_topics(Operation.READ),), refuse=_bare, in_handler=True
+        (_group(Operation.READ),), (_topics(Operation.READ),), each_topic(Operation.READ), _bare
     ),
     "InitializeShareGroupState": _SHARE_STATE,
     "ReadShareGroupState": _SHARE_STATE,
@@ -447,7 +434,6 @@ TABLE: dict[str, Row] = {
         ),
         members.streams_group_heartbeat,
         _bare,
-        in_handler=True,
     ),
     "StreamsGroupDescribe": _described_groups(lists.STREAMS_GROUPS.serve),
     "StreamsGroupTopologyDescriptionUpdate": Row((_group(Operation.READ),), refuse=_bare),
@@ -470,8 +456,6 @@ TABLE: dict[str, Row] = {
             _TOPIC,
             _topic_name,
             refusals.delete_share_group_offsets,
-            answer="responses",
-            place=Place.FIRST,
         ),
         wholes=(_group(Operation.DELETE, AUTHORIZATION_FAILED[_GROUP].message),),
         refuse=_bare,

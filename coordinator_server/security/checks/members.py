@@ -6,10 +6,10 @@ from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.apis.checks import refusals
-from coordinator_server.apis.checks.entries import Entries, named_topic
-from coordinator_server.apis.checks.lists import topology_topics
 from coordinator_server.security.acl import Operation, ResourceType
+from coordinator_server.security.checks import refusals
+from coordinator_server.security.checks.entries import Entries, named_topic
+from coordinator_server.topics.topologies import topology_topics
 from protocol.apis.add_partitions_to_txn import AddPartitionsToTxnResponse
 from protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from protocol.apis.produce import ProduceResponse
@@ -20,7 +20,7 @@ from protocol.batch_header import FLAGS_POSITION, MAGIC_POSITION, TRANSACTIONAL
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from coordinator_server.apis.checks.check import Asking, Serve
+    from coordinator_server.security.checks.check import Asking, Serve
     from protocol.schema import Message
 
 _BATCHED_SINCE = 4
@@ -52,7 +52,18 @@ def _subscribed(request: Any) -> Iterable[str]:
 
 _consumer_heartbeat = _heartbeat(_subscribed, ConsumerGroupHeartbeatResponse)
 share_group_heartbeat = _heartbeat(_subscribed, ShareGroupHeartbeatResponse)
-streams_group_heartbeat = _heartbeat(_of_streams, StreamsGroupHeartbeatResponse)
+_streams_heartbeat = _heartbeat(_of_streams, StreamsGroupHeartbeatResponse)
+
+
+def streams_group_heartbeat(asking: Asking, request: Any) -> Generator[None, None, bool]:
+    """Check the topics of the topology; missing internal topics are created only with CREATE."""
+    access = asking.access
+
+    def may_create(name: str) -> bool:
+        return access.unlogged.cluster(Operation.CREATE) or access.topic(Operation.CREATE, name)
+
+    asking.rights.allowed = may_create
+    return (yield from _streams_heartbeat(asking, request))
 
 
 def consumer_group_heartbeat(asking: Asking, request: Any) -> Generator[None, None, bool]:
@@ -118,7 +129,7 @@ def write_txn_markers(asking: Asking, request: Any) -> Generator[None, None, boo
 def add_partitions_to_txn(asking: Asking, request: Any) -> Generator[None, None, bool]:
     """Check CLUSTER_ACTION for brokers (batches), WRITE on the transactional id for clients.
 
-    The handler checks the topics of clients, because it fails all of them if one is refused.
+    The handler asks about the topics of clients, because it fails all of them if one is refused.
     """
     call = asking.call
     yield
@@ -131,6 +142,7 @@ def add_partitions_to_txn(asking: Asking, request: Any) -> Generator[None, None,
     transactional_id = request.v3_and_below_transactional_id
     resource_type = ResourceType.TRANSACTIONAL_ID
     if asking.access.allows(Operation.WRITE, resource_type, transactional_id):
+        asking.rights.allowed = partial(asking.access.topic, Operation.WRITE)
         return True
     call.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     return False
@@ -142,8 +154,6 @@ _PRODUCED = Entries(
     named_topic,
     refusals.produce,
     "topic_data",
-    "responses",
-    needs_some=lambda refused: ProduceResponse(responses=refused),
 )
 
 
@@ -169,7 +179,7 @@ def produce(asking: Asking, request: Any) -> Generator[None, None, bool]:
                 call.reply_nothing()
             return False
     if request.acks:
-        return (yield from _PRODUCED.serve(asking, request))
+        return (yield from _produced(asking, request))
     left = []
     for topic in request.topic_data:
         name = named_topic(asking.broker, topic)
@@ -180,6 +190,16 @@ def produce(asking: Asking, request: Any) -> Generator[None, None, bool]:
         request.topic_data = left
         reason = f"acks=0 and {_TOPIC_REFUSED.name}"
         call.connection.refuse(reason, call.api_name, call.api_version)
+    return True
+
+
+def _produced(asking: Asking, request: Any) -> Generator[None, None, bool]:
+    """Leave the topics that may be written; respond if none is left."""
+    yield from _PRODUCED.serve(asking, request)
+    refused = asking.rights.refused
+    if refused and not request.topic_data:
+        asking.call.reply(ProduceResponse(responses=list(refused.values())))
+        return False
     return True
 
 

@@ -40,7 +40,7 @@ from protocol.batch_header import FLAGS_POSITION, MAGIC_POSITION, TRANSACTIONAL
 from protocol.errors import ErrorCode
 from protocol.schema import Message
 from tests.machine import slowness
-from tests.unit.apis.checks.secured import Secured, cluster
+from tests.unit.security.checks.secured import Secured, cluster
 
 COUNT = 60_000
 LONGEST_S = 0.03

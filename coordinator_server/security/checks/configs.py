@@ -10,18 +10,17 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.apis.checks import refusals
-from coordinator_server.apis.checks.entries import Place, changed, merge
-from coordinator_server.apis.config_changes import is_malformed
 from coordinator_server.security.acl import (
     AUTHORIZATION_FAILED,
     CLUSTER_NAME,
     Operation,
     ResourceType,
 )
+from coordinator_server.security.checks import refusals
+from coordinator_server.topics.config_requests import is_malformed
 
 if TYPE_CHECKING:
-    from coordinator_server.apis.checks.check import Asking
+    from coordinator_server.security.checks.check import Asking
     from protocol.errors import ErrorCode
 
 ASKED_TYPES = {
@@ -37,29 +36,24 @@ Refused = Callable[[Any, "ErrorCode"], Any]
 
 
 def describe_configs(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Leave resources that may be described; refused ones come last in the response.
+    """Leave resources that may be described.
 
     The handler fails requests with unknown types.
     """
-    refused: list[Any] = []
+    refused: dict[int, Any] = {}
     left = []
-    for one in request.resources:
+    for number, one in enumerate(request.resources):
         if one.resource_type not in ASKED_TYPES:
             return True
         kind, name = _asked(one)
         if asking.access.allows(Operation.DESCRIBE_CONFIGS, kind, name):
             left.append(one)
         else:
-            refused.append(refusals.describe_configs(one, AUTHORIZATION_FAILED[kind]))
+            refused[number] = refusals.describe_configs(one, AUTHORIZATION_FAILED[kind])
         yield
-
-    def amend(response: Any) -> Generator[None, None, Any]:
-        yield
-        return changed(response, results=[*response.results, *refused])
-
     if refused:
         request.resources = left
-        asking.call.amend = amend
+        asking.rights.refused = refused
     return True
 
 
@@ -98,7 +92,7 @@ def _alter(asking: Asking, request: Any, refuse: Refused) -> Generator[None, Non
         yield
     if refused:
         request.resources = left
-        asking.call.amend = lambda response: merge(response, "responses", refused, Place.AS_ASKED)
+        asking.rights.refused = refused
     return True
 
 

@@ -1,7 +1,0 @@
-"""Authorization checks of all APIs, in Kafka's order, and the responses to refused requests.
-
-`table` defines the checks of each API; `guard` wraps the handlers with them. A guard removes
-refused entries from the request, lets the handler serve the rest, and adds the refused entries to
-the response. Without an authorizer these modules are not imported. Source: KafkaApis,
-ControllerApis and AuthHelper.
-"""

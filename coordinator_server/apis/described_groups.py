@@ -1,0 +1,65 @@
+"""What the APIs that describe groups have in common: which groups and operations a client sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+from coordinator_server.core.groups.authorized_operations import NOT_REQUESTED
+
+if TYPE_CHECKING:
+    from coordinator_server.net.call import Call
+    from coordinator_server.steps import Steps
+    from protocol.schema import Message
+
+Group = TypeVar("Group")
+
+DESCRIBES_HIDDEN_TOPICS = (
+    "The group has described topic(s) that the client is not authorized to describe."
+)
+USES_HIDDEN_TOPICS = (
+    "The described group uses topics that the client is not authorized to describe."
+)
+
+
+def authorized_operations(call: Call, group_id: str, *, are_requested: bool) -> int:
+    """Return the authorized-operations field of a group's description, as bits."""
+    return call.rights.group_operations(group_id) if are_requested else NOT_REQUESTED
+
+
+def reply_visible(
+    call: Call,
+    groups: list[Group],
+    response: Callable[..., Message],
+    topics: Callable[[Group], Iterable[str]],
+    hidden: Callable[[Group], Group],
+) -> None:
+    """Send `response(groups=...)` with refused groups first.
+
+    `topics(group)` yields the topics in a description. If the client may not describe all of them,
+    the response has `hidden(group)` instead.
+    """
+    if call.rights.is_restricted:
+        call.run(_reply_in_steps(call, groups, response, topics, hidden))
+    else:
+        call.reply(response(groups=groups))
+
+
+def _reply_in_steps(
+    call: Call,
+    groups: list[Group],
+    response: Callable[..., Message],
+    topics: Callable[[Group], Iterable[str]],
+    hidden: Callable[[Group], Group],
+) -> Steps:
+    shown: list[Group] = []
+    for group in groups:
+        is_visible = True
+        for topic in topics(group):
+            is_visible = call.rights.allows(topic)
+            if not is_visible:
+                break
+            yield
+        shown.append(group if is_visible else hidden(group))
+        yield
+    call.reply(response(groups=call.rights.before(shown)))

@@ -1,0 +1,80 @@
+"""Access checks of APIs that filter lists or describe groups and transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from coordinator_server.security.acl import Operation, ResourceType
+from coordinator_server.security.checks import refusals
+from coordinator_server.security.checks.entries import Entries
+
+if TYPE_CHECKING:
+    from coordinator_server.security.checks.check import Asking
+    from protocol.errors import ErrorCode
+
+
+def list_groups(asking: Asking, request: Any) -> Generator[None, None, bool]:
+    """Show all groups with DESCRIBE on the cluster, else those that may be described."""
+    access = asking.access.unlogged
+    if not access.cluster(Operation.DESCRIBE):
+        asking.rights.allowed = partial(access.group, Operation.DESCRIBE)
+    yield
+    return True
+
+
+def list_transactions(asking: Asking, request: Any) -> Generator[None, None, bool]:
+    """Show the transactional ids that may be described."""
+    allows = asking.access.allows
+    asking.rights.allowed = partial(allows, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
+    yield
+    return True
+
+
+_TRANSACTIONS = Entries(
+    Operation.DESCRIBE,
+    ResourceType.TRANSACTIONAL_ID,
+    lambda broker, one: str(one),
+    refusals.describe_transaction,
+    "transactional_ids",
+)
+
+
+def describe_transactions(asking: Asking, request: Any) -> Generator[None, None, bool]:
+    """Leave the transactions that may be described, and show their topics that may be described."""
+    asking.rights.allowed = partial(asking.access.topic, Operation.DESCRIBE)
+    return (yield from _TRANSACTIONS.serve(asking, request))
+
+
+def describe_cluster(asking: Asking, request: Any) -> Generator[None, None, bool]:
+    """Describe the cluster to everyone; authorized operations need DESCRIBE (`GrantedRights`)."""
+    yield
+    return True
+
+
+class DescribedGroups:
+    """Checks of the APIs that describe groups.
+
+    The response shows a group if all topics in its description may be described.
+    """
+
+    def __init__(self, refused: Callable[[str, ErrorCode], Any], field: str = "group_ids") -> None:
+        self._entries = Entries(
+            Operation.DESCRIBE,
+            ResourceType.GROUP,
+            lambda broker, one: str(one),
+            refusals.in_one_step(refused),
+            field,
+        )
+
+    def serve(self, asking: Asking, request: Any) -> Generator[None, None, bool]:
+        """Check the groups of a request, see `Serve`."""
+        asking.rights.allowed = partial(asking.access.topic, Operation.DESCRIBE)
+        return (yield from self._entries.serve(asking, request))
+
+
+GROUPS = DescribedGroups(refusals.describe_group, "groups")
+CONSUMER_GROUPS = DescribedGroups(refusals.describe_consumer_group)
+SHARE_GROUPS = DescribedGroups(refusals.describe_share_group)
+STREAMS_GROUPS = DescribedGroups(refusals.describe_streams_group)

@@ -9,6 +9,7 @@ from protocol.apis.offset_fetch import (
     OffsetFetchResponse,
 )
 from protocol.errors import ErrorCode
+from protocol.schema import dispose
 from tests.unit.core.groups.context import (
     GroupContext,
     commit,
@@ -81,6 +82,22 @@ def test_an_answer_is_kept_until_an_offset_changes() -> None:
     assert fetched(0, 1) == [7, 8]
     offset_delete(broker, ("three", 0))
     assert fetched(0, 1) == [-1, 8]
+
+
+def test_a_kept_answer_is_whole_after_its_request_is_disposed() -> None:
+    """A response in steps disposes its request, whose list of partitions is not shared."""
+    context = GroupContext()
+    commit(context.broker, ("three", 1, 8))
+    answers = []
+    for _ in range(2):
+        topic = OffsetFetchRequestTopics(name="three", partition_indexes=[0, 1])
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=[topic])])
+        answers.append(context.broker.send(request, 9).response)
+        for _ in dispose(request):
+            pass
+    assert answers[0] is answers[1]
+    partitions = answers[1].groups[0].topics[0].partitions
+    assert [(one.partition_index, one.committed_offset) for one in partitions] == [(0, -1), (1, 8)]
 
 
 def test_offsets_with_metadata_are_answered_as_others() -> None:

@@ -44,7 +44,7 @@ from protocol.batch import iterate_records
 from protocol.batch_header import BatchHeader, iterate_batches
 from protocol.errors import ErrorCode
 from storage.memory_disk import MemoryDisk
-from tests.unit.topics.fakes import FakeBroker
+from tests.unit.topics.fakes import FakeBroker, SchedulerClock
 
 Batch = tuple[int, int, int, int]
 GROUP = "g"
@@ -76,7 +76,7 @@ class ShareStateBroker(FakeBroker):
     @property
     def virtual_clock(self) -> Any:
         """A clock and its timers in one object, as the coordinators need."""
-        return _Clock(self)
+        return SchedulerClock(self)
 
     def key(self, partition: int = 0) -> SharePartitionKey:
         """Return the key of a share partition of "t"."""
@@ -125,16 +125,6 @@ class ShareStateBroker(FakeBroker):
         for _ in again.load():
             pass
         return fresh.hard_state()
-
-
-class _Clock:
-    """The fake clock with the timers of the fake scheduler."""
-
-    def __init__(self, broker: FakeBroker) -> None:
-        self.now_ms = broker.clock.now_ms
-        self.call_soon = broker.scheduler.call_soon
-        self.call_later = broker.scheduler.call_later
-        self.call_maintenance = broker.scheduler.call_later
 
 
 def initialize_request(

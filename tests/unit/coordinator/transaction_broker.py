@@ -24,6 +24,7 @@ from protocol.batch_header import iterate_batches
 from protocol.errors import ErrorCode
 from storage.memory_disk import MemoryDisk
 from tests.unit.coordinator.fakes import GroupBroker
+from tests.unit.topics.fakes import SchedulerClock
 
 Producer = tuple[int, int]
 V1, V2 = 4, 5
@@ -59,7 +60,7 @@ class TransactionBroker(GroupBroker):
     @property
     def virtual_clock(self) -> Any:
         """A clock and its timers in one object, as the coordinators need."""
-        return _Clock(self)
+        return SchedulerClock(self)
 
     def state(self, transactional_id: str = "id") -> TransactionMetadata:
         """Return the state of an existing transactional id."""
@@ -191,13 +192,3 @@ class TransactionBroker(GroupBroker):
             elif header.producer_id not in gone or not header.is_transactional:
                 values += [record.value for record in iterate_records(records, header)]
         return values
-
-
-class _Clock:
-    """The fake clock with the timers of the fake scheduler."""
-
-    def __init__(self, broker: GroupBroker) -> None:
-        self.now_ms = broker.clock.now_ms
-        self.call_soon = broker.scheduler.call_soon
-        self.call_later = broker.scheduler.call_later
-        self.call_maintenance = broker.scheduler.call_later

@@ -148,6 +148,15 @@ class FakeConnection:
         self.closed = True
 
 
+class SchedulerClock:
+    """The time of a fake broker, with the timers of its scheduler."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self.now_ms = broker.clock.now_ms
+        self.call_soon = broker.scheduler.call_soon
+        self.call_later = self.call_maintenance = broker.scheduler.call_later
+
+
 class FakeCall:
     """A request that keeps its response, as a client would decode it."""
 

@@ -28,20 +28,11 @@ from protocol.apis.share_fetch import (
     ShareForgottenTopic,
 )
 from tests.unit.core.share_partitions.memory_persister import MemoryPersister
-from tests.unit.topics.fakes import FakeBroker, FakeCall, FakeConnection, batch
+from tests.unit.topics.fakes import FakeBroker, FakeCall, FakeConnection, SchedulerClock, batch
 
 UNKNOWN_TOPIC = b"?" * 16
 Said = tuple[str, int, int, int, int | list[int]]
 """Topic, partition, first and last offset, and the acknowledge type or types."""
-
-
-class ShareClock:
-    """The time of a fake broker, with the timers of its scheduler."""
-
-    def __init__(self, broker: FakeBroker) -> None:
-        self.now_ms = broker.clock.now_ms
-        self.call_soon = broker.scheduler.call_soon
-        self.call_later = self.call_maintenance = broker.scheduler.call_later
 
 
 class ShareRequests(FakeBroker):
@@ -203,7 +194,7 @@ class ShareBroker(ShareRequests):
         self.configs: dict[str, str] = {"share.auto.offset.reset": "earliest"}
         self.persister = MemoryPersister()
         self.given_up: list[GivenUpRecords] = []
-        clock = ShareClock(self)
+        clock = SchedulerClock(self)
         self.share_partitions = SharePartitionManager(
             share_settings(self.config),
             clock,

@@ -27,7 +27,8 @@ from coordinator_server.core.groups.transactional_commit import TRANSACTIONAL_CO
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from coordinator_server.core.groups.effects import Effects, Reply, Steps
+    from coordinator_server.core.groups.effects import Effects, Reply
+    from coordinator_server.steps import Computation
 
 CORE = "coordinator_server.core.groups"
 
@@ -55,7 +56,7 @@ def _serve_late(  # no closure: the simulation pickles the rows
     reply: Reply[Any],
     now_ms: int,
     effects: Effects,
-) -> Steps | None:
+) -> Computation[object] | None:
     serve: Serve[Any, Any] = getattr(import_module(f"{CORE}.{module}"), name)
     return serve(group, request, reply, now_ms, effects)
 

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from coordinator_server.clock.broker_clock import Clock
-    from coordinator_server.core.groups.effects import ProducerIdAndEpoch, Steps
+    from coordinator_server.core.groups.effects import ProducerIdAndEpoch
     from coordinator_server.core.groups.group import Group
     from coordinator_server.core.groups.records import CoordinatorRecords
+    from coordinator_server.steps import Steps
     from coordinator_server.topics.topic import Partition
     from protocol.control_record import EndTransaction
 

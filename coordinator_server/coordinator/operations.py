@@ -16,8 +16,9 @@ from coordinator_server.core.groups.settings import GroupKind
 if TYPE_CHECKING:
     from coordinator_server.core.caller import Caller
     from coordinator_server.core.groups.api import GroupApi, Serve
-    from coordinator_server.core.groups.effects import Effects, Steps
+    from coordinator_server.core.groups.effects import Effects
     from coordinator_server.core.groups.group import Group
+    from coordinator_server.steps import Computation
     from protocol.errors import ErrorCode
 
 
@@ -73,7 +74,7 @@ class GroupOperation(Protocol):
     def sees_deadlines(self) -> bool:
         """Whether timers that are due must run before the operation."""
 
-    def apply(self, group: Group, now_ms: int, effects: Effects) -> Steps | None:
+    def apply(self, group: Group, now_ms: int, effects: Effects) -> Computation[object] | None:
         """Apply the operation, or return its work as steps."""
 
     def resubmit(self, submitter: Submitter) -> None:
@@ -116,7 +117,7 @@ class PendingRequest(Reply[A], Generic[Q, A]):
         self.is_large = call.is_large
         self.sees_deadlines = api.sees_deadlines and not getattr(request, "member_id", "")
 
-    def apply(self, group: Group, now_ms: int, effects: Effects) -> Steps | None:
+    def apply(self, group: Group, now_ms: int, effects: Effects) -> Computation[object] | None:
         """Serve the request with the function for the group's kind."""
         api = self._api
         serve: Serve[Q, A] = api.serve
@@ -153,7 +154,7 @@ class InternalOperation:
 
     def __init__(
         self,
-        apply: Callable[[Group, int, Effects], Steps | None],
+        apply: Callable[[Group, int, Effects], Computation[object] | None],
         *,
         is_exclusive: bool = False,
         is_large: bool = False,
@@ -163,7 +164,7 @@ class InternalOperation:
         self.is_large = is_large
         self.is_at_once = self.sees_deadlines = False
 
-    def apply(self, group: Group, now_ms: int, effects: Effects) -> Steps | None:
+    def apply(self, group: Group, now_ms: int, effects: Effects) -> Computation[object] | None:
         """Apply the operation, or return its work as steps."""
         return self._apply(group, now_ms, effects)
 
@@ -177,7 +178,7 @@ class InternalOperation:
         """Do nothing: no client waits for a response. The caller reloads the group."""
 
 
-def _expire_timers(group: Group, now_ms: int, effects: Effects) -> Steps | None:
+def _expire_timers(group: Group, now_ms: int, effects: Effects) -> Computation[object] | None:
     return group.expire_timers(now_ms, effects)
 
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         StateCall,
         StateErrors,
     )
-    from coordinator_server.core.groups.effects import Steps as CoreSteps
     from coordinator_server.core.groups.group import Group
     from coordinator_server.core.share_partitions.persister import SharePersister
     from coordinator_server.steps import Steps
@@ -80,10 +79,10 @@ class StateAnswered:
         assert reply is None or isinstance(reply, PendingRequest)
         return reply
 
-    def apply(self, group: Group, now_ms: int, effects: Effects) -> CoreSteps | None:
+    def apply(self, group: Group, now_ms: int, effects: Effects) -> Steps | None:
         """Continue the group's operation with the response."""
         assert group.kind is GroupKind.SHARE, group
-        answered: Callable[..., CoreSteps | None] = self._call.answered
+        answered: Callable[..., Steps | None] = self._call.answered
         return answered(group, self._errors, now_ms, effects)
 
     def resubmit(self, submitter: Submitter) -> None:

@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     from coordinator_server.coordinator.offsets_partition import OffsetsPartition
     from coordinator_server.coordinator.operations import GroupCall, GroupOperation
     from coordinator_server.core.groups.api import A, Q
-    from coordinator_server.core.groups.effects import Answered, StateCall, Steps
+    from coordinator_server.core.groups.effects import Answered, StateCall
     from coordinator_server.core.groups.explain import Rebalance
     from coordinator_server.core.groups.group import Group
     from coordinator_server.events.log import EventLog
+    from coordinator_server.steps import Computation
     from storage.errors import StorageError
 
 
@@ -297,7 +298,7 @@ class GroupTask:
             operation.resubmit(self._context)
 
     def _run_large(
-        self, operation: GroupOperation, steps: Steps | None = None
+        self, operation: GroupOperation, steps: Computation[object] | None = None
     ) -> Generator[None, None, None]:
         """Run a large operation, or its remaining `steps`; the mailbox waits meanwhile."""
         now_ms = self._context.clock.now_ms()

@@ -27,13 +27,7 @@ from coordinator_server.coordinator.task import GroupTask, TaskContext
 from coordinator_server.core.caller import Caller
 from coordinator_server.core.groups.classic.metadata import GroupMetadata
 from coordinator_server.core.groups.classic.state import EMPTY, STABLE, GroupState
-from coordinator_server.core.groups.effects import (
-    Effects,
-    ProducerIdAndEpoch,
-    Reply,
-    Response,
-    Steps,
-)
+from coordinator_server.core.groups.effects import Effects, ProducerIdAndEpoch, Reply, Response
 from coordinator_server.core.groups.explain import Rebalance
 from coordinator_server.core.groups.group import Group
 from coordinator_server.core.groups.kinds import in_place_of
@@ -46,6 +40,7 @@ from coordinator_server.core.groups.records import (
 from coordinator_server.core.groups.settings import GroupEnvironment, GroupKind, GroupSettings
 from coordinator_server.runtime.partition import PartitionState
 from coordinator_server.security.rights import UNRESTRICTED
+from coordinator_server.steps import Steps
 from coordinator_server.topics.creation_errors import CreationErrors
 from coordinator_server.topics.names import OFFSETS_TOPIC
 from protocol.apis.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse

@@ -16,8 +16,9 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from coordinator_server.core.caller import Caller
     from coordinator_server.core.groups.classic.metadata import GroupMetadata
-    from coordinator_server.core.groups.effects import Effects, Reply, Steps
+    from coordinator_server.core.groups.effects import Effects, Reply
     from coordinator_server.core.groups.settings import GroupKind, GroupSettings
+    from coordinator_server.steps import Computation
 
 
 class GroupRequest(Protocol):
@@ -31,7 +32,7 @@ class GroupRequest(Protocol):
 Q = TypeVar("Q", bound=GroupRequest)
 A = TypeVar("A")
 
-Serve = Callable[[Any, Q, "Reply[A]", int, "Effects"], "Steps | None"]
+Serve = Callable[[Any, Q, "Reply[A]", int, "Effects"], "Computation[object] | None"]
 """`serve(group, request, reply, now_ms, effects)` for one kind of group."""
 
 
@@ -62,7 +63,7 @@ class GroupApi(Generic[Q, A]):
     """
 
     request_type: type[Q]
-    serve: Callable[[GroupMetadata, Q, Reply[A], int, Effects], Steps | None]
+    serve: Callable[[GroupMetadata, Q, Reply[A], int, Effects], Computation[object] | None]
     refuse: Callable[[Q, Caller, ErrorCode], A]
     missing: Callable[[Q, Caller], A]
     wrong_kind: Callable[[Q, Caller], A] | None = None

@@ -21,8 +21,9 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.core.caller import Caller
-    from coordinator_server.core.groups.effects import Effects, Reply, Steps
+    from coordinator_server.core.groups.effects import Effects, Reply
     from coordinator_server.core.groups.group import Group
+    from coordinator_server.steps import Steps
 
 
 class DeleteGroup(NamedTuple):

@@ -7,7 +7,7 @@ order (append, replay, callbacks), and the group's task then sends the replies.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from protocol.errors import ErrorCode
@@ -17,11 +17,9 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.explain import Cause, Rebalance
     from coordinator_server.core.groups.group import Group
     from coordinator_server.core.groups.records import CoordinatorRecords
+    from coordinator_server.steps import Steps
 
 Response = TypeVar("Response")
-
-Steps = Iterator[None]
-"""Work in short steps: each `next` does a part of the work, StopIteration ends it."""
 
 STEP_ITEMS = 500
 """The number of entries of a request or a group that one step handles."""

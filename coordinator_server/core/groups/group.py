@@ -19,11 +19,12 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from coordinator_server.core.groups.effects import Effects, Steps
+    from coordinator_server.core.groups.effects import Effects
     from coordinator_server.core.groups.explain import Rebalance, Trigger
     from coordinator_server.core.groups.offsets import CommittedOffset
     from coordinator_server.core.groups.records import CoordinatorRecord, CoordinatorRecords
     from coordinator_server.core.groups.settings import GroupEnvironment, GroupSettings
+    from coordinator_server.steps import Steps
     from protocol.apis.list_groups import ListedGroup
     from protocol.apis.offset_commit import OffsetCommitRequest
 

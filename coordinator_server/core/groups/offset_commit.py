@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable
 
     from coordinator_server.core.caller import Caller
-    from coordinator_server.core.groups.effects import Effects, ProducerIdAndEpoch, Reply, Steps
+    from coordinator_server.core.groups.effects import Effects, ProducerIdAndEpoch, Reply
     from coordinator_server.core.groups.group import Group
+    from coordinator_server.steps import Steps
     from protocol.apis.offset_commit import OffsetCommitRequestTopic
 
 GROUP_ID_NOT_FOUND_SINCE = 9

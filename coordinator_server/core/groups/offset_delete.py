@@ -21,10 +21,11 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.core.caller import Caller
-    from coordinator_server.core.groups.effects import Effects, Reply, Steps
+    from coordinator_server.core.groups.effects import Effects, Reply
     from coordinator_server.core.groups.group import Group
     from coordinator_server.core.groups.records import CoordinatorRecord
     from coordinator_server.core.groups.settings import GroupSettings
+    from coordinator_server.steps import Steps
 
 
 def validate(request: OffsetDeleteRequest, _: Caller, __: GroupSettings) -> ErrorCode:

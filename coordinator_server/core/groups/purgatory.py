@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from coordinator_server.core.groups.effects import Effects, Steps
+    from coordinator_server.core.groups.effects import Effects
+    from coordinator_server.steps import Steps
 
 G = TypeVar("G")
 """The type of the group."""

@@ -19,9 +19,10 @@ from coordinator_server.core.groups.records import (
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from coordinator_server.core.groups.effects import Effects, Steps
+    from coordinator_server.core.groups.effects import Effects
     from coordinator_server.core.groups.group import Group
     from coordinator_server.core.groups.offsets import CommittedOffset
+    from coordinator_server.steps import Steps
 
 WRITE_RECORDS = 1000
 """Tombstones per write: if the shared batch is too large, each write becomes its own batch."""

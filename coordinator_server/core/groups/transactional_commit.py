@@ -15,9 +15,10 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.core.caller import Caller
-    from coordinator_server.core.groups.effects import Effects, ProducerIdAndEpoch, Reply, Steps
+    from coordinator_server.core.groups.effects import Effects, ProducerIdAndEpoch, Reply
     from coordinator_server.core.groups.group import Group
     from coordinator_server.core.groups.settings import GroupSettings
+    from coordinator_server.steps import Steps
     from protocol.apis.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 NEW_ERRORS_SINCE = 6

@@ -23,8 +23,9 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from coordinator_server.core.caller import Caller
     from coordinator_server.core.groups.classic.metadata import GroupMetadata
-    from coordinator_server.core.groups.effects import Effects, Reply, Steps
+    from coordinator_server.core.groups.effects import Effects, Reply
     from coordinator_server.core.groups.settings import GroupSettings
+    from coordinator_server.steps import Steps
 
 MEMBERS_SINCE = 3
 

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.classic.join_group import Join
     from coordinator_server.core.groups.consumer.downgrade import Downgrade
     from coordinator_server.core.groups.consumer.member import CurrentAssignment
-    from coordinator_server.core.groups.effects import Effects, Reply, Steps
+    from coordinator_server.core.groups.effects import Effects, Reply
     from coordinator_server.core.groups.records import CoordinatorRecord
-    from coordinator_server.steps import Computation
+    from coordinator_server.steps import Computation, Steps
     from protocol.consumer_protocol import ConsumerProtocolSubscription
 
 PROTOCOL_TYPE = "consumer"

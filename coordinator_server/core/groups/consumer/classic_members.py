@@ -28,7 +28,8 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
     from coordinator_server.core.groups.consumer.member import ConsumerMember
-    from coordinator_server.core.groups.effects import Effects, Reply, Steps
+    from coordinator_server.core.groups.effects import Effects, Reply
+    from coordinator_server.steps import Steps
     from protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
     from protocol.apis.leave_group import (
         LeaveGroupRequest,

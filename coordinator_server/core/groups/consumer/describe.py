@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.classic.metadata import GroupMetadata
     from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
     from coordinator_server.core.groups.consumer.member import ConsumerMember
-    from coordinator_server.core.groups.effects import Effects, Reply, Steps
+    from coordinator_server.core.groups.effects import Effects, Reply
     from coordinator_server.core.groups.settings import GroupSettings, TopicsView
-    from coordinator_server.steps import Computation
+    from coordinator_server.steps import Computation, Steps
 
 
 class DescribeConsumerGroup(NamedTuple):

@@ -58,11 +58,11 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.consumer.downgrade import Downgrade
     from coordinator_server.core.groups.consumer.member import OwnedPartitions
     from coordinator_server.core.groups.consumer.reconcile import Listed
-    from coordinator_server.core.groups.effects import Effects, Reply, Steps, Write
+    from coordinator_server.core.groups.effects import Effects, Reply, Write
     from coordinator_server.core.groups.group import Group
     from coordinator_server.core.groups.records import CoordinatorRecord
     from coordinator_server.core.groups.settings import GroupSettings
-    from coordinator_server.steps import Computation
+    from coordinator_server.steps import Computation, Steps
 
 CLIENT_MEMBER_IDS_SINCE = 1
 UNSET_TIMEOUT = -1
@@ -183,7 +183,7 @@ def heartbeat(
     reply: Reply[ConsumerGroupHeartbeatResponse],
     now_ms: int,
     effects: Effects,
-) -> Steps:
+) -> Computation[Write | None]:
     """Serve a heartbeat. The request is exclusive, to see the results of earlier requests."""
     return _serve(group, [], request, reply, now_ms, effects)
 

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
     from coordinator_server.core.groups.consumer.downgrade import Downgrade
     from coordinator_server.core.groups.consumer.member import ConsumerMember
-    from coordinator_server.core.groups.effects import Effects, Steps
+    from coordinator_server.core.groups.effects import Effects
     from coordinator_server.core.groups.explain import Trigger
     from coordinator_server.core.groups.purgatory import DelayedOperation
     from coordinator_server.core.groups.records import CoordinatorRecord
-    from coordinator_server.steps import Computation
+    from coordinator_server.steps import Computation, Steps
 
 
 class Removal(NamedTuple):

@@ -27,8 +27,9 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
     from coordinator_server.core.groups.consumer.member import ConsumerMember
-    from coordinator_server.core.groups.effects import Effects, Steps
+    from coordinator_server.core.groups.effects import Effects
     from coordinator_server.core.groups.records import CoordinatorRecord
+    from coordinator_server.steps import Steps
 
 
 class RegexChange(NamedTuple):

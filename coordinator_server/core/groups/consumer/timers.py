@@ -25,7 +25,8 @@ from coordinator_server.core.groups.purgatory import DelayedOperation
 if TYPE_CHECKING:
     from coordinator_server.core.caller import MayDescribe
     from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
-    from coordinator_server.core.groups.effects import Effects, Steps
+    from coordinator_server.core.groups.effects import Effects
+    from coordinator_server.steps import Steps
 
 SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL = (
     "consumer.session.timeout.ms",

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from enum import StrEnum
 
-    from coordinator_server.core.groups.effects import Effects, Steps
+    from coordinator_server.core.groups.effects import Effects
     from coordinator_server.core.groups.explain import Trigger
     from coordinator_server.core.groups.offsets import CommittedOffset
     from coordinator_server.core.groups.purgatory import DelayedOperation
     from coordinator_server.core.groups.settings import GroupEnvironment
+    from coordinator_server.steps import Steps
 
 MEMBER_EPOCHS_SINCE = 9
 """The first OffsetCommit version that carries a member epoch."""

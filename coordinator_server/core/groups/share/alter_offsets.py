@@ -37,8 +37,9 @@ from protocol.schema import ZERO_UUID
 if TYPE_CHECKING:
     from coordinator_server.core.caller import Caller
     from coordinator_server.core.groups.classic.metadata import GroupMetadata
-    from coordinator_server.core.groups.effects import Effects, Reply, StateErrors, Steps
+    from coordinator_server.core.groups.effects import Effects, Reply, StateErrors
     from coordinator_server.core.groups.settings import GroupSettings, KnownTopic, TopicsView
+    from coordinator_server.steps import Steps
 
 
 def validate(request: AlterShareGroupOffsetsRequest, _: Caller, __: GroupSettings) -> ErrorCode:

@@ -17,9 +17,10 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.core.groups.delete_groups import DeleteGroup
-    from coordinator_server.core.groups.effects import Effects, Reply, StateErrors, Steps
+    from coordinator_server.core.groups.effects import Effects, Reply, StateErrors
     from coordinator_server.core.groups.share.partitions import SharedTopics
     from coordinator_server.core.groups.share.share_group import ShareGroup
+    from coordinator_server.steps import Steps
     from protocol.apis.delete_groups import DeletableGroupResult
 
 

@@ -23,10 +23,11 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from coordinator_server.core.caller import Caller
     from coordinator_server.core.groups.classic.metadata import GroupMetadata
-    from coordinator_server.core.groups.effects import Effects, Reply, Steps
+    from coordinator_server.core.groups.effects import Effects, Reply
     from coordinator_server.core.groups.settings import GroupSettings
     from coordinator_server.core.groups.share.member import ShareMember
     from coordinator_server.core.groups.share.share_group import ShareGroup
+    from coordinator_server.steps import Steps
 
 ASSIGNOR = "simple"
 

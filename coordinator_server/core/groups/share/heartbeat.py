@@ -48,12 +48,12 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from coordinator_server.core.caller import Caller
     from coordinator_server.core.groups.classic.metadata import GroupMetadata
-    from coordinator_server.core.groups.effects import Effects, Reply, Steps
+    from coordinator_server.core.groups.effects import Effects, Reply
     from coordinator_server.core.groups.modern.assignor_spec import Partitions
     from coordinator_server.core.groups.records import CoordinatorRecord
     from coordinator_server.core.groups.settings import GroupSettings
     from coordinator_server.core.groups.share.target import ShareTarget
-    from coordinator_server.steps import Computation
+    from coordinator_server.steps import Computation, Steps
 
 LONGEST_MEMBER_ID = 36
 """The longest member id, in characters. Source: KafkaApis.isMemberIdValid."""

@@ -46,12 +46,12 @@ from protocol.share_group_records import (
 )
 
 if TYPE_CHECKING:
-    from coordinator_server.core.groups.effects import Steps
     from coordinator_server.core.groups.group import Group
     from coordinator_server.core.groups.modern.assignor_spec import Partitions
     from coordinator_server.core.groups.records import CoordinatorRecord
     from coordinator_server.core.groups.settings import GroupEnvironment, KnownTopic
     from coordinator_server.core.groups.share.member import ShareAssignment, ShareMember
+    from coordinator_server.steps import Steps
     from protocol.apis.offset_commit import OffsetCommitRequest
 
 

@@ -15,8 +15,9 @@ from coordinator_server.core.groups.modern.timers import MemberTimer, renew, ses
 from coordinator_server.core.groups.share.leaving import removal
 
 if TYPE_CHECKING:
-    from coordinator_server.core.groups.effects import Effects, Steps
+    from coordinator_server.core.groups.effects import Effects
     from coordinator_server.core.groups.share.share_group import ShareGroup
+    from coordinator_server.steps import Steps
 
 SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL = (
     "share.session.timeout.ms",

@@ -32,7 +32,7 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.core.caller import Caller
-    from coordinator_server.core.groups.effects import Effects, Reply, Steps
+    from coordinator_server.core.groups.effects import Effects, Reply
     from coordinator_server.core.groups.group import Group
     from coordinator_server.core.groups.settings import GroupSettings
     from coordinator_server.core.groups.streams.configure import (
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.streams.member import StreamsMember
     from coordinator_server.core.groups.streams.streams_group import StreamsGroup
     from coordinator_server.core.groups.streams.task_offsets import Offsets
-    from coordinator_server.steps import Computation
+    from coordinator_server.steps import Computation, Steps
     from protocol.streams_group_records import RecordedSubtopology, RecordedTopicInfo
 
 

@@ -35,12 +35,12 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from coordinator_server.core.caller import Caller
     from coordinator_server.core.groups.classic.metadata import GroupMetadata
-    from coordinator_server.core.groups.effects import Effects, Reply, Steps
+    from coordinator_server.core.groups.effects import Effects, Reply
     from coordinator_server.core.groups.group import Group
     from coordinator_server.core.groups.records import CoordinatorRecord
     from coordinator_server.core.groups.settings import GroupSettings
     from coordinator_server.core.groups.streams.configure import InternalTopic
-    from coordinator_server.steps import Computation
+    from coordinator_server.steps import Computation, Steps
 
 _LEAVING = (LEAVING_EPOCH, STATIC_LEAVING_EPOCH)
 

@@ -31,11 +31,12 @@ from coordinator_server.core.groups.streams.task_offsets import TaskOffsets
 
 if TYPE_CHECKING:
     from coordinator_server import steps
-    from coordinator_server.core.groups.effects import Effects, Steps
+    from coordinator_server.core.groups.effects import Effects
     from coordinator_server.core.groups.records import CoordinatorRecord
     from coordinator_server.core.groups.streams.configure import ConfiguredTopology
     from coordinator_server.core.groups.streams.member import StreamsMember
     from coordinator_server.core.groups.streams.streams_group import StreamsGroup
+    from coordinator_server.steps import Steps
     from protocol.apis.streams_group_heartbeat import StreamsStatus
 
 _STANDBY_REPLICAS = "num.standby.replicas"

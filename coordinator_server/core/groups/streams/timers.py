@@ -26,8 +26,9 @@ from coordinator_server.core.groups.streams.state import StreamsMemberState
 from coordinator_server.core.groups.streams.target import first_target
 
 if TYPE_CHECKING:
-    from coordinator_server.core.groups.effects import Effects, Steps
+    from coordinator_server.core.groups.effects import Effects
     from coordinator_server.core.groups.streams.streams_group import StreamsGroup
+    from coordinator_server.steps import Steps
 
 
 class StreamsSession(MemberTimer["StreamsGroup"]):

@@ -361,7 +361,7 @@ def _add_record(
 
 
 def _reject(errors: list[tuple[int, str]], count: int, is_time_wrong: bool) -> NoReturn:
-    """Raise the error of a batch with `count` bad records; `errors` has the first of them."""
+    """Raise the error of a batch with `count` bad records; `errors` has the first few errors."""
     if is_time_wrong:
         raise InvalidTimestampError(
             "One or more records have been rejected due to invalid timestamp", tuple(errors)

@@ -228,7 +228,7 @@ class Segment:
 
     def seal(self) -> None:
         """Write the indexes to disk, when the segment is rolled or the log is closed."""
-        # First, so that at the next start the other two indexes imply that this one is complete.
+        # Saved before the other indexes: if those exist at the next start, this one is complete.
         self.transaction_index.save()
         if self.size_bytes:
             self._index_time()

@@ -100,7 +100,7 @@ VOCABULARY: dict[str, EventType] = {
     "token.expiry_changed": EventType(INFO, ("remote", "token")),
     "tokens.expired": EventType(INFO, ("tokens",)),
     "tokens.failed": EventType(ERROR, ("reason",)),
-    # A crash leaves incomplete unacknowledged changes; damage may look the same.
+    # After a crash, a change that was not acknowledged may be incomplete; damage looks the same.
     "security_state.truncated": EventType(WARNING, ("file",)),
     "security_state.failed": EventType(ERROR, ("reason",), most_in_period=1),
     # transactions

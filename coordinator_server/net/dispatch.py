@@ -117,7 +117,7 @@ class Dispatcher(Generic[B]):
         except ProtocolError as error:
             connection.refuse(str(error), binding.spec.name, binding.version)
             return
-        except Exception:  # same error boundary; without a request, no response is possible
+        except Exception:  # error boundary; there is no decoded request to answer
             LOG.emit(
                 "request.failed",
                 remote=connection.remote,

@@ -205,7 +205,7 @@ def _with_assignments(of_epoch: pl.LazyFrame, assignments: pl.LazyFrame) -> pl.L
         left_on="next_offset",
         right_on="at",
         by=["group", "member_id"],
-        # The record at `next_offset` is an epoch's, so no assignment can have this offset.
+        # The record at `next_offset` is a record of a group epoch, not of an assignment.
         allow_exact_matches=False,
         check_sortedness=False,
     )

@@ -11,8 +11,8 @@ allowed lag A, the instant n, log end e(t). The first rule that holds decides:
    open for a tenth of the window, as it may hang; until then OK, since the reader is not at fault.
    A member was assigned a topic id without a known name (KIP-848), so that it may own this
    partition: OK, and `rule` says so.
-4. STOP: no member reads the partition, and records beyond A have waited for longer than the
-   patience.
+4. STOP: no member reads the partition, and records beyond A have waited longer than the allowed
+   silence.
 5. REWIND: c_N is below a commit of the window, or below the last one before the window.
 6. STALL: a live consumer does not advance from c_N. It either commits c_N again and again for a
    tenth of the window with more than A to read all the time, or commits nothing for a whole window.
@@ -29,11 +29,11 @@ Differences from Burrow, and their reasons (numbers are issues of linkedin/Burro
   (#287, #446).
 * Waiting starts when the log end passed c_N + A or at k_N, whichever is later. A consumer of a
   quiet topic is not late before it has something to read (#94, #140, #185).
-* The patience is Burrow's k_N - k_1, limited to between ten seconds and the window. With fewer than
+* The allowed silence is Burrow's k_N - k_1, limited to between ten seconds and the window. With fewer than
   two commits in the window, it is the distance of the last two commits, or the window if there is
-  only one. Neither a burst of commits (#237) nor a long quiet time (#303) sets the patience.
-* The patience with a group that the log shows as empty is at most a tenth of the window, and
-  waiting does not start before the group became empty: no member is left that could commit (#303).
+  only one. Neither a burst of commits (#237) nor a long quiet time (#303) sets it.
+* For a group that the log shows as empty, the allowed silence is at most a tenth of the window and
+  starts when the group became empty: no member is left that could commit (#303).
 * A partition that a live member owns is never STOP (#237): the member may be busy with the records
   that it has. If the group has members that subscribe to the topic and none owns the partition, the
   partition is not read.
@@ -41,7 +41,7 @@ Differences from Burrow, and their reasons (numbers are issues of linkedin/Burro
 * A constant lag is not a trend: a consumer that commits a second late always has this lag.
 
 `members` is null for a group that never had any. The log has only the commits of such standalone
-consumers, so the patience decides. A member counts as live until the log removes it, at the latest
+consumers, so only the allowed silence decides. A member counts as live until the log removes it, at the latest
 when its session ends.
 
 The row of a group (topic and partition null) has the rule and evidence of its worst partition. Its

@@ -86,7 +86,7 @@ def records(data: Path) -> dict[str, list[Written]]:
 
 
 def plain(group: str, value: Any) -> Any:
-    """Return a value without times, and without the hash of topics that differ."""
+    """Return a value without times, and without hashes of topics whose ids differ."""
     match value:
         case StreamsGroupTargetAssignmentMetadataValue():
             value.assignment_timestamp = int(value.assignment_timestamp > 0)

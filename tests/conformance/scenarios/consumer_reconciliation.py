@@ -84,7 +84,7 @@ def everyone_ends_with_a_share(t: Stage, size: int) -> None:
 
 @AREA.scenario
 def uniform_moves_as_little_as_it_can(t: Stage) -> None:
-    """With `uniform` members do not swap partitions."""
+    """The `uniform` assignor does not swap partitions between members."""
     a, b, c = members(t, "ABC", [t.t3, t.tx, t.t1], assignor="uniform")
     stable(t, a, b)
     before = [_partitions(member) for member in (a, b)]

@@ -305,7 +305,7 @@ def racks(t: Stage) -> None:
 
 @AREA.scenario
 def clients(t: Stage) -> None:
-    """How are client id and host described, and a changed client id?"""
+    """Which client id and host does ShareGroupDescribe show, also after the client id changes?"""
     a = ShareMember(t, "A").joined(t.t1)
     body = {"group_id": t.g, "member_id": a.id, "member_epoch": a.epoch}
     for client_id in ("conf", "another", ""):

@@ -74,7 +74,7 @@ def commit(
 
 
 def removal(group: str, at_ms: int, offset: int, kind: str = "group_metadata", **more: Any) -> Row:
-    """Return a tombstone of a group, or of another record of type `kind`."""
+    """Return a tombstone of a record of type `kind`, by default of the group itself."""
     return {
         "kind": kind,
         "tombstone": True,

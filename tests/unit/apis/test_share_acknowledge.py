@@ -53,7 +53,7 @@ def test_records_are_acknowledged(version: int) -> None:
     ],
 )
 def test_what_cannot_be(said: list[tuple[int, int, int | list[int]]]) -> None:
-    """Falling offsets, invalid or miscounted types, and unannounced renewals are refused."""
+    """Decreasing offsets, a wrong type or number of types, and RENEW without IsRenewAck fail."""
     broker = with_records()
     assert broker.acknowledged(*[("t", 0, *one) for one in said]) == {"t-0": INVALID}
     assert broker.persister.writes == []

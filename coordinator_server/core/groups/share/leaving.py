@@ -43,7 +43,10 @@ def removal(group: ShareGroup, member: ShareMember) -> Computation[list[Coordina
 def topics_with(
     group: ShareGroup, before: ShareMember, after: ShareMember | None
 ) -> Computation[dict[str, KnownTopic]]:
-    """Return the subscribed topics by name after `before` becomes `after` (None: is removed)."""
+    """Return the subscribed topics by name once member `before` is replaced or removed.
+
+    `after` is the member that replaces `before`; None if `before` is removed.
+    """
     others = [one for one in group.members.values() if one.member_id != before.member_id]
     if after is not None:
         others.append(after)

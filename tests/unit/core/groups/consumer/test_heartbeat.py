@@ -201,7 +201,7 @@ def test_a_client_without_an_id_is_recorded_with_an_empty_one() -> None:
 
 
 def test_a_member_of_a_classic_group_with_members_is_no_consumer_member() -> None:
-    """A consumer heartbeat with an epoch to a classic group gets GROUP_ID_NOT_FOUND."""
+    """A member epoch above 0 gets GROUP_ID_NOT_FOUND from a classic group with members."""
     context = ConsumerContext()
     classic = context.classic("c")
     classic.join()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def handle(broker: Broker, call: Call, request: WriteTxnMarkersRequest) -> Steps:
     """Write the markers to the partitions that this broker leads; respond after the last."""
     response = WriteTxnMarkersResponse()
-    left = 1  # one more for the loop below, so that the response is not sent early
+    left = 1  # pending markers, and the loop below: the response is sent after its end
 
     def settle(result: WritableTxnMarkerPartitionResult, error: ErrorCode) -> None:
         nonlocal left

@@ -49,7 +49,7 @@ def _verdict(questions: Questions) -> pl.Expr:
         .then(pl.lit("unknown"))
         .when(catch_up * 1000 > slack_ms)
         .then(pl.lit("at_risk"))
-        # The reader is not known to catch up.
+        # It is not known whether the reader will catch up.
         .when(catch_up.is_null() & (slack_ms < questions.loss_horizon_ms))
         .then(pl.lit("at_risk"))
         .otherwise(pl.lit("safe"))

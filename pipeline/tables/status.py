@@ -29,9 +29,9 @@ Differences from Burrow, and their reasons (numbers are issues of linkedin/Burro
   (#287, #446).
 * Waiting starts when the log end passed c_N + A or at k_N, whichever is later. A consumer of a
   quiet topic is not late before it has something to read (#94, #140, #185).
-* The allowed silence is Burrow's k_N - k_1, limited to between ten seconds and the window. With fewer than
-  two commits in the window, it is the distance of the last two commits, or the window if there is
-  only one. Neither a burst of commits (#237) nor a long quiet time (#303) sets it.
+* The allowed silence is Burrow's k_N - k_1, limited to between ten seconds and the window. With
+  fewer than two commits in the window, it is the distance of the last two commits, or the window if
+  there is only one. Neither a burst of commits (#237) nor a long quiet time (#303) sets it.
 * For a group that the log shows as empty, the allowed silence is at most a tenth of the window and
   starts when the group became empty: no member is left that could commit (#303).
 * A partition that a live member owns is never STOP (#237): the member may be busy with the records
@@ -41,8 +41,8 @@ Differences from Burrow, and their reasons (numbers are issues of linkedin/Burro
 * A constant lag is not a trend: a consumer that commits a second late always has this lag.
 
 `members` is null for a group that never had any. The log has only the commits of such standalone
-consumers, so only the allowed silence decides. A member counts as live until the log removes it, at the latest
-when its session ends.
+consumers, so only the allowed silence decides. A member counts as live until the log removes it, at
+the latest when its session ends.
 
 The row of a group (topic and partition null) has the rule and evidence of its worst partition. Its
 lags at commits are null, as these belong to partitions.

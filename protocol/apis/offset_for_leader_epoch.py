@@ -9,7 +9,7 @@ from protocol.schema import ARRAY, INT16, INT32, INT64, STRING, Message, field
 
 
 class OffsetForLeaderPartition(Message):
-    """One partition; the current leader epoch is the client's, -1 if unknown."""
+    """One partition. `current_leader_epoch` is the epoch that the client knows, -1 if none."""
 
     partition: int = field(INT32)
     current_leader_epoch: int = field(INT32, default=-1)

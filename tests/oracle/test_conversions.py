@@ -266,7 +266,7 @@ def use(talk: Talk) -> None:
     again.join()
     again.sync()
     n.leave()
-    # h: upgraded, and downgraded by a leave
+    # h: a classic group becomes a consumer group, and a classic group again when a member leaves
     m = Old(talk, "h-m", "h")
     m.join()
     m.sync({m: [0, 1, 2, 3, 4, 5]})

@@ -37,6 +37,7 @@ def test_all_records_arrive_once_while_members_come_and_go(
     assert all(member.processed() for member in group.members)
 
 
+@pytest.mark.nightly
 @CLIENTS
 @pytest.mark.real_time
 def test_a_stopped_member_loses_its_partitions_and_rejoins(

@@ -28,6 +28,7 @@ BATCHES = [
 ]
 
 
+@pytest.mark.nightly
 def test_every_truncation_is_refused() -> None:
     """The generated codec refuses a recorded message cut at any byte with ProtocolError."""
     for case, data, line in MESSAGES:

@@ -74,6 +74,7 @@ def test_the_wheel_adds_one_name(wheel: Path) -> None:
     assert any(name.endswith("/LICENSE") for name in names)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("command", ["coordinator-server", "python -m coordinator_server"])
 def test_the_wheel_serves_beside_foreign_packages(
     environment: Path, foreign: Path, command: str

@@ -7,6 +7,8 @@ import subprocess
 from enum import IntEnum
 from pathlib import Path
 
+import pytest
+
 from tests.oracle.kafka_process import SECONDS, java
 from tests.unit.security.acl_worlds import World, worlds
 
@@ -14,6 +16,7 @@ PROGRAM = Path(__file__).with_name("Authorize.java")
 WORLDS = 4000
 
 
+@pytest.mark.nightly
 def test_the_authorizer_answers_as_kafkas_does() -> None:
     """The answers are equal for all pattern types, permissions, hosts, and super users."""
     asked = [*worlds(19, WORLDS)]

@@ -23,6 +23,7 @@ from tests.unit.core.groups.streams.assignors.evolving import assigned, evolving
 PROGRAM = Path(__file__).with_name("AssignTasks.java")
 
 
+@pytest.mark.nightly
 def test_small_groups_get_the_same_tasks_as_from_kafka() -> None:
     """Groups of up to 16 members, in the order of Kafka's hash tables, get equal tasks."""
     specs = [*groups(1, 2000, 16, 8, is_ordered=True)]

@@ -48,6 +48,7 @@ def theirs(tmp_path: Path) -> Iterator[str]:
         broker.end()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("broker", ["ours", pytest.param("theirs", marks=pytest.mark.nightly)])
 @pytest.mark.real_time
 def test_the_tables_tell_what_the_script_did(

@@ -80,6 +80,7 @@ def test_the_coordinators_memory_names_the_transaction(spark: SparkSession, tmp_
     assert (end["held_by"], end["held_since_ms"]) == ("teller", 333)
 
 
+@pytest.mark.nightly
 def test_without_it_the_first_record_says_since_when(spark: SparkSession, tmp_path: Path) -> None:
     """Without `__transaction_state`, the producer id and the first record's time are given.
 

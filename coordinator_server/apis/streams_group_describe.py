@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from coordinator_server.broker import Broker
     from coordinator_server.net.call import Call
     from coordinator_server.steps import Steps
-    from coordinator_server.topics.topologies import topology_topics
-from protocol.apis.streams_group_describe import StreamsGroupDescribeRequest
+    from protocol.apis.streams_group_describe import StreamsGroupDescribeRequest
 
 
 def handle(broker: Broker, call: Call, request: StreamsGroupDescribeRequest) -> Steps:

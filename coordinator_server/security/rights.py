@@ -8,6 +8,7 @@ response is built once.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from coordinator_server.topics.operations import (
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
     from coordinator_server.security.access import Access
 
 Entry = TypeVar("Entry")
+_NOTHING: Mapping[int, Any] = MappingProxyType({})
 
 
 class Rights:
     """The rights of a client without an authorizer: everything is allowed.
 
-    `refused` has the response entries of refused request entries, by index in the request.
+    `refused` has the response entries of refused request entries, by index in the request (in
+    Metadata just in the order of the response).
     `refused_within` has those of refused topics within a group, by index of the group among the
     groups that are left in the request.
     """
@@ -37,8 +40,8 @@ class Rights:
     is_restricted = False
     """Whether an authorizer restricts the client."""
 
-    refused: Mapping[int, Any] = {}
-    refused_within: Mapping[int, list[Any]] = {}
+    refused = _NOTHING
+    refused_within: Mapping[int, list[Any]] = _NOTHING
 
     def allows(self, *names: str | None) -> bool:
         """Return whether the client may see or use a resource.
@@ -97,7 +100,8 @@ UNRESTRICTED = Rights()
 class GrantedRights(Rights):
     """The rights that the authorizer grants to the client of one request.
 
-    The check of the API sets `refused`, `refused_within` and `allowed`.
+    The check of the API sets `refused`, `refused_within` and `allowed`. Without `allowed`, no
+    resource is allowed.
     """
 
     __slots__ = ("_access", "allowed", "refused", "refused_within")
@@ -106,13 +110,13 @@ class GrantedRights(Rights):
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self.refused: dict[int, Any] = {}
-        self.refused_within: dict[int, list[Any]] = {}
+        self.refused = _NOTHING
+        self.refused_within: Mapping[int, list[Any]] = _NOTHING
         self.allowed: Callable[..., bool] | None = None
 
     def allows(self, *names: str | None) -> bool:
         """Return whether the client may see or use a resource, by the check of the API."""
-        return self.allowed is None or self.allowed(*names)
+        return self.allowed is not None and self.allowed(*names)
 
     def topic_operations(self, name: str) -> int:
         """Return the operations that the client may do on a topic, as bits."""

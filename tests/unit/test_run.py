@@ -167,3 +167,18 @@ def test_every_slice_gets_its_turn() -> None:
     turns = Counter(nightly.select_slice(commit, names) for commit in commits)
     assert set(turns) == set(names)
     assert min(turns.values()) > 50
+
+
+@pytest.mark.parametrize(
+    ("others", "alone", "passes"),
+    [(0, 0, True), (0, 5, True), (5, 0, True), (5, 5, False), (1, 0, False), (0, 1, False)],
+)
+def test_make_test_passes_if_one_of_its_runs_has_no_test(
+    tmp_path: Path, others: int, alone: int, passes: bool
+) -> None:
+    """`make test` runs the timed tests apart. Exit status 5 means that a run had no test."""
+    stub = tmp_path / "pytest.sh"
+    stub.write_text(f'case "$*" in *"not alone"*) exit {others};; *) exit {alone};; esac\n')
+    command = ["make", "--silent", "-o", ".venv/.installed-dev", "test", f"PYTEST=sh {stub}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    assert (done.returncode == 0) is passes

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.security.acl import AUTHORIZATION_FAILED, Operation, ResourceType
 from coordinator_server.security.checks.refusals import Refused
+from protocol.schema import DISPOSED_PER_STEP, Message, dispose
 
 if TYPE_CHECKING:
     from coordinator_server.security.checks.check import Asking
@@ -39,6 +40,7 @@ class Entries(NamedTuple):
         if any(access.unlogged.cluster(operation) for operation in self.unless):
             return True
         entries = getattr(request, self.field)
+        is_large = asking.call.is_large
         twice = yield from self._twice(asking.broker, entries)
         left: list[Any] = []
         refused: dict[int, Any] = {}
@@ -53,10 +55,15 @@ class Entries(NamedTuple):
                 left.append(entry)
             else:
                 refused[number] = yield from self.refused(entry, error)
+                if is_large and isinstance(entry, Message):
+                    yield from dispose(entry)
             yield
         if refused:
             setattr(request, self.field, left)
             asking.rights.refused = refused
+            while is_large and entries:
+                del entries[-DISPOSED_PER_STEP:]
+                yield
         return True
 
     def _twice(

@@ -49,16 +49,19 @@ def _check(
     access, rights = asking.access, asking.rights
     rights.allowed = partial(access.topic, Operation.DESCRIBE)
     left: list[Any] = []
+    refused_groups: dict[int, Any] = {}
+    refused_topics: dict[int, list[Any]] = {}
     for number, group in enumerate(groups):
         yield
         if not access.group(Operation.DESCRIBE, group.group_id):
-            rights.refused[number] = refused_group(group.group_id)
+            refused_groups[number] = refused_group(group.group_id)
             continue
         if group.topics is not None:
             refused = yield from _check_topics(asking, group, name_of, refused_topic)
             if refused:
-                rights.refused_within[len(left)] = refused
+                refused_topics[len(left)] = refused
         left.append(group)
+    rights.refused, rights.refused_within = refused_groups, refused_topics
     return left
 
 

@@ -13,6 +13,7 @@ from coordinator_server.security.acl import (
     ResourceType,
 )
 from coordinator_server.security.checks import refusals
+from coordinator_server.security.checks.check import allows_everything
 from coordinator_server.security.checks.entries import Entries
 from coordinator_server.topics.names import is_internal, name_error
 from protocol.apis.delete_topics import DeletableTopicResult, DeleteTopicState
@@ -101,14 +102,10 @@ def fetch(asking: Asking, request: Any) -> Generator[None, None, bool]:
 
     if replica_id < 0:
         asking.rights.allowed = may_read
-    elif not access.cluster(Operation.CLUSTER_ACTION):
-        asking.rights.allowed = _allows_nothing
+    elif access.cluster(Operation.CLUSTER_ACTION):
+        asking.rights.allowed = allows_everything
     yield
     return True
-
-
-def _allows_nothing(_: str | None) -> bool:
-    return False
 
 
 def valid_name(broker: object, topic: Any) -> str | None:

@@ -61,7 +61,7 @@ def test_refused_entries_have_their_place_in_the_response() -> None:
 
 
 def test_an_authorizer_restricts_operations_and_resources() -> None:
-    """A check that sets no condition leaves every resource to the handler."""
+    """A check that sets no condition allows no resource."""
     granted = rights(
         on(ResourceType.TOPIC, "t", Operation.READ), on(ResourceType.GROUP, "g", Operation.DELETE)
     )
@@ -69,7 +69,7 @@ def test_an_authorizer_restricts_operations_and_resources() -> None:
     assert granted.topic_operations("t") == 1 << Operation.READ | 1 << Operation.DESCRIBE
     assert granted.group_operations("g") == 1 << Operation.DELETE | 1 << Operation.DESCRIBE
     assert granted.cluster_operations() == 0
-    assert granted.allows("anything")
+    assert not granted.allows("anything")
     granted.allowed = lambda *names: names == ("t", "u")
     assert granted.allows("t", "u")
     assert not granted.allows("t")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from coordinator_server.security.acl import SUPPORTED_OPERATIONS
@@ -43,6 +45,15 @@ def test_every_api_is_checked(spec: ApiSpec) -> None:
         assert check.operation in supported or check.resource == "kafka-cluster"
     fields = {field.name for field in spec.request_type.FIELDS}
     assert {whole.field for whole in row.wholes if whole.field is not None} <= fields
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_a_handler_that_asks_for_rights_has_a_check_that_sets_them(spec: ApiSpec) -> None:
+    """Without such a check the rights of the call are those of a broker without authorizer."""
+    module = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", spec.name).lower()
+    path = ROOT / "coordinator_server" / "apis" / f"{module}.py"
+    asks = path.exists() and re.search(r"\brights\b", path.read_text(encoding="utf-8"))
+    assert not asks or TABLE[spec.name].serve is not None
 
 
 def test_the_documentation_has_the_table() -> None:

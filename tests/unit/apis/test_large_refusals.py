@@ -16,6 +16,7 @@ from protocol.apis.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from protocol.apis.create_acls import AclCreation, CreateAclsRequest
+from protocol.apis.delete_groups import DeleteGroupsRequest
 from protocol.apis.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersTopicRequest,
@@ -203,6 +204,14 @@ async def test_very_many_partitions_of_one_topic(
     (code,) = {one.error_code for one in told}
     expected = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert code == (ErrorCode.GROUP_AUTHORIZATION_FAILED if make is fetching_offsets else expected)
+
+
+async def test_very_many_groups(broker: Secured) -> None:
+    """A step frees only some of the refused entries of the request and the response."""
+    names = [f"g{one}" for one in range(8 * COUNT)]
+    answer = await asked_shortly(broker, DeleteGroupsRequest(groups_names=names))
+    assert {one.error_code for one in answer.results} == {ErrorCode.GROUP_AUTHORIZATION_FAILED}
+    assert len(answer.results) == len(names)
 
 
 async def test_very_many_acls(broker: Secured) -> None:

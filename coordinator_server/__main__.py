@@ -52,7 +52,7 @@ def exit_with(main: Callable[[], int]) -> NoReturn:
     try:
         try:
             code: str | int | None = main()
-        except SystemExit as end:  # argparse's, after --help too
+        except SystemExit as end:  # raised by argparse, also after --help
             code = end.code
         if sys.stdout is not None:
             sys.stdout.flush()

@@ -31,7 +31,7 @@ _BY_VALUE = bytes([(64 + ((byte >> 1) ^ -(byte & 1))) & 0xFF for byte in range(2
 # The last byte of a varint, and the first byte of a nonnegative number with several bytes.
 _LAST_BYTES = bytes(range(128))
 _EVEN_FIRST_BYTES = bytes(range(128, 256, 2))
-# The bytes of one-byte offset deltas; the low and high bytes of two-byte ones, from 64 on.
+# Offset deltas below 64 take one byte; those from 64 on take two, a low byte and a high byte.
 _EVEN_BYTES = bytes(range(0, 128, 2))
 _LOW_BYTES = bytes([(delta << 1) & 0x7F | 0x80 for delta in range(64)])
 _HIGH_BYTES = bytes([delta >> 6 for delta in range(_ONE_BYTE_DELTAS, _TWO_BYTE_DELTAS)])

@@ -78,8 +78,8 @@ class TopicCatalogue:
         self.broker_configs: dict[str, dict[str, str]] = {}
         self._has_secrets = False
         self.next_producer_id = 0
-        self._size_bytes = 0  # of the complete lines; 0: no file of this version
-        self._changes = 0  # in the file
+        self._size_bytes = 0  # size of the file's complete lines; 0 without a file of this version
+        self._changes = 0  # number of changes in the file
         self._unwritten: list[str] = []
         if disk.exists(self._path):
             self._load()

@@ -50,7 +50,7 @@ class MergedTopics(Generic[Topic]):
 
 
 class CommitCall(Protocol):
-    """The call of a commit: an OffsetCommit call, or an adapter from another request."""
+    """The call that an offset commit answers: of OffsetCommit, or of TxnOffsetCommit as one."""
 
     @property
     def caller(self) -> Caller:

@@ -143,5 +143,5 @@ def counts(broker: Broker) -> list[tuple[str, int]]:
 
 
 def are_counted(broker: Broker, count: int) -> bool:
-    """Return whether `count` counts can be read."""
+    """Return whether the application has written at least `count` results."""
     return len(counts(broker)) >= count

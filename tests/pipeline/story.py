@@ -40,7 +40,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 EVENTS_TOPIC = "__group_events"
 METADATA_FILE = "partition.metadata"
 OFFSETS_PARTITIONS = 4
-SESSION_MS = 30 * MINUTE_MS  # long enough that a broker on the files expires no member
+SESSION_MS = 30 * MINUTE_MS  # no member expires in a broker that is started on the files
 NO_TOPIC_ID = bytes(16)
 
 Assignment = dict[str, list[int]]

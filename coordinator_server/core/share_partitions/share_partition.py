@@ -1,11 +1,12 @@
 """SharePartition: one partition as read by one share group, on the partition leader.
 
-The state of records in flight: their members, delivery counts, and which are done. Kafka's
-SharePartition without locks, because everything runs in one thread. `acquire` decides which records
-consumers get, `acknowledge` handles their acknowledgements; this module has the offsets, the lock
-expiry, and the persisted state. `changed` is called when waiting fetches may get records, `gave_up`
-with records that are not delivered again, `send_dead_letters` with records for the dead letter
-queue.
+Keeps which member has acquired each record in flight, its delivery count, and whether it is done:
+Kafka's SharePartition without locks, because everything runs in one thread. `acquire` decides which
+records consumers get, `acknowledge` handles their acknowledgements; this module has the offsets,
+the lock expiry, and the persisted state.
+
+The callbacks: `changed()` when waiting fetches may get records; `gave_up(records)` for records that
+are not delivered again; `send_dead_letters(records)` for records of the dead letter queue.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def add_partitions(
     now_ms: int,
 ) -> TransactionDecision:
     """Add partitions to the transaction of an id; the first partition begins the transaction."""
-    # Kafka checks the state before the producer.
+    # As in Kafka, the state of the transaction is checked first, then the producer.
     if metadata is not None and metadata.state.is_ending:
         return refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     error = _error(metadata, producer_id, producer_epoch)

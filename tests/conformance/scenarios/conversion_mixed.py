@@ -127,7 +127,7 @@ def joins_in(t: Stage, state: str) -> None:
     pending = m.join()
     t.nap(0.2)
     if state == "Empty":
-        m.answered(pending)  # whether Kafka lists the group now depends on what else is written
+        m.answered(pending)  # Kafka lists the group here only if its partition got other records
         m.join_now("joins without id", member_id="")
         listed(t)
         return

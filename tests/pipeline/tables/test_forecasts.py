@@ -68,7 +68,7 @@ LOSS_EXPECTED = [
     ("calm", 401, FULL, 120_000, 50_000, 50_000, None, "safe"),  # exactly at the horizon
     # Only a control record is unread: the whole retention is left, and no data can be lost.
     ("control", 1, 1 / 101, 120_000, 120_000, None, None, "safe"),
-    # It reads 10/s where 5/s are written: 201 records take 40.2 s, but only 39 s are left.
+    # The group reads 10/s, 5/s are written: a lag of 201 takes 40.2 s, but only 39 s are left.
     ("fast", 201, 201 / 501, 99_000, 39_000, 39_000, 201 / 5, "at_risk"),
     ("for_ever", 401, FULL, None, None, None, None, "unknown"),
     ("lost", 401, 401 / 301, 120_000, None, None, None, "losing"),

@@ -149,7 +149,7 @@ class EpochChange(Rebalance):
         self.rejoined.setdefault(member_id, arrival)
 
     def so_far(self, group: DescribableGroup, now_ms: int) -> EpochChange:
-        """Return a copy of the report, closed as UNDER_WAY at `now_ms`."""
+        """Return a copy of the report as of `now_ms`, with the outcome UNDER_WAY."""
         return copy(self).close(RebalanceOutcome.UNDER_WAY, GroupSnapshot(group), now_ms)
 
     def close(

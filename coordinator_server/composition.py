@@ -29,6 +29,7 @@ from coordinator_server.coordinator.markers import Markers
 from coordinator_server.coordinator.transaction_coordinator import TransactionCoordinator
 from coordinator_server.core.groups.kinds import in_place_of
 from coordinator_server.core.groups.settings import GroupEnvironment
+from coordinator_server.events.log import LOG
 from coordinator_server.fetch.purgatory import KeyedPurgatory
 from coordinator_server.fetch.session import FetchSessionCache
 from coordinator_server.maintenance import descriptors, ephemeral
@@ -53,6 +54,7 @@ from coordinator_server.topics.producer_ids import ProducerIdManager
 from coordinator_server.topics.topic_configs import log_defaults
 from storage.local_disk import LocalDisk
 from storage.log_manager import LogManager
+from storage.topic_catalogue import CATALOGUE_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -113,6 +115,8 @@ def _shared_state(
         now_ms=clock.now_ms(),
         max_open_files=descriptors.for_logs(),
     )
+    if logs.catalogue.dropped_bytes:
+        LOG.emit("topics.truncated", file=CATALOGUE_FILE, bytes=logs.catalogue.dropped_bytes)
     dynamic_configs = DynamicConfigs(logs.catalogue, configs)
     address_book.follow_all()
     defaults = LogDefaults(logs, configs)

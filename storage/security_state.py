@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from storage.change_lines import DAMAGE, is_unwritten, line_error
 from storage.disk import Disk, write_atomically
 from storage.errors import StorageError
 
@@ -57,6 +58,8 @@ class SecurityState:
         self._whole_bytes = self._changes_bytes = 0
         self._is_torn = False
         """Whether the last line of the changes is incomplete, so that nothing may be appended."""
+        self.dropped_bytes = 0
+        """Bytes at the end of the changes that were ignored, as a write that was not completed."""
         self._is_named = False
         """Whether the directory entry of the changes is safe from a power cut."""
         if disk.exists(self._path):
@@ -67,7 +70,7 @@ class SecurityState:
     def _load(self, path: str, load: Any) -> None:
         try:
             load(self._disk.read_file(path))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except DAMAGE as error:
             raise StorageError(
                 f"{path} is damaged ({error}); restore it, or move {SECURITY_FILE} and "
                 f"{CHANGES_FILE} away, both, to start without users, ACLs, tokens and quotas"
@@ -84,18 +87,19 @@ class SecurityState:
     def _load_changes(self, contents: bytes) -> None:
         *lines, rest = contents.split(b"\n")
         self._changes_bytes = len(contents)
-        self._is_torn = bool(rest)
+        self.dropped_bytes = len(rest)
         for number, line in enumerate(lines, start=1):
+            if number == len(lines) and not rest and is_unwritten(line):
+                self.dropped_bytes = len(line) + 1
+                break
             try:
                 change = _parsed(line)
-            except ValueError:
-                if rest or number < len(lines):
-                    raise
-                self._is_torn = True  # a power cut lost the start of the last write
-                return
-            name = change["section"]
-            put, drop = _read(name, change["put"]), _read(name, change["drop"])
-            self._apply(name, put, drop, replaces=change["replaces"])
+                name = change["section"]
+                put, drop = _read(name, change["put"]), _read(name, change["drop"])
+                self._apply(name, put, drop, replaces=change["replaces"])
+            except DAMAGE as error:
+                raise ValueError(line_error(number, error)) from error
+        self._is_torn = self.dropped_bytes > 0
 
     def _apply(
         self,
@@ -111,11 +115,6 @@ class SecurityState:
         for one in drop:
             section.pop(one.identity, None)
         section.update(put)
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether the last line of the changes was ignored, as incomplete or damaged."""
-        return self._is_torn
 
     def __bool__(self) -> bool:
         """Return whether any section has an entry."""

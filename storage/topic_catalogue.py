@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from storage.change_lines import DAMAGE, is_unwritten, line_error
 from storage.checkpoints import parse_topic_id, topic_id_text
 from storage.disk import Disk
 from storage.errors import StorageError
@@ -78,6 +79,8 @@ class TopicCatalogue:
         self.broker_configs: dict[str, dict[str, str]] = {}
         self._has_secrets = False
         self.next_producer_id = 0
+        self.dropped_bytes = 0
+        """Bytes at the end of the file that were ignored, as a write that was not completed."""
         self._size_bytes = 0  # size of the file's complete lines; 0 without a file of this version
         self._changes = 0  # number of changes in the file
         self._unwritten: list[str] = []
@@ -95,19 +98,19 @@ class TopicCatalogue:
                 return
             if head["version"] != _VERSION or not lines:
                 raise ValueError(f"version {head['version']} is not {_VERSION}")
-            del lines[-1]  # empty, or an incomplete line
+            self.dropped_bytes = len(lines.pop())  # an incomplete line
             self._size_bytes = len(first) + 1
-            for number, line in enumerate(lines, start=1):
+            for number, line in enumerate(lines, start=2):
+                if number > len(lines) and is_unwritten(line):
+                    self.dropped_bytes += len(line) + 1
+                    return
                 try:
-                    changes = json.loads(line)
-                except ValueError:
-                    if number < len(lines):
-                        raise
-                    return  # a power cut lost the start of the last write
-                for change in changes:
-                    self._apply(change)
+                    for change in json.loads(line):
+                        self._apply(change)
+                except DAMAGE as error:
+                    raise ValueError(line_error(number, error)) from error
                 self._size_bytes += len(line) + 1
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except DAMAGE as error:
             raise StorageError(
                 f"{self._path} is damaged ({error}); restore it, or move it away to have the "
                 "topics found again by their directories, with default settings"

@@ -100,8 +100,8 @@ VOCABULARY: dict[str, EventType] = {
     "token.expiry_changed": EventType(INFO, ("remote", "token")),
     "tokens.expired": EventType(INFO, ("tokens",)),
     "tokens.failed": EventType(ERROR, ("reason",)),
-    # After a crash, a change that was not acknowledged may be incomplete; damage looks the same.
-    "security_state.truncated": EventType(WARNING, ("file",)),
+    # After a crash, a change that was not acknowledged may be incomplete.
+    "security_state.truncated": EventType(WARNING, ("file", "bytes")),
     "security_state.failed": EventType(ERROR, ("reason",), most_in_period=1),
     # transactions
     "transaction.ended": EventType(
@@ -199,6 +199,7 @@ VOCABULARY: dict[str, EventType] = {
     ),
     "write.failed": EventType(ERROR, ("error",), most_in_period=1),
     # topics and logs
+    "topics.truncated": EventType(WARNING, ("file", "bytes")),
     "topic.created": EventType(INFO, ("topic", "partitions")),
     "topic.deleted": EventType(INFO, ("topic",)),
     "topic.configured": EventType(INFO, ("topic", "configs")),

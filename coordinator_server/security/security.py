@@ -51,8 +51,8 @@ class Security:
         self.unsecured_listeners: dict[str, None] = {}
         """Names of the listeners that accept unsigned tokens without an explicit setting."""
         self._jwks: dict[tuple[object, ...], Jwks] = {}
-        if state.is_cut:
-            LOG.emit("security_state.truncated", file=CHANGES_FILE)
+        if state.dropped_bytes:
+            LOG.emit("security_state.truncated", file=CHANGES_FILE, bytes=state.dropped_bytes)
         self.quotas = ClientQuotas(state)
         self.authorizer: Authorizer | None = None
         if config.text("authorizer.class.name"):

@@ -96,7 +96,7 @@ def test_very_many_expired_tokens_are_removed_in_turns() -> None:
 
 
 def test_a_line_that_was_cut_off_is_told() -> None:
-    """A truncated line, as after a crash, is logged, because damage may look the same."""
+    """A truncated line, as after a crash, is logged."""
     disk = MemoryDisk()
     disk.mkdir("/d")
     state = SecurityState(disk, "/d")

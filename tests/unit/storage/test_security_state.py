@@ -223,10 +223,18 @@ def test_a_damaged_file_is_named(tmp_path: Path, contents: str) -> None:
     ],
 )
 def test_damaged_changes_are_named(tmp_path: Path, line: str) -> None:
-    """A damaged change stops the start, except the last one, which a power cut may leave."""
+    """A damaged change stops the start with its line, also the last one: it was acknowledged."""
     good = '{"section":"acls","replaces":false,"drop":[],"put":[{"name":"t"}]}\n'
-    (tmp_path / CHANGES_FILE).write_text(f"{good}{line}\n{good}")
-    with pytest.raises(StorageError, match=r"security\.changes is damaged"):
-        SecurityState(LocalDisk(), str(tmp_path))
-    (tmp_path / CHANGES_FILE).write_text(f"{good}x\n")
-    assert SecurityState(LocalDisk(), str(tmp_path)).section("acls") == [{"name": "t"}]
+    for later in (good, ""):
+        (tmp_path / CHANGES_FILE).write_text(f"{good}{line}\n{later}")
+        with pytest.raises(StorageError, match=r"security\.changes is damaged \(line 2"):
+            SecurityState(LocalDisk(), str(tmp_path))
+
+
+def test_a_last_change_that_a_power_cut_lost_is_ignored(tmp_path: Path) -> None:
+    """A part of the line that was not written is zeros."""
+    good = '{"section":"acls","replaces":false,"drop":[],"put":[{"name":"t"}]}\n'
+    (tmp_path / CHANGES_FILE).write_text(f'{good}\0\0\0"put":[]}}\n')
+    state = SecurityState(LocalDisk(), str(tmp_path))
+    assert state.section("acls") == [{"name": "t"}]
+    assert state.dropped_bytes == 13

@@ -66,7 +66,7 @@ def test_everything_is_found_again() -> None:
     assert again.take_producer_ids(1) == 1000
 
 
-@pytest.mark.parametrize("tail", [b"[", b'[{"topic":{"na', b"\x00\x00\x00\n", b'[{"topic"\n'])
+@pytest.mark.parametrize("tail", [b"[", b'[{"topic":{"na', b"\0\0\0\n", b'\0\0"a"}}]\n'])
 def test_a_torn_tail_is_cut(tail: bytes) -> None:
     """The torn tail of a crashed write is ignored, and removed by the next write."""
     disk = fresh()
@@ -74,6 +74,7 @@ def test_a_torn_tail_is_cut(tail: bytes) -> None:
     overwrite(disk, PATH, disk.read_file(PATH) + tail)
     catalogue = TopicCatalogue(disk, "data")
     assert list(catalogue.topics) == ["a"]
+    assert catalogue.dropped_bytes == len(tail)
     catalogue.put([record("b")])
     assert list(TopicCatalogue(disk, "data").topics) == ["a", "b"]
     for line in disk.read_file(PATH).splitlines():
@@ -88,6 +89,23 @@ def test_reading_changes_nothing() -> None:
     operations = len(disk.operations)
     TopicCatalogue(disk, "data")
     assert len(disk.operations) == operations
+
+
+@pytest.mark.parametrize(
+    ("tail", "why"),
+    [
+        (b'[{"topic"\n', r"line 4, column 10: Expecting ':' delimiter"),
+        (b'[{"topic":{"name":"b"}}]\n', "line 4: no field 'topic_id'"),
+        (b'[{"odd":1}]\n', "line 4: an unknown change: odd"),
+    ],
+)
+def test_a_damaged_last_line_stops_the_start(tail: bytes, why: str) -> None:
+    """A complete last line was acknowledged: the error has its number, and what is wrong."""
+    disk = fresh()
+    TopicCatalogue(disk, "data").put([record("a")])
+    overwrite(disk, PATH, disk.read_file(PATH) + tail)
+    with pytest.raises(StorageError, match=rf"topics\.json is damaged \({why}\)"):
+        TopicCatalogue(disk, "data")
 
 
 def test_a_damaged_line_stops_the_start() -> None:

@@ -1,20 +1,25 @@
 """Reads Java properties files, so that a server.properties written for Kafka works unchanged.
 
 The rules are those of java.util.Properties.load: comments, the three separators, continuation lines
-and escapes. Files are Latin-1, as Java reads them from a stream.
+and escapes. Files are Latin-1, as Java reads them from a stream; a UTF-8 byte order mark, which
+editors on Windows write, is skipped.
 """
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _BLANK = " \t\f"
+_BYTE_ORDER_MARK = "\xef\xbb\xbf"
 
 
 def read_properties(path: str) -> dict[str, str]:
     """Return the names and values in a properties file. Raises ValueError with the reason."""
     try:
         with open(path, encoding="latin-1") as stream:
-            return parse_properties(stream.read())
+            text = stream.read().removeprefix(_BYTE_ORDER_MARK)
     except OSError as error:
         raise ValueError(error.strerror or str(error)) from error
+    if "\0" in text:
+        raise ValueError("the file is no text: it has a zero byte")
+    return parse_properties(text)
 
 
 def parse_properties(text: str) -> dict[str, str]:

@@ -43,9 +43,11 @@ class EventsReader:
     Call `open` first, `read` for new records, and `close` at the end. All raise ClientError.
     """
 
-    def __init__(self, bootstrap_servers: str, group_id: str) -> None:
+    def __init__(
+        self, bootstrap_servers: str, group_id: str, settings: ClientSettings = SETTINGS
+    ) -> None:
         self._key = group_id.encode("utf-8", "surrogatepass")
-        self._client = Client(bootstrap_servers, SETTINGS)
+        self._client = Client(bootstrap_servers, settings)
         self._leaders: dict[int, int] = {}
         self._next_offsets: dict[int, int] = {}
 

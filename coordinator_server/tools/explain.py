@@ -20,9 +20,10 @@ from urllib.parse import quote
 from coordinator_server.client import ClientError
 from coordinator_server.config.config import format_address, parse_address
 from coordinator_server.config.token_file import read_token
-from coordinator_server.rebalances.events_reader import EventsReader, NoTopicError
+from coordinator_server.rebalances.events_reader import SETTINGS, EventsReader, NoTopicError
 from coordinator_server.rebalances.schema import SCHEMA_VERSION
 from coordinator_server.rebalances.story import tell
+from coordinator_server.tools.client_options import add_client_options, read_client_settings
 from protocol.errors import ErrorCode
 
 HTTP_SECONDS = 10
@@ -33,12 +34,17 @@ FOLLOW_WAIT_MS = 500
 
 def main(arguments: list[str]) -> int:
     """Run with these arguments and return the exit code."""
-    options = _options(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
     host, port = options.bootstrap
+    address = format_address(host or "127.0.0.1", port)
+    try:
+        settings = read_client_settings(options, SETTINGS)
+    except ClientError as error:
+        parser.error(str(error))
     reader = None
     try:
-        address = format_address(host or "127.0.0.1", port)
-        reader = EventsReader(address, options.group)
+        reader = EventsReader(address, options.group, settings)
         code = _explain(reader, options, address)
         if options.http is not None and not options.json:
             for line in _now(options.http, options.group, options.http_token_file):
@@ -78,7 +84,7 @@ def _now(address: tuple[str, int], group: str, token: str | None) -> list[str]:
     return ["now:", *(f"    {line}" for line in lines)] if lines else []
 
 
-def _options(arguments: list[str]) -> argparse.Namespace:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="coordinator-server explain", description=(__doc__ or "").split("\n\n")[1]
     )
@@ -111,7 +117,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         "--last", metavar="N", type=_count, default=None, help="only the last N rebalances"
     )
     parser.add_argument("--follow", action="store_true", help="go on with those that come")
-    return parser.parse_args(arguments)
+    add_client_options(parser)
+    return parser
 
 
 def _address(text: str) -> tuple[str, int]:

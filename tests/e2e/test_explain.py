@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import aiokafka
+import confluent_kafka
 import kafka
 import pytest
 
@@ -169,6 +170,26 @@ def test_a_group_without_a_story(tmp_path: Path) -> None:
         stack.enter_context(member(broker, "c-1", tmp_path))
         wait_for_members(broker, 1)
         assert explain(broker, "nobody") == (1, [], line)
+
+
+def test_a_broker_that_wants_a_password(tmp_path: Path) -> None:
+    """The client takes the settings of `--command-config` and `--set`."""
+    with Broker(SETTINGS, security="sasl_ssl") as broker:
+        config = {**broker.client_config("confluent"), "group.id": "g"}
+        broker.create_topic("t", 1)
+        consumer = confluent_kafka.Consumer(config)
+        consumer.subscribe(["t"])
+        wait_for(lambda: consumer.poll(0.1) or consumer.assignment(), "the consumer has joined")
+        consumer.close()
+        properties = tmp_path / "client.properties"
+        lines = (f"{name}={value}\n" for name, value in broker.client_config("java").items())
+        properties.write_text("".join(lines))
+        code, told, errors = explain(broker, "g", "--command-config", str(properties))
+        assert (code, errors) == (0, "")
+        assert told
+        code, told, errors = explain(broker, "g", "--command-config", str(tmp_path / "none"))
+        assert (code, told) == (2, [])
+        assert f"--command-config {tmp_path / 'none'}: No such file or directory" in errors
 
 
 def test_the_topic_is_switched_off() -> None:

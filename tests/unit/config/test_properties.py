@@ -1,8 +1,10 @@
 """Text in the Java properties format."""
 
+from pathlib import Path
+
 import pytest
 
-from coordinator_server.config.properties import parse_properties
+from coordinator_server.config.properties import parse_properties, read_properties
 
 
 @pytest.mark.parametrize(
@@ -32,3 +34,18 @@ def test_a_malformed_escape_is_an_error(text: str) -> None:
     """A \\u without four hexadecimal digits is refused, as in Java."""
     with pytest.raises(ValueError):
         parse_properties(text)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
+    """A file from an editor on Windows has the same settings as without the mark."""
+    file = tmp_path / "server.properties"
+    file.write_bytes(b"\xef\xbb\xbflisteners=PLAINTEXT://127.0.0.1:0\r\n")
+    assert read_properties(str(file)) == {"listeners": "PLAINTEXT://127.0.0.1:0"}
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    """A binary file has no settings; without settings a broker would listen everywhere."""
+    file = tmp_path / "server.properties"
+    file.write_bytes(b"a=\x00\x01")
+    with pytest.raises(ValueError, match="the file is no text: it has a zero byte"):
+        read_properties(str(file))

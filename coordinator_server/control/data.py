@@ -12,7 +12,12 @@ from binascii import a2b_base64, b2a_base64
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server import cluster_reset
-from coordinator_server.control.request import ControlError, ControlRequest, natural_number
+from coordinator_server.control.request import (
+    ControlError,
+    ControlRequest,
+    natural_number,
+    refuse_others,
+)
 from coordinator_server.net.acceptor import StartError
 from coordinator_server.steps import run_all
 from coordinator_server.topics.topic_configs import configs_error
@@ -33,6 +38,7 @@ _BATCH_BYTES = 256 * 1024
 _READ_BYTES = 1024 * 1024
 _ANSWER_BYTES = 4 * 1024 * 1024
 _PARTITIONS_MAX = 10_000
+_RECORD_FIELDS = ("key", "value", "headers", "partition", "timestamp_ms")
 _INT64 = 1 << 63
 
 
@@ -54,7 +60,8 @@ async def create_topic(request: ControlRequest) -> dict[str, Any]:
 
     The body is such as {"partitions": 3, "configs": {"retention.ms": "1000"}}.
     """
-    manager, name, body = request.cluster.topics, request.parameters["TOPIC"], request.json()
+    manager, name = request.cluster.topics, request.parameters["TOPIC"]
+    body = request.json("partitions", "configs")
     error = manager.creation_error(name)
     if error is not None:
         raise ControlError(400, f"topic {name!r}: {error[1]}")
@@ -134,7 +141,7 @@ async def produce(request: ControlRequest) -> dict[str, Any]:
     topic = topic_of(request)
     if topic.is_internal:
         raise ControlError(400, f"{name} is an internal topic")
-    wanted = request.json().get("records")
+    wanted = request.json("records").get("records")
     if not isinstance(wanted, list) or not all(isinstance(item, dict) for item in wanted):
         raise ControlError(400, "records is a list of objects")
     now_ms = cluster.clock.now_ms()
@@ -173,6 +180,7 @@ def _partition_of(item: dict[str, Any], number: int, topic: Topic) -> int:
 
 
 def _record(item: dict[str, Any], now_ms: int) -> Record:
+    refuse_others("field of a record", item, _RECORD_FIELDS)
     timestamp_ms = item.get("timestamp_ms")
     if timestamp_ms is None:
         timestamp_ms = now_ms

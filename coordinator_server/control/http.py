@@ -21,7 +21,7 @@ import h11
 
 from coordinator_server.config.config import format_address
 from coordinator_server.config.hosts import is_address
-from coordinator_server.control.request import ControlError, ControlRequest
+from coordinator_server.control.request import ControlError, ControlRequest, refuse_others
 from coordinator_server.control.routes import ROUTES
 from coordinator_server.events.log import LOG
 from coordinator_server.net.acceptor import StartError
@@ -151,6 +151,7 @@ class ControlServer:
                 continue
             if route.method == method:
                 query = dict(parse_qsl(split.query, keep_blank_values=True))
+                refuse_others("query parameter", query, route.query)
                 request = ControlRequest(self._cluster, parameters, query, message.body)
                 return await route.answer(request)
             allowed += ["GET", "HEAD"] if route.method == "GET" else [route.method]

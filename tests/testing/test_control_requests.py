@@ -36,6 +36,12 @@ TOPIC_RECORDS = "/topics/orders/records"
         ("POST", TOPIC_RECORDS, {"records": [{"headers": [["\ud800", None]]}]}, 400, "a name and"),
         ("POST", TOPIC_RECORDS, {"records": [{"partition": "0"}]}, 404, "no partition '0'"),
         ("POST", TOPIC_RECORDS, {"records": [{"timestamp_ms": "now"}]}, 400, "no timestamp"),
+        ("POST", "/topics/new", {"partitons": 3}, 400, "the names are partitions, configs"),
+        ("POST", TOPIC_RECORDS, {"record": []}, 400, "'record' is no field of the body"),
+        ("POST", TOPIC_RECORDS, {"records": [{"kye": ""}]}, 400, "'kye' is no field of a record"),
+        ("POST", "/reset?mvoe=true", None, 400, "'mvoe' is no query parameter: the names are move"),
+        ("GET", "/partitions/orders/0/records?ofset=4", None, 400, "the names are offset, count"),
+        ("GET", "/groups?all=1", None, 400, "'all' is no query parameter: there is none"),
         ("POST", "/reset?move=perhaps", None, 400, "move=perhaps is neither true nor false"),
     ],
 )

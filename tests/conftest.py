@@ -30,7 +30,7 @@ APART = ("tests/clients/", "tests/sim/test_at_length.py", "tests/sim/test_mutati
 ORDER = (TOGETHER, ("tests/conformance/", "tests/e2e/"), APART)
 """What a run begins with: what takes longest in one piece. Everything else fills the gaps."""
 
-# How long an example takes says how busy the machine is.
+# Hypothesis has no deadline per example, because an example takes longer on a busy machine.
 hypothesis.settings.register_profile("tests", deadline=None)
 hypothesis.settings.load_profile("tests")
 

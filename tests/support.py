@@ -274,7 +274,7 @@ class Wire:
 def send_until_refused(wires: Sequence[Wire], request: bytes) -> int:
     """Repeat a request without reading until the broker accepts no more; return the bytes sent."""
     block = request * 1000
-    # A send may accept part of the block; the next send continues there.
+    # A send may accept only part of the block; the next send continues after that part.
     reached = {wire.socket: 0 for wire in wires}
     sent = 0
     while writable := select.select([], list(reached), [], 1.0)[1]:

@@ -217,8 +217,8 @@ def _outcomes() -> dict[str, Outcome]:
     return outcomes
 
 
-# Both brokers refuse these; OpenSSL's reasons are more exact, Java has one alert for all
-# certificates.
+# Both brokers refuse these certificates; OpenSSL has an alert for each reason, Java one alert for
+# all.
 _REFUSED = {
     "expired": Outcome("SSLV3_ALERT_CERTIFICATE_UNKNOWN", "SSLV3_ALERT_CERTIFICATE_EXPIRED"),
     "unknown": Outcome("SSLV3_ALERT_CERTIFICATE_UNKNOWN", "TLSV1_ALERT_UNKNOWN_CA"),
@@ -228,13 +228,13 @@ _WITHOUT_CERTIFICATE = {
     "1.2": Outcome("SSLV3_ALERT_BAD_CERTIFICATE", "SSLV3_ALERT_HANDSHAKE_FAILURE"),
     "1.3": Outcome("SSLV3_ALERT_BAD_CERTIFICATE", "TLSV13_ALERT_CERTIFICATE_REQUIRED"),
 }
-# OpenSSL has accepted these certificates, so our broker closes the connection after the handshake.
+# OpenSSL accepts these certificates, so our broker closes the connection after the handshake.
 _OTHERS = {
     "REQUIRED md5 1.2": Outcome("SSLV3_ALERT_CERTIFICATE_UNKNOWN", "closed"),
     "REQUIRED md5 1.3": Outcome("SSLV3_ALERT_BAD_CERTIFICATE", "closed"),
     "REQUIRED rsa768 1.2": Outcome("SSLV3_ALERT_CERTIFICATE_UNKNOWN", "closed"),
     "REQUIRED rsa768 1.3": Outcome("SSLV3_ALERT_CERTIFICATE_UNKNOWN", "closed"),
-    # OpenSSL does not support this curve.
+    # OpenSSL does not support the curve P-224.
     "REQUIRED p224 1.2": Outcome("SSLV3_ALERT_HANDSHAKE_FAILURE", "SSLV3_ALERT_ILLEGAL_PARAMETER"),
     "REQUIRED p224 1.3": _WITHOUT_CERTIFICATE["1.3"],
     "only 1.1": Outcome("TLSV1_ALERT_PROTOCOL_VERSION", "TLSV1_ALERT_PROTOCOL_VERSION"),

@@ -108,8 +108,8 @@ def start_group(tmp_path: Path, name: str) -> Iterator[Callable[..., Group]]:
             client, bootstrap, f"{name}-{len(groups)}", [name], assignor, session_timeout_ms
         )
         if changes_protocol or client == CONFLUENT_KAFKA_CONSUMER:
-            # For the consumer protocol the session timeout is a group config, not the member's
-            # choice.
+            # For the consumer protocol the session timeout is a group config. The member cannot
+            # choose it.
             session = {"consumer.session.timeout.ms": str(session_timeout_ms)}
             set_group_configs(bootstrap, asked.group, session)
         groups.append(Group(tmp_path, asked))

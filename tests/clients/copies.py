@@ -61,7 +61,7 @@ def kafkajs(directory: Path, script: str = "kafkajs_copy.js") -> tuple[list[str]
     """
     library = ROOT / f".kafkajs-{KAFKAJS}"
     complete = library / ".complete"
-    with one_at_a_time():  # two npm processes would leave the folder incomplete
+    with one_at_a_time():  # two npm processes at once would leave the folder incomplete
         if not complete.exists():
             install = ("npm", "install", "--no-audit", "--no-fund", "--prefix", str(library))
             _run((*install, f"kafkajs@{KAFKAJS}"), directory)

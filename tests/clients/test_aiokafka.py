@@ -324,7 +324,7 @@ async def test_the_admin_client(bootstrap: str, name: str, consume: Open) -> Non
         offsets = await admin.list_consumer_group_offsets(name)
         assert offsets == {place: aiokafka.structs.OffsetAndMetadata(0, "here")}
 
-        await consumer.stop()  # its next metadata request would create the topic again
+        await consumer.stop()  # the consumer's next metadata request would create the topic again
         deleted = await admin.delete_topics([name])
         assert list(deleted.topic_error_codes) == [(name, 0)]
         assert name not in await admin.list_topics()

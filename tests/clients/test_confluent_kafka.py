@@ -21,8 +21,8 @@ def produce(bootstrap: str) -> Open:
     """A function that opens a producer with settings given with `_` for `.`."""
 
     def start(**settings: object) -> Any:
-        # A producer has no `close`: one that an exception references outlives the broker and logs
-        # errors.
+        # A producer has no `close`: a producer that an exception references outlives the broker and
+        # logs errors.
         return confluent_kafka.Producer({**configuration(bootstrap, settings), "log_level": 0})
 
     return start

@@ -58,7 +58,7 @@ def test_a_stopped_member_loses_its_partitions_and_rejoins(
     try:
         values += feed(bootstrap, name, 6, 600, "during-")
         group.wait_until_shared(others, partitions)
-        # The last heartbeat may have been sent one interval before the stop.
+        # The member's last heartbeat may have been sent one interval before the stop.
         assert time.monotonic() - stopped_at > 2.0
         group.wait_until_processed(values)
     finally:

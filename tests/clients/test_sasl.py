@@ -41,7 +41,7 @@ SETTINGS = {
         f"SCRAM-SHA-{bits}=[name=alice,password={PASSWORD}]" for bits in (256, 512)
     ),
     "delegation.token.secret.key": "a key",
-    # short, so that clients reauthenticate while they work
+    # The session lifetime is short, so that clients reauthenticate while they work.
     "connections.max.reauth.ms": "3000",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",

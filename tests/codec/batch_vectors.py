@@ -62,7 +62,7 @@ def check_rebuild(data: bytes, header: BatchHeader) -> None:
     again = read_header(rebuilt)
     assert crc_is_valid(rebuilt, again)
     assert list(iterate_records(rebuilt, again)) == records
-    stamped_by_log = header.log_append_time  # then the producer's timestamps are not kept
+    stamped_by_log = header.log_append_time  # log append times replace the producer's timestamps
     if header.compression is Compression.NONE and records and not stamped_by_log:
         assert rebuilt == data[header.position : header.end], rebuilt.hex()
 

@@ -106,7 +106,7 @@ def check_request_header(line: Line) -> None:
     if line["version"] == 0:
         raise NotServedError("request header v0")
     data = bytes.fromhex(line["hex"])
-    # Kafka's JSON names the field requestApiKey, our declaration api_key.
+    # Kafka's JSON names the field requestApiKey; our declaration names it api_key.
     shown = {name.replace("requestApi", "api"): value for name, value in line["json"].items()}
     check_message(headers.RequestHeader, {**line, "json": shown}, data)
     header = from_json(headers.RequestHeader, shown)

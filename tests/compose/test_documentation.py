@@ -43,13 +43,14 @@ def test_a_command_of_the_page_runs(command: str, project: Project) -> None:
     if words[0] == "exec":
         words[words.index("CONTAINER")] = project.container("broker").id
         words[words.index(BROKER_IMAGE)] = "coordinator-server"
-        # The group does not exist, so the tool prints an error and its exit code is 1.
+        # The tool prints an error and exits with code 1, because the group does not exist.
         assert docker(*words, check=False) == ""
         return
     if "-p" not in words:
         assert "num.partitions" in docker(*words)
         return
-    # Port 9092 may be taken here, so the container runs without a published port and network.
+    # Port 9092 may be in use on this machine, so the container has no published port and no
+    # network.
     published = words.index("-p")
     words[published : published + 2] = ["-d", "--network", "none"]
     container_id = docker(*words).strip()

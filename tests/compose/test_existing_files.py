@@ -68,7 +68,7 @@ CASES = [
         "broker 19092",
         "/tmp/kafka-logs",
         ("controller.quorum.voters", "num.network.threads"),
-        partitions=4,  # KAFKA_NUM_PARTITIONS takes precedence over the 2 in the file
+        partitions=4,  # KAFKA_NUM_PARTITIONS takes precedence over num.partitions=2 in the file
     ),
     Case(
         "bare",

@@ -38,7 +38,8 @@ def build(
     Its timestamp is in the past, so that the marker of its transaction has a higher one.
     """
     timestamp_ms = int(time.time() * 1000) - 1000
-    # length, attributes, timestamp delta, offset delta, no key, value, no headers (zigzag)
+    # Each record: length, attributes, timestamp delta, offset delta, no key, value, no headers
+    # (zigzag).
     bodies = [b"\x00\x00" + _varint(one) + b"\x01\x02v\x00" for one in range(records)]
     data = b"".join(_varint(len(body)) + body for body in bodies)
     attributes = _TRANSACTIONAL if transactional else 0
@@ -46,7 +47,7 @@ def build(
         attributes, records - 1, timestamp_ms, timestamp_ms, producer_id, epoch, sequence, records
     )
     rest += data
-    # The length counts from the leader epoch on: that, the magic and the CRC are 9 bytes.
+    # The batch length starts at the leader epoch; leader epoch, magic and CRC are 9 bytes.
     return _BEFORE_CRC.pack(0, 9 + len(rest), -1, 2, google_crc32c.value(rest)) + rest
 
 

@@ -16,7 +16,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 Change = tuple[str, int, str | None]
 
-# A cluster-wide config without effect: once it is visible, earlier changes are as well.
+# A cluster-wide config without effect: once its value is visible, earlier changes are visible too.
 _MARKER = "follower.replication.throttled.rate"
 _MARKS = itertools.count(int(time.time()))
 _MIN_IN_SYNC = "min.insync.replicas"

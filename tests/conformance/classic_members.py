@@ -225,7 +225,7 @@ def round_of(t: Stage, shares: Mapping[str, Shares], *group: ClassicMember) -> N
     """Let these members join and sync with the assignments by name, unrecorded; the last is new."""
     *known, newcomer = group
     if not newcomer.id and newcomer.instance_id is None:
-        silently(t, t.got, newcomer.join())  # gets a member id
+        silently(t, t.got, newcomer.join())  # this join gets a member id
     joins = [newcomer.join()]
     if known:
         silently(t, t.until, "PreparingRebalance")

@@ -71,7 +71,7 @@ def reader_of(
     """Return a partition with these batches, and a member of a group with this queue."""
     topic = looks.topic(t, partitions)
     looks.configure(t, EARLIEST | {QUEUE: queue_topic} | dict(configs or {}))
-    t.nap(0.1)  # Kafka's components learn of the configs one after the other
+    t.nap(0.1)  # Kafka's components apply the configs one after the other.
     (member,) = join(t, "A", topic)
     for records in batches:
         send(t, (topic, 0), records, compression)

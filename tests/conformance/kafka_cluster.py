@@ -31,7 +31,7 @@ _KAFKA_SETTINGS = {
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
     "inter.broker.listener.name": "PLAINTEXT",
-    # Leaders only move when a scenario moves them.
+    # A leader moves only when a scenario moves it.
     "auto.leader.rebalance.enable": "false",
     "broker.session.timeout.ms": "20000",
     "broker.heartbeat.interval.ms": "500",
@@ -130,7 +130,7 @@ class KafkaCluster:
         """Return whether the reassignment succeeded."""
         host, port = self.addresses[1]
         admin: Any = kafka.KafkaAdminClient(bootstrap_servers=f"{host}:{port}")
-        # Any broker forwards requests to the controller, and this one always runs.
+        # Any broker forwards requests to the controller, and broker 1 always runs.
         admin._controller_id = 1
         try:
             admin.alter_partition_reassignments({place: replicas})

@@ -29,8 +29,8 @@ Range = tuple[int, int, int | Sequence[int]]
 Acknowledgements = Sequence[Range] | Mapping[Place, Sequence[Range]]
 """Ranges of the member's first partition, or of each partition."""
 
-_NEARLY = 0.95  # of the maximum wait, because two processes have two clocks
-_BUSY = (14, 15, 16)  # loading, not available, not the coordinator
+_NEARLY = 0.95  # share of the maximum wait; two processes have two clocks
+_BUSY = (14, 15, 16)  # coordinator: loading, not available, moved to another broker
 _WORDS = ("gap", "accept", "release", "reject", "renew")
 
 

@@ -35,8 +35,8 @@ class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
 
     def __init__(self, environment: Any, name: str) -> None:
         super().__init__(environment, name)
-        self.own_topics: dict[str, bytes] = {}  # ids by name
-        self.topic_symbols: dict[bytes, str] = {}  # by id, including deleted topics
+        self.own_topics: dict[str, bytes] = {}  # topic ids by name
+        self.topic_symbols: dict[bytes, str] = {}  # symbols by topic id, including deleted topics
         self._producers: dict[int, str] = {}
         self._coordinator_epochs: dict[int, str] = {}
 
@@ -293,7 +293,7 @@ def play(environment: Any, scenario: Scenario) -> Transcript:
     try:
         scenario.play(stage)
     except harness.Abort:
-        pass  # an expected answer did not come, so the transcript ends here
+        pass  # an expected response is missing, so the transcript ends here
     except harness.Setup as error:
         stage.steps.append(["SETUP", str(error)])
     except (AssertionError, LookupError, TypeError, ValueError) as error:

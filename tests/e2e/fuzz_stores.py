@@ -113,7 +113,8 @@ def mapping_rules() -> Surface:
     """ssl.principal.mapping.rules, applied to a very short subject."""
 
     def parse(rules: str) -> None:
-        PrincipalMapper(rules).name("a")  # a longer subject would measure the pattern
+        # With a longer subject, the time would be that of the pattern match.
+        PrincipalMapper(rules).name("a")
 
     return Surface(
         "mapping rules",
@@ -291,7 +292,7 @@ def jks_stores() -> Surface:
     with TemporaryDirectory() as directory:
         file = identity.write_jks(Path(directory, "a"), _PASSWORD).read_bytes()
     trusted = jks([jks_trusted(one) for one in identity.chain], _PASSWORD)
-    # The digest at the end is left out, because it is recomputed.
+    # The digest at the end of a file is left out, because each input gets a new digest.
     seeds = tuple(one[:-20] for one in (file, trusted))
 
     def make(mutator: Mutator) -> tuple[bytes, str | None]:

@@ -124,7 +124,7 @@ def scram_final() -> Surface:
     def make(mutator: Mutator) -> bytes:
         return mutator.sequence(seeds, words, MOST_TOKEN)
 
-    # No input has a correct proof, so all are refused.
+    # No input has a correct proof, so the broker refuses every input.
     return Surface("scram final", make, parse, _SASL_REFUSALS, 3)
 
 

@@ -165,7 +165,8 @@ def test_what_was_sent_before_is_handled_before(broker: Broker) -> None:
     broker.create_topic("t", 1, {"message.timestamp.type": "LogAppendTime"})
     before_ms = broker.clock.freeze().now_ms
     with connect(broker.bootstrap_servers) as wire:
-        wire.send(*[produce_request("t")] * 600)  # too many for one event loop iteration
+        # One event loop iteration cannot handle 600 requests.
+        wire.send(*[produce_request("t")] * 600)
         wait_for(lambda: _unsent_bytes(wire.socket) == 0, "600 requests have arrived")
         broker.clock.advance(60)
         for _ in range(600):

@@ -63,7 +63,7 @@ def test_the_story_of_a_consumer_group() -> None:
         assert sum("STABLE; has t " in line for line in now[place + 2 :]) == 2
         broker.clock.advance(45)
         broker.wait_for_group("g", state="Empty")
-        time.sleep(0.2)  # records are collected for 50 ms
+        time.sleep(0.2)  # the broker collects rebalance records for 50 ms
         code, lines, errors = explain(broker.bootstrap_servers, "g", "--json")
         assert (code, errors) == (0, "")
         records = [json.loads(line) for line in lines]

@@ -116,7 +116,7 @@ def test_a_client_that_does_not_read_is_cut_off() -> None:
         wires = [broker.connect() for _ in range(5)]
         sent = send_until_refused(wires, API_VERSIONS_REQUEST)
         assert_healthy(broker)
-        # the memory that the broker would use if it kept reading
+        # A broker that kept reading would use more memory than the limit.
         assert broker.resident_mb() - before_mb < 15, f"sent {sent} bytes"
         wait_for(
             lambda: len(broker.log_lines("took none of its answers")) == len(wires),

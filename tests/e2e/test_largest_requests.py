@@ -44,7 +44,8 @@ def late(
     print(HEAD)
     found: dict[Key, Figure] = {}
     with Broker(SETTINGS) as broker, heart(broker) as probe:
-        # The large work is always repeated as a whole: its requests build on the previous ones.
+        # The large work is always repeated as a whole, because each request builds on the previous
+        # requests.
         cases = (
             array_cases(count, SPECS[part - 1 :: PARTS], oldest=oldest)
             if part

@@ -121,10 +121,11 @@ def test_a_producer_is_slowed_down_while_it_is_connected() -> None:
         servers = broker.bootstrap_servers
         one = producer(servers, "slow")
         try:
-            one.send("t", RECORD).get(timeout=30)  # creates the topic
+            one.send("t", RECORD).get(timeout=30)  # this record creates the topic
             fast = produced_for(1, one, "t")
             alter(servers, {"producer_byte_rate": RATE}, client_id="slow")
-            produced_for(1, one, "t")  # uses up the burst, as nothing was counted before
+            # This second uses up the burst: the broker counted no bytes before the quota.
+            produced_for(1, one, "t")
             slow = produced_for(2, one, "t")
             alter(servers, {"producer_byte_rate": None}, client_id="slow")
             produced_for(0.5, one, "t")
@@ -147,13 +148,13 @@ def test_one_client_is_slowed_to_its_rate_and_another_is_not_touched() -> None:
     with Broker(quota_window_num=2) as broker:
         servers = broker.bootstrap_servers
         one = producer(servers, "slow")
-        one.send("n", b"x").get(timeout=30)  # creates the topic
+        one.send("n", b"x").get(timeout=30)  # this record creates the topic
         reader = KafkaConsumer(
             "t",
             bootstrap_servers=servers,
             client_id="slow",
             auto_offset_reset="earliest",
-            max_partition_fetch_bytes=len(RECORD),  # a larger one would take up the quota
+            max_partition_fetch_bytes=len(RECORD),  # a larger fetch would use up the quota
         )
         alone, beside = [], []
         try:
@@ -236,7 +237,7 @@ def test_connections_of_an_address_come_by_its_quota() -> None:
     """Connections above the quota of an address are not served; later connections are."""
     with Broker(quota_window_num=2) as broker:
         alter(broker.bootstrap_servers, {"connection_creation_rate": 3.0}, ip="127.0.0.1")
-        time.sleep(1.2)  # so that the connection that set the quota no longer counts
+        time.sleep(1.2)  # the connection that set the quota no longer counts after the wait
         served = [is_served(broker.address) for _ in range(4)]
         time.sleep(2.2)
         assert is_served(broker.address)

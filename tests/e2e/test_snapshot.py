@@ -122,7 +122,7 @@ def test_a_snapshot_under_load_has_all_that_was_acknowledged(tmp_path: Path) -> 
             known.append((dict(load.produced), load.committed))
             taken = tool("snapshot", "--data-dir", data, tmp_path / f"snapshot-{number}")
             assert taken.returncode == 0, taken.stderr
-            time.sleep(0.2)  # gives the load some time
+            time.sleep(0.2)  # the load continues for a while before the next snapshot
         load.stopping.set()
         load.join(30)
         assert load.error is None

@@ -94,7 +94,8 @@ def test_new_kinds_of_groups_cost_nothing_without_a_group_of_them() -> None:
     )
     modules = imported("--set", "group.initial.rebalance.delay.ms=0", use=use_classic_group)
     assert f"{group}.classic.join_group" in modules
-    # Rebalances of all group types are explained, so these modules are always loaded.
+    # All group types need these modules from the start, because the broker explains their
+    # rebalances.
     modules -= {f"{group}.modern{name}" for name in ("", ".account", ".snapshot")}
     assert not [one for one in modules if one.startswith((*kinds, *others))]
 
@@ -171,7 +172,7 @@ def test_few_file_descriptors_are_enough_for_many_partitions(limit: str) -> None
     """Logs use only part of the available file descriptors, and the soft limit is raised."""
     script = f'ulimit {limit}; exec "$0" "$@"'
     shell = ("bash", "-c", script, sys.executable, "-m", "coordinator_server")
-    partitions = 60  # with three files each
+    partitions = 60  # each partition has three files
     with Serve("--ephemeral", "--set", f"num.partitions={partitions}", command=shell) as broker:
         (line,) = [
             line
@@ -330,7 +331,7 @@ def test_the_topics_of_the_settings(tmp_path: Path) -> None:
         (line,) = broker.log_lines("topic.created")
         assert line.split()[-2:] == ["partitions=1", "topic=log"]
         assert broker.stop() == 0
-    # In metric names Kafka cannot tell the two names apart, so the second is refused.
+    # The metric names of topics a.b and a_b are equal, so Kafka refuses the second topic.
     broker = Serve(*arguments, "create.topics=a.b:1:1,a_b:1:1")
     assert broker.run() == 2
     assert "create.topics: 'a_b:1:1': its name collides with that of a.b\n" in broker.log
@@ -347,7 +348,7 @@ def test_clients_are_told_the_address_they_used(host: str) -> None:
         if host == "::1" and not socket.has_dualstack_ipv6():
             return
         with Wire(socket.create_connection((host, port), 10)) as wire:
-            # Metadata v1 without topics: an array of one broker with id, host and port.
+            # Metadata v1 without topics returns an array of one broker with id, host and port.
             answer = wire.ask(request(3, 1, b"\x00\x00\x00\x00"))
         told = struct.pack(">h", len(host)) + host.encode() + struct.pack(">i", port)
         assert told in answer
@@ -371,7 +372,7 @@ def test_a_parked_request_does_not_keep_the_broker() -> None:
     """At a stop a waiting JoinGroup is answered or closed, and the stop is clean."""
     delay = ("--set", "group.initial.rebalance.delay.ms=60000")
     with Serve("--ephemeral", *delay) as broker, broker.connect() as wire:
-        # JoinGroup v0: group, session timeout, no member id, protocol type, one protocol
+        # JoinGroup v0 has group, session timeout, no member id, protocol type and one protocol.
         protocol = b"\x00\x01p" + b"\x00\x00\x00\x00"
         wire.send(
             request(
@@ -391,7 +392,8 @@ def test_a_parked_request_does_not_keep_the_broker() -> None:
 def test_a_second_signal_ends_it_at_once() -> None:
     """A second signal ends the process even if the clean stop is not complete."""
     with Serve("--ephemeral") as broker:
-        # The process is suspended until both signals are pending, so the stop cannot be faster.
+        # The process is suspended until both signals are pending, so the broker cannot stop
+        # earlier.
         for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
             broker.signal(number)
         assert broker.wait() in (128 + signal.SIGTERM, 128 + signal.SIGINT)

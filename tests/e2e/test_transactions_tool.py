@@ -43,7 +43,7 @@ def broker() -> Iterator[Broker]:
             if name == "done":
                 producer.commit_transaction(SECONDS)
         yield broker
-        broker.kill()  # otherwise the remaining producer would wait for the end of its transaction
+        broker.kill()  # a clean stop would let the producer wait for the end of its transaction
 
 
 def run(
@@ -110,7 +110,7 @@ def test_a_transaction_is_aborted_by_hand(
     assert error == (
         "Could not find any open transactions starting at offset 77 on partition t-0\n"
     )
-    # The coordinator knows this transaction, so it does not count as hanging.
+    # The coordinator knows this transaction, so the transaction is not hanging.
     limits = ("--max-transaction-timeout", "0")
     assert cells(run(broker, capsys, "find-hanging", "--topic", "t", *limits)[1]) == []
     assert run(broker, capsys, "abort", *where, "0") == (0, [], "")

@@ -85,7 +85,7 @@ def test_the_wheel_serves_beside_foreign_packages(
     with broker:
         with broker.connect() as wire:
             assert wire.ask(API_VERSIONS_REQUEST)
-            # Metadata of all topics uses a handler, the codec and the storage.
+            # Metadata for all topics needs a handler, the codec and the storage.
             assert wire.ask(request(3, 1, b"\xff\xff\xff\xff"))
         assert broker.stop() == 0
         assert "Error" not in broker.log

@@ -28,7 +28,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support import ROOT, Broker, free_port
 
-FIRST_ID = 1  # of the first broker
+FIRST_ID = 1  # the broker id of the first broker
 PIPELINES = 4
 PARTITIONS = 4
 KEYS = 40
@@ -64,7 +64,7 @@ class Fire:
         self._broker = Broker(
             {**SETTINGS, "broker.count": str(brokers)},
             data_dir=directory,
-            port=free_ports(brokers),  # several brokers keep these ports after a kill
+            port=free_ports(brokers),  # a killed broker restarts on its port
         )
 
         self._broker.start()

@@ -131,7 +131,7 @@ class ConsumerMember(Worker):
             return False
         if self._is_guest and answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
             self.known, self._beats = (0, frozenset()), 0
-            return False  # the response to its leave was lost
+            return False  # the response to this member's LeaveGroup was lost
         assert answer.error_code == ErrorCode.NONE, (self.name, self.known, answer)
         assert answer.member_epoch >= self.known[0], (self.name, self.known, answer)
         owned = self.known[1]
@@ -213,7 +213,7 @@ class ConfluentConsumer(threading.Thread):
         try:
             committed = self._consumer.commit(asynchronous=False)
         except confluent_kafka.KafkaException:
-            return  # no broker, or partitions have moved: they are read again
+            return  # no broker answers, or partitions have moved: the records are read again
         for one in committed:
             if one.error is None and one.offset >= 0:
                 self.committed[one.partition] = one.offset

@@ -42,7 +42,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": "8",
 }
 PROGRESS_SECONDS = 30.0
-RECORDS_CHECKED = 2000  # of each partition, after each kill
+RECORDS_CHECKED = 2000  # records read in each partition after each kill
 
 
 class Load(Protocol):
@@ -204,7 +204,7 @@ class Kills(KilledBroker):
                 if offset >= start:
                     assert found.get(offset) == value, (producer.name, value, offset)
                 else:
-                    producer.offset_of.pop(value)  # checked in earlier rounds
+                    producer.offset_of.pop(value)  # earlier rounds have checked these records
             assert list(found.values()) == sorted(found.values())
         client.close()
 

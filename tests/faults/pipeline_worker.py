@@ -40,7 +40,8 @@ def run(bootstrap: str, transactional_id: str) -> None:
         {
             "bootstrap.servers": bootstrap,
             "transactional.id": transactional_id,
-            # Otherwise librdkafka forgets its coordinator for good when no broker is reachable.
+            # With any other strategy librdkafka loses its coordinator for good when no broker is
+            # reachable.
             "metadata.recovery.strategy": "none",
             "transaction.timeout.ms": 10_000,
             "linger.ms": 0,

@@ -94,9 +94,9 @@ class Player:
         self._connections: dict[int, list[Any]] = {}
         self._parked: list[tuple[Step, Any, int]] = []
         self._correlation_ids = count(1)
-        self._names: dict[Any, str] = {}  # names of ids in the transcript
+        self._names: dict[Any, str] = {}  # the transcript's name of each id
         self._topic_ids: dict[str, bytes] = {}
-        self._own: dict[Any, str] = {}  # by (group, client)
+        self._own: dict[Any, str] = {}  # member ids by group and client
         self._members: dict[str | None, list[str]] = {}
         self._epochs: dict[Any, int] = {}
         self._owned: dict[Any, Any] = {}
@@ -132,7 +132,7 @@ class Player:
             for i in range(topic["num_partitions"])
         ]
         self._until_there("ListOffsets", 7, {"replica_id": -1, "topics": listed})
-        time.sleep(0.1 * self._patience)  # until the coordinators know the topics
+        time.sleep(0.1 * self._patience)  # gives the coordinators time to learn of the topics
 
     def _until_there(self, api: str, version: int, body: Body) -> Any:
         """Retry until no topic in the answer has an error, as new topics have in Kafka."""

@@ -24,7 +24,7 @@ REPORTER = Path(__file__).with_name("Telemetry.java")
 POM = Path(__file__).with_name("pom.xml")
 LEAST_JAVA = 17
 JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
-# A class data archive of Kafka's classes, which halves the CPU time of a broker's start.
+# An archive of Kafka's class data halves the CPU time of a broker's start.
 CLASS_ARCHIVE = JARS / "classes.jsa"
 _WRITE_ARCHIVE = "-XX:ArchiveClassesAtExit="
 SECONDS = 300
@@ -37,8 +37,9 @@ COMPLAINTS = (
     "Exception",
     "corrupt",
 )
-# The tool looks up a time index entry's timestamp in the records of its batch. Compaction may leave
-# a batch without records (a producer's last one), so Kafka's own logs get this complaint, too.
+# The tool looks up a time index entry's timestamp in the records of the entry's batch. Compaction
+# may leave a batch without records (a producer's last batch), so the tool reports this for Kafka's
+# own logs, too.
 OF_AN_EMPTY_BATCH = "log timestamp: -1"
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAQ"
 

@@ -38,7 +38,7 @@ def _run(bootstrap_servers: str) -> list[list[str]]:
             timeout=SECONDS,
             check=False,
         )
-        # Which ACL comes first, after a space, depends on the JVM's hash codes.
+        # The JVM's hash codes decide which ACL kafka-acls prints first, after a space.
         printed.append(sorted(line.strip() for line in done.stdout.splitlines()))
     return printed
 

@@ -118,8 +118,8 @@ def _quota_answers(addresses: Addresses) -> list[Any]:
             single_value: Operations = [(keys[0], 1.0)]
             changes = [(one, single_value) for one in users[:count]]
             requests.append(alter(*changes, validate_only=validate_only).request)
-    # With two values per entity, half the entities are enough: values are counted, even unchanged
-    # ones.
+    # Half the entities are enough if each has two values: Kafka counts all values, also unchanged
+    # values.
     for count in (MOST // 2, MOST // 2 + 1):
         both_values: Operations = [(key, 1.0) for key in keys]
         changes = [(one, both_values) for one in users[:count]]

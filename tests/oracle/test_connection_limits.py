@@ -66,12 +66,13 @@ def story(addresses: Addresses) -> list[str]:
     """Return the outcomes of a series of connections."""
     wait_for(lambda: _is_free(addresses), "the connection that looked for the start is gone")
     visitors = Visitors(addresses)
-    told = [f"{name} {visitors.come(name, 'SMALL')}" for name in "abc"]  # at the limit
+    # These connections reach the listener's limit.
+    told = [f"{name} {visitors.come(name, 'SMALL')}" for name in "abc"]
     visitors.go("a")
     told.append(f"c then {visitors.look('c')}")
     told += [f"{name} {visitors.come(name, 'PLAINTEXT')}" for name in "de"]
-    told.append(f"f {visitors.come('f', 'OTHER')}")  # reaches the broker's limit
-    told.append(f"c {visitors.ask('c')}")  # so that b has been idle longest
+    told.append(f"f {visitors.come('f', 'OTHER')}")  # this connection reaches the broker's limit
+    told.append(f"c {visitors.ask('c')}")  # after this request, b has been idle longest
     told.append(f"g {visitors.come('g', 'PLAINTEXT')}")
     time.sleep(PAUSE_SECONDS)  # Kafka's processors check three times a second
     told += [f"{name} {visitors.ask(name)}" for name in "bcdeg"]

@@ -240,8 +240,8 @@ def assignment(partitions: list[int]) -> bytes:
 def use(talk: Talk) -> None:
     """Create groups that stay mixed, and groups that are converted there and back."""
     talk.find_coordinator()
-    # g: two classic members, an upgrade, more members of both protocols. Instance ids give the
-    # assignor an order.
+    # Group g: two classic members, an upgrade, more members of both protocols. Instance ids give
+    # the assignor an order of members.
     m, n = Old(talk, "m", "g", instance="m"), Old(talk, "n", "g", "t", "other", instance="n")
     m.join()
     m.sync({m: [0, 1, 2, 3, 4, 5]})
@@ -266,7 +266,8 @@ def use(talk: Talk) -> None:
     again.join()
     again.sync()
     n.leave()
-    # h: a classic group becomes a consumer group, and a classic group again when a member leaves
+    # Group h: a classic group becomes a consumer group, and a classic group again when a member
+    # leaves.
     m = Old(talk, "h-m", "h")
     m.join()
     m.sync({m: [0, 1, 2, 3, 4, 5]})
@@ -275,7 +276,7 @@ def use(talk: Talk) -> None:
     m.rejoin()
     m.commit(1, 9)
     a.leave()
-    # i: upgraded, and downgraded by a static member without a rebalance
+    # Group i: the group is upgraded, and a static member downgrades the group without a rebalance.
     m = Old(talk, "i-m", "i")
     m.join()
     m.sync({m: [0, 1, 2, 3, 4, 5]})
@@ -286,7 +287,7 @@ def use(talk: Talk) -> None:
     back = Old(talk, "i-b", "i", instance="i")
     back.join()
     back.sync()
-    # e: an empty consumer group becomes a classic group
+    # Group e: an empty consumer group becomes a classic group.
     a = New(talk, "e-a", "e")
     a.join()
     a.leave()

@@ -26,11 +26,11 @@ from tests.support import Broker, wait_for
 HERE = Path(__file__).parent
 CALLS = HERE / "group_tools.txt"
 SETTINGS = {
-    # Topics that a test broker creates itself, which `--describe --all` would show
+    # A test broker sets these configs by default, and `--describe --all` would show a difference.
     **{name: str(value) for name, value in DEFAULTS.items()},
     "auto.create.topics.enable": "false",
     "log.retention.ms": "-1",
-    # how long static members and killed programs remain in their groups
+    # These timeouts decide how long static members and killed programs remain in their groups.
     **{
         f"group.{kind}.{name}": str(value)
         for kind in ("consumer", "share", "streams")
@@ -49,7 +49,7 @@ TOOLS = {
     "configs": "org.apache.kafka.tools.ConfigCommand",
 }
 CONSUMER = {"group_protocol": "consumer"}
-# in join order: each starts when the previous ones have their assignments
+# Members join in this order: each starts when the previous members have their assignments.
 MEMBERS: tuple[tuple[str, dict[str, str]], ...] = (
     ("new", CONSUMER),
     ("new", {**CONSUMER, "group_instance_id": "s"}),

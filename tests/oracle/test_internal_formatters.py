@@ -12,7 +12,7 @@ from tests.support import Broker
 PACKAGE = "org.apache.kafka.tools.consumer"
 INTERNAL = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
 USE = (
-    # the records have old timestamps
+    # The records have old timestamps, which retention would delete.
     "kafka-topics --create --topic @a --partitions 2 --config retention.ms=-1",
     "produce @a 0 3",
     "kafka-console-consumer --topic @a --group @g --from-beginning --max-messages 2",

@@ -24,7 +24,7 @@ from tests.support import Broker, address_of, wait_for
 
 SETTLE_SECONDS = 0.3
 RATE = 200_000
-RECORD = bytes(260_000)  # the eighth exceeds the quota
+RECORD = bytes(260_000)  # the eighth record exceeds the quota
 _ALL: Names = [("user", None)]
 
 
@@ -67,7 +67,7 @@ def answers(servers: str) -> list[dict[str, Any]]:
     for case in CASES:
         is_change = isinstance(case.request, AlterClientQuotasRequest)
         if not is_change and not is_settled:
-            time.sleep(SETTLE_SECONDS)  # until the broker has the controller's changes
+            time.sleep(SETTLE_SECONDS)  # the broker needs time to apply the controller's changes
         is_settled = not is_change
         answer: dict[str, Any] = to_json(client.ask(case.request, case.version), case.version)
         for entry in answer["entries"] or ():
@@ -93,7 +93,7 @@ def throttled(servers: str) -> dict[str, list[int]]:
         ("controller_mutation_rate", 1.0),
     ]
     client.ask(alter((_ALL, limits)).request, 1)
-    time.sleep(1)  # until the broker has the controller's changes
+    time.sleep(1)  # the broker needs time to apply the controller's changes
 
     def create(name: str, version: int) -> tuple[int, int]:
         topic = CreatableTopic(name=name, num_partitions=12, replication_factor=1)
@@ -189,6 +189,6 @@ def test_answers_are_kafkas(apache: str) -> None:
     differing = [
         f"{text(case)}\n  ours  {our}\n  Kafka {their}"
         for case, our, their in zip(CASES, ours, theirs, strict=True)
-        if str(our) != str(their)  # NaN does not equal NaN
+        if str(our) != str(their)  # compared as text, because NaN does not equal NaN
     ]
     assert not differing, "\n".join(differing)

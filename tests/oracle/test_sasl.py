@@ -259,7 +259,8 @@ def test_users_are_changed_and_described_alike(theirs: Addresses, ours: Addresse
         for users in questions:
             names = None if users is None else [ScramUserName(name=name) for name in users]
             question = DescribeUserScramCredentialsRequest(users=names)
-            # A Kafka broker answers from the metadata log that it has replayed so far.
+            # A Kafka broker answers from its replayed metadata log, which may lag behind the
+            # controller.
             with suppress(AssertionError):
                 wait_for(partial(_is_alike, theirs, ours, question), "the same", 5)
             assert _told(ours, question) == _told(theirs, question)
@@ -272,6 +273,7 @@ def _is_alike(theirs: Addresses, ours: Addresses, question: Any) -> bool:
 def _told(addresses: Addresses, request: Any) -> Any:
     response = to_json(_ask(addresses["PLAINTEXT"], request), 0)
     for result in response["results"]:
-        result.get("credentialInfos", []).sort(key=json.dumps)  # a HashMap in Kafka
+        # Kafka keeps the credentials in a HashMap, without an order.
+        result.get("credentialInfos", []).sort(key=json.dumps)
     response["results"].sort(key=json.dumps)
     return response

@@ -45,7 +45,7 @@ def broker(
         apache.end()
 
 
-# In every run, tests/scripts compares our tools with the recorded output of Kafka's.
+# Nightly: in every run, tests/scripts compares our tools with the recorded output of Kafka's tools.
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("kind", "area"),
@@ -85,8 +85,8 @@ def test_the_tools_print_the_same(kind: str, area: Area, tmp_path: Path) -> None
                 continue
             expected, answer = theirs.play(case), own.play(case)
             end = time.monotonic() + SETTLE_SECONDS
-            # A Kafka broker sees a change a moment after it was acknowledged. Read-only calls can
-            # be repeated, and ours if it was refused.
+            # A Kafka broker applies a change a moment after the response. A read-only call can be
+            # repeated on both brokers, and a refused call on ours.
             while answer != expected and time.monotonic() < end:
                 if case.only_reads:
                     expected, answer = theirs.play(case), own.play(case)

@@ -126,7 +126,7 @@ def log_bytes(data: Path, topic: str) -> int:
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Groups]:
     """The data directory of a stopped broker of ours, and its groups."""
-    jars()  # so that the tests below do not measure the download
+    jars()  # the tests below must not measure the download
     data = tmp_path_factory.mktemp("ours") / "data"
     with Broker(SETTINGS, data_dir=data) as broker:
         admin = kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
@@ -147,7 +147,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Groups]:
         commit_often(broker.bootstrap_servers)
         broker.stop()
     assert log_bytes(data, "__consumer_offsets") > 900_000
-    with Broker(SETTINGS, data_dir=data) as broker:  # compacts its internal logs when it starts
+    # Our broker compacts its internal logs when it starts.
+    with Broker(SETTINGS, data_dir=data) as broker:
         static = commit(broker.bootstrap_servers)
         groups = groups_of(broker.bootstrap_servers)
         wait_for(lambda: log_bytes(data, "compacted") < 2_000_000, "the topic is compacted")
@@ -180,8 +181,8 @@ def test_kafka_accepts_every_segment(
     data, groups = written
     assert LogVerification(data).run().errors == []
     assert len(list(data.glob("mixed-0/*.log"))) > 2, "rolled"
-    # The time of compaction decides how much of the offsets log is left; at least a batch per
-    # group.
+    # The size of the offsets log depends on the time of compaction, but each group keeps at least
+    # one batch.
     for pattern, options, least in (
         ("[!_]*-*", [], 11),
         ("__consumer_offsets-*", ["--offsets-decoder"], len(groups)),

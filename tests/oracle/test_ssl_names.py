@@ -20,7 +20,7 @@ SEED = 19
 TYPES = (
     *("2.5.4.3", "2.5.4.6", "2.5.4.7", "2.5.4.8", "2.5.4.9", "2.5.4.10", "2.5.4.11"),
     *("0.9.2342.19200300.100.1.1", "0.9.2342.19200300.100.1.25"),
-    # email, serial number, title, given name, another street; last an OID with a large number
+    # The OIDs of email, serial number, title, given name, another street.
     *("1.2.840.113549.1.9.1", "2.5.4.5", "2.5.4.12", "2.5.4.42", "1.3.6.1.4.1.311.60.2.1.3"),
     "2.999.4294967296",
 )

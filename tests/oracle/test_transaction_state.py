@@ -173,7 +173,7 @@ def use(bootstrap: str) -> None:
         fencing.send(0, 2)
         fencing.end(commits=True)
         if version == V2:
-            fencing.end(commits=False)  # an abort without records, which only raises the epoch
+            fencing.end(commits=False)  # an abort without records only raises the epoch
         left_open = Producer(bootstrap, f"{name}-open", version)
         left_open.init()
         left_open.send(1)

@@ -153,7 +153,7 @@ class Asked:
             for name in TIMES:
                 if one.get(name, -1) > 0:
                     one[name] = Ahead(one[name] - before_ms)
-        tokens.sort(key=_rank)  # Kafka's order is a hash table's
+        tokens.sort(key=_rank)  # Kafka's token order is that of a hash table
         return answer
 
 

@@ -66,7 +66,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
 
 
 QUICK = {
-    # For frames of a few rows, code generation takes longer than interpretation.
+    # With few rows, code generation takes longer than interpretation.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",

@@ -134,7 +134,7 @@ def test_the_segments_of_a_real_kafka(spark: SparkSession, tmp_path: Path) -> No
         last[row["group"]] = row["log_offset"]
         if row["assigned_ms"] is not None:
             computed[row["group"], row["generation"]] = row["assigned_ms"]
-    # No assignment was computed for the last epoch, as its members left before.
+    # No assignment was computed for the last epoch, because all members left before.
     assert computed == {("g-modern", 2): 1795402539056, ("g-modern", 3): 1795402544156}
     for row in people:
         if row["assignment_epochs"]:

@@ -254,7 +254,7 @@ def test_the_rights_are_enough_and_what_is_missing_is_said(
     assert store.read_bronze(schema.TOPIC_RECORDS).count() == 1
     of = {right.operation: right for right in every}
     end, notes, _ = run([one for one in every if one != of["Describe"]], "nameless")
-    # Without the coordinator's answer, the start is the timestamp of the first record.
+    # Without the coordinator's answer, the transaction starts at the first record's timestamp.
     assert (end["held_by"].split()[0], end["held_since_ms"]) == ("producer", 1_000)
     (note,) = notes
     assert note.startswith(f"{TOPIC}-0: no coordinator lists a transaction of producer ")

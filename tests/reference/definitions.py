@@ -19,7 +19,7 @@ from protocol.schema import ArrayType, FieldType, Message
 Definition = Mapping[str, Any]
 _TYPES = {"float64": "FLOAT64", "records": "RECORDS", "uuid": "UUID"}
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/')
-_RENAMED = {"RequestApiKey": "ApiKey", "RequestApiVersion": "ApiVersion"}  # header fields
+_RENAMED = {"RequestApiKey": "ApiKey", "RequestApiVersion": "ApiVersion"}  # names of header fields
 _NUMBERS = ("INT8", "INT16", "UINT16", "INT32", "INT64", "FLOAT64")
 
 
@@ -52,7 +52,8 @@ def read_definitions(jars: Path) -> dict[str, Definition]:
                     definition["isServed"] = (
                         "broker" in definition.get("listeners", ()) or "coordinator" in jar.name
                     )
-    for name, definition in found.items():  # only requests have latestVersionUnstable
+    # Only requests have latestVersionUnstable; responses copy their request's value.
+    for name, definition in found.items():
         request = found.get(name.removesuffix("Response").removesuffix("Request") + "Request", {})
         definition["latestVersionUnstable"] = request.get("latestVersionUnstable", False)
         definition["isServed"] |= request.get("isServed", False)
@@ -103,7 +104,7 @@ def _theirs(
 ) -> Iterator[Place]:
     for one in fields:
         tagged = "taggedVersions" in one and _includes(one["taggedVersions"], version)
-        # In records of the quorum some tagged fields have no versions but `taggedVersions`.
+        # In records of the quorum, some tagged fields have `taggedVersions` but no `versions`.
         if not tagged and not _includes(one.get("versions", "none"), version):
             continue
         path = outer + _snake_case(_RENAMED.get(one["name"], one["name"]))

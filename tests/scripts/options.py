@@ -35,7 +35,7 @@ CALLS = (
         for command in ("format", "info", "version-mapping", "feature-dependencies", "random-uuid")
     ),
 )
-# Tools with commands indent an option, and print its short name before it or its value after it.
+# A tool with commands indents an option, and prints its short name first or its value last.
 _OPTION = re.compile(r"(?m)^(?:--|  -\w, --|  --)([a-z][\w.-]*)")
 
 

@@ -121,7 +121,7 @@ _TOKEN_SETTINGS = {
 SHARE_SETTINGS = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
-    # The records have old timestamps: Kafka would delete them after half a minute.
+    # The records have old timestamps, which Kafka's retention would delete after half a minute.
     "log.retention.ms": "-1",
 }
 """A single Kafka cannot create the share-group state topic without the first two settings."""
@@ -139,7 +139,8 @@ AREAS = (
     Area("share_console.txt", "share_console.json", {**SETTINGS, **SHARE_SETTINGS}),
     Area("streams_groups.txt", "streams_groups.json", {**SETTINGS, **STREAMS_SETTINGS}),
     Area("console.txt", "console.json"),
-    # Verification would refuse the records of a hanging transaction, which no coordinator knows.
+    # Verification would refuse the records of a hanging transaction, because no coordinator knows
+    # them.
     Area(
         "transactions.txt",
         "transactions.json",
@@ -164,12 +165,13 @@ AREAS = (
 )
 
 
-# Our tools do not print this advertisement: they do not support group.protocol=consumer yet.
+# Our tools do not print this advertisement, because they do not support group.protocol=consumer
+# yet.
 _ADVERTISEMENT = re.compile(r"(?m)^The consumer rebalance protocol \(KIP-848\) .*\n")
 _USAGE = re.compile(r"(?s)(?P<before>\A|\n)Option +(?:\(\* = required\) *)?Description.*")
 # Kafka's tools list these options in the order of a set, which differs between JVMs.
 _LISTED = re.compile(r"(?<=options: )\[[\w-]+\](?:, \[[\w-]+\])+")
-# For tools with commands: the usage text, and error messages that Kafka's tools wrap at column 75.
+# A tool with commands prints a usage text, and error messages that Kafka's tools wrap at column 75.
 _USAGE_OF_COMMANDS = re.compile(
     r"(?s)\Ausage: .*?(?=\n(?:kafka|verifiable)-[\w.-]*:\s+error:|\n\Z)"
 )
@@ -178,21 +180,21 @@ _JUSTIFIED = re.compile(
 )
 _GUESS = re.compile(r"(?s)\n+Did you mean:\n.*(?=\n\Z)")
 _BROKEN_NAME = re.compile(r"(?<=--) |(?<=--key-) ")
-# Tables of kafka-transactions: producer ids, and timestamps with their age.
+# kafka-transactions prints tables with producer ids, and with timestamps and their age.
 _PRODUCER_ID = re.compile(r"(?m)(?<![^\t\n])(?=[\d ]{10}\t)\d+ *(?=\t)")
 _TIME = re.compile(r"\b\d{13}( *\t)")
 _AGE = re.compile(r"(?<=\tTIME)( *\t)(?=[\d ]{13}\t|[\d ]{21}\t)\d+ *")
 # Which ACL kafka-acls prints first differs between runs.
 _FIRST_ACL = re.compile(r"(?m)^ (?=\t\(principal=)")
-# For an Admin call that needs a leader and finds none, the timeout has one of two texts by chance.
+# When an Admin call finds no leader, chance decides which of two texts its timeout error has.
 _CALL = re.compile(r"Call\(callName=(\S+), deadlineMs=.* timed out at \d+ after \d+ attempt\(s\)")
-# Tables of kafka-delegation-tokens, and its other lines about a token.
+# kafka-delegation-tokens prints tables of tokens, and other lines that name a token.
 _TOKEN = re.compile(r"(?m)^(?P<id>[\w-]{22}) (?P<hmac>[\w+/]{86}==) ")
 _TOKEN_ID = re.compile(r"(?<=with tokenId : )\S+")
 _DATE = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d(?![:\d])")
 _CLUSTER_ID = re.compile(r"(?<=ClusterId: {14})\S+|(?<=Cluster ID: )\S+")
 _LOG_DIR = re.compile(r'(?<="logDir":")[^"]*')
-# Partitions in the order of Java's hash codes, in lists of names and in log directories.
+# Kafka's tools print partitions in the order of Java's hash codes, in lists and in log directories.
 _ELECTED = re.compile(r"(?<=for partitions )[^,\s]+(?:, [^,\s]+)*")
 _TOPICS = re.compile(r"(?<=throttles on topics )\S+|(?<=duplicate topic partitions: )\S+")
 _MISSING = re.compile(r"(?<=Unable to find partition: ).*")
@@ -200,15 +202,15 @@ _MOVED = re.compile(r"(?<=Failed to alter dir for )\S+")
 _FURTHEST = re.compile(r"(?<=for partition )\S+ at offset \d+(?= among \d\d? partitions)")
 _IN_LOG_DIR = re.compile(r'(?<="partitions":\[)[^\]]+')
 _OBJECT = re.compile(r"\{[^}]*\}")
-# Measurements of kafka-consumer-perf-test; only the amount of data read must be equal.
+# The rates of kafka-consumer-perf-test differ between runs; only the amount of data must be equal.
 _RATE = r", (?:[\d.]+|NaN)"
 _MEASURED = re.compile(
     rf"(?m)^\d[\d :,-]*, (?P<bytes>[\d.]+){_RATE}, (?P<count>\d+)"
     rf"{_RATE}(?:, -?\d+){{2}}(?:{_RATE}){{2}}$"
 )
-# The last lines of kafka-producer-perf-test
+# The last lines of kafka-producer-perf-test have latencies, which differ between runs.
 _WRITTEN = re.compile(r"(?m)(?<=records sent, ).* latency(?:, \d+ ms \d+(?:\.\d+)?th){4}\.$")
-# Events of kafka-verifiable-producer and -consumer, whose fields have no fixed order
+# kafka-verifiable-producer and -consumer print events whose fields have no fixed order.
 _EVENT = re.compile(r'(?m)^\{"timestamp":.*\}$')
 _GENERATED = re.compile(r"(?<=client metrics config for )[\w-]{22}(?=\.)")
 # In a proposal of kafka-reassign-partitions, the leader is chosen at random.
@@ -419,7 +421,7 @@ class Player:
             text = text.replace(found, put)
         text = re.sub(rf"(?<=id: ){self._node}\b", "NODE", text)
         if self._hidden:
-            # Topic names differ between the two sides, and so do their hash codes.
+            # Topic names differ between the two brokers, and so does the order of their hash codes.
             text = _TOPICS.sub(lambda listed: ",".join(sorted(listed[0].split(","))), text)
             text = _MISSING.sub(lambda listed: ", ".join(sorted(listed[0].split(", "))), text)
             text = _MOVED.sub("{replica}", text)
@@ -476,7 +478,8 @@ class Player:
             enable_auto_commit=False,
         )
         self._members.append(member)
-        # A leader that joins before it has metadata of the topic assigns no partitions of it.
+        # A leader that joins before it has the topic's metadata assigns none of the topic's
+        # partitions.
         wait_for(lambda: member.partitions_for_topic(topic), "it knows the topic")
         wait_for(lambda: member.poll(100) is not None and member.assignment(), "it owns partitions")
 
@@ -604,7 +607,7 @@ def _run_until(text: str, command: Sequence[str], number: signal.Signals) -> Out
     """Run a tool that does not end, and send a signal once it prints a line with `text`."""
     pipe = subprocess.PIPE
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:  # Where SIGINT is ignored, as after "&" in a shell, the new process would ignore it, too.
+    try:  # a process started by a shell with "&" ignores SIGINT, and so would its child
         process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
     finally:
         signal.signal(signal.SIGINT, before)

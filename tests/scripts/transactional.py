@@ -19,7 +19,7 @@ TIMEOUT_MS = 600_000
 WRITTEN_MS = 1_700_000_000_000
 """Timestamp of all records: long ago, so that open transactions count as hanging."""
 
-_TRANSACTION = 1  # FindCoordinator's key type
+_TRANSACTION = 1  # the key type of FindCoordinator
 _PRODUCE_VERSION = 11  # transactions v1: the producer adds its partitions
 
 

@@ -1,4 +1,4 @@
-"""Compare each response with the verdict of `judge`, and check its contents.
+"""Compare each response with the result that `judge` expects, and check its contents.
 
 Responses are checked when they are created, while the group is still in the state that they
 describe.
@@ -112,7 +112,7 @@ def check_waiting(answer: Answer, replies: Replies) -> None:
 
 
 def check(answer: Answer, response: Any, window: Window) -> None:
-    """Compare one response with the verdict."""
+    """Check that one response has the result that `judge` expects for its request."""
     request, ask = answer.request, answer.note
     at_once = answer is window.answer
     if isinstance(request, OffsetCommitRequest):
@@ -174,7 +174,7 @@ def _check_joined(response: Any, ask: Ask, window: Window) -> None:
     assert group is not None
     targets = [target for _, target in window.moves]
     if COMPLETING_REBALANCE in targets[:-1]:
-        return  # the generation has already ended when the rebalance timeout is 0
+        return  # the rebalance timeout is 0, so the generation has already ended
     membership, member_id = group.membership, response.member_id
     assert response.generation_id == group.generation_id, "another generation"
     assert response.protocol_name == group.protocol_name, "another protocol"
@@ -233,7 +233,7 @@ def _check_recorded(ask: Ask, window: Window) -> None:
     """Check that the Empty generation is in the log when the last member's leave is answered."""
     assert window.group is not None
     recorded = window.group.recorded
-    if window.group.state is not DEAD:  # else it was deleted in the same drain
+    if window.group.state is not DEAD:  # a DEAD group was deleted in the same drain
         assert recorded is not None
         assert recorded.generation > ask.generation, "a leave is told that is not recorded"
 
@@ -250,7 +250,7 @@ def _check_commit(
         for one in topic.partitions:
             exists = 0 <= one.partition_index < partition_count(topic.name)
             if not exists and window.group is not None:
-                continue  # not seen by the group; `check_unknown` checks the whole response
+                continue  # the group never saw this partition; `check_unknown` checks the response
             error = told.pop((topic.name, one.partition_index))
             if not exists:
                 assert error is E.UNKNOWN_TOPIC_OR_PARTITION, error.name

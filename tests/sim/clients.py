@@ -96,7 +96,7 @@ class Client:
             return
         request = self.waiting.request
         if isinstance(request, SyncGroupRequest):
-            self.sync()  # computed anew: a leader may compute another assignment
+            self.sync()  # a leader may compute another assignment for the repeated SyncGroup
             return
         assert isinstance(request, Message)
         self.ask(request, self.asked_at)
@@ -117,7 +117,7 @@ class Client:
         if self.generation < 0:
             self.join()
         elif not self.is_synced:
-            # A consumer's other threads do not wait for the rebalance.
+            # A consumer's other threads commit and send heartbeats during the rebalance.
             verbs = [self.sync] * 8 + [self.commit, self.heartbeat]
             self.rng.choice(verbs)()
         else:

@@ -279,7 +279,7 @@ class Hostile(Consumer):
         epoch = self.rng.choice([-1, 1, 2, 3, *range(1, self.world.epoch + 2)])
         try:
             self.send(epoch, topic_partitions=None)
-        finally:  # also when the broker is killed meanwhile
+        finally:  # the member id is restored even if the broker is killed
             self.member_id = own_id
             self.waiting = None
 

@@ -104,7 +104,7 @@ class ConsumerWorld(GroupWorld):
     # Requests and responses
 
     def expect(self, answer: Answer, group: Group | None) -> Expected | None:
-        """Note the errors that the judge allows."""
+        """Note the errors that `consumer_judge` allows for a request."""
         request = answer.request
         is_loaded = group is not None and not group.is_new
         match request:
@@ -307,7 +307,7 @@ class ConsumerWorld(GroupWorld):
     def heal(self) -> None:
         """Stop the faults; keep as many members as fit, with protocols that the group accepts."""
         super().heal()
-        self.create_topic("ten", 2)  # matched by an expression, or more than one
+        self.create_topic("ten", 2)  # regular expressions match this topic
         if self.broker.settings.consumer_migration_policy not in MIGRATING:
             are_classic = self.rng.random() < 0.5
             chosen = [one for one in self.clients if isinstance(one, Classic) is are_classic]

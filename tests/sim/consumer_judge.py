@@ -31,7 +31,7 @@ def heartbeat_errors(group: Group | None, request: ConsumerGroupHeartbeatRequest
     if group is None or not is_joining:
         return FINE if is_joining else {E.GROUP_ID_NOT_FOUND}
     if not group.member_count:
-        return FINE | {E.GROUP_ID_NOT_FOUND}  # the member may be joining
+        return FINE | {E.GROUP_ID_NOT_FOUND}  # the member may be joining an empty group
     if group.settings.consumer_migration_policy not in MIGRATING:
         return {E.GROUP_ID_NOT_FOUND}
     return FINE | {E.GROUP_ID_NOT_FOUND, E.UNKNOWN_SERVER_ERROR, E.GROUP_MAX_SIZE_REACHED}

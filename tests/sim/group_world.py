@@ -128,7 +128,7 @@ class EpochMember(GroupClient):
         self.member_id = self.rng.choice(["ghost", *others])
         try:
             self.send(self.rng.choice(epochs))
-        finally:  # also when the broker is killed meanwhile
+        finally:  # the member id is restored even if the broker is killed
             self.member_id = own_id
             self.waiting = None
 
@@ -231,7 +231,7 @@ class GroupWorld(Watcher, ABC):
             topics.revision += 1
             self.topic_is_deleted(name)
             return
-        least = self.most_partitions.get(name, 0)  # same id as the deleted topic of that name
+        least = self.most_partitions.get(name, 0)  # a recreated topic has the deleted topic's id
         count_now = self.rng.randrange(least, MOST_PARTITIONS + 1) if self.topics_grow else least
         self.create_topic(name, count_now or 1)
 

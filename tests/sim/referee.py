@@ -2,7 +2,8 @@
 
 The referee keeps its own books (the members and their session ends, the ids given out, the ends of
 phases, the assignments of the leader) and compares them with the group after every call into the
-coordinator code, not only after every step. Responses are compared with the verdicts of `judge`.
+coordinator code, not only after every step. Each response is compared with the result that `judge`
+expects.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ class Referee(Watcher):
         """Judge a request before the group sees it."""
         group = self.broker.group
         if group is not None and group.is_new and group is not self.group:
-            group = None  # created for this request, not for an earlier one of the same drain
+            group = None  # this request created the group; an earlier group of the drain is gone
         if group is not self.group:
             assert group is None
             self.forget()
@@ -160,7 +161,7 @@ class Referee(Watcher):
         """Compare the books at the end of a drain."""
         self._look(None)
         self.failures = set()
-        self.looked_at = 0  # the responses are sent now
+        self.looked_at = 0  # the responses of this drain are sent now
 
     def appended(self, records: Sequence[CoordinatorRecord], error: ErrorCode) -> None:
         """Check that the assignments in the log are those of the generation's leader."""
@@ -237,7 +238,7 @@ class Referee(Watcher):
             self.moves,
             self.failures,
             self.assignment_of,
-            may_be_too_large=broker.batch_limit is None,  # no commit alone is as large as that
+            may_be_too_large=broker.batch_limit is None,  # no single commit exceeds a batch limit
         )
         for reply, response in replies:
             answers.check(reply, response, window)
@@ -283,7 +284,7 @@ class Referee(Watcher):
         elif ask.verdict is E.GROUP_MAX_SIZE_REACHED:
             self.pending.pop(request.member_id, None)
             self.leaving = {request.member_id}
-            self.may_be_complete = True  # as in Kafka, the phase does not end at once
+            self.may_be_complete = True  # as in Kafka, this refusal does not end the join phase
         elif ask.verdict is Wait.JOIN:
             self.pending.pop(request.member_id, None)
             if member_id not in self.sessions:
@@ -365,7 +366,7 @@ class Referee(Watcher):
         if member_id in self.leaving or group.state is DEAD:
             return True
         seen = self.members.get(member_id)
-        if seen is None:  # it joined and was removed in one call
+        if seen is None:  # the member joined and was removed in one call
             return False
         waits = seen.waits_for_join or seen.waits_for_sync
         if self.sessions[member_id] <= now_ms and (seen.is_new or not waits):
@@ -424,7 +425,8 @@ class Referee(Watcher):
                 self.initial, wait_ms = None, max(longest_ms, ALONE_MS)
             self.join_ends_ms = now_ms + wait_ms
             if self.somebody_expired and group.join_operation is not None:
-                # The member may have been removed after its timeout was taken into account.
+                # The member may have been removed after the join phase took its timeout into
+                # account.
                 ends_ms = group.join_operation.deadline_ms or 0
                 self.join_ends_ms = max(self.join_ends_ms, ends_ms)
         complete = not membership.pending and all(

@@ -276,7 +276,7 @@ class ShareWorld:
             self._happen()
             self._settle(100)
         except Crash:
-            self._listen()  # the responses from before
+            self._listen()  # delivers the responses from before the crash
             self._restart()
         self.disk.disarm()
         self.check()
@@ -376,8 +376,8 @@ class ShareWorld:
             count = reader.held.get(place, 0)
             delivery = self.held.get(place)
             if delivery is not None and delivery.member != reader.name:
-                # Records that are done but not yet acknowledged lie below the start; they no longer
-                # matter.
+                # Finished records that are not yet acknowledged lie below the start offset and no
+                # longer matter.
                 is_done = self.said_of(delivery.member, place) in (GAP, ACCEPT, REJECT)
                 assert is_done or kind == RELEASE, f"{place} is another's by now"
                 continue
@@ -386,7 +386,8 @@ class ShareWorld:
                     self.held[place] = delivery._replace(deadline_ms=sent_ms + LOCK_MS)
                 continue
             reader.held.pop(place, None)
-            if delivery is None:  # too late, and irrelevant if it was given up meanwhile
+            # The acknowledgement is late, and the record may have been released.
+            if delivery is None:
                 self.may_be_done.add(place)
                 continue
             del self.held[place]
@@ -419,7 +420,7 @@ class ShareWorld:
         """Release the held records of a reader for other readers."""
         self.held = {place: one for place, one in self.held.items() if one.member != name}
         if len(self.readers) == 1 or all(one.epoch == 0 for one in self.readers):
-            self.life += 1  # the group is forgotten with its last session
+            self.life += 1  # the broker forgets the group with its last share session
 
     # Invariants
 
@@ -429,7 +430,7 @@ class ShareWorld:
             assert reader.asked is None or len(reader.asked.call.replies) <= 1, "answered twice"
         if self.steps % 8 == 0:
             # Update counts until the next snapshot may differ: as in Kafka, a pruned log gives
-            # higher ones.
+            # higher counts.
             known = self.broker.led().shard.hard_state()
             made = {key: state[:-1] for key, state in self.broker.replayed().items()}
             assert made == {key: state[:-1] for key, state in known.items()}, "another state"

@@ -235,7 +235,7 @@ class Closing(NamedTuple):
 class StreamsWorld(GroupWorld):
     """The world of one seed."""
 
-    topics_grow = False  # a real application would need a reset then
+    topics_grow = False  # a real application would need a reset after its topics grew
 
     def __init__(self, seed: int, trace: Callable[[str], None] | None = None) -> None:
         super().__init__(seed, trace, _settings, TOPICS)

@@ -159,7 +159,8 @@ class World:
         before = self.current.pop(name, None)
         if before is not None:
             self.zombies.append(before)
-            if before.transaction is not None:  # it can no longer be committed
+            # The old instance can no longer commit its transaction.
+            if before.transaction is not None:
                 before.transaction.end(self._ended_so(before.transaction))
         self.tell(f"{name} begins")
         for _ in range(3):
@@ -185,7 +186,7 @@ class World:
         if instance is None or instance.must_abort:
             return
         if instance.transaction is not None and not instance.transaction.is_open:
-            return  # its end was requested
+            return  # the transaction's end was requested
         partition = self.random.randrange(PARTITIONS)
         transaction = instance.transaction
         if transaction is None:
@@ -248,7 +249,7 @@ class World:
             if error is not ErrorCode.NONE:
                 self._refused(instance, error)
                 return
-        instance.must_abort = True  # unless it is answered
+        instance.must_abort = True  # stays set unless a response comes
         request = TxnOffsetCommitRequest(
             transactional_id=instance.name,
             group_id=GROUP,
@@ -311,14 +312,14 @@ class World:
         )
         self.tell(f"{instance.name} {'commits' if commits else 'aborts'}")
         is_retry = not transaction.is_open
-        transaction.end(None if commits else False)  # it can no longer be committed
+        transaction.end(None if commits else False)  # the transaction can no longer be committed
         answer = self.broker.end(
             instance.identity,
             commits=commits,
             version=instance.version,
             transactional_id=instance.name,
         )
-        if answer is None:  # a marker is missing: the outcome is decided
+        if answer is None:  # no response: a marker is missing, and the outcome is decided
             self.current.pop(instance.name)
             self.zombies.append(instance)
             transaction.end(commits)
@@ -331,7 +332,7 @@ class World:
                 instance.identity = answer.producer_id, answer.producer_epoch
                 instance.sequences.clear()
         elif error in FENCED:
-            # The transaction was aborted before, or no partition had been added yet.
+            # The transaction was aborted earlier, or had no partition yet.
             transaction.end(None if is_retry else False)
             self.current.pop(instance.name)
             self.zombies.append(instance)
@@ -362,7 +363,7 @@ class World:
     async def wait(self) -> None:
         """Advance the time: transactions that are open for too long are aborted."""
         self.tell("time passes")
-        outcome: bool | None = None  # if the broker dies
+        outcome: bool | None = None  # stays None if the broker dies
         try:
             self.broker.scheduler.advance(75_000)
             await self.rest()

@@ -277,7 +277,7 @@ class World:
         if self.rng.random() < self.append_failure_rate:
             error = self.rng.choice(APPEND_ERRORS)
             if error is E.MESSAGE_TOO_LARGE and self.broker.batch_limit is not None:
-                return E.NONE  # only oversized records get this error here
+                return E.NONE  # with a batch limit, only oversized records get this error
             self._say(f"an append fails: {error.name}")
             return error
         return E.NONE
@@ -333,7 +333,8 @@ class World:
                 if self.broker.is_coordinator:
                     check_unknown(request, response)
                 codes = [one.error_code for topic in response.topics for one in topic.partitions]
-                at_once = not self.broker.flushes  # a sync may take until after the next rebalance
+                # The sync of a commit may take until after the next rebalance.
+                at_once = not self.broker.flushes
                 if at_once and E.NONE in codes and request.generation_id_or_member_epoch >= 0:
                     self._check_generation(request.generation_id_or_member_epoch)
 

@@ -228,7 +228,7 @@ def test_a_group_of_real_consumers(kafka: Broker) -> None:
             second.commit({Place("orders", index): OffsetAndMetadata(2, "", -1)})
             assert kafka.committed("app") == {("orders", index): 2}
             assert kafka.committed("app")[TopicPartition("orders", index)] == 2
-    kafka.clock.advance(60)  # the static member does not leave, but its session expires
+    kafka.clock.advance(60)  # the static member does not leave the group, but its session expires
     assert kafka.wait_for_group("app", state="Empty", members=0).members == ()
     assert kafka.groups() == {"app": "Empty"}
 

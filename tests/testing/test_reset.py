@@ -50,10 +50,10 @@ def test_nothing_is_left(kafka: Broker) -> None:
     assert kafka.group("app") is None
     (broker,) = kafka.control.call("GET", "/brokers")["brokers"]
     assert (broker["groups"], broker["partitions_led"]) == (0, 0)
-    time.sleep(0.2)  # long enough for a late explanation of the last rebalance to be written
+    time.sleep(0.2)  # the broker would have written a late explanation of the last rebalance by now
     assert kafka.topics() == {}
     one.close(autocommit=False)
-    kafka.reset()  # updates the address in the fixture
+    kafka.reset()  # the reset updates the address in the fixture
 
 
 def test_the_same_names_begin_anew(kafka: Broker) -> None:
@@ -64,7 +64,7 @@ def test_the_same_names_begin_anew(kafka: Broker) -> None:
         assert [record.offset for record in kafka.consume("orders", 3)] == [0, 0, 0]
         found = kafka.group("app")
         assert found is not None
-        assert found.generation <= 6  # two for each call of `fill`
+        assert found.generation <= 6  # each call of `fill` makes two generations
         assert len(found.last_rebalance) >= 1
         kafka.reset()
         one.close(autocommit=False)
@@ -99,7 +99,8 @@ def test_parked_requests_are_not_answered_later(kafka: Broker) -> None:
             b"\x00\x05group" + (10_000).to_bytes(4, "big") * 2 + b"\x00\x00" + b"\x00\x08consumer"
         )
         join += b"\x00\x00\x00\x01" + b"\x00\x05range" + b"\x00\x00\x00\x00"
-        assert wire.ask(request(10, 1, b"\x00\x05group\x00"))  # creates the offsets topic
+        # This request creates the offsets topic.
+        assert wire.ask(request(10, 1, b"\x00\x05group\x00"))
         wire.send(request(11, 2, join))
         wait_for(lambda: broker.groups() == {"group": "PreparingRebalance"}, "the parked request")
         broker.reset()
@@ -227,13 +228,13 @@ def test_resets_under_load_leave_a_sound_broker(kafka: Broker) -> None:
                     max_block_ms=2000,
                 )
             except kafka_python.errors.KafkaTimeoutError:
-                continue  # a reset closed each of its connections
+                continue  # a reset closed each of the client's connections
             for _ in range(5):
                 try:
                     producer.send(f"topic-{number}", b"x" * 1000)
                     one.poll(timeout_ms=20)
                 except kafka_python.errors.KafkaError:
-                    pass  # a reset removed its topic
+                    pass  # a reset removed the producer's topic
             producer.close(timeout=0)
             one.close(autocommit=False)
 

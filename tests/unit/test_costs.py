@@ -39,7 +39,7 @@ from tests.unit.topics.fakes import START_MS, FakeClock
 
 ROOT = Path(__file__).parents[2]
 OURS = tuple(str(ROOT / name) for name in ("coordinator_server", "protocol", "storage"))
-# Python 3.12 inlines these into the enclosing function.
+# Python 3.12 inlines comprehensions into the enclosing function.
 COMPREHENSIONS = {"<listcomp>", "<dictcomp>", "<setcomp>"}
 WARM_UP, COUNTED, MANY = 20, 50, 1000
 YEAR_SECONDS = 365 * 24 * 3600.0
@@ -96,7 +96,7 @@ class Counted:
             }
         )
         clock = TimelessClock()
-        # On a slow machine, too, nothing is split into slices.
+        # With a constant timer, a slow machine does not split work into slices.
         step_runner = StepRunner(clock, timer_s=lambda: 0.0)
         self.cluster = compose(config, clock, LocalDisk(), step_runner=step_runner)
         await self.cluster.start()

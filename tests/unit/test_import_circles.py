@@ -27,7 +27,8 @@ def circles() -> list[set[str]]:
     for one, others in imported.items():
         for other in others:
             importers[other].add(one)
-    # Kosaraju's algorithm: backwards from the module that the forward pass leaves last.
+    # Kosaraju's algorithm: the backward pass starts at the module that the forward pass leaves
+    # last.
     left: dict[str, None] = {}
     for one in imported:
         _visit(one, imported, left)

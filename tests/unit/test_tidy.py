@@ -18,7 +18,7 @@ FOLDERS = (
     "benchmarks",
     "examples",
 )
-# tests/conformance/recorded is kept as recorded, outside of these rules.
+# The rules do not apply to tests/conformance/recorded, which is kept as recorded.
 MODULES = sorted(
     path for name in FOLDERS for path in (ROOT / name).rglob("*.py") if "recorded" not in path.parts
 )
@@ -30,8 +30,8 @@ TEST_MODULE_LINES = 900
 FUNCTION_LINES = 70
 LINE_COLUMNS = 100
 
-# The modules that may catch bugs: the dispatcher, a group's task, the loading of a partition, and
-# the SASL authenticator.
+# These modules may catch bugs: the dispatcher, a group's task, the loading of a partition, and the
+# SASL authenticator.
 ERROR_BOUNDARIES = {
     "coordinator_server/net/dispatch.py",
     "coordinator_server/coordinator/task.py",

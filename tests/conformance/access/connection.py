@@ -42,7 +42,8 @@ class Connection:
         try:
             self._wire.send(frame_of(from_json(spec.request_type, fields), version))
             if fields.items() >= _WITHOUT_ANSWER.items():
-                self._wire.send(API_VERSIONS_REQUEST)  # whose answer shows that nothing else comes
+                # Its response shows that no other response comes.
+                self._wire.send(API_VERSIONS_REQUEST)
             answer = self._wire.receive()
         except TimeoutError:
             self.close()

@@ -72,7 +72,7 @@ class _Acls:
             if need[1] is ResourceType.CLUSTER:
                 yield from self.all([need])
                 continue
-            if need[1] is ResourceType.DELEGATION_TOKEN:  # ids of tokens are random
+            if need[1] is ResourceType.DELEGATION_TOKEN:  # delegation token ids are random
                 continue
             for name in self.cell.names(need[1]):
                 yield self.acl(need, name[:-1], pattern=PatternType.PREFIXED, permission=permission)

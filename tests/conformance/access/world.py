@@ -78,7 +78,7 @@ class World:
         self.create_topics([*TOPICS, *WRITTEN], 2)
         for name in TOPICS:
             self.produce(name)
-        for key_type in (0, 1):  # so that Kafka creates the coordinator's topic
+        for key_type in (0, 1):  # lets Kafka create the internal topic of each coordinator
             fields = {"keyType": key_type, "coordinatorKeys": ["any"]}
             self.ask_until(
                 "FindCoordinator",

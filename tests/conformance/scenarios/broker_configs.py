@@ -23,7 +23,7 @@ from tests.conformance.stage import Area, Stage
 AREA = Area("broker_configs", "k")
 
 _NUMBERS = ["1", "0", "-1", "-2", " 7 ", "+7", "007", "x", "", "1.5", "2147483648", "1e3", None]
-# Kafka accepts " 7 " for a group interval, but the interval does not change.
+# Kafka accepts " 7 " for a group interval but leaves the interval unchanged.
 _PLAIN = [one for one in _NUMBERS if one != " 7 "]
 _MORE = ["9223372036854775807", "9223372036854775808", "1048575", "1048576", "524287", "524288"]
 _BOOLEANS = ["true", "FALSE", " True ", "yes", "", "1"]
@@ -172,7 +172,7 @@ def layers(t: Stage) -> None:
 
 @AREA.scenario
 def units(t: Stage) -> None:
-    """Of settings in several units only the finest is dynamic; it overrides the others."""
+    """Only the setting with the finest unit is dynamic, and overrides the coarser settings."""
     clean(t)
     keys = ("log.roll.ms", "log.roll.hours", "log.roll.jitter.ms", "log.roll.jitter.hours")
     more = ("log.flush.interval.ms", "log.flush.scheduler.interval.ms", "log.retention.minutes")
@@ -295,7 +295,7 @@ def scopes(t: Stage, scope: str) -> None:
 
 @AREA.scenario
 def several_refused(t: Stage) -> None:
-    """Of several kinds of errors Kafka reports one, with all the names that it concerns."""
+    """Kafka reports one of several kinds of errors, with all names that this error concerns."""
     clean(t)
     fixed = ("num.partitions", "broker.id")
     bad = ("num.io.threads", SET, "x")
@@ -450,7 +450,7 @@ def relations(t: Stage) -> None:
 
 @AREA.scenario
 def of_a_listener(t: Stage) -> None:
-    """A listener's settings have those of the broker as synonyms."""
+    """A listener's settings have the broker's settings as synonyms."""
     clean(t)
     prefix = "listener.name.plaintext."
     alter(t, "all", ALL, (f"{prefix}max.connections", SET, "500"), ("max.connections", SET, "600"))

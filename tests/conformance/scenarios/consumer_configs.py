@@ -37,7 +37,7 @@ def values(t: Stage, setting: str) -> None:
 
 @AREA.scenario
 def defaults(t: Stage) -> None:
-    """What is shown of a group that has no configs and does not exist?"""
+    """What does DescribeConfigs show for a group that has no configs and does not exist?"""
     group_settings.look(t, "shown")
     ConsumerMember(t, "A").join()
     group_settings.look(t, "shown of a group that is there")

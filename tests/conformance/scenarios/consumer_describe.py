@@ -87,7 +87,7 @@ FILTERS: dict[str, dict[str, Any]] = {
 
 @AREA.each(state=["Empty", "Stable", "Reconciling", "Assigning", "classic", "simple"])
 def filters_of_list_groups(t: Stage, state: str) -> None:
-    """With which filters is a group listed that is {state}?"""
+    """With which filters does ListGroups list a group that is {state}?"""
     in_state(t, state)
     for name, fields in FILTERS.items():
         answer = t.raw("ListGroups", 5, fields)
@@ -97,7 +97,7 @@ def filters_of_list_groups(t: Stage, state: str) -> None:
 
 @AREA.each(version=[0, 1, 2, 3, 4, 5])
 def list_groups(t: Stage, version: int) -> None:
-    """ListGroups {version} of a stable consumer group: what of it is there?"""
+    """Which fields does ListGroups {version} have for a stable consumer group?"""
     in_state(t, "Stable")
     answer = t.raw("ListGroups", version, {})
     t.rec("listed", [t.norm(one) for one in answer["groups"] if one["group_id"] == t.g])

@@ -37,7 +37,7 @@ def owned_as(t: Stage, member: ConsumerMember, case: str) -> Owned | None:
 
 @AREA.each(owned=OWNED, distance=[1, 2])
 def earlier_epoch(t: Stage, owned: str, distance: int) -> None:
-    """A sends an epoch {distance} below its own, with its partitions: {owned}."""
+    """Member A sends an epoch {distance} below its own, with its partitions: {owned}."""
     a, b = members(t, "AB")
     stable(t, a, b)
     a.subscribe(t.t3, "no-such-topic")
@@ -50,7 +50,7 @@ def earlier_epoch(t: Stage, owned: str, distance: int) -> None:
 
 @AREA.each(owned=["unsaid", "nothing", "all"], more=[1, 1000])
 def later_epoch(t: Stage, owned: str, more: int) -> None:
-    """A sends an epoch {more} above its own, with its partitions: {owned}."""
+    """Member A sends an epoch {more} above its own, with its partitions: {owned}."""
     a, b = members(t, "AB")
     stable(t, a, b)
     a.beat("beats", owned=owned_as(t, a, owned), member_epoch=a.epoch + more)
@@ -70,7 +70,7 @@ def earlier_epoch_of_a_lone_member(t: Stage, owned: str) -> None:
 
 @AREA.each(owned=["unsaid", "nothing", "all that is left", "all that it had"])
 def epoch_while_revoking(t: Stage, owned: str) -> None:
-    """A must revoke a partition and sends its previous epoch, 0, or others; owned: {owned}."""
+    """Member A must revoke and sends its previous epoch, 0, or other epochs; owned: {owned}."""
     a, b = members(t, "AB")
     stable(t, a)
     b.join()
@@ -90,7 +90,7 @@ def epoch_while_revoking(t: Stage, owned: str) -> None:
 
 @AREA.each(owned=["nothing", "what it was told", "unsaid"])
 def lost_answer(t: Stage, owned: str) -> None:
-    """The answer with A's new epoch is lost, and A sends the old one; owned: {owned}."""
+    """The response with A's new epoch is lost, and A sends the old epoch; owned: {owned}."""
     a, b = members(t, "AB")
     stable(t, a, b)
     before, had = a.epoch, dict(a.owned)
@@ -153,7 +153,7 @@ def leaving_epochs(t: Stage, who: str) -> None:
 
 @AREA.each(fields=["everything", "owned partitions", "an unknown assignor", "no rebalance timeout"])
 def leaving_with(t: Stage, fields: str) -> None:
-    """A leave also has {fields}."""
+    """The request of a leaving member also has {fields}."""
     a, b = members(t, "AB")
     stable(t, a, b)
     if fields == "everything":
@@ -170,7 +170,7 @@ def leaving_with(t: Stage, fields: str) -> None:
 
 @AREA.each(state=["Stable", "Reconciling", "Assigning"])
 def last_one_leaves_in(t: Stage, state: str) -> None:
-    """All members leave a group that was {state}: it is Empty with a new epoch."""
+    """All members leave a group that was {state}: the group is Empty with a new epoch."""
     a, b = members(t, "AB")
     reach(t, state, a, b)
     a.leave()
@@ -266,7 +266,7 @@ def one_of_three_leaves(t: Stage, first: str) -> None:
 
 @AREA.scenario
 def leaves_without_having_heard(t: Stage) -> None:
-    """B leaves before it gets partitions, and A continues to revoke."""
+    """Member B leaves before it gets partitions, and A continues to revoke."""
     a, b = members(t, "AB")
     stable(t, a)
     b.join()
@@ -280,7 +280,7 @@ def leaves_without_having_heard(t: Stage) -> None:
 
 @AREA.scenario
 def owner_leaves_before_it_has_revoked(t: Stage) -> None:
-    """A leaves while it must revoke a partition for B: all its partitions are free at once."""
+    """Member A leaves while it must revoke a partition for B: A's partitions are free at once."""
     a, b = members(t, "AB")
     stable(t, a)
     b.join()

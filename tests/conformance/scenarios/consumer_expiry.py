@@ -65,7 +65,7 @@ def empty_group_whose_offsets_expire(t: Stage) -> None:
 
 @AREA.scenario
 def offsets_of_subscribed_topics_stay(t: Stage) -> None:
-    """Of two expired offsets, only that of a subscribed topic stays."""
+    """Of two expired offsets, only the offset of a subscribed topic stays."""
     commit_for_a_while(t, 1500, t.t3, t.t1)
     a = ConsumerMember(t, "A").joined()
     t.offs()

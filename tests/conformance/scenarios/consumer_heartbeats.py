@@ -275,7 +275,7 @@ def version_that_is_not_served(t: Stage, version: int) -> None:
 
 @AREA.each(field=["group_id", "member_id"])
 def null_that_is_not_allowed(t: Stage, field: str) -> None:
-    """A heartbeat with null as its {field}."""
+    """A heartbeat has null as its {field}."""
     a = ConsumerMember(t, "A")
     fields: dict[str, Any] = {field: None}
     a.join(**fields)
@@ -300,7 +300,7 @@ def members_with_given_ids(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def member_joins_again(t: Stage) -> None:
-    """A member joins again with epoch 0: it keeps its place, and nothing changes."""
+    """A member joins again with epoch 0: the group does not change."""
     a = ConsumerMember(t, "A").joined()
     a.join("joins again")
     look(t)
@@ -322,7 +322,7 @@ def member_joins_again_beside_another(t: Stage) -> None:
 
 @AREA.each(state=["Stable", "Reconciling", "Assigning"])
 def member_joins_again_in(t: Stage, state: str) -> None:
-    """A joins again with epoch 0 while its group is {state}."""
+    """Member A joins again with epoch 0 while its group is {state}."""
     a, b = members(t, "AB")
     reach(t, state, a, b)
     a.join("joins again")

@@ -104,7 +104,7 @@ def changes_are_gathered(t: Stage) -> None:
 
 @AREA.each(owned=["unsaid", "nothing", "all"])
 def topics_are_given_up(t: Stage, owned: str) -> None:
-    """A unsubscribes from a topic within the interval, and must revoke it; owned: {owned}."""
+    """Member A unsubscribes from a topic within the interval and must revoke it; owned: {owned}."""
     wait_long(t)
     a = ConsumerMember(t, "A", [t.t3, t.tx]).joined()
     lists = {"unsaid": None, "nothing": {}, "all": a.owned}
@@ -242,7 +242,7 @@ def static_newcomer_while_waiting(t: Stage) -> None:
 
 @AREA.scenario
 def revoking_goes_on(t: Stage) -> None:
-    """A continues to revoke for B while C, which joins, must wait for the next target."""
+    """Member A continues to revoke for B while C, which joins, must wait for the next target."""
     a, b, c = members(t, "ABC")
     stable(t, a)
     silently(t, b.join)

@@ -73,7 +73,7 @@ def share_member_of_a_classic_group(t: Stage) -> None:
 
 @AREA.each(state=["none", "Empty", "Stable"])
 def described_as_another_kind(t: Stage, state: str) -> None:
-    """ShareGroupDescribe and StreamsGroupDescribe of a consumer group that is {state}."""
+    """ShareGroupDescribe and StreamsGroupDescribe name a consumer group that is {state}."""
     a = ConsumerMember(t, "A")
     if state != "none":
         silently(t, a.join)

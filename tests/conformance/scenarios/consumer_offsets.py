@@ -150,7 +150,7 @@ def txn_commits_in(t: Stage, state: str) -> None:
 
 
 def three_epochs(t: Stage) -> tuple[ConsumerMember, ConsumerMember]:
-    """A has <t3>-0 and <t3>-1 since epoch 2, <tx>-0 since 4; B has <t3>-2, <tx>-1 since 4."""
+    """Let A own <t3>-0 and <t3>-1 since epoch 2, <tx>-0 since 4; B <t3>-2 and <tx>-1 since 4."""
     a, b = members(t, "AB")
     stable(t, a, b)
     silently(t, a.subscribe, t.t3, t.tx)
@@ -181,7 +181,7 @@ def long_metadata_at_earlier_epochs(t: Stage, epoch: int) -> None:
 
 @AREA.each(epoch=[-1, 0, 1, 2, 3, 4, 5, 6])
 def earlier_epochs_by_partition(t: Stage, epoch: int) -> None:
-    """A, at epoch 5, commits with epoch {epoch}: one partition, several, and by id."""
+    """Member A, at epoch 5, commits with epoch {epoch}: one partition, several, and by topic id."""
     a, _ = three_epochs(t)
     for partition in all_partitions(t, 1):
         commit_of(t, a, "one alone", partition, epoch=epoch)
@@ -195,7 +195,7 @@ def earlier_epochs_by_partition(t: Stage, epoch: int) -> None:
 
 @AREA.scenario
 def partition_to_be_revoked(t: Stage) -> None:
-    """A commits with old epochs for a partition before and after it has revoked it."""
+    """Member A commits with old epochs for a partition before and after its revocation."""
     a, b = members(t, "AB")
     stable(t, a)
     silently(t, b.join)
@@ -213,7 +213,7 @@ def partition_to_be_revoked(t: Stage) -> None:
 
 @AREA.scenario
 def partition_that_came_back(t: Stage) -> None:
-    """A revokes a partition and gets it again: only the later epoch counts."""
+    """Member A revokes a partition and gets it again: only the later epoch counts."""
     a, b = members(t, "AB")
     stable(t, a, b)
     silently(t, b.leave)
@@ -225,7 +225,7 @@ def partition_that_came_back(t: Stage) -> None:
 
 @AREA.scenario
 def unknown_topics_with_an_old_epoch(t: Stage) -> None:
-    """An old epoch comes with topics and partitions that do not exist."""
+    """A commit with an old epoch names topics and partitions that do not exist."""
     a = ConsumerMember(t, "A").joined()
     silently(t, a.subscribe, t.t3, "no-such")
     settle(t, a)
@@ -290,7 +290,7 @@ def epochs_while_a_target_is_awaited(t: Stage) -> None:
 
 @AREA.each(state=STATES)
 def offset_deletion(t: Stage, state: str) -> None:
-    """OffsetDelete of subscribed, other and unknown topics; the group is {state}."""
+    """OffsetDelete names subscribed, other and unknown topics; the group is {state}."""
     a, _ = in_state(t, state)
     if state == "none":
         t.delete_offsets((t.t3, 0))
@@ -356,7 +356,7 @@ def offsets_from_before_the_group(t: Stage) -> None:
 
 @AREA.each(instance=["its own", "another", "unknown", "empty"])
 def commits_with_instances(t: Stage, instance: str) -> None:
-    """A static member commits with an instance id that is: {instance}."""
+    """A static member commits with the instance id: {instance}."""
     a, b = statics(t, "AB")
     stable(t, a, b)
     instance_id = {"its own": "i-A", "another": "i-B", "unknown": "i-Z", "empty": ""}[instance]

@@ -19,7 +19,7 @@ AREA = Area("consumer_reconciliation", "d")
 
 @AREA.scenario
 def second_member_step_by_step(t: Stage) -> None:
-    """B joins A and waits; A is told to revoke, confirms, and B gets its share."""
+    """Member B joins A's group and waits; A revokes and confirms, and B gets its share."""
     a, b = members(t, "AB")
     a.join()
     look(t)
@@ -40,7 +40,7 @@ def second_member_step_by_step(t: Stage) -> None:
 
 @AREA.scenario
 def three_members_step_by_step(t: Stage) -> None:
-    """B and C join A at once: A revokes two partitions, one for each."""
+    """Members B and C join A's group at once: A revokes one partition for each of them."""
     a, b, c = members(t, "ABC")
     a.join()
     b.join()
@@ -117,7 +117,7 @@ REVOKING = [
 
 @AREA.each(owned=REVOKING)
 def owned_while_revoking(t: Stage, owned: str) -> None:
-    """A must revoke <t3>-2 and reports as owned: {owned}. Does B get it?"""
+    """Member A must revoke <t3>-2 and reports as owned: {owned}. Does B get <t3>-2?"""
     a, b = members(t, "AB")
     stable(t, a)
     silently(t, b.join)
@@ -141,7 +141,7 @@ def owned_while_revoking(t: Stage, owned: str) -> None:
 
 @AREA.each(owned=["unsaid", "nothing", "all that it had", "what it will keep"])
 def owned_when_the_target_changes(t: Stage, owned: str) -> None:
-    """A does not know the new target yet and reports as owned: {owned}."""
+    """Member A does not know the new target yet and reports as owned: {owned}."""
     a, b = members(t, "AB")
     stable(t, a)
     silently(t, b.join)
@@ -159,7 +159,7 @@ def owned_when_the_target_changes(t: Stage, owned: str) -> None:
 
 @AREA.scenario
 def partly_revoked(t: Stage) -> None:
-    """A must revoke two partitions and revokes them one by one: neither is free before both are."""
+    """Member A revokes two partitions one by one: no partition is free before both are revoked."""
     a, b, c = members(t, "ABC")
     stable(t, a)
     silently(t, b.join)
@@ -178,7 +178,7 @@ def partly_revoked(t: Stage) -> None:
 
 @AREA.scenario
 def revoked_and_taken_back(t: Stage) -> None:
-    """B leaves before A has revoked: A still revokes, then gets the partition again."""
+    """Member B leaves before A has revoked: A still revokes, then gets the partition again."""
     a, b = members(t, "AB")
     stable(t, a)
     silently(t, b.join)
@@ -195,7 +195,7 @@ def revoked_and_taken_back(t: Stage) -> None:
 
 @AREA.scenario
 def released_to_one_who_left(t: Stage) -> None:
-    """A revokes a partition for B, which has left: C gets it."""
+    """Member A revokes a partition for B, which has left: C gets the partition."""
     a, b, c = members(t, "ABC")
     stable(t, a)
     silently(t, b.join)
@@ -212,7 +212,7 @@ def released_to_one_who_left(t: Stage) -> None:
 
 @AREA.scenario
 def target_changes_while_revoking(t: Stage) -> None:
-    """C joins while A revokes for B: A learns the rest after it has revoked."""
+    """Member C joins while A revokes for B: after this revocation A learns the rest."""
     a, b, c = members(t, "ABC")
     stable(t, a)
     silently(t, b.join)
@@ -231,7 +231,7 @@ def target_changes_while_revoking(t: Stage) -> None:
 
 @AREA.scenario
 def target_changes_while_waiting(t: Stage) -> None:
-    """C joins while B waits for A's partition: B moves to the new epoch with its new share."""
+    """Member C joins while B waits for A's partition: B gets the new epoch with its new share."""
     a, b, c = members(t, "ABC")
     stable(t, a)
     b.join()
@@ -247,7 +247,7 @@ def target_changes_while_waiting(t: Stage) -> None:
 
 @AREA.scenario
 def waiting_for_two(t: Stage) -> None:
-    """C waits for partitions of A and B, and gets each as soon as it is free."""
+    """Member C waits for partitions of A and B, and gets each partition as soon as it is free."""
     a, b = members(t, "AB", [t.t3, t.tx])
     c = ConsumerMember(t, "C", [t.t3, t.tx], member_id="member-0")  # C gets the first partitions
     stable(t, a, b)
@@ -286,7 +286,7 @@ CHANGES = ["fewer", "more", "others", "nothing"]
 
 @AREA.each(change=CHANGES)
 def subscription_changes(t: Stage, change: str) -> None:
-    """A, one of two members with <t3> and <tx>, subscribes to {change}."""
+    """Member A, one of two members with <t3> and <tx>, subscribes to {change}."""
     a, b = members(t, "AB", [t.t3, t.tx])
     stable(t, a, b)
     a.subscribe(*_topics(t, change))
@@ -301,7 +301,7 @@ def subscription_changes(t: Stage, change: str) -> None:
 
 @AREA.each(change=CHANGES, owned=["unsaid", "listed"])
 def subscription_changes_while_revoking(t: Stage, change: str, owned: str) -> None:
-    """A subscribes to {change} while it must revoke for B; its partitions are {owned}."""
+    """Member A subscribes to {change} while it must revoke for B; its partitions are {owned}."""
     a, b = members(t, "AB", [t.t3, t.tx])
     stable(t, a)
     silently(t, b.join)
@@ -317,7 +317,7 @@ def subscription_changes_while_revoking(t: Stage, change: str, owned: str) -> No
 
 @AREA.each(change=CHANGES)
 def subscription_changes_while_waiting(t: Stage, change: str) -> None:
-    """B subscribes to {change} while it waits for partitions of A."""
+    """Member B subscribes to {change} while it waits for partitions of A."""
     a, b = members(t, "AB", [t.t3, t.tx])
     stable(t, a)
     b.join()
@@ -378,7 +378,7 @@ def nobody_has_what_is_asked_for(t: Stage) -> None:
 
 @AREA.scenario
 def members_with_overlapping_topics(t: Stage) -> None:
-    """With `range`, A has <t1> and <t3>, B <t3> and <tx>."""
+    """With `range`, member A subscribes to <t1> and <t3>, member B to <t3> and <tx>."""
     a, b = ConsumerMember(t, "A", [t.t1, t.t3]), ConsumerMember(t, "B", [t.t3, t.tx])
     a.join()
     b.join()

@@ -63,7 +63,7 @@ def matches(t: Stage, of: str) -> None:
 
 @AREA.scenario
 def step_by_step(t: Stage) -> None:
-    """A joins with a regular expression that matches two topics."""
+    """Member A joins with a regular expression that matches two topics."""
     topics(t, "one", "two")
     a = ConsumerMember(t, "A", regex=f"{t.g}-.*")
     a.join()
@@ -89,7 +89,7 @@ def matches_nothing(t: Stage) -> None:
 
 @AREA.each(names=["none", "one that is matched too", "another", "an unknown one"])
 def names_and_regex(t: Stage, names: str) -> None:
-    """A regular expression matches one topic, beside names: {names}."""
+    """A member has a regular expression that matches one topic, and topic names: {names}."""
     topics(t, "one")
     named = {
         "none": [],
@@ -108,7 +108,7 @@ def names_and_regex(t: Stage, names: str) -> None:
 
 @AREA.scenario
 def same_regex_of_two_members(t: Stage) -> None:
-    """B has the same regular expression as A, which is already resolved."""
+    """Member B has the regular expression of member A, which is already resolved."""
     topics(t, "one", "two")
     a, b = members(t, "AB", regex=f"{t.g}-.*")
     a.join()
@@ -125,7 +125,7 @@ def same_regex_of_two_members(t: Stage) -> None:
 
 @AREA.scenario
 def same_regex_before_it_is_resolved(t: Stage) -> None:
-    """A and B join with the same regular expression before it is resolved."""
+    """Members A and B join with the same regular expression before it is resolved."""
     topics(t, "one", "two")
     a, b = members(t, "AB", regex=f"{t.g}-.*")
     silently(t, a.join)
@@ -137,7 +137,7 @@ def same_regex_before_it_is_resolved(t: Stage) -> None:
 
 @AREA.scenario
 def other_regex_of_a_second_member(t: Stage) -> None:
-    """B's own expression comes soon after A's was resolved, and must wait for seconds."""
+    """Member B sends an expression soon after A's was resolved, and must wait for seconds."""
     topics(t, "one", "two")
     a = ConsumerMember(t, "A", regex=f"{t.g}-one")
     b = ConsumerMember(t, "B", regex=f"{t.g}-t.*")
@@ -185,7 +185,7 @@ def regex_is_replaced(t: Stage) -> None:
 
 @AREA.scenario
 def regex_is_replaced_by_the_others(t: Stage) -> None:
-    """A takes over B's resolved expression, and the epoch rises at once."""
+    """Member A takes over B's resolved expression, and the epoch rises at once."""
     topics(t, "one", "two")
     a = ConsumerMember(t, "A", [], regex="")
     b = ConsumerMember(t, "B", regex=f"{t.g}-.*")
@@ -202,7 +202,7 @@ def regex_is_replaced_by_the_others(t: Stage) -> None:
 
 @AREA.each(names=["kept", "none", "brought"])
 def regex_is_given_up(t: Stage, names: str) -> None:
-    """A unsubscribes from its expression with an empty one; names: {names}."""
+    """Member A replaces its expression by an empty one; topic names: {names}."""
     topics(t, "one", "two")
     a = ConsumerMember(t, "A", [t.t1] if names == "kept" else None, regex=f"{t.g}-.*")
     silently(t, a.join)
@@ -222,7 +222,7 @@ def regex_is_given_up(t: Stage, names: str) -> None:
 
 @AREA.scenario
 def names_are_given_up_for_a_regex(t: Stage) -> None:
-    """A replaces a topic name by a regular expression."""
+    """Member A replaces a topic name by a regular expression."""
     topics(t, "one", "two")
     a = ConsumerMember(t, "A", [t.t1])
     silently(t, a.join)
@@ -256,7 +256,7 @@ def a_null_regex_keeps_it(t: Stage) -> None:
 
 @AREA.scenario
 def last_one_with_a_regex_leaves(t: Stage) -> None:
-    """B, the only member with an expression, leaves, and another member uses it again."""
+    """Member B, alone with its expression, leaves, and another member uses the expression again."""
     topics(t, "one")
     a = ConsumerMember(t, "A", [t.t1])
     b = ConsumerMember(t, "B", regex=f"{t.g}-.*")
@@ -279,7 +279,7 @@ def last_one_with_a_regex_leaves(t: Stage) -> None:
 
 @AREA.scenario
 def matched_topic_is_deleted(t: Stage) -> None:
-    """One of two matched topics is deleted, and the next heartbeat removes it."""
+    """One of two matched topics is deleted, and the next heartbeat removes its partitions."""
     topics(t, "one", "two")
     a = ConsumerMember(t, "A", regex=f"{t.g}-.*")
     silently(t, a.join)
@@ -382,7 +382,7 @@ def static_member_with_a_regex(t: Stage) -> None:
 
 @AREA.scenario
 def member_joins_again_with_a_regex(t: Stage) -> None:
-    """A joins again with epoch 0 and the same expression, then with an empty one."""
+    """Member A joins again with epoch 0 and its expression, then with an empty expression."""
     topics(t, "one")
     a = ConsumerMember(t, "A", regex=f"{t.g}-.*")
     silently(t, a.join)

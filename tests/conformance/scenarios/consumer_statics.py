@@ -22,7 +22,7 @@ AREA = Area("consumer_statics", "d")
 
 @AREA.scenario
 def away_and_back_under_the_same_id(t: Stage) -> None:
-    """A leaves temporarily and returns under its own id, with the same epoch and partitions."""
+    """Member A leaves temporarily and returns under its own id, with its epoch and partitions."""
     a, b = statics(t, "AB")
     stable(t, a, b)
     a.leave_for_a_while()
@@ -36,7 +36,7 @@ def away_and_back_under_the_same_id(t: Stage) -> None:
 
 @AREA.scenario
 def away_and_back_under_another_id(t: Stage) -> None:
-    """A leaves temporarily and returns under another id; the old id is unknown."""
+    """Member A leaves temporarily and returns under another id; the old id is unknown."""
     a, b = statics(t, "AB")
     stable(t, a, b)
     a.leave_for_a_while()
@@ -53,7 +53,7 @@ def away_and_back_under_another_id(t: Stage) -> None:
 
 @AREA.each(request=["beat", "full", "leave", "away again", "join of a stranger"])
 def while_away(t: Stage, request: str) -> None:
-    """A has left temporarily; a request comes in its name: {request}."""
+    """Member A has left temporarily; a request comes with its id: {request}."""
     a, b = statics(t, "AB")
     stable(t, a, b)
     a.leave_for_a_while()
@@ -87,7 +87,7 @@ RETURNS: dict[str, dict[str, Any]] = {
 
 @AREA.each(change=list(RETURNS), name=["same", "other"])
 def comes_back_with(t: Stage, change: str, name: str) -> None:
-    """A returns with {change}, under the {name} id."""
+    """Member A returns with {change}, under the {name} id."""
     a, b = statics(t, "AB")
     stable(t, a, b)
     a.leave_for_a_while()
@@ -125,7 +125,7 @@ def unreleased(t: Stage) -> None:
 
 @AREA.scenario
 def fenced_by_the_new_one(t: Stage) -> None:
-    """X has replaced A: all further requests of A are refused."""
+    """Member X has replaced A: all further requests of A are refused."""
     (a,) = statics(t, "A")
     a.join()
     a.leave_for_a_while()
@@ -143,7 +143,7 @@ def fenced_by_the_new_one(t: Stage) -> None:
 
 @AREA.each(instance=["none", "another", "unknown"])
 def beats_with_instance(t: Stage, instance: str) -> None:
-    """A sends heartbeats and leaves with a wrong instance id: {instance}."""
+    """Member A sends heartbeats and leaves with a wrong instance id: {instance}."""
     a, b = statics(t, "AB")
     stable(t, a, b)
     instance_id = {"none": None, "another": "i-B", "unknown": "i-Z"}[instance]
@@ -157,7 +157,7 @@ def beats_with_instance(t: Stage, instance: str) -> None:
 
 @AREA.each(instance=["none", "unknown"])
 def joins_again_with_instance(t: Stage, instance: str) -> None:
-    """A joins again with epoch 0 and another instance id: {instance}."""
+    """Member A joins again with epoch 0 and another instance id: {instance}."""
     a, b = statics(t, "AB")
     stable(t, a, b)
     instance_id = {"none": None, "unknown": "i-Z"}[instance]
@@ -217,7 +217,7 @@ def all_are_away(t: Stage) -> None:
 
 @AREA.scenario
 def newcomer_while_one_is_away(t: Stage) -> None:
-    """C joins while A is away: A's partitions are free once A returns or expires."""
+    """Member C joins while A is away: A's partitions are free once A returns or expires."""
     a, b = statics(t, "AB")
     stable(t, a, b)
     a.leave_for_a_while()
@@ -239,7 +239,7 @@ def newcomer_while_one_is_away(t: Stage) -> None:
 
 @AREA.scenario
 def target_gives_away_what_one_who_is_away_has(t: Stage) -> None:
-    """B is away, and the target assigns its partition to A, which gets it when B returns."""
+    """Member B is away; the target gives B's partition to A, which gets it when B returns."""
     (b,) = statics(t, "B")
     stable(t, b)
     b.leave_for_a_while()
@@ -255,7 +255,7 @@ def target_gives_away_what_one_who_is_away_has(t: Stage) -> None:
 
 @AREA.scenario
 def other_member_leaves_while_one_is_away(t: Stage) -> None:
-    """B leaves for good while A is away: A gets everything when it returns."""
+    """Member B leaves for good while A is away: A gets all partitions when A returns."""
     a, b = statics(t, "AB")
     stable(t, a, b)
     a.leave_for_a_while()
@@ -270,7 +270,7 @@ def other_member_leaves_while_one_is_away(t: Stage) -> None:
 
 @AREA.each(owed=["by A", "to A"])
 def goes_away_while_reconciling(t: Stage, owed: str) -> None:
-    """A leaves temporarily while a partition is owed {owed}."""
+    """Member A leaves temporarily while a partition is owed {owed}."""
     a, b = statics(t, "AB")
     first, second = (a, b) if owed == "by A" else (b, a)
     stable(t, first)
@@ -319,7 +319,7 @@ def same_id_with_two_instances(t: Stage) -> None:
 
 @AREA.scenario
 def two_static_members_swap(t: Stage) -> None:
-    """A and B leave temporarily and return with each other's member ids."""
+    """Members A and B leave temporarily and return with each other's member ids."""
     a, b = statics(t, "AB")
     stable(t, a, b)
     a.leave_for_a_while()

@@ -52,7 +52,7 @@ def lone_member_falls_silent(t: Stage) -> None:
 
 @AREA.each(who=["A", "B"])
 def one_of_two_falls_silent(t: Stage, who: str) -> None:
-    """{who} of two members expires, and the other one gets everything."""
+    """{who} of two members expires, and the other member gets all partitions."""
     short_sessions(t)
     group = members(t, "AB")
     stable(t, *group)
@@ -86,7 +86,7 @@ KEEPS_ALIVE: dict[str, dict[str, Any]] = {
 
 @AREA.each(request=list(KEEPS_ALIVE))
 def keeps_alive(t: Stage, request: str) -> None:
-    """A request that renews the session: {request}."""
+    """This request renews a member's session: {request}."""
     short_sessions(t)
     a = ConsumerMember(t, "A").joined()
     silently(t, a.subscribe, t.t3, "no-such-topic")
@@ -111,7 +111,7 @@ DOES_NOT_KEEP_ALIVE = [
 
 @AREA.each(request=DOES_NOT_KEEP_ALIVE)
 def does_not_keep_alive(t: Stage, request: str) -> None:
-    """A request in A's name that does not renew its session: {request}."""
+    """This request with member A's id does not renew A's session: {request}."""
     short_sessions(t)
     a = ConsumerMember(t, "A").joined()
     for _ in range(4):
@@ -166,7 +166,7 @@ def away_for_too_long(t: Stage) -> None:
 
 @AREA.scenario
 def going_away_does_not_prolong_the_session(t: Stage) -> None:
-    """A leaves temporarily half a session after a heartbeat: half a session remains."""
+    """Member A leaves temporarily half a session after a heartbeat: half a session remains."""
     short_sessions(t, 1200)
     (a,) = statics(t, "A")
     silently(t, a.join)
@@ -178,7 +178,7 @@ def going_away_does_not_prolong_the_session(t: Stage) -> None:
 
 @AREA.scenario
 def session_of_a_replaced_member(t: Stage) -> None:
-    """X has replaced A: the end of A's session does not affect X."""
+    """Member X has replaced A: the end of A's session does not affect X."""
     short_sessions(t)
     (a,) = statics(t, "A")
     silently(t, a.join)
@@ -224,7 +224,7 @@ _SETTINGS = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms")
 
 @AREA.each(owned=["unsaid", "all", "what it has to give up"])
 def does_not_revoke(t: Stage, owned: str) -> None:
-    """A sends heartbeats but does not revoke; owned: {owned}. It is fenced, B gets everything."""
+    """Member A does not revoke; owned: {owned}. A is fenced, and B gets all partitions."""
     a, b = members(t, "AB", rebalance_timeout_ms=t.ms(REBALANCE_MS))
     stable(t, a)
     silently(t, b.join)
@@ -242,7 +242,7 @@ def does_not_revoke(t: Stage, owned: str) -> None:
 
 @AREA.scenario
 def does_not_even_hear(t: Stage) -> None:
-    """A sends no heartbeat when it must revoke: it stays until its session ends."""
+    """Member A must revoke but sends no heartbeat: A stays until its session ends."""
     a, b = members(t, "AB", rebalance_timeout_ms=t.ms(REBALANCE_MS))
     stable(t, a)
     b.join()
@@ -253,7 +253,7 @@ def does_not_even_hear(t: Stage) -> None:
 
 @AREA.scenario
 def revokes_in_time(t: Stage) -> None:
-    """A revokes in time: its rebalance timeout is cancelled."""
+    """Member A revokes in time: its rebalance timeout is cancelled."""
     a, b = members(t, "AB", rebalance_timeout_ms=t.ms(REBALANCE_MS))
     stable(t, a)
     silently(t, b.join)
@@ -269,7 +269,7 @@ def revokes_in_time(t: Stage) -> None:
 
 @AREA.scenario
 def second_revocation_has_its_own_time(t: Stage) -> None:
-    """A has revoked and must revoke again: the timeout starts again."""
+    """Member A has revoked and must revoke again: the timeout starts again."""
     a, b, c = members(t, "ABC", rebalance_timeout_ms=t.ms(800))
     stable(t, a)
     silently(t, b.join)
@@ -285,7 +285,7 @@ def second_revocation_has_its_own_time(t: Stage) -> None:
 
 @AREA.scenario
 def revocation_and_another_timeout(t: Stage) -> None:
-    """A changes its rebalance timeout while it revokes: the running timeout is unchanged."""
+    """Member A changes its rebalance timeout while it revokes: the running timeout is unchanged."""
     a, b = members(t, "AB", rebalance_timeout_ms=t.ms(REBALANCE_MS))
     stable(t, a)
     silently(t, b.join)
@@ -297,7 +297,7 @@ def revocation_and_another_timeout(t: Stage) -> None:
 
 @AREA.each(timeout=[0, -2])
 def odd_rebalance_timeout(t: Stage, timeout: int) -> None:
-    """A has joined with a rebalance timeout of {timeout} and must revoke."""
+    """Member A has joined with a rebalance timeout of {timeout} and must revoke."""
     a, b = members(t, "AB", rebalance_timeout_ms=timeout)
     stable(t, a)
     silently(t, b.join)
@@ -308,7 +308,7 @@ def odd_rebalance_timeout(t: Stage, timeout: int) -> None:
 
 @AREA.scenario
 def joins_again_while_revoking(t: Stage) -> None:
-    """A joins again with epoch 0 during the timeout, which counts as a revocation."""
+    """Member A joins again with epoch 0 during the timeout, which counts as a revocation."""
     a, b = members(t, "AB", rebalance_timeout_ms=t.ms(REBALANCE_MS))
     stable(t, a)
     silently(t, b.join)
@@ -320,7 +320,7 @@ def joins_again_while_revoking(t: Stage) -> None:
 
 @AREA.scenario
 def static_member_does_not_revoke(t: Stage) -> None:
-    """A static member is fenced as well, and its instance id is free."""
+    """A static member that does not revoke in time is fenced, and its instance id is free."""
     a, b = statics(t, "AB", rebalance_timeout_ms=t.ms(REBALANCE_MS))
     stable(t, a)
     silently(t, b.join)
@@ -334,7 +334,7 @@ def static_member_does_not_revoke(t: Stage) -> None:
 
 @AREA.scenario
 def goes_away_while_the_timeout_runs(t: Stage) -> None:
-    """A leaves temporarily while it must revoke, and the rebalance timeout passes."""
+    """Member A leaves temporarily while it must revoke, and the rebalance timeout passes."""
     a, b = statics(t, "AB", rebalance_timeout_ms=t.ms(REBALANCE_MS))
     stable(t, a)
     silently(t, b.join)
@@ -348,7 +348,7 @@ def goes_away_while_the_timeout_runs(t: Stage) -> None:
 
 @AREA.scenario
 def waiting_member_has_no_timeout(t: Stage) -> None:
-    """B waits for A's partition for longer than B's rebalance timeout."""
+    """Member B waits for A's partition for longer than B's rebalance timeout."""
     a = ConsumerMember(t, "A")
     b = ConsumerMember(t, "B", rebalance_timeout_ms=t.ms(300))
     stable(t, a)

@@ -53,7 +53,7 @@ def created_that_nobody_wants(t: Stage) -> None:
 
 @AREA.each(beside=["alone", "beside another topic"])
 def deleted(t: Stage, beside: str) -> None:
-    """A's topic is deleted ({beside}), and A must revoke it."""
+    """Member A's topic is deleted ({beside}), and A must revoke its partitions."""
     more = [] if beside == "alone" else [t.t1]
     topic = t.topic(2, "gone")
     t.coordinator_learns()

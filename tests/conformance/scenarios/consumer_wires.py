@@ -114,7 +114,7 @@ def commit_and_leave_in_a_row(t: Stage) -> None:
 
 @AREA.scenario
 def connection_closes(t: Stage) -> None:
-    """A member's connection closes: it stays a member, and continues on another one."""
+    """A member's connection closes: the member stays, and continues on another connection."""
     a = ConsumerMember(t, "A").joined()
     a.connection.close()
     a.connection = t.conn()

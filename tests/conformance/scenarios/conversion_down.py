@@ -56,7 +56,7 @@ def described(t: Stage, label: str = "classic group") -> None:
 
 @AREA.scenario
 def step_by_step(t: Stage) -> None:
-    """A leaves M: the group is classic and rebalances; M joins, leads and syncs."""
+    """Consumer A leaves M behind: the group is classic and rebalances; M joins, leads and syncs."""
     a, (m,) = mixed(t)
     look(t)
     a.leave()
@@ -76,7 +76,7 @@ def step_by_step(t: Stage) -> None:
 
 @AREA.scenario
 def two_remain(t: Stage) -> None:
-    """A leaves M and N behind: both join, and one leads."""
+    """Consumer A leaves classic members M and N behind: both join, and one leads."""
     a, (m, n) = mixed(t, "MN")
     look(t)
     a.leave()
@@ -115,7 +115,7 @@ def goes_by(t: Stage, how: str) -> None:
 
 @AREA.each(topics=["same", "others", "none"])
 def topics_that_remain(t: Stage, topics: str) -> None:
-    """A leaves M behind, whose topics were: {topics}."""
+    """Consumer A leaves the classic member M behind, whose topics were: {topics}."""
     a = ConsumerMember(t, "A").joined()
     names = {"same": [t.t3], "others": [t.tx], "none": []}[topics]
     m = ClassicMember(t, "M", names, member_id="member-m", subscription_version=1)
@@ -130,7 +130,7 @@ def topics_that_remain(t: Stage, topics: str) -> None:
 
 @AREA.each(state=["Reconciling", "unsynced", "unrevoked", "Assigning"])
 def leaves_in(t: Stage, state: str) -> None:
-    """A leaves while the group is: {state}."""
+    """Consumer A leaves while the group is: {state}."""
     a = ConsumerMember(t, "A").joined()
     m = ClassicMember(t, "M", member_id="member-m")
     silently(t, m.join_now)
@@ -159,7 +159,7 @@ def leaves_in(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def not_the_last_consumer(t: Stage) -> None:
-    """A leaves while B is still a consumer: the group stays a consumer group."""
+    """Consumer A leaves while B is still a consumer: the group stays a consumer group."""
     a, (m,) = mixed(t)
     b = ConsumerMember(t, "B")
     silently(t, b.join)
@@ -211,7 +211,7 @@ def consumer_and_one_classic_go_in_one_request(t: Stage) -> None:
 
 @AREA.scenario
 def classic_member_goes_first(t: Stage) -> None:
-    """M leaves, then A: the group stays a consumer group to the end."""
+    """The classic member M leaves, then consumer A: the group stays a consumer group."""
     a, (m,) = mixed(t)
     m.leave()
     listed(t)
@@ -279,7 +279,7 @@ def only_static_consumer_restarts_as_classic(t: Stage) -> None:
 
 @AREA.scenario
 def static_member_that_is_away_restarts_as_classic(t: Stage) -> None:
-    """A has left temporarily and returns as a classic member."""
+    """Member A has left temporarily and returns as a classic member."""
     a = ConsumerMember(t, "A", instance_id="i-A")
     silently(t, a.join)
     a.leave_for_a_while()
@@ -309,7 +309,7 @@ def dynamic_consumer_goes_back_under_its_id(t: Stage) -> None:
 
 @AREA.scenario
 def protocols_after_it(t: Stage) -> None:
-    """M has two protocols, N one of them: the classic group selects the common one."""
+    """Member M has two protocols, N one of them: the classic group selects the common protocol."""
     a = ConsumerMember(t, "A").joined()
     m = ClassicMember(t, "M", protocols=["roundrobin", "range"], member_id="member-m")
     n = ClassicMember(t, "N", protocols=["range"], member_id="member-n")
@@ -346,7 +346,7 @@ def newcomer_after_it(t: Stage) -> None:
 
 @AREA.scenario
 def consumer_after_it(t: Stage) -> None:
-    """A leaves and joins again at once: the group is downgraded and upgraded."""
+    """Consumer A leaves and joins again at once: the group is downgraded and upgraded."""
     a, (m,) = mixed(t)
     a.leave()
     listed(t)
@@ -362,7 +362,7 @@ def consumer_after_it(t: Stage) -> None:
 
 @AREA.scenario
 def up_and_down_twice(t: Stage) -> None:
-    """A joins and leaves the group of M twice: generations and epochs continue."""
+    """Consumer A joins and leaves M's group twice: generations and epochs continue."""
     m = ClassicMember(t, "M")
     m.join_now()
     m.sync_now(shares={"M": {t.t3: [0, 1, 2]}})
@@ -421,7 +421,7 @@ def offsets_through_it(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def regex_is_forgotten(t: Stage) -> None:
-    """A leaves with its regular expression, which does not affect the classic group."""
+    """Consumer A leaves with its regular expression, which does not affect the classic group."""
     t.topic(1, "one")
     t.coordinator_learns()
     a = ConsumerMember(t, "A", regex=f"{t.g}-.*")
@@ -454,7 +454,7 @@ def settings_do_not_matter(t: Stage) -> None:
 
 @AREA.scenario
 def deletion_after_it(t: Stage) -> None:
-    """The converted group is deleted after M has left as well."""
+    """The converted group is deleted after its last member, M, has left."""
     a, (m,) = mixed(t)
     a.leave()
     t.delete_groups()

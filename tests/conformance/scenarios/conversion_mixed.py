@@ -45,7 +45,7 @@ def mixed(t: Stage, **options: Any) -> tuple[ConsumerMember, ClassicMember]:
 
 @AREA.scenario
 def classic_member_joins_step_by_step(t: Stage) -> None:
-    """M joins the group of A, and gets partitions once A has revoked them and M rejoins."""
+    """Classic M joins consumer A's group, and gets partitions once A has revoked and M rejoins."""
     a, m = consumer_a(t), classic_m(t)
     m.join_now()
     look(t)
@@ -99,11 +99,11 @@ JOINS: dict[str, dict[str, Any]] = {
 
 @AREA.each(case=list(JOINS))
 def joins(t: Stage, case: str) -> None:
-    """M joins the group of A with: {case}."""
+    """The classic member M joins the group of A with: {case}."""
     a = consumer_a(t)
     m = classic_m(t)
     m.join_now(**JOINS[case])
-    t.nap(0.2)  # by then, a rebalance timeout of 0 is over
+    t.nap(0.2)  # A rebalance timeout of 0 has expired after this wait.
     listed(t)
     a.beat()
     if case == "A's id":
@@ -112,7 +112,7 @@ def joins(t: Stage, case: str) -> None:
 
 @AREA.each(state=["Empty", "Stable", "Reconciling", "Assigning"])
 def joins_in(t: Stage, state: str) -> None:
-    """M joins a consumer group that is {state}."""
+    """The classic member M joins a consumer group that is {state}."""
     a, b = ConsumerMember(t, "A"), ConsumerMember(t, "B")
     silently(t, a.join)
     if state in ("Reconciling", "Assigning"):
@@ -127,7 +127,7 @@ def joins_in(t: Stage, state: str) -> None:
     pending = m.join()
     t.nap(0.2)
     if state == "Empty":
-        m.answered(pending)  # Kafka lists the group here only if its partition got other records
+        m.answered(pending)  # Kafka lists the group only if its offsets partition got other records
         m.join_now("joins without id", member_id="")
         listed(t)
         return
@@ -139,7 +139,7 @@ def joins_in(t: Stage, state: str) -> None:
 
 @AREA.each(protocols=["range", "roundrobin", "cooperative-sticky", "own", "several"])
 def protocol_names(t: Stage, protocols: str) -> None:
-    """M joins the group of A with the protocols: {protocols}. Which one is returned?"""
+    """Which of these protocols is returned when the classic member M joins: {protocols}?"""
     consumer_a(t)
     names = {"own": ["mine"], "several": ["roundrobin", "range"]}.get(protocols, [protocols])
     m = classic_m(t, protocols=names)
@@ -154,7 +154,7 @@ def protocol_names(t: Stage, protocols: str) -> None:
 
 @AREA.each(topics=["same", "others", "none", "unknown"])
 def subscriptions(t: Stage, topics: str) -> None:
-    """M joins the group of A, subscribed to: {topics}."""
+    """The classic member M joins the group of A, subscribed to: {topics}."""
     a = consumer_a(t)
     names = {"same": [t.t3], "others": [t.tx], "none": [], "unknown": ["no-such"]}[topics]
     m = classic_m(t, topics=names)
@@ -167,7 +167,7 @@ def subscriptions(t: Stage, topics: str) -> None:
 
 @AREA.scenario
 def topics_change(t: Stage) -> None:
-    """M rejoins with other topics: it must revoke, and rejoin once more."""
+    """The classic member M rejoins with other topics: M must revoke, and rejoin once more."""
     a, m = mixed(t)
     look(t)
     m.topics = [t.t3, t.tx]
@@ -184,7 +184,7 @@ def topics_change(t: Stage) -> None:
 
 @AREA.scenario
 def joins_again_without_need(t: Stage) -> None:
-    """M rejoins without a change: generation and epoch stay the same."""
+    """The classic member M rejoins without a change: generation and epoch stay the same."""
     a, m = mixed(t)
     m.rejoin()
     m.rejoin()
@@ -219,7 +219,7 @@ SYNCS: dict[str, dict[str, Any]] = {
 
 @AREA.each(case=list(SYNCS))
 def syncs(t: Stage, case: str) -> None:
-    """M syncs in the group of A with: {case}."""
+    """The classic member M syncs in the group of A with: {case}."""
     _, m = mixed(t)
     m.sync_now(**SYNCS[case])
     m.sync_now("syncs rightly")
@@ -269,7 +269,7 @@ def heartbeats(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def consumer_heartbeat_of_a_classic_member(t: Stage) -> None:
-    """ConsumerGroupHeartbeat comes in M's name: with its generation, with epoch 0, leaving."""
+    """ConsumerGroupHeartbeat names classic M: with its generation, with epoch 0, to leave."""
     _, m = mixed(t)
     x = ConsumerMember(t, "M", member_id=m.id)
     x.beat("beats with the generation", member_epoch=m.generation)
@@ -281,7 +281,7 @@ def consumer_heartbeat_of_a_classic_member(t: Stage) -> None:
 
 @AREA.scenario
 def classic_member_goes_over(t: Stage) -> None:
-    """M joins with the consumer protocol under its own id, and keeps its partitions."""
+    """Classic M joins with the consumer protocol under its own id, and keeps its partitions."""
     a, m = mixed(t)
     x = ConsumerMember(t, "M", member_id=m.id)
     x.join("joins as a consumer")
@@ -295,7 +295,7 @@ def classic_member_goes_over(t: Stage) -> None:
 
 @AREA.scenario
 def consumer_goes_back(t: Stage) -> None:
-    """A joins with the classic protocol under its own id, beside another consumer."""
+    """Consumer A joins with the classic protocol under its own id, beside another consumer."""
     a, b = ConsumerMember(t, "A"), ConsumerMember(t, "B")
     silently(t, a.join)
     silently(t, b.join)
@@ -313,7 +313,7 @@ def consumer_goes_back(t: Stage) -> None:
 
 @AREA.each(version=[0, 1, 2, 3, 4, 5])
 def leaves(t: Stage, version: int) -> None:
-    """M leaves the group of A with LeaveGroup {version}."""
+    """The classic member M leaves the group of A with LeaveGroup {version}."""
     a, m = mixed(t)
     m.leave(version=version)
     look(t)
@@ -445,7 +445,7 @@ def static_id_mix_ups(t: Stage, who: str) -> None:
 
 @AREA.each(version=[4, 5])
 def transactions(t: Stage, version: int) -> None:
-    """TxnOffsetCommit {version} comes in M's name with valid and invalid generations."""
+    """TxnOffsetCommit {version} names the classic member M with valid and invalid generations."""
     _, m = mixed(t)
     protocol = 2 if version == 5 else 1
     p = Producer(t, "P", protocol).started()
@@ -461,7 +461,7 @@ def transactions(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def commits_by_partition(t: Stage) -> None:
-    """M commits with its previous generation: only partitions owned since then are accepted."""
+    """Classic M commits with an old generation: only partitions owned since then are accepted."""
     a, m = mixed(t)
     silently(t, a.subscribe, t.t3, "no-such")
     silently(t, a.ack)

@@ -49,7 +49,7 @@ def keeps_a_classic_member_alive(t: Stage, request: str) -> None:
 
 @AREA.scenario
 def never_syncs(t: Stage) -> None:
-    """M joins the group of A and does not sync within its rebalance timeout."""
+    """Classic M joins the group of A and does not sync within its rebalance timeout."""
     a, m = consumer_a(t), classic_m(t, rebalance_timeout_ms=t.ms(600))
     m.join_now()
     for _ in range(20):
@@ -63,7 +63,7 @@ def never_syncs(t: Stage) -> None:
 
 @AREA.scenario
 def never_joins_again(t: Stage) -> None:
-    """M learns from heartbeats that it must rejoin, and does not within its rebalance timeout."""
+    """Classic M learns from heartbeats that it must rejoin, but its rebalance timeout passes."""
     a, m = mixed(t, rebalance_timeout_ms=t.ms(600))
     b = ConsumerMember(t, "B")
     silently(t, b.join)
@@ -80,7 +80,7 @@ def never_joins_again(t: Stage) -> None:
 
 @AREA.scenario
 def is_not_told_and_stays(t: Stage) -> None:
-    """Without a heartbeat, M has until the end of its session."""
+    """Without a heartbeat, the classic member M stays until the end of its session."""
     a, m = mixed(t, rebalance_timeout_ms=t.ms(300))
     b = ConsumerMember(t, "B")
     silently(t, b.join)

@@ -35,7 +35,7 @@ def stable_m_and_n(t: Stage) -> tuple[ClassicMember, ClassicMember]:
 
 @AREA.scenario
 def step_by_step(t: Stage) -> None:
-    """A joins the Stable group of M: M must rejoin, revokes, and A gets its share."""
+    """Consumer A joins M's Stable group: M must rejoin, M revokes, and A gets its share."""
     m = stable_m(t)
     a = ConsumerMember(t, "A")
     a.join()
@@ -59,7 +59,7 @@ def step_by_step(t: Stage) -> None:
 
 @AREA.scenario
 def two_classic_members(t: Stage) -> None:
-    """A joins the Stable group of M and N."""
+    """Consumer A joins the Stable group of the classic members M and N."""
     m, n = stable_m_and_n(t)
     a = ConsumerMember(t, "A")
     a.join()
@@ -77,7 +77,7 @@ def two_classic_members(t: Stage) -> None:
 
 @AREA.each(state=["none", "empty", "simple", "preparing", "completing", "stable"])
 def consumer_joins(t: Stage, state: str) -> None:
-    """A joins a classic group that is: {state}."""
+    """Consumer A joins a classic group that is: {state}."""
     m = ClassicMember(t, "M")
     if state == "simple":
         commit(t, "nobody commits", (t.t3, 0, 5))
@@ -109,7 +109,7 @@ def consumer_joins(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def parked_sync_is_answered(t: Stage) -> None:
-    """A joins while N waits for the leader's SyncGroup: N must rejoin."""
+    """Consumer A joins while N waits for the leader's SyncGroup: N must rejoin."""
     m, n = stable_m_and_n(t)
     classic_members.completing(t, m, n)
     follower, leader = (n, m) if m.leads else (m, n)
@@ -169,7 +169,7 @@ UNREADABLE = {
 
 @AREA.each(metadata=list(UNREADABLE))
 def odd_metadata(t: Stage, metadata: str) -> None:
-    """A joins a group with a member whose metadata is: {metadata}."""
+    """Consumer A joins a group with a member whose metadata is: {metadata}."""
     m = stable_m(t, metadata=UNREADABLE[metadata], protocol_type="consumer")
     a = ConsumerMember(t, "A")
     a.join()
@@ -192,7 +192,7 @@ ASSIGNMENTS = {
 
 @AREA.each(bytes_of=list(ASSIGNMENTS))
 def odd_assignments(t: Stage, bytes_of: str) -> None:
-    """A joins a group whose leader assigned itself: {bytes_of}."""
+    """Consumer A joins a group whose leader assigned itself: {bytes_of}."""
     m = ClassicMember(t, "M")
     silently(t, m.join_now)
     given = [{"member_id": m.id, "assignment": ASSIGNMENTS[bytes_of]}]
@@ -206,7 +206,7 @@ def odd_assignments(t: Stage, bytes_of: str) -> None:
 
 @AREA.each(user_data=["none", "empty", "some"])
 def user_data_in_subscriptions(t: Stage, user_data: str) -> None:
-    """A joins a group whose member has user data in its subscription: {user_data}."""
+    """Consumer A joins a group whose member has user data in its subscription: {user_data}."""
     data = {"none": None, "empty": b"", "some": b"x"}[user_data]
     m = stable_m(t, metadata=subscription([t.t3], 1, user_data=data))
     ConsumerMember(t, "A").join()
@@ -216,7 +216,7 @@ def user_data_in_subscriptions(t: Stage, user_data: str) -> None:
 
 @AREA.each(protocol_type=["connect", "streams", ""])
 def other_protocol_types(t: Stage, protocol_type: str) -> None:
-    """A joins a classic group of the protocol type "{protocol_type}"."""
+    """Consumer A joins a classic group of the protocol type "{protocol_type}"."""
     m = ClassicMember(t, "M", protocol_type=protocol_type)
     m.join_now()
     m.sync_now(shares={"M": {}})
@@ -231,7 +231,7 @@ def other_protocol_types(t: Stage, protocol_type: str) -> None:
 
 @AREA.each(version=[0, 1, 2, 3])
 def subscriptions_of_all_versions(t: Stage, version: int) -> None:
-    """M has a subscription of version {version}, with a rack and partitions if it has them."""
+    """Member M has a subscription of version {version}, with all fields of that version."""
     m = stable_m(t, subscription_version=version, rack_id="r1", topics=[t.t3, t.t1])
     ConsumerMember(t, "A").join()
     look(t)
@@ -292,7 +292,7 @@ def full_classic_group(t: Stage) -> None:
 
 @AREA.each(instance=["same", "other"])
 def static_classic_member(t: Stage, instance: str) -> None:
-    """A joins with the {instance} instance id as the static member M of the classic group."""
+    """Consumer A joins with the {instance} instance id as the static classic member M."""
     m = stable_m(t, instance_id="i-M")
     a = ConsumerMember(t, "A", instance_id="i-M" if instance == "same" else "i-A")
     a.join()
@@ -307,7 +307,7 @@ def static_classic_member(t: Stage, instance: str) -> None:
 
 @AREA.scenario
 def static_member_goes_over(t: Stage) -> None:
-    """The static M and N return with the consumer protocol, one after the other."""
+    """The static members M and N return with the consumer protocol, one after the other."""
     m = ClassicMember(t, "M", instance_id="i-M")
     n = ClassicMember(t, "N", instance_id="i-N")
     classic_members.stable(t, {"M": {t.t3: [0, 1]}, "N": {t.t3: [2]}}, m, n)
@@ -328,7 +328,7 @@ def static_member_goes_over(t: Stage) -> None:
 
 @AREA.each(topics=["same", "others", "more", "none"])
 def consumer_with_topics(t: Stage, topics: str) -> None:
-    """A joins the group of M with topics that are: {topics}."""
+    """Consumer A joins the group of M with topics that are: {topics}."""
     m = stable_m(t)
     names = {"same": [t.t3], "others": [t.t1], "more": [t.t3, t.t1], "none": []}[topics]
     a = ConsumerMember(t, "A", names)
@@ -343,7 +343,7 @@ def consumer_with_topics(t: Stage, topics: str) -> None:
 
 @AREA.scenario
 def consumer_with_a_regex(t: Stage) -> None:
-    """A joins the group of M with a regular expression that matches one topic."""
+    """Consumer A joins the group of M with a regular expression that matches one topic."""
     t.topic(1, "one")
     t.coordinator_learns()
     m = stable_m(t)
@@ -358,7 +358,7 @@ def consumer_with_a_regex(t: Stage) -> None:
 
 @AREA.each(assignor=[None, "range", "uniform"])
 def consumer_with_assignor(t: Stage, assignor: str | None) -> None:
-    """A joins the group of M and selects the assignor {assignor}."""
+    """Consumer A joins the group of M and selects the assignor {assignor}."""
     stable_m(t, topics=[t.t1])
     a = ConsumerMember(t, "A", [t.t1], assignor=assignor)
     silently(t, a.join)
@@ -390,7 +390,7 @@ def refused_heartbeats_do_not_convert(t: Stage, refused: str) -> None:
 
 @AREA.scenario
 def consumer_under_the_id_of_the_classic_member(t: Stage) -> None:
-    """A joins with the classic member's id."""
+    """Consumer A joins with the classic member's id."""
     m = stable_m(t)
     a = ConsumerMember(t, "A", member_id=m.id)
     t.name_it(m.id, "M")
@@ -427,7 +427,7 @@ def classic_member_stays_behind(t: Stage, who: str) -> None:
 
 @AREA.scenario
 def classic_member_joins_and_never_syncs(t: Stage) -> None:
-    """M rejoins and does not sync within its rebalance timeout."""
+    """The classic member M rejoins and does not sync within its rebalance timeout."""
     m = stable_m(t, rebalance_timeout_ms=t.ms(700))
     a = ConsumerMember(t, "A")
     a.join()
@@ -459,7 +459,7 @@ def offsets_stay(t: Stage) -> None:
 
 @AREA.each(version=[7, 8, 9, 10])
 def commits_of_the_classic_member(t: Stage, version: int) -> None:
-    """M commits with OffsetCommit {version} after the conversion; valid and invalid generations."""
+    """After the conversion, M sends OffsetCommit {version} with valid and invalid generations."""
     m = stable_m(t)
     a = ConsumerMember(t, "A")
     a.join()
@@ -480,7 +480,7 @@ def commits_of_the_classic_member(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def conversion_and_back_to_nothing(t: Stage) -> None:
-    """M leaves the converted group, then A: the group is Empty and stays a consumer group."""
+    """Members M and A leave the converted group: the group is Empty and stays a consumer group."""
     m = stable_m(t)
     a = ConsumerMember(t, "A")
     a.join()

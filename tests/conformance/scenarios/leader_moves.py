@@ -171,7 +171,7 @@ def _brokers(t: Stage, note: str) -> None:
 
 @AREA.scenario
 def log_directories(t: Stage) -> None:
-    """AlterReplicaLogDirs names a broker's own replicas, and those of others."""
+    """AlterReplicaLogDirs names a broker's own replicas, and replicas of other brokers."""
     name = moving.topic(t, (1, 2), (2, 3), (3, 1))
     for node in moving.NODES:
         connection = t.connect(node)

@@ -50,7 +50,7 @@ def static_member(t: Stage, state: str, who: str, by: str) -> None:
 
 @AREA.each(state=["preparing", "completing", "stable"], who=["leader", "follower"])
 def during_parked_join(t: Stage, state: str, who: str) -> None:
-    """B waits in a JoinGroup from {state}: what does it get when the {who} leaves?"""
+    """Member B waits in a JoinGroup from {state}: what does B get when the {who} leaves?"""
     a, b = t.reach(state, "A", "B")
     b.protos = [("range", b"changed")]
     join = b.join()
@@ -81,7 +81,7 @@ def newcomer_leaves_before_the_round_ends(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def straggler_leaves_instead_of_joining(t: Stage) -> None:
-    """All but one member wait; the last one leaves, which ends the rebalance."""
+    """All but one member wait; the missing member leaves, which ends the rebalance."""
     a, b, c = t.reach("stable", "A", "B", "C")
     joins = [a.join()]
     t.until("PreparingRebalance")

@@ -39,7 +39,7 @@ def _say(member: ShareMember, by: str, ranges: Sequence[Range], note: str = "") 
 
 @AREA.each(kind=list(_KINDS), by=_BY)
 def whole_batch(t: Stage, kind: str, by: str) -> None:
-    """A whole batch is acknowledged with {kind} in {by}: which state and records follow?"""
+    """A whole batch is acknowledged with {kind} in {by}: what are the new state and records?"""
     place, a = reader(t, (3, 2))
     a.fetch(place, batch_size=3)
     _say(a, by, [(0, 2, _KINDS[kind])])
@@ -171,7 +171,7 @@ def acknowledged_twice_at_the_start(t: Stage, kind: str) -> None:
 
 @AREA.each(kind=list(_KINDS), by=_BY)
 def of_another_member(t: Stage, kind: str, by: str) -> None:
-    """B acknowledges A's records with {kind} in {by}; then A does."""
+    """Member B acknowledges A's records with {kind} in {by}; then A acknowledges them."""
     place, a, b = readers(t)
     a.fetch(place)
     b.nothing(place)
@@ -242,7 +242,7 @@ def in_a_fetch_of_another_partition(t: Stage) -> None:
 
 @AREA.each(by=_BY)
 def without_ranges(t: Stage, by: str) -> None:
-    """A partition without acknowledgements comes in {by}, alone and beside another."""
+    """A partition without acknowledgements is named in {by}, alone and beside another partition."""
     place, (a,) = group(t, "A", (2,), partitions=2)
     other = (place[0], 1)
     a.fetch(place, other)
@@ -355,7 +355,7 @@ def of_a_closed_session(t: Stage) -> None:
 
 @AREA.scenario
 def start_of_the_partition(t: Stage) -> None:
-    """The start moves over accepted, rejected and gap offsets up to the first other one."""
+    """The start offset moves over accepted, rejected and gap offsets up to any other offset."""
     place, a = reader(t, (2, 2, 2, 2))
     a.fetch(place, batch_size=2)
     for ranges in ([(2, 3, ACCEPT)], [(4, 5, REJECT)], [(0, 0, GAP)], [(6, 7, RELEASE)]):

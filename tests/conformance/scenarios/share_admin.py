@@ -111,7 +111,7 @@ def configs_validated_only(t: Stage) -> None:
 
 @AREA.scenario
 def configs_of_a_deleted_group(t: Stage) -> None:
-    """A group's configs stay when it is deleted."""
+    """A group's configs stay when the group is deleted."""
     looks.configure(t, {"share.delivery.count.limit": "3"})
     a = ShareMember(t, "A").joined(t.t1)
     t.setup(a.leave)
@@ -144,7 +144,7 @@ def described_and_listed(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def several_groups_described(t: Stage) -> None:
-    """One request names a group twice, an unknown one, one of another type and the empty name."""
+    """One request names a group twice, an unknown group, another type's group and an empty name."""
     ShareMember(t, "A").joined(t.t1)
     classic, none = t.group("classic"), t.group("none")
     body = {

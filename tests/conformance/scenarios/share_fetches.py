@@ -107,7 +107,7 @@ def waits_for_a_record(t: Stage) -> None:
 
 @AREA.each(kind=["released", "accepted"])
 def waits_for_records_of_another(t: Stage, kind: str) -> None:
-    """A has all records; B's fetch waits until they are {kind}."""
+    """Member A has acquired all records; B's fetch waits until the records are {kind}."""
     place, a, b = readers(t)
     a.fetch(place)
     b.nothing(place, note="opens")
@@ -119,7 +119,7 @@ def waits_for_records_of_another(t: Stage, kind: str) -> None:
 
 @AREA.scenario
 def waits_for_a_session_to_end(t: Stage) -> None:
-    """A has all records; B's waiting fetch gets them when A closes its session."""
+    """Member A has acquired all records; B's waiting fetch gets them when A closes its session."""
     place, a, b = readers(t)
     a.fetch(place)
     b.nothing(place, note="opens")
@@ -131,7 +131,7 @@ def waits_for_a_session_to_end(t: Stage) -> None:
 
 @AREA.scenario
 def waits_while_another_leaves_the_group(t: Stage) -> None:
-    """A leaves the group with its session and all records, and keeps the records."""
+    """Member A leaves the group with its session open, and keeps all acquired records."""
     place, a, b = readers(t)
     a.fetch(place)
     b.nothing(place, note="opens")
@@ -179,7 +179,7 @@ def several_partitions(t: Stage, most: int) -> None:
     for other in places:
         produce(t, other, 2, 2)
     for note in ("first", "second", "third", "fourth"):
-        # Kafka answers before it has unlocked the partitions, and skips locked ones.
+        # Kafka answers before it has unlocked the partitions, and a fetch skips locked partitions.
         t.sleep(0.1)
         a.nothing(note=note, max_records=most)
 

@@ -47,7 +47,7 @@ def later_request(t: Stage, field: str) -> None:
 
 @AREA.scenario
 def first_steps(t: Stage) -> None:
-    """Which epochs and assignments follow the first heartbeat while partitions are initialized?"""
+    """Which epochs and assignments does a member get while partitions are initialized?"""
     a = ShareMember(t, "A")
     a.heartbeat("joins", t.t1)
     looks.described(t, "before the partition is initialized")
@@ -174,7 +174,7 @@ def spread_over_members(t: Stage, members: str, partitions: int) -> None:
         t.setup(one.heartbeat)
     looks.spread(t)
     if (members, partitions) == ("ABCD", 2):
-        return  # the assignment of these two partitions is random
+        return  # Kafka assigns two partitions to four members at random
     joined[0].leave()
     for one in joined[1:]:
         t.setup(one.heartbeat)

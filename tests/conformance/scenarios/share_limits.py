@@ -11,7 +11,7 @@ AREA = Area("share_limits", profile="b")
 
 @AREA.scenario
 def more_sessions_than_allowed(t: Stage) -> None:
-    """A fifth session is refused, after its wait time, until another one ends."""
+    """A fifth session is refused, after its wait time, until another session ends."""
     place, a = reader(t)
     a.fetch(place)
     others = [ShareMember(t, name, place) for name in "BCDE"]

@@ -72,7 +72,7 @@ def lock_of_a_session_that_is_open_times_out(t: Stage) -> None:
 
 @AREA.each(how=["all", "a part"])
 def renewed_lock(t: Stage, how: str) -> None:
-    """The lock of {how} is renewed before it expires, and lasts as long again."""
+    """The lock of {how} is renewed before the lock expires, and lasts as long again."""
     duration: dict[str, Any] = {"share_record_lock_duration_ms": str(t.ms(2000))}
     place, a, b = readers(t, **duration)
     b.nothing(place, max_records=0)

@@ -137,7 +137,7 @@ def disconnected(t: Stage) -> None:
 
 @AREA.scenario
 def over_another_connection(t: Stage) -> None:
-    """A session continues over another connection, and ends with the one that opened it."""
+    """A session continues over another connection, and ends with the connection that opened it."""
     place, a = reader(t, (2, 2))
     a.fetch(place, max_records=1)
     twin = a.twin("A over another connection")
@@ -239,7 +239,7 @@ def named_twice(t: Stage) -> None:
 
 @AREA.scenario
 def added_later(t: Stage) -> None:
-    """A session without partitions gets one, which stays in it."""
+    """A session without partitions gets a partition, which stays in the session."""
     place, a = reader(t, (2, 2))
     a.nothing(note="opens")
     a.fetch(place, note="adds", max_records=1)

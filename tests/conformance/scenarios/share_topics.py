@@ -116,7 +116,7 @@ def deleted(t: Stage, records: str) -> None:
 
 @AREA.each(sizes=["", "3"])
 def deleted_beside_another(t: Stage, sizes: str) -> None:
-    """One of two topics of a session is deleted; records in the other one: {sizes}."""
+    """One of two topics of a session is deleted; records in the other topic: {sizes}."""
     place, (a,), other = _two_topics(t)
     _delete(t, place)
     produce(t, other, *map(int, sizes.split()))
@@ -164,7 +164,7 @@ def created_again(t: Stage) -> None:
 
 @AREA.scenario
 def created_again_beside_another(t: Stage) -> None:
-    """One of two topics of a session is recreated; the other one gets records meanwhile.
+    """One of two topics of a session is recreated; the other topic gets records meanwhile.
 
     If the records are there at once, whether Kafka returns the other topic is random.
     """
@@ -214,7 +214,7 @@ def deleted_while_waiting(t: Stage, then: str) -> None:
 
 @AREA.scenario
 def one_of_two_deleted_while_waiting(t: Stage) -> None:
-    """One of two topics of a waiting fetch is deleted; then the other one has records."""
+    """One of two topics of a waiting fetch is deleted; then the other topic has records."""
     place, (a,), other = _two_topics(t)
     waiting = a.fetching(note="waits", wait_ms=_LONG_MS)
     t.parked(waiting)

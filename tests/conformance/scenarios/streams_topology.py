@@ -61,7 +61,7 @@ def internal_topics(t: Stage, what: str) -> None:
 
 @AREA.each(partitions=[0, 1, 5])
 def partitions_of_a_repartition_topic(t: Stage, partitions: int) -> None:
-    """A repartition topic with {partitions} requested partitions follows two source topics."""
+    """Two source topics feed a repartition topic with {partitions} requested partitions."""
     again, log = streams.internal(t, "again"), streams.internal(t, "log")
     wanted = {"name": again, "partitions": partitions}
     parts = [

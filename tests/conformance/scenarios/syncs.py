@@ -128,7 +128,7 @@ def sync_of_a_coming_generation(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def two_generations_in_flight(t: Stage) -> None:
-    """B waits in a JoinGroup for generation 4 while A still works through generation 3."""
+    """Member B waits in a JoinGroup for generation 4 while A still works through generation 3."""
     a, b = t.reach("completing", "A", "B")
     sync = a.sync()
     t.got(sync)
@@ -245,7 +245,7 @@ def wrong_protocol(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def old_versions_need_no_protocol(t: Stage) -> None:
-    """Up to v4 SyncGroup has no protocol, so all are accepted; the answer of v5 names it."""
+    """Up to v4 SyncGroup has no protocol and is accepted; the v5 response names the protocol."""
     a, b = t.reach("completing", t.member("A", v=9), t.member("B", v=9))
     t.got(a.sync(v=4), b.sync(v=0))
     b.sync_now(v=5)

@@ -220,7 +220,7 @@ def pushed(t: Stage) -> None:
 
 @AREA.scenario
 def terminating_first(t: Stage) -> None:
-    """A terminating push comes without a Get, and with a wrong subscription id."""
+    """A terminating push comes without a subscription, and with a wrong subscription id."""
     client = _subscribed(t)
     client.instance_id = secrets.token_bytes(16)
     client.push("unknown", b"abc", terminating=True)
@@ -247,7 +247,7 @@ def ids_of_instances(t: Stage) -> None:
 
 @AREA.scenario
 def unknown_subscription(t: Stage) -> None:
-    """A push has another subscription id, and a Get may follow at once."""
+    """A push has another subscription id, and GetTelemetrySubscriptions is allowed at once."""
     client = _subscribed(t, interval_ms="60000")
     client.get()
     client.push("wrong", b"abc", subscription_id=client.subscription_id ^ 1)
@@ -259,7 +259,7 @@ def unknown_subscription(t: Stage) -> None:
 
 @AREA.scenario
 def push_before_get(t: Stage) -> None:
-    """A push comes from an unknown instance, then a Get."""
+    """An unknown client instance sends PushTelemetry, then GetTelemetrySubscriptions."""
     client = _subscribed(t, interval_ms="60000")
     client.instance_id = secrets.token_bytes(16)
     client.push("unknown", b"abc")
@@ -269,7 +269,7 @@ def push_before_get(t: Stage) -> None:
 
 @AREA.scenario
 def compressions(t: Stage) -> None:
-    """Pushes use every compression type and unknown ones, then a Get follows."""
+    """Pushes use every compression type and unknown types; the last request is a Get."""
     for compression in Compression:
         client = _subscribed(t)
         client.get(compression.name)
@@ -342,7 +342,7 @@ def changed_subscription(t: Stage) -> None:
 
 @AREA.scenario
 def other_connection(t: Stage) -> None:
-    """An instance ends with its connection, and continues on another one."""
+    """A client instance ends with its connection, and continues on another connection."""
     client = _subscribed(t, interval_ms="60000")
     client.get()
     second = _Client(t)

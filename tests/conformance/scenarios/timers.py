@@ -22,7 +22,7 @@ def short_lived(t: Stage, name: str, instance_id: str | None = None) -> Member:
 
 @AREA.each(who=["leader", "follower"])
 def session_ends_in_stable(t: Stage, who: str) -> None:
-    """The {who} expires in Stable, and the other one notices and continues alone."""
+    """The {who} expires in Stable, and the other member notices and continues alone."""
     if who == "leader":
         silent, other = t.reach("stable", short_lived(t, "A"), "B")
     else:

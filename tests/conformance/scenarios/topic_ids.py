@@ -198,7 +198,7 @@ def names_and_ids(t: Stage) -> None:
 
 @AREA.scenario
 def deleted_topic(t: Stage) -> None:
-    """A topic was deleted, and another one created with its name."""
+    """A topic was deleted, and another topic created with its name."""
     topics = Topics(t)
     name = t.g.replace(".", "-")
     first = topics.create(name, "first")

@@ -12,7 +12,7 @@ _MAXIMUM_MS = 900_000
 
 @AREA.each(v=[1, 5])
 def timeouts(t: Stage, v: int) -> None:
-    """Which timeouts does InitProducerId v{v} accept, and does the last one apply?"""
+    """Which timeouts does InitProducerId v{v} accept, and does the last timeout apply?"""
     p = Producer(t)
     for timeout_ms in (0, -1, -2147483648, _MAXIMUM_MS + 1, 2147483647):
         p.init(f"timeout {timeout_ms}", version=v, transaction_timeout_ms=timeout_ms)
@@ -130,7 +130,7 @@ def two_instances(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def the_older_instance_takes_it_back(t: Stage, protocol: int) -> None:
-    """Two v{protocol} instances start in turns, and the last one owns the id."""
+    """Two v{protocol} instances start in turns, and the last instance owns the transactional id."""
     p = Producer(t, "P", protocol).started()
     q = p.again("Q")
     q.init()

@@ -53,7 +53,7 @@ def pending_and_settled(t: Stage, protocol: int, committed: bool) -> None:
 
 @AREA.each(protocol=[1, 2])
 def plain_commit_while_pending(t: Stage, protocol: int) -> None:
-    """A plain commit follows a pending one of a v{protocol} transaction, and wins."""
+    """A plain commit comes after a pending commit of a v{protocol} transaction, and wins."""
     p = _started(t, "P", protocol)
     p.commit_offsets([(t.t1, 0, 10), (t.t3, 0, 20)])
     t.commit([(t.t1, 0, 3)], label="plain")
@@ -77,7 +77,7 @@ def two_transactions(t: Stage, protocol: int, last: str) -> None:
 
 @AREA.each(protocol=[1, 2])
 def abort_beside_commit(t: Stage, protocol: int) -> None:
-    """Of two v{protocol} transactions with the same partition one aborts, the other commits."""
+    """Two v{protocol} transactions have the same partition: one aborts, the other commits."""
     p, q = _started(t, "P", protocol), _started(t, "Q", protocol)
     p.commit_offsets([(t.t1, 0, 10)])
     q.commit_offsets([(t.t1, 0, 20)])

@@ -240,7 +240,7 @@ def _look_at_an_end(p: MovingProducer, topic: str, note: str) -> None:
     moving.offsets(p.t, topic, HOME, note)
     for request in ("init", *WITH_IDENTITY):
         REQUESTS[request](p, topic, note)
-    # the epoch that the producer has after EndTxn of its protocol
+    # After EndTxn of transactions v2, the producer has the next epoch.
     next_epoch = p.epoch + (p.versions is VERSIONS[2])
     p.produce([(topic, 0)], f"the next, {note}", producer_epoch=next_epoch)
 

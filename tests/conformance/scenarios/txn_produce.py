@@ -127,7 +127,7 @@ def idempotent_sequences(t: Stage, v: int) -> None:
 
 @AREA.each(v=[11, 12])
 def sequence_wraps(t: Stage, v: int) -> None:
-    """In Produce v{v} sequence 0 follows 2147483647."""
+    """In Produce v{v} the sequence after 2147483647 is 0."""
     topic = t.topic()
     where = [(topic, 0)]
     p = Producer(t)

@@ -62,7 +62,7 @@ def _add_offsets(p: Producer, note: str, **identity: Any) -> None:
 
 
 def _produce(p: Producer, note: str, **identity: Any) -> None:
-    # With the right sequence, because Kafka keeps the lowest sequence of a refused batch.
+    # Kafka keeps the lowest sequence of a refused batch, so the batch has the right sequence.
     sequence = p.next_sequence(p.t.t3, 0)
     p.produce([(p.t.t3, 0)], note, sequence=sequence, **identity)
 

@@ -28,7 +28,7 @@ def _timed_out(t: Stage, protocol: int, topic: str) -> Producer:
 
 @AREA.each(protocol=[1, 2])
 def state_and_log(t: Stage, protocol: int) -> None:
-    """A v{protocol} transaction times out: which epoch and marker follow, and which reads?"""
+    """A v{protocol} transaction times out: what are the new epoch, the marker and the reads?"""
     topic = t.topic()
     p = _timed_out(t, protocol, topic)
     p.look()

@@ -127,7 +127,7 @@ def every_request_on_a_new_connection(t: Stage) -> None:
 
 @AREA.scenario
 def client_vanishes_while_its_join_is_parked(t: Stage) -> None:
-    """A newcomer's connection closes while it waits: it stays until its session expires."""
+    """The connection of a waiting newcomer closes: the member stays until its session expires."""
     (a,) = t.reach("stable", "A")
     newcomer = t.member("N", v=3, session=t.ms(1200))
     newcomer.join()
@@ -188,7 +188,7 @@ def commit_without_waiting_for_the_answer(t: Stage) -> None:
 
 @AREA.scenario
 def join_asked_again_after_a_lost_connection(t: Stage) -> None:
-    """A parked member's connection closes; it sends JoinGroup on a new one and gets the answer."""
+    """A parked member's connection closes; a JoinGroup on a new connection gets the answer."""
     a, b = t.reach("stable", "A", "B")
     b.protos = [("range", b"changed")]
     b.join()

@@ -100,7 +100,7 @@ def test_the_page_stands_alone_and_trusts_no_name(tmp_path: Path) -> None:
     tags.feed(page)
     assert tags.open == []
     names = {tag for tag, _ in tags.seen}
-    # The only script is the search, which does not contain group names.
+    # The only script of the page is the search, which does not contain group names.
     scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     assert len(scripts) == 1
     assert EVIL not in page
@@ -123,7 +123,7 @@ def test_what_is_left_out_of_a_picture_is_said(tmp_path: Path) -> None:
     """A picture that shows only some groups or partitions says how many, of how many."""
     found = find(Output(scene(tmp_path)))
     told = "One mark a generation; red: five or more within five minutes. Point at one to read it."
-    assert "3 of 4 groups, the worst first." in render(found)  # the fourth has no commits
+    assert "3 of 4 groups, the worst first." in render(found)  # the fourth group has no commits
     assert f"{told}</p>" in render(found)
     assert "one colour a member.</p>" in render(found)
     busy, quiet = found.rebalances[0], found.rebalances[-1]
@@ -217,7 +217,8 @@ def test_the_head_says_what_the_run_covered(tmp_path: Path) -> None:
     assert "The oldest record of the offsets log is of 01 Mar 2026 05:40." in head
     assert "Log ends were taken 01 Mar 2026 13:59:00. Nothing was refused or damaged." in head
     shutil.rmtree(out / "tables" / schema.COVERAGE.name)
-    assert "14:00:00 UTC. 4 groups" in head_of(out)  # tables of an older release have no coverage
+    # Tables of an older release have no coverage table.
+    assert "14:00:00 UTC. 4 groups" in head_of(out)
     row = {"at_ms": AT_MS, "notes": ["t-0: <torn>"], "groups": "app-<.>", "input": "/mnt/<log>"}
     write(out, "tables", schema.COVERAGE, [row])
     head = head_of(out)

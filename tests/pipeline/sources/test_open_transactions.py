@@ -90,7 +90,7 @@ def test_without_it_the_first_record_says_since_when(spark: SparkSession, tmp_pa
     path = log_dir(tmp_path / "alone", batches, [])
     (end,) = ends(LogDirSource(spark, path))
     assert (end["held_by"], end["held_since_ms"]) == ("producer 7", START_MS + 2)
-    # The coordinator has ended the transaction, but no marker was written here (KIP-664).
+    # The coordinator has ended the transaction, but the partition has no marker (KIP-664).
     ended = [state(0, "teller", 7, COMPLETE_COMMIT, 222)]
     path = log_dir(tmp_path / "hanging", batches, ended)
     (end,) = ends(LogDirSource(spark, path))
@@ -120,7 +120,7 @@ def test_a_damaged_memory_gives_what_is_left_of_it(tmp_path: Path) -> None:
     """Malformed batches, unknown values and empty files of `__transaction_state` are skipped."""
     good = plain([state(0, "teller", 7, ONGOING, 5)])
     torn = bytearray(plain([state(1, "teller", 7, ONGOING, 6)]))
-    torn[61] ^= 0x55  # the length of its record
+    torn[61] ^= 0x55  # damages the length of the record
     odd = Record(2, START_MS, encode_transaction_key("odd"), b"\x00\x63" + (7).to_bytes(8, "big"))
     path = write_segment(tmp_path, [good, bytes(torn), plain([odd])], topic=TRANSACTIONS_TOPIC)
     write_segment(tmp_path, [], 9, TRANSACTIONS_TOPIC)

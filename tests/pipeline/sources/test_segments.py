@@ -90,7 +90,8 @@ def test_the_segments_of_a_real_kafka() -> None:
         missing = [one for one in rows(expected) if one not in found]
         aborted += len(missing)
         assert len(found) + len(missing) == len(expected)
-    assert aborted == 3  # by Kafka's dump, one transaction with two offsets and a record
+    # Kafka's dump shows one aborted transaction with two offsets and one record.
+    assert aborted == 3
 
 
 def test_transactions_count_only_when_they_are_committed(tmp_path: Path) -> None:
@@ -139,7 +140,8 @@ def test_a_flipped_byte_costs_its_batch_alone_and_is_told(tmp_path: Path) -> Non
         assert offsets[:4] == [0, 1, 2, 3], at
         assert offsets[-4:] == [8, 9, 10, 11], at
         if len(offsets) == 12:
-            quiet += 1  # no checksum covers the leader epoch, which is not read here
+            # No checksum covers the leader epoch, and the reader ignores the leader epoch.
+            quiet += 1
             continue
         assert len(offsets) == 8, at
         assert len(damage) == 1, at
@@ -163,7 +165,7 @@ def test_records_that_do_not_parse_under_a_right_crc(tmp_path: Path) -> None:
     """A batch with a valid CRC but malformed records is left out and reported."""
     good = plain(commits(0, 1))
     bad = bytearray(plain(commits(1, 3)))
-    bad[HEADER_BYTES + 4] = 0x7E  # a key longer than the record
+    bad[HEADER_BYTES + 4] = 0x7E  # the key length exceeds the record
     from protocol.crc32c import crc32c
 
     bad[17:21] = crc32c(bytes(bad[21:])).to_bytes(4, "big")
@@ -200,7 +202,7 @@ def test_a_wrong_length_costs_one_batch(tmp_path: Path) -> None:
     Its length is not trusted, since no batch begins where it ends.
     """
     damaged = bytearray(plain(commits(1, 1)))
-    damaged[10] = 1  # 256 bytes more
+    damaged[10] = 1  # the batch length is 256 bytes too large
     batches = [plain(commits(offset, 1)) for offset in range(2, 6)]
     write_segment(tmp_path, [plain(commits(0, 1)), bytes(damaged), *batches])
     scan = scanned(tmp_path)
@@ -212,7 +214,7 @@ def test_a_wrong_length_costs_one_batch(tmp_path: Path) -> None:
 
 def test_the_old_formats_are_read(tmp_path: Path) -> None:
     """Records of magic 0 are read without a timestamp, those of magic 1 with one."""
-    # The last entry is smaller than a batch header of magic 2.
+    # The last entry is smaller than a batch header of magic 2, which a reader may expect.
     old = [legacy_entry(*one) for one in ((0, 0, b"a"), (1, 1, b"b"), (0, 3, b""))]
     entries = [*old[:2], plain(commits(2, 1)), old[2]]
     write_segment(tmp_path, entries)

@@ -17,7 +17,7 @@ def reader(topic: str, group: str = "g") -> tuple[str, str, int]:
     return (group, topic, 0)
 
 
-# Every log gets 500 offsets per window, 5 per second, and has a record at each position.
+# Every log gets 500 offsets per window (5 per second) and has a record at each offset.
 LOSS_COMMITS = (
     commit(1, reader("slow"), 100, -80_000),
     commit(2, reader("slow"), 300, -40_000),
@@ -66,17 +66,17 @@ FULL = 401 / 401
 # Columns: topic, lag, used, retention, slack, loss, catch up, verdict.
 LOSS_EXPECTED = [
     ("calm", 401, FULL, 120_000, 50_000, 50_000, None, "safe"),  # exactly at the horizon
-    # Only a control record is unread: the whole retention is left, and no data can be lost.
+    # Only a control record is unread: the slack is the whole retention, and no data can be lost.
     ("control", 1, 1 / 101, 120_000, 120_000, None, None, "safe"),
-    # The group reads 10/s, 5/s are written: a lag of 201 takes 40.2 s, but only 39 s are left.
+    # Group `fast` reads 10/s, 5/s are written: a lag of 201 takes 40.2 s, but only 39 s are left.
     ("fast", 201, 201 / 501, 99_000, 39_000, 39_000, 201 / 5, "at_risk"),
     ("for_ever", 401, FULL, None, None, None, None, "unknown"),
     ("lost", 401, 401 / 301, 120_000, None, None, None, "losing"),
     ("nowhere", None, None, None, None, None, None, "unknown"),
     ("overdue", 401, FULL, 60_000, -10_000, -10_000, None, "at_risk"),
     ("read", 0, None, 120_000, 120_000, None, 0.0, "safe"),
-    # It reads as fast as records are written: it never catches up, but has more time than the
-    # horizon.
+    # Group `slow` reads as fast as records are written: the group never catches up, but has more
+    # time than the horizon.
     ("slow", 201, 201 / 501, 150_000, 90_000, 90_000, None, "safe"),
     ("stuck", 401, FULL, 119_999, 49_999, 49_999, None, "at_risk"),
 ]
@@ -96,7 +96,7 @@ def test_where_data_may_be_lost() -> None:
     ]
     unread = ("g", "calm", 1, None, None, 120_000, None, None, None, "unknown")
     expected.insert(1, unread)
-    # The Spark query reads 7.5/s where 5/s are written: it catches up in 80.4 s.
+    # The Spark query reads 7.5/s where 5/s are written, and catches up in 80.4 s.
     query = (201, 201 / 501, 99_000, 39_000, AT_MS + 39_000, 201 / 2.5, "at_risk")
     expected.append(("spark:q1", "fast", 0, *query))
     questions = Questions(AT_MS, window_ms=WINDOW_MS, loss_horizon_ms=HORIZON_MS)
@@ -118,9 +118,9 @@ REPLAY_COMMITS = (
 REPLAY_RECORDS = (
     *records("plain", 0, (0, -5000), (1, -4000), (2, -3000), (3, -2000), size=100),
     *records("plain", 0, (4, -1000), size=7),
-    # Record 1 is at the instant. Record 3 has an earlier timestamp, but is read again as well.
+    # Record 1 is at the instant. Record 3 has an earlier timestamp, but a replay reads it as well.
     *records("shuffled", 0, (0, -5000), (1, -3000), (3, -3001), (4, -2000)),
-    # Records 4 and 5 were removed from the log, but are in bronze.
+    # Records 4 and 5 were removed from the log, but the bronze table has them.
     *records("trimmed", 0, (4, -2500), (5, -2400), (6, -2300), (7, -2200)),
     *records("quiet", 0, (0, -9000), (1, -8000)),
     *records("fresh", 0, (0, -9000)),
@@ -144,8 +144,7 @@ REPLAY_EXPECTED = [
     ("g", "emptied", 4, 9, 5, 0, 0, True, None),
     ("g", "nowhere", 1, None, None, None, None, False, "the topic is not known"),
     ("g", "plain", 3, 2, -1, 3, 207, True, None),
-    # There is no record at or after the instant: the target is the log end, after the control
-    # record.
+    # No record is at or after the instant: the target is the log end, after the control record.
     ("g", "quiet", 1, 3, 2, 0, 0, True, None),
     ("g", "shuffled", 0, 1, 1, 4, 30, True, None),
     ("g", "trimmed", 7, 6, -1, 2, 20, True, None),

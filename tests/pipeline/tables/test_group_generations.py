@@ -48,7 +48,8 @@ def recorded(at_ms: int, offset: int, key: Message, value: Message) -> dict[str,
 
 CLASSIC = [
     generation("a", 1000, 1, 1, member("m1", {"t": [0, 1], "u": [0]}), member("m2", {"t": [2]})),
-    # With one unreadable assignment, the sum of partitions is unknown, but not the member count.
+    # With an unreadable assignment, the number of partitions is unknown, but the member count is
+    # known.
     generation("a", 2000, 2, 2, member("m1", None, problem="truncated"), member("m2", {"t": [0]})),
     generation("a", 3000, 3, 3, state_timestamp_ms=2999),
     removal("a", 4000, 4),
@@ -67,7 +68,7 @@ MODERN = [
     modern_assignment("k", 1000, 13, "x", 1, {"ORDERS-ID": [0, 1]}),
     modern_member("k", 2000, 14, "y", "orders", "lost"),
     epoch("k", 2000, 15, 2),
-    # `x` gives up partition 1 before `y` gets it.
+    # Member `x` gives up partition 1 before member `y` gets it.
     modern_assignment("k", 2000, 16, "x", 2, {"ORDERS-ID": [0]}, {"ORDERS-ID": [1]}),
     modern_assignment(
         "k",
@@ -78,7 +79,7 @@ MODERN = [
         {"ORDERS-ID": [1], "UNKNOWN-ID": [0]},
         {"ORDERS-ID": [2], "UNKNOWN-ID": [2]},
     ),
-    # A second record of the same member does not add a member.
+    # A second record of member `y` does not add a member.
     modern_member("k", 2200, 18, "y", "orders"),
     removal("k", 3000, 19, "consumer_group_current_member_assignment", member_id="y"),
     removal("k", 3000, 20, "consumer_group_member_metadata", member_id="y"),
@@ -88,8 +89,8 @@ MODERN = [
     removal("k", 5000, 24, "consumer_group_metadata"),
 ]
 
-# Epochs 1 and 3 were assigned, epoch 2 was not. The recreated group counts from epoch 1 again. The
-# first target has no timestamp, as before Kafka 4.3.
+# Epochs 1 and 3 were assigned, epoch 2 was not. The recreated group starts at epoch 1 again. The
+# first target has no timestamp, like targets of Kafka before 4.3.
 COMPUTED = [
     epoch("l", 1000, 40, 1),
     target("l", 1100, 41, 1),
@@ -269,7 +270,7 @@ def test_every_member_is_a_row() -> None:
         classic(2, "m2", {"t": [0]}),
         modern(1, "x", 12, ["orders"], {"orders": [0, 1]}),
         modern(2, "x", 15, ["orders"], {"orders": [0]}, {"orders": [1]}),
-        # No commit has the name of this topic, so its id is shown.
+        # No commit names this topic, so the table shows the topic id.
         modern(
             2,
             "y",

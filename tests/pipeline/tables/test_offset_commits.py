@@ -20,7 +20,7 @@ LOG = (
     generation(13, "readers", -7000),
     removal(14, READER, -6000),
     commit(15, READER, 2, -5000),
-    # A key is committed again after its removal; the log offset, not the time, gives the order.
+    # A key is committed again after its removal; log offsets, not timestamps, give the order.
     commit(16, READER, 3, -5500),
     commit(17, ("gone", "orders", 0), 9, -4000),
     removal(18, ("gone", "orders", 0), -3000),

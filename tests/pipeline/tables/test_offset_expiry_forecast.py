@@ -40,7 +40,8 @@ CLASSIC = (
     commit(11, ("simple", "own", 0), 5, -400, **OWN),
     generation(20, "emptied", -300),
     commit(21, ("emptied", "t", 0), 5, -2000),
-    # The time runs from when the group became empty, not from a standalone consumer's commit.
+    # The retention time runs from when the group became empty, not from a standalone consumer's
+    # commit.
     commit(22, ("emptied", "u", 0), 1, -100),
     commit(23, ("emptied", "own", 0), 1, -100, **OWN),
     generation(30, "empty_since_when", -300, state_timestamp_ms=None),
@@ -80,12 +81,13 @@ MODERN = (
     commit(104, ("modern", "t", 0), 5, -400),
     commit(105, ("modern", "x", 0), 5, -400),
     commit(106, ("modern", "by_name", 0), 5, -400),
-    # For a KIP-848 group, the time runs from the commit, not from when the group became empty.
+    # For a KIP-848 group, the retention time runs from the commit, not from when the group became
+    # empty.
     details("consumer_group_metadata", 110, "modern_empty", generation=2),
     details(MEMBER, 108, "modern_empty", member_id="m", details=says({"subscribedTopicNames": []})),
     details(MEMBER, 109, "modern_empty", member_id="m", details=says(None), tombstone=True),
     commit(111, ("modern_empty", "t", 0), 5, -400),
-    # A classic group that became a KIP-848 group.
+    # Group `changed` was classic and became a KIP-848 group.
     generation(120, "changed", -9000, [(["t"], {})]),
     generation(121, "changed", -8000, members=[], tombstone=True, protocol_type=None),
     details("consumer_group_metadata", 122, "changed", generation=2),
@@ -119,7 +121,8 @@ EXPECTED: list[tuple[str, str, int, str, int | None, int | None]] = [
     ("changed", "t", 5, "commit", -400, 600),
     ("changed", "u", 5, *NEVER),
 ]
-# Records that resets would skip and repeat: "t" has records 2 to 8, other topics are unknown.
+# The number of records that a reset would skip and repeat: "t" has records 2 to 8, other topics are
+# unknown.
 RESETS = {("t", 5): (4, 3), ("t", 20): (0, 18), ("t", 1): (8, 0)}
 
 

@@ -24,7 +24,7 @@ def log(topic: str, *places: tuple[int, int]) -> list[dict[str, Any]]:
 
 
 COMMITS = (
-    # A commit exactly at the window's edge is outside.
+    # A commit exactly at the window's edge is outside the window.
     commit(1, reader("shrinking"), 0, -100_000),
     commit(2, reader("shrinking"), 100, -80_000),
     commit(3, reader("shrinking"), 500, -40_000),
@@ -74,20 +74,20 @@ ENDS = (
 )
 # Columns: topic, produced, consumed, velocity, lag, catch up, trend.
 EXPECTED = [
-    # Reading a control record (1 offset in 40 s) is within the dead band.
+    # A control record that is read (1 offset in 40 s) is within the dead band.
     ("control", 0.0, 0.025, 0.0, 0, 0.0, "steady"),
     ("empty", 0.0, None, None, 0, 0.0, "idle"),
     ("growing", 10.0, 5.0, 5.0, 701, None, "growing"),
     ("idle", 0.0, None, None, 0, 0.0, "idle"),
     ("once", 1.0, None, None, 51, None, "unknown"),
-    # 8/s of 1000/s is less than one percent.
+    # A difference of 8/s of 1000/s is less than one percent.
     ("one_percent", 1000.0, 992.0, 0.0, 60_321, None, "steady"),
     ("rewound", 5.0, -1.0, 6.0, 441, None, "growing"),
     ("shrinking", 5.0, 10.0, -5.0, 1, 0.2, "shrinking"),
     # A difference of 1/s counts as steady, so the reader never catches up.
     ("steady", 5.0, 4.0, 0.0, 241, None, "steady"),
-    # Two commits in one millisecond have no rate. Records before -50000 may be gone, so the rise
-    # is measured over the known 50 s.
+    # Two commits in one millisecond have no rate. Records before -50000 may be gone, so the
+    # produced rate is measured over the known 50 s.
     ("trimmed", 20.0, None, None, 400, None, "unknown"),
     ("unseen", None, None, None, 5, None, "unknown"),
     # The log began at offset 0 within the window, so no earlier record is missing.

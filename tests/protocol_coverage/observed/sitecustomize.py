@@ -23,7 +23,7 @@ def watch() -> None:
     from protocol.headers import decode_request_header
     from protocol.registry import API_VERSIONS_KEY, SPEC_BY_KEY
 
-    clients: dict[str, tuple[str, str]] = {}  # by remote address
+    clients: dict[str, tuple[str, str]] = {}  # client name and version by remote address
     seen: set[tuple[object, ...]] = set()
     test = os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")[0]
 
@@ -54,10 +54,10 @@ def watch() -> None:
         return watched
 
     dispatch = watching(Dispatcher.dispatch, SPEC_BY_KEY)
-    Dispatcher.dispatch = dispatch  # type: ignore[method-assign]  # to watch it
+    Dispatcher.dispatch = dispatch  # type: ignore[method-assign]  # records dispatched requests
     # Frames of unauthenticated clients, and SASL tokens, are handled by the authenticator.
     take = watching(SaslAuthenticator.take, _BEFORE_AUTHENTICATION)
-    SaslAuthenticator.take = take  # type: ignore[method-assign]  # to watch it
+    SaslAuthenticator.take = take  # type: ignore[method-assign]  # records requests
 
 
 if "API_USES" in os.environ and any("coordinator_server" in word for word in sys.orig_argv):

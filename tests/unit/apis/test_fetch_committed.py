@@ -83,7 +83,7 @@ def test_a_marker_wakes_readers_of_committed_records(commits: bool) -> None:
     stage.send(1)
     call = stage.park(0)
     stage.send(1)
-    stage.end(2)  # no transaction of it was open here
+    stage.end(2)  # producer 2 had no open transaction in this partition
     assert call.replies == []
     stage.end(1, commits=commits)
     found = answered(call)

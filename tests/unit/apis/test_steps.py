@@ -121,7 +121,7 @@ def test_configs_that_another_request_has_changed() -> None:
     request = IncrementalAlterConfigsRequest(resources=resources)
     call = FakeCall(1, "test", FakeConnection())
     steps = incremental_alter_configs.handle(cast("Any", broker), cast("Any", call), request)
-    for _ in range(2 + 4):  # both resources are counted, and the first topic's change is planned
+    for _ in range(2 + 4):  # two steps count the resources, four plan the first topic's change
         next(steps)
     run_all(broker.topics.set_configs({topic: {"segment.ms": "9"}}))
     run_all(steps)
@@ -277,7 +277,7 @@ def test_an_append_while_a_fetch_looks(min_bytes: int) -> None:
     broker.fetch_purgatory.close()
     call = FakeCall(12, "test", FakeConnection())
     steps = fetch.handle(cast("Any", broker), cast("Any", call), request)
-    for _ in range(count):  # all steps but the last, which parks the fetch
+    for _ in range(count):  # the remaining last step parks the fetch
         next(steps)
     partition = broker.topics.partition("t", 0)
     assert partition is not None

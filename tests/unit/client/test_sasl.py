@@ -25,7 +25,7 @@ from protocol.apis.sasl_authenticate import SaslAuthenticateResponse
 from protocol.apis.sasl_handshake import SaslHandshakeResponse
 from protocol.errors import ErrorCode
 
-# The example of RFC 7677, section 3.
+# The nonces are those of RFC 7677, section 3.
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 WHOLE_NONCE = f"{NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
 SERVER_FIRST = f"r={WHOLE_NONCE},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"

@@ -161,7 +161,8 @@ def test_stores_of_each_kind(tmp_path: Path) -> None:
             "ssl.keystore.password": SECRET,
         },
         {
-            "ssl.truststore.location": str(tmp_path / "ca.jks"),  # not verified, as in Java
+            # A truststore without a password is not verified, as in Java.
+            "ssl.truststore.location": str(tmp_path / "ca.jks"),
             "ssl.keystore.location": str(tmp_path / "other.jks"),
             "ssl.keystore.password": SECRET,
             "ssl.key.password": "another",

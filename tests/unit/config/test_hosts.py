@@ -21,7 +21,7 @@ from coordinator_server.config.hosts import (
         ("::1", True),
         ("localhost", True),
         ("LOCALHOST", True),
-        ("localhost.localdomain", False),  # a name server may resolve it
+        ("localhost.localdomain", False),  # a name server may resolve this name to any address
         ("::ffff:127.0.0.1", True),
         ("128.0.0.1", False),
         ("::2", False),
@@ -45,7 +45,7 @@ def test_loopback(host: str, expected: bool) -> None:
         ("127.0.0.1%eth0", False),  # IPv4 has no zones
         ("1.2.3", False),
         ("1.2.3.256", False),
-        ("01.2.3.4", False),  # octal for some parsers, decimal for others
+        ("01.2.3.4", False),  # some parsers read octal numbers, others decimal numbers
         ("1.2.3.4/8", False),
         ("[::1]", False),
     ],

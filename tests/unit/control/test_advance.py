@@ -58,7 +58,8 @@ async def test_what_follows_from_a_timer_happens_within_the_advance(
         nodes.send(1, "JoinGroup", request, 3)
     await settle()
     group = nodes.classic("g")
-    assert group.generation_id > 0  # both have joined; neither of them syncs or sends a heartbeat
+    # Both members have joined; neither sends SyncGroup or a heartbeat.
+    assert group.generation_id > 0
     await nodes.controller.advance(59)
     assert group.membership.members
     await nodes.controller.advance(60_000)
@@ -155,7 +156,7 @@ async def test_frozen_the_initial_delay_does_not_end() -> None:
     group = nodes.classic("g")
     assert group.state is PREPARING_REBALANCE
     assert nodes.controller.is_frozen
-    # Members have joined in the first 3 s, so the phase is extended by 3 s, as in Kafka.
+    # Members joined in the first 3 s, so the join phase is extended by 3 s, as in Kafka.
     await nodes.controller.advance(5_999)
     assert not any(call.answered for call in calls)
     await nodes.controller.advance(1)

@@ -10,8 +10,9 @@ from tests.support import ROOT
 PAGE = (ROOT / "docs" / "clock.md").read_text()
 ROW = re.compile(r"^\| (.+?) \| (broker|client|machine) \| .+ \|$", re.MULTILINE)
 SERVER = ROOT / "coordinator_server"
-# The clocks themselves, and code that runs in other processes.
-ELSEWHERE = ("control.advance", "rebalances.events_reader")  # the latter belongs to a tool
+# These modules are the clocks themselves, or run in other processes.
+# The module rebalances.events_reader runs in a tool's process.
+ELSEWHERE = ("control.advance", "rebalances.events_reader")
 PACKAGES_ELSEWHERE = ("clock", "container", "tools", "kafka_tools", "testing", "client")
 TIMERS = {"call_later", "call_at", "call_maintenance", "timeout", "timeout_at", "wait_for"}
 CLOCKS = {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "thread_time"}

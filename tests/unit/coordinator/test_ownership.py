@@ -105,7 +105,7 @@ async def test_parked_requests_are_answered_when_the_group_moves() -> None:
     assert join.replies[0].error_code == ErrorCode.NOT_COORDINATOR
     await nodes.loaded()
     assert not nodes.cluster.brokers[old].groups.tasks
-    assert group_tasks(nodes) == ["group g"]  # an empty group, on its new coordinator
+    assert group_tasks(nodes) == ["group g"]  # the new coordinator has the task of the empty group
 
     nodes, old, new, _ = await started()
     leader = await nodes.join(old, "g")

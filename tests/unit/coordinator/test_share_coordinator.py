@@ -109,7 +109,7 @@ def test_a_crash_anywhere(torn: bool, seed: int | None) -> None:
     while True:
         disk = MemoryDisk()
         broker = Keeper(disk, **settings)
-        broker.log_manager.flusher = None  # the append syncs whatever must be synced
+        broker.log_manager.flusher = None  # without a flusher, an append syncs its data itself
         disk.crash_at(points, torn=torn)
         answered = []
         with suppress(Crash):
@@ -275,7 +275,7 @@ def test_what_is_out_of_date_is_deleted() -> None:
     settings = {"share_coordinator_snapshot_update_records_per_snapshot": "2"}
     broker = Keeper(**settings)
     log = broker.topics.log(SHARE_STATE_TOPIC, 0)
-    broker.scheduler.advance(5 * MINUTE_MS)  # nothing to delete
+    broker.scheduler.advance(5 * MINUTE_MS)  # the coordinator has no records to delete
     broker.initialize()
     for first in range(0, 40, 10):
         broker.write(0, first)
@@ -314,7 +314,8 @@ def test_cold_share_partitions_hold_nothing_back() -> None:
     broker.initialize(0)
     for first in range(0, 60, 10):
         broker.write(0, first)
-    broker.scheduler.advance(5 * MINUTE_MS)  # prunes first, then rewrites
+    # The coordinator prunes the log before it rewrites state.
+    broker.scheduler.advance(5 * MINUTE_MS)
     assert log.log_start_offset == 0
     rewritten = broker.records()[-2:]
     assert [one.key.partition for one in rewritten] == [1, 0]
@@ -322,7 +323,7 @@ def test_cold_share_partitions_hold_nothing_back() -> None:
     assert broker.headers()[-1].record_count == 2
     broker.scheduler.advance(5 * MINUTE_MS)
     assert log.log_start_offset == end - 2
-    broker.scheduler.advance(50 * MINUTE_MS)  # without new writes nothing is rewritten
+    broker.scheduler.advance(50 * MINUTE_MS)  # without new writes the coordinator rewrites no state
     assert log.log_end_offset == end
     assert broker.read(1).error is E.NONE
 

@@ -77,7 +77,8 @@ def test_answers_wait_for_the_sync_of_their_own_records_only() -> None:
     """Only requests that wrote records wait for a sync; a later fetch and heartbeat do not."""
     context, a = syncing()
     waiting = commit_answer(context.broker, ("one", 0, 7))
-    assert codes(waiting) == {E.UNKNOWN_MEMBER_ID}  # it wrote nothing and does not wait
+    # The refused commit wrote no record and does not wait.
+    assert codes(waiting) == {E.UNKNOWN_MEMBER_ID}
     waiting = commit_answer(
         context.broker, ("one", 0, 7), member_id=a.id, generation_id_or_member_epoch=1
     )
@@ -177,7 +178,7 @@ def test_requests_after_a_large_one_wait_for_it_and_no_other_group_does() -> Non
             broker.clock.soon.popleft()()
         assert not first.answered
     assert (codes(first), codes(second)) == ({E.NONE}, {E.NONE})
-    assert broker.batches == [1, many, 1]  # the other group's record, and the two commits
+    assert broker.batches == [1, many, 1]  # one record of the other group, and the two commits
 
 
 def test_what_came_before_a_large_request_does_not_wait_for_it() -> None:
@@ -393,7 +394,7 @@ def test_a_rebalance_of_many_members_takes_turns() -> None:
     members = context.stable(*"ABCDE")
     with context.broker.one_drain():
         answers = [one.join() for one in members]
-        # Turns: three joins; two joins and two responses; two responses; one response.
+        # The four turns: three joins; two joins and two responses; two responses; one response.
         assert answered_by_turn(context, answers) == [0, 2, 4, 5]
     assert {one.response.generation_id for one in answers} == {2}
 

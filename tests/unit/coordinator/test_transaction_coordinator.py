@@ -196,14 +196,14 @@ async def test_a_crash_anywhere_in_an_end_is_finished_after_the_restart(
         if survived:
             break
         points += 1
-    assert points >= 5  # the decision, three markers, the end
+    assert points >= 5  # the crash points are the decision, three markers and the end
 
 
 async def test_a_marker_that_cannot_be_written_is_tried_again() -> None:
     """A marker that cannot be written is retried; EndTxn is answered when all are written."""
     broker = TransactionBroker()
     producer = in_transaction(broker, 0, 1)
-    broker.disk.fail_at(1)  # after the decision, the first marker
+    broker.disk.fail_at(1)  # the decision is written, the first marker fails
     assert broker.end(producer) is None
     assert broker.state().state is S.PREPARE_COMMIT
     assert broker.add(producer, 0) is E.CONCURRENT_TRANSACTIONS
@@ -219,7 +219,7 @@ async def test_an_end_that_moves_is_finished_by_the_next_coordinator() -> None:
     request = EndTxnRequest(
         transactional_id="id", producer_id=producer[0], producer_epoch=producer[1], committed=True
     )
-    broker.disk.fail_at(1)  # after the decision, the first marker
+    broker.disk.fail_at(1)  # the decision is written, the first marker fails
     call = broker.send("EndTxn", request, V1)
     broker.scheduler.turn()
     assert not call.replies
@@ -239,7 +239,7 @@ async def test_an_ending_transaction_is_described_with_what_has_no_marker() -> N
     broker = TransactionBroker()
     producer = in_transaction(broker, 0, 1)
     assert described(broker) == ("Ongoing", [0, 1])
-    broker.disk.fail_at(1)  # after the decision, the marker of the first partition
+    broker.disk.fail_at(1)  # the decision is written, the first partition's marker fails
     assert broker.end(producer) is None
     assert described(broker) == ("PrepareCommit", [0])
     broker.scheduler.advance(200)

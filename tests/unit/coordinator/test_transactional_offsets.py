@@ -124,7 +124,7 @@ async def test_pending_offsets_survive_a_restart(clean: bool, commits: bool) -> 
     broker = TransactionBroker()
     await broker.commit(GROUP, 5)
     producer = await pending(broker, 10, 20)
-    await broker.commit(GROUP, 6)  # supersedes the first of the pending offsets
+    await broker.commit(GROUP, 6)  # this plain commit supersedes the first pending offset
     before = broker.groups.tasks[GROUP].group.offsets
     broker = await restarted(broker, clean=clean)
     assert broker.groups.tasks[GROUP].group.offsets == before
@@ -285,7 +285,7 @@ async def test_expiry_leaves_pending_offsets_and_their_group_alone() -> None:
     broker = TransactionBroker(offsets_retention_minutes="1")
     await broker.commit(GROUP, 5)
     producer = await pending(broker, 10)
-    broker.clock.time_ms += 50_000  # shorter than the transaction's timeout
+    broker.clock.time_ms += 50_000  # 50 s are shorter than the transaction's timeout
     for _ in range(2):
         broker.clock.time_ms += 20_000
         broker.groups.expire_offsets()

@@ -78,7 +78,7 @@ class Program:
             if values:
                 return set().union(*[self._names(value, call) for value in values])
             if _is_collected(node.id, call.function):
-                return set()  # from `effects.events`: already found where it was collected
+                return set()  # events from `effects.events` are found where they are collected
             if node.id in _parameters(call.function):
                 return self._names_of_parameter(node.id, call.function)
         raise UnseenError(f"{call.where}: the name {ast.unparse(node)}")

@@ -93,7 +93,7 @@ async def test_the_request_goes_on_after_the_check() -> None:
     assert errors(call) == [0, 0]
     log = broker.topics.log("t", 0)
     assert log.log_end_offset == COUNT
-    # Time-dependent effects on the log happen when the batch is appended.
+    # The log's time-dependent effects happen at the append, not at the check.
     assert log.segments[0].created_ms == START_MS + 1_000
     call = produced(broker, t=LONG, u=LONG)
     for end_offsets in ((COUNT, 1), (2 * COUNT, 1), (2 * COUNT, COUNT + 1)):

@@ -128,7 +128,7 @@ def test_a_round_is_cut_into_slices() -> None:
         broker.topics.create(f"t{number}", 1, {})
         partition(broker, f"t{number}").append(batch(b"x"), START_MS)
     looks = itertools.count()
-    scheduler = MaintenanceScheduler(  # each read of the machine's clock takes a slice
+    scheduler = MaintenanceScheduler(  # each read of the machine's clock takes one slice of time
         broker.log_manager, broker.config, broker.clock, lambda: next(looks) * SLICE_MS / 1000
     )
     broker.clock.time_ms += scheduler.step()
@@ -258,7 +258,7 @@ def test_below_the_floor_no_log_of_the_broker_is_compacted(
     """Below a total floor no internal log is compacted; above it only the dirtiest ones are."""
     monkeypatch.setattr("storage.own_logs.FLOOR_BYTES", 700_000)
     broker = FakeBroker(log_cleaner_backoff_ms="100000000")
-    logs = offsets_logs(broker, partitions=3)  # of 220 000 bytes each
+    logs = offsets_logs(broker, partitions=3)  # each log has 220 000 bytes
     own_logs = OwnLogs(broker.log_manager)
     assert own_logs.due(START_MS) == []
     append_own(logs[1], keys=100, count=60)
@@ -280,7 +280,7 @@ def test_under_pressure_slices_are_as_long_as_what_was_between_them(
 
     def timer_s() -> float:
         nonlocal seconds
-        seconds += 0.001  # the cost of a step
+        seconds += 0.001  # each step takes a millisecond
         return seconds
 
     scheduler = MaintenanceScheduler(broker.log_manager, broker.config, broker.clock, timer_s)
@@ -289,7 +289,7 @@ def test_under_pressure_slices_are_as_long_as_what_was_between_them(
     pauses = set()
     slices = set()
     while True:
-        seconds += 0.01  # the clients' turn
+        seconds += 0.01  # the clients' work takes 10 ms
         began = seconds
         pauses.add(scheduler.step())
         slices.add(round(seconds - began, 3))

@@ -309,7 +309,7 @@ async def _come_and_go(listening: Listening, reports: Reports) -> None:
     async with asyncio.timeout(10):
         while listening.accepted < 6:
             await asyncio.sleep(0)
-    await turns()  # the next turn processes it
+    await turns()  # the event loop's next turn processes the connection
     accepting.close()
     clients[5].settimeout(5)
     assert clients[5].recv(1) == b""

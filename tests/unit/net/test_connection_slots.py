@@ -51,7 +51,7 @@ def test_the_listener_between_brokers_has_only_its_own_limit() -> None:
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({}, None),  # the only listener
+        ({}, None),  # the broker has one listener
         (LISTENERS, None),  # no listener is called PLAINTEXT
         ({**LISTENERS, "inter.broker.listener.name": "a"}, "A"),
         ({"listeners": "SSL://:1,PLAINTEXT://:2"}, "PLAINTEXT"),

@@ -322,6 +322,6 @@ def test_a_large_frame_in_pieces(heartbeats: Callable[[Handler], None]) -> None:
         HEARTBEAT, 0, HEARTBEAT_V0[:-1] + b"n"
     )
     pieces = [frames[start : start + 50_000] for start in range(0, len(frames), 50_000)]
-    size = struct.calcsize(">iih")  # length, correlation id, error code
+    size = struct.calcsize(">iih")  # a response has a length, a correlation id and an error code
     assert len(b"".join(send(*pieces).written)) == 2 * size
     assert seen == ["m", "n"]

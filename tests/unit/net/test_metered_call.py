@@ -227,7 +227,7 @@ async def test_time_is_that_of_the_request_alone(monkeypatch: pytest.MonkeyPatch
     steps = measured(serve)(None, call, None)
     assert steps is not None
     for _ in steps:
-        time_ns += 990_000_000  # the work of other requests
+        time_ns += 990_000_000  # other requests take 990 ms
     time_ns += 990_000_000
     call.begin()
     time_ns += 10_000_000

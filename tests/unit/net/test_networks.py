@@ -18,7 +18,7 @@ from tests.unit.net.tables import IPV4_TABLE, IPV6_TABLE
         ("172.19.0.1", False, False),
         ("10.1.2.127", False, True),
         ("10.1.2.128", False, False),
-        ("10.1.2.3", False, True),  # a gateway, but not the default gateway
+        ("10.1.2.3", False, True),  # the address is a gateway, but not the default gateway
         ("10.9.0.1", False, False),
         ("10.66.0.1", False, False),
         ("127.0.0.1", False, True),
@@ -26,14 +26,15 @@ from tests.unit.net.tables import IPV4_TABLE, IPV6_TABLE
         ("fd00:dead::99", False, True),
         ("fd00:beef::2", False, False),
         ("fe80::1", True, True),
-        ("fe80::1%eth0", True, True),  # a link-local address with its zone, as in a socket
+        ("fe80::1%eth0", True, True),  # a socket shows a link-local address with its zone
         ("fe80::99%eth0", False, True),
-        ("fe80:0:0:1::99%eth0", False, False),  # fe80::/64 is the link, fe80::/10 is not
-        ("169.254.0.7", False, False),  # link-local too, but without a route
+        ("fe80:0:0:1::99%eth0", False, False),  # only fe80::/64 is the link, not all of fe80::/10
+        ("169.254.0.7", False, False),  # the address is link-local, too, but has no route
         ("::1", False, True),
-        ("::ffff:172.18.0.1", True, True),  # an IPv4 address, as in an IPv6 socket
+        ("::ffff:172.18.0.1", True, True),  # an IPv6 socket shows an IPv4 address in this form
         ("::ffff:172.19.0.1", False, False),
-        ("::172.18.0.1", False, False),  # an IPv6 address of the machine
+        # This is an IPv6 address of the machine, not an IPv4 address.
+        ("::172.18.0.1", False, False),
         ("no address", False, False),
     ],
 )

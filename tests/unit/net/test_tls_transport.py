@@ -91,7 +91,8 @@ def key_updates(secret: bytes, count: int) -> bytes:
     records = []
     for _ in range(count):
         key, nonce = of_label(secret, "key", 32), of_label(secret, "iv", 12)
-        content = bytes.fromhex("18 000001 01 16")  # KeyUpdate (requested), in a handshake record
+        # A KeyUpdate with update_requested, in a handshake record.
+        content = bytes.fromhex("18 000001 01 16")
         head = bytes.fromhex("17 0303") + (len(content) + 16).to_bytes(2)
         records.append(head + AESGCM(key).encrypt(nonce, content, head))
         secret = of_label(secret, "traffic upd", 48)
@@ -140,7 +141,7 @@ class World:
                 transport.data_received(client.outgoing.read())
             await asyncio.sleep(0)
             client.take(socket)
-        client.read()  # the session tickets of TLS 1.3
+        client.read()  # reads the session tickets of TLS 1.3
         return client, transport, socket, connection
 
 
@@ -246,7 +247,7 @@ async def test_a_long_answer_goes_out_in_steps() -> None:
     client, transport, socket, connection = await world.established()
     client.session.write(frame(b"one") + frame(b"two"))
     transport.data_received(client.outgoing.read())
-    body = bytes(range(256)) * 4096  # 1 MiB
+    body = bytes(range(256)) * 4096  # the response body has 1 MiB
     connection.answer(b"\0\x10\0\0", body)
     assert sum(map(len, socket.written)) <= STEP_BYTES * 1.1
     was_paused = connection.write_is_paused

@@ -168,7 +168,7 @@ def test_the_broker_checks_what_kafka_checks_in_lz4_frames() -> None:
     with pytest.raises(ProtocolError, match="before its checksum"):
         decompress_frame(frame[:-1])
     damaged = bytearray(frame)
-    damaged[-12] ^= 1  # in the checksum of the last block
+    damaged[-12] ^= 1  # changes the checksum of the last block
     with pytest.raises(ProtocolError, match="block with a wrong checksum"):
         decompress_frame(bytes(damaged))
 

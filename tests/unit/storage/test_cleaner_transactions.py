@@ -253,7 +253,7 @@ def test_passes_keep_what_readers_of_committed_records_see() -> None:
         assert committed(log, 1) == committed(log)
     assert len(committed(log)) < before / 2
     left = [what for _, _, what in shape(log) if what.startswith("C")]
-    assert len(left) <= 6  # of the twelve that were written
+    assert len(left) <= 6  # twelve markers were written
 
 
 @pytest.mark.parametrize("passes", [1, 2])

@@ -96,7 +96,7 @@ def test_files_that_may_not_be_opened(manager: LogManager) -> None:
     contents = path.read_bytes()
     log.abandon()
     path.unlink()
-    path.mkdir()  # like a forbidden file, but also for a privileged process
+    path.mkdir()  # a directory fails like a forbidden file, also for a privileged process
     with pytest.raises(StorageError) as caught:
         manager.log("t", 0)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR

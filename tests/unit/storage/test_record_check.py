@@ -113,7 +113,8 @@ def test_records_are_rebuilt_in_little_memory() -> None:
     count = 10_000
     section = b"".join(record_bytes(1 + index % 2, index, None, b"") for index in range(count))
     data = packed(section, count)
-    check(packed(record_bytes(1, 0, None, b""), 1), TO_GZIP)  # for the imports
+    # Loads the modules before memory is measured.
+    check(packed(record_bytes(1, 0, None, b""), 1), TO_GZIP)
     tracemalloc.start()
     try:
         stored = check(data, TO_GZIP)
@@ -174,7 +175,8 @@ def test_mapped_memory_is_not_copied(
     (record,) = records_of(check(data, config))
     assert (record.timestamp_ms, record.value) == (NOW_MS + delta_ms, value)
     if target == "uncompressed":
-        monkeypatch.setattr(record_check, "compress", None)  # refused before the copy
+        # The batch is refused before it is copied.
+        monkeypatch.setattr(record_check, "compress", None)
         with pytest.raises(MessageTooLargeError, match=r"is 60000.. bytes which exceeds"):
             check(data, LogConfig(compression_type=target, max_message_bytes=1_000_000))
 

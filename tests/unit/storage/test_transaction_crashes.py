@@ -26,9 +26,9 @@ class Send(NamedTuple):
     transactional: bool = True
 
 
-# One offset each. Producer 1 uses transactions v2, so that its markers have the next epoch; 2 and 3
-# use v1. Producer 3 has an open transaction over nearly all segments, 4 writes plain batches, 5 has
-# an open transaction at the end.
+# Each batch has one offset. Producer 1 uses transactions v2, so its markers have the next epoch;
+# producers 2 and 3 use v1. Producer 3 has an open transaction over nearly all segments, producer 4
+# writes plain batches, producer 5 has an open transaction at the end.
 HISTORY: tuple[Send | EndTransaction, ...] = (
     Send(3, 0, 0),
     Send(1, 0, 0),
@@ -42,9 +42,9 @@ HISTORY: tuple[Send | EndTransaction, ...] = (
     EndTransaction(1, 2, False, 8, 2),
     Send(4, 0, 1, transactional=False),
     Send(2, 4, 1),
-    EndTransaction(6, 0, False, 8, 1),  # never wrote here
+    EndTransaction(6, 0, False, 8, 1),  # producer 6 has no records in this log
     Send(5, 0, 0),
-    EndTransaction(3, 1, False, 8, 1),  # fenced
+    EndTransaction(3, 1, False, 8, 1),  # producer 3 was fenced
     Send(1, 2, 0),
     EndTransaction(2, 4, True, 9, 1),
     EndTransaction(1, 3, True, 9, 2),

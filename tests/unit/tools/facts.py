@@ -7,7 +7,7 @@ import re
 FACT = re.compile(r"(\w+): (\S+)")
 
 
-# Kafka's names -> our names.
+# Our name by Kafka's name.
 BATCH_FACTS = {
     "baseOffset": "base_offset",
     "lastOffset": "last_offset",

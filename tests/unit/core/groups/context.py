@@ -257,7 +257,7 @@ class GroupContext:
         ]
         for member in members:
             if member.version >= 4 and member.instance_id is None:
-                member.join()  # gets its member id
+                member.join()  # the first join gets a member id
         with self.broker.one_drain():
             for member in members:
                 member.join()

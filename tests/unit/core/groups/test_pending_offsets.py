@@ -54,9 +54,9 @@ def play(events: str) -> CommittedOffsets:
         (".pP", 1),
         (".pA", 0),
         ("ppP", 1),
-        ("p.P", 1),  # a later plain commit takes precedence over a pending one
+        ("p.P", 1),  # a later plain commit takes precedence over a pending commit
         ("p.pP", 2),
-        ("pqQP", 1),  # and so does a later transactional one
+        ("pqQP", 1),  # a later transactional commit takes precedence too
         ("pqPQ", 1),
         ("qpPQ", 1),
         ("pqPB", 0),
@@ -65,7 +65,7 @@ def play(events: str) -> CommittedOffsets:
         ("p-P", None),  # a tombstone also removes pending offsets
         ("p-pP", 2),
         ("pq-.PQ", 3),
-        ("P", None),  # a marker of a transaction without offsets here
+        ("P", None),  # the marker ends a transaction without offsets in this group
     ],
 )
 def test_what_counts_in_the_end(events: str, offset: int | None) -> None:

@@ -88,7 +88,7 @@ class History:
             self.answer()
             self.check()
         assert all(one.state in DONE for one in self.records[self.log_start :])
-        # A fetch past the log end shows that there is no gap, and moves the remaining offsets.
+        # A fetch past the log end shows that no gap remains, and moves the partition's offsets.
         assert self.context.partition.next_fetch_offset() >= self.end
 
     # --- steps ------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class History:
         for offset, state, count in changes:
             record = self.records[offset]
             record.owner = ""
-            if not fails:  # written now, whenever the response comes
+            if not fails:  # the state is written now, before the response
                 record.kept = (state, count)
         if self.holds_writes:
             self.pending.append((fails, changes))
@@ -249,7 +249,7 @@ class History:
         """Advance the time."""
         self.context.persister.errors.clear()
         is_held = self.context.persister.is_held
-        self.context.persister.is_held = False  # expiry is never rolled back
+        self.context.persister.is_held = False  # the expiry of a lock is never rolled back
         self.context.advance(self.random.choice((1_000, 10_000, LOCK_MS)))
         self.context.persister.is_held = is_held
         for offset, record in enumerate(self.records):

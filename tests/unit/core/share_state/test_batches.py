@@ -33,35 +33,35 @@ def combined(so_far: Batches, new: Batches, start_offset: int = -1) -> Batches:
         ([], [], []),
         ([], [(5, 9, 0, 1)], [(5, 9, 0, 1)]),
         ([(5, 9, 0, 1)], [], [(5, 9, 0, 1)]),
-        # Disjoint batches, in any order.
+        # Disjoint batches in any order are sorted.
         ([(20, 29, 0, 1)], [(5, 9, 0, 1)], [(5, 9, 0, 1), (20, 29, 0, 1)]),
-        # Equal count and state: merged where they overlap or touch.
+        # Batches with equal count and state are merged where they overlap or touch.
         ([(5, 9, 2, 1)], [(5, 9, 2, 1)], [(5, 9, 2, 1)]),
         ([(5, 9, 2, 1)], [(5, 7, 2, 1)], [(5, 9, 2, 1)]),
         ([(5, 9, 2, 1)], [(6, 12, 2, 1)], [(5, 12, 2, 1)]),
         ([(5, 9, 2, 1)], [(10, 12, 2, 1)], [(5, 12, 2, 1)]),
         ([(5, 9, 2, 1)], [(11, 12, 2, 1)], [(5, 9, 2, 1), (11, 12, 2, 1)]),
-        # Adjacent, but different.
+        # Adjacent batches with different count or state are not merged.
         ([(5, 9, 2, 1)], [(10, 12, 2, 2)], [(5, 9, 2, 1), (10, 12, 2, 2)]),
         ([(5, 9, 2, 1)], [(10, 12, 4, 1)], [(5, 9, 2, 1), (10, 12, 4, 1)]),
-        # Equal offsets: the higher count wins, then the higher state.
+        # Of batches with equal offsets, the higher count wins, then the higher state.
         ([(5, 9, 4, 1)], [(5, 9, 0, 2)], [(5, 9, 0, 2)]),
         ([(5, 9, 4, 2)], [(5, 9, 2, 2)], [(5, 9, 4, 2)]),
-        # Equal first offsets.
+        # The batches have equal first offsets.
         ([(5, 9, 0, 1)], [(5, 12, 0, 2)], [(5, 12, 0, 2)]),
         ([(5, 9, 0, 2)], [(5, 12, 0, 1)], [(5, 9, 0, 2), (10, 12, 0, 1)]),
-        # One batch within the other.
+        # One batch lies within the other batch.
         ([(5, 20, 0, 1)], [(8, 12, 2, 1)], [(5, 7, 0, 1), (8, 12, 2, 1), (13, 20, 0, 1)]),
         ([(5, 20, 2, 1)], [(8, 12, 0, 1)], [(5, 20, 2, 1)]),
-        # Equal last offsets.
+        # The batches have equal last offsets.
         ([(5, 20, 0, 1)], [(8, 20, 0, 2)], [(5, 7, 0, 1), (8, 20, 0, 2)]),
         ([(5, 20, 0, 2)], [(8, 20, 0, 1)], [(5, 20, 0, 2)]),
-        # The later batch extends further.
+        # The later batch extends further than the earlier batch.
         ([(5, 20, 0, 1)], [(8, 25, 0, 2)], [(5, 7, 0, 1), (8, 25, 0, 2)]),
         ([(5, 20, 0, 2)], [(8, 25, 0, 1)], [(5, 20, 0, 2), (21, 25, 0, 1)]),
-        # All equal neighbours are merged.
+        # All neighbours with equal count and state are merged.
         ([(0, 4, 2, 3), (5, 9, 0, 1)], [(5, 12, 2, 3)], [(0, 12, 2, 3)]),
-        # An inverted batch is kept if it is the only one.
+        # A batch whose last offset is below its first is kept if no other batch exists.
         ([], [(6, 3, 0, 1)], [(6, 3, 0, 1)]),
     ],
 )
@@ -153,7 +153,7 @@ def test_the_batches_of_a_large_request(width: int) -> None:
         for first, last, state, count in [*batches[:99], invalid, *batches[99:]]
     ]
     steps = combine_in_steps(asked, len(asked))
-    assert len([None for _ in steps]) >= 9  # 5 for sorting, at least 4 for combining
+    assert len([None for _ in steps]) >= 9  # 5 steps sort the batches, at least 4 combine them
     made = run_all(combine_in_steps(asked, len(asked)))
     assert made == [*combine_batches((), batches, -1), invalid]
 

@@ -14,12 +14,12 @@ A, B, C = (SharePartitionKey("g", b"t" * 16, index) for index in range(3))
     ("snapshots", "expected"),
     [
         ([], None),
-        ([(A, 0)], None),  # no record is below it
+        ([(A, 0)], None),  # no record is below offset 0
         ([(A, 1)], 1),
         ([(A, 1), (A, 5)], 5),
         ([(A, 1), (B, 3), (A, 5)], 3),
         ([(A, 1), (B, 3), (C, 4), (B, 6), (A, 7)], 4),
-        ([(A, 1), (B, 3), (B, 6)], 1),  # A was not written again
+        ([(A, 1), (B, 3), (B, 6)], 1),  # key A was not written again
     ],
 )
 def test_records_below_the_oldest_needed_snapshot(

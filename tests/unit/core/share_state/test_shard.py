@@ -309,7 +309,7 @@ def test_a_snapshot_after_enough_updates() -> None:
     assert shard.last_record() == ShareUpdate(A, 1, 0, 2, (StateBatch(10, 10, 2, 1),), 1)
     shard.write()
     shard.write(A, (11, 11, 2, 1))
-    assert shard.state().start_offset == 2  # the write has no start offset, so the stored one
+    assert shard.state().start_offset == 2  # a write without a start offset keeps the stored offset
     assert shard.state().snapshot_epoch == 2
     assert shard.is_replayed()
 
@@ -353,7 +353,7 @@ def test_a_read_fences_the_leaders_before() -> None:
     assert shard.state().leader_epoch == 7, "a write makes nobody the leader"
     assert shard.write(leader_epoch=9) == OK
     assert shard.summary().leader_epoch == 7
-    shard.read(leader_epoch=10)  # after four updates this is a snapshot
+    shard.read(leader_epoch=10)  # after four updates the read writes a snapshot
     assert shard.wrote_snapshot()
     assert shard.state().leader_epoch == 10
     assert shard.is_replayed()
@@ -393,7 +393,7 @@ def test_a_share_partition_is_deleted() -> None:
     assert shard.read(B).error is E.NONE
     assert shard.delete() == OK
     assert len(shard.log) == 4
-    shard.apply(ShareSnapshot(A, None))  # a second deletion does no harm
+    shard.apply(ShareSnapshot(A, None))  # a second deletion changes no state
     assert shard.initialize(A, state_epoch=1) == OK
     assert shard.read(leader_epoch=0).error is E.NONE
     assert shard.state().snapshot_epoch == 0
@@ -435,7 +435,7 @@ def test_snapshots_of_cold_share_partitions() -> None:
     shard.now_ms = 9000
     shard.write(A)
     assert shard.core.cold_keys(9000, 500) == []
-    shard.write(A)  # a snapshot of the present time
+    shard.write(A)  # this write is a snapshot with the current time
     assert shard.core.cold_keys(9000, 500) == [B]
     assert shard.core.rewritten(OTHER_TOPIC, 9000) is None
     assert shard.is_replayed()
@@ -467,7 +467,7 @@ def test_what_the_log_needs_no_more() -> None:
     shard.initialize(A)
     shard.initialize(B)
     shard.write(A)
-    shard.write(A)  # a snapshot at offset 3
+    shard.write(A)  # the second write is a snapshot at offset 3
     assert shard.core.redundant_offsets.last_redundant_offset == 1
     shard.delete(B)
     assert shard.core.redundant_offsets.last_redundant_offset == 3

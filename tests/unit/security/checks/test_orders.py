@@ -129,7 +129,7 @@ async def test_changes_are_answered_as_asked(broker: Secured) -> None:
 async def test_the_ids_of_refused_share_offsets_are_told(broker: Secured) -> None:
     """Refused topics of AlterShareGroupOffsets have their topic id if they exist."""
     broker.allow(group("s", Operation.READ))
-    for epoch in (0, -1):  # the group exists and is empty
+    for epoch in (0, -1):  # the group exists and is empty after the member leaves
         beat = ShareGroupHeartbeatRequest(
             group_id="s", member_id="m", member_epoch=epoch, subscribed_topic_names=["b"]
         )

@@ -41,7 +41,7 @@ def test_every_api_is_checked(spec: ApiSpec) -> None:
     assert row.all_checks
     for check in row.all_checks:
         supported = SUPPORTED_OPERATIONS[check.resource_type]
-        # Kafka checks DELETE on the cluster, which is not among the cluster's operations.
+        # Kafka checks DELETE on the cluster, although the cluster does not support that operation.
         assert check.operation in supported or check.resource == "kafka-cluster"
     fields = {field.name for field in spec.request_type.FIELDS}
     assert {whole.field for whole in row.wholes if whole.field is not None} <= fields

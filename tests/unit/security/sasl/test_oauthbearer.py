@@ -46,7 +46,7 @@ from storage.security_state import SecurityState
 from tests.unit.topics.fakes import FakeClock
 
 KEY = rsa.generate_private_key(65537, 2048)
-NOW = int(time.time()) - 900  # as if the whole run were delayed
+NOW = int(time.time()) - 900  # tokens must be valid even if the whole run is delayed
 ENDLESS = b'{"sub": "a", "exp": 1e999}'
 GOOD: dict[str, Any] = {"sub": "alice", "iat": NOW, "exp": NOW + 600, "aud": "kafka"}
 
@@ -158,7 +158,7 @@ def test_unsigned_tokens() -> None:
         _unsigned({**GOOD, "scope": 5}),
         f"{_base64(b'[' * 100_000)}.e30.",
     ],
-    ids=len,  # tokens contain the time, and all processes need the same test ids
+    ids=len,  # tokens contain the time, but all processes need the same test ids
 )
 def test_unsigned_tokens_that_are_refused(token: str) -> None:
     """Each token is refused for one reason."""
@@ -449,7 +449,7 @@ def test_unsigned_tokens_without_being_asked_for(
     said = str(caught.value)
     assert said.startswith("listener.name.out.oauthbearer.sasl.oauthbearer.jwks.endpoint.url: ")
     assert f"{listener} is neither a loopback address nor in a container" in said
-    # An explicit setting allows them anywhere, without a warning.
+    # An explicit setting allows unsecured tokens on any address, without a warning.
     asking = Config(overrides={"sasl.server.callback.handler.class": oauthbearer.UNSECURED})
     new_oauthbearer(asking, None, security, listener)
     assert not security.unsecured_listeners

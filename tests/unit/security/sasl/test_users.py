@@ -78,7 +78,7 @@ def test_no_password_is_kept() -> None:
     _alter(ScramUsers(_state(disk)), _put("a"))
     assert disk.listdir("/d") == ["security.changes"]
     contents = disk.read_file("/d/security.changes")
-    assert b"cHBwcHBw" not in contents  # p, many times
+    assert b"cHBwcHBw" not in contents  # the base64 text of the repeated letter p
     assert b"stored_key" in contents
 
 

@@ -19,10 +19,10 @@ ALICE = "CN=Alice,OU=Users,O=Tests,C=DE"
         ("RULE:^CN=(.*?),OU=(.*?),.*$/$1@$2/, DEFAULT", "Alice@Users"),
         ("RULE:^CN=Bob.*$/bob/, RULE:^CN=A.*$/a/", "a"),
         ("RULE:^CN=Bob.*$/bob/,DEFAULT", ALICE),
-        # every match is replaced: the whole text, and the empty match at the end
+        # Java replaces every match: the whole text, and the empty match at the end.
         ("RULE:.*/x/", "xx"),
         ("RULE:^(?<who>CN=[^,]*).*$/${who}/", "CN=Alice"),
-        # a group number has as many digits as there are groups; more are text
+        # A group number has as many digits as the highest group; further digits are text.
         ("RULE:^CN=(.*?),.*$/$12/", "Alice2"),
         ("RULE:^CN=(.*?),.*$/$1$2/", "Alice$2"),
         (r"RULE:^CN=(.*?),.*$/\$1\\/", "$1\\"),
@@ -52,7 +52,7 @@ def test_no_rule_matches() -> None:
         ("RULE:a/$1/", "no group 1"),
         ("RULE:a/$/", "names no group"),
         ("RULE:a/${b}/", "no group b"),
-        # a bug of Kafka: the second reference is escaped at its original position
+        # Kafka has a bug: it escapes the second reference at its original position.
         ("RULE:(a)/$2$3/", "no group 3"),
     ],
 )

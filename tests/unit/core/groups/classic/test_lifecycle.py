@@ -32,7 +32,7 @@ def test_a_stable_group_goes_on_after_a_restart() -> None:
     assert a.heartbeat() is b.heartbeat() is E.NONE
     assert a.sync().response.assignment == b"asg-A"
     assert offsets(context.broker) == {("one", 0): (5, "m")}
-    assert b.join().parked  # still the leader
+    assert b.join().parked  # member B is still the leader, so its join starts a rebalance
     assert a.join().response.generation_id == 2
     context.broker.check_replay_law()
 
@@ -194,7 +194,7 @@ def test_durable_state_is_what_the_records_say() -> None:
     assert list(group.offsets.by_topic["t"]) == [2]
     group.replay((LegacyOffsetCommitKey(group="g", topic="t", partition=2), None))
     group.replay((LegacyOffsetCommitKey(group="g", topic="u", partition=2), None))
-    group.replay((value, None))  # a record of a type that no group has
+    group.replay((value, None))  # no group type has records of the value's type
     assert group.is_blank
     assert group.offsets == CommittedOffsets()
     assert group.offsets != "something else"

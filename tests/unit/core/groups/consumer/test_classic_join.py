@@ -58,7 +58,7 @@ def test_what_it_gives_up_goes_to_the_others() -> None:
     a = context.member("A", "three")
     a.join()
     assert m.heartbeat() is E.REBALANCE_IN_PROGRESS
-    assert m.join().response.generation_id == 1  # it still owns all
+    assert m.join().response.generation_id == 1  # member M still owns all partitions
     assert assigned(m.sync()) == {"three": [0, 1]}
     assert m.heartbeat() is E.REBALANCE_IN_PROGRESS
     m.protocols = subscribed("three", owned={"three": [0, 1]})
@@ -77,7 +77,7 @@ def test_it_is_told_when_more_is_free() -> None:
     m = context.old("M")
     m.join()
     assert assigned(m.sync()) == {}
-    assert m.heartbeat() is E.NONE  # A still owns all
+    assert m.heartbeat() is E.NONE  # member A still owns all partitions
     a.beat()
     assert (a.own(), m.heartbeat()) == (E.NONE, E.REBALANCE_IN_PROGRESS)
     assert context.rejoin(m) == {"three": [2]}

@@ -70,7 +70,7 @@ def test_the_records_are_those_of_kafka() -> None:
     assert member.subscription == m.protocols[0][1]
     (owned,) = decode_assignment(member.assignment).assigned_partitions
     assert (owned.topic, owned.partitions) == ("three", [0, 1])
-    assert member.assignment[:2] == b"\0\1"  # the version of the subscription
+    assert member.assignment[:2] == b"\0\1"  # the assignment has the subscription's version
     context.broker.check_replay_law()
 
 
@@ -366,7 +366,7 @@ def test_when_a_static_member_converts_nothing() -> None:
     assert context.old("A2", instance_id="i1").join().error is E.NONE
     assert context.group.classic_count == 2
     again = context.old("A3", instance_id="i1")
-    assert again.join().error is E.NONE  # a classic member replaces a classic one
+    assert again.join().error is E.NONE  # the classic member A3 replaces a classic member
     b.leave()
     assert context.classic_group.member_count == 2
     context.broker.check_replay_law()

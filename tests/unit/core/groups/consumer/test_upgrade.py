@@ -220,7 +220,8 @@ def test_what_kafka_does_not_expect() -> None:
     context = MigrationContext(initial_rebalance_delay_ms=3_000)
     parked = context.old("M").join()
     assert refused(context) == (E.UNKNOWN_SERVER_ERROR, None)
-    assert parked.error is E.REBALANCE_IN_PROGRESS  # also if the upgrade fails
+    # The parked join fails even if the upgrade fails.
+    assert parked.error is E.REBALANCE_IN_PROGRESS
 
 
 def test_the_group_ignores_members_of_the_other_protocol() -> None:

@@ -124,7 +124,8 @@ def test_the_offsets_of_a_heartbeat_that_fails_are_kept() -> None:
     context = StreamsContext()
     member, other = context.member("a"), context.member("b")
     context.joined(member)
-    assert other.join().error is ErrorCode.NONE  # so that the first member's lists matter
+    # Beside a second member, the first member's lists matter.
+    assert other.join().error is ErrorCode.NONE
     twice = [*listed({"0": [0]}), *listed({"0": [1]})]
     for tasks, offset, error in (
         (twice, 7, ErrorCode.UNKNOWN_SERVER_ERROR),

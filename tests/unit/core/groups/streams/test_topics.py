@@ -216,7 +216,7 @@ def test_how_many_partitions(asked: StreamsTopology, counts: dict[str, int] | No
     """Internal topics get the partition counts that their consumers need."""
     context, answer = joined_with(asked)
     if counts is None:
-        # r would have two partitions, but is joined with a topic that needs four
+        # Topic r would have two partitions, but is joined with a topic that needs four.
         counts = {"r": 4, "s": 4}
     assert list(statuses(answer)) == [MISSING_INTERNAL]
     known = context.broker.topics.counts

@@ -39,7 +39,7 @@ BACKOFF_SECONDS, BACKOFF_MAX_SECONDS, BACKOFF_JITTER = 0.05, 1.0, 0.2
 SETTINGS = {"group.initial.rebalance.delay.ms": "1000"}
 LIMIT_SECONDS = 60.0
 JOIN_VERSION, SYNC_VERSION, HEARTBEAT_VERSION = 3, 2, 4
-_HEARTBEAT_ERROR = 9  # correlation id, no tagged fields, throttle time
+_HEARTBEAT_ERROR = 9  # position of the error, after correlation id, tagged fields and throttle time
 _SYNC_ERROR = 8
 
 
@@ -84,7 +84,7 @@ async def _measure(broker: Broker, groups: int, group_size: int, busy: int) -> R
         for member in members:
             tasks.create_task(member.join())
     lives = [asyncio.create_task(member.live()) for member in members]
-    # so that all members have sent heartbeats, spread over the interval
+    # Wait until all members have sent heartbeats, spread over the interval.
     await asyncio.sleep(HEARTBEAT_INTERVAL_SECONDS)
     await asyncio.to_thread(broker.kill)
     await asyncio.sleep(BACKOFF_MAX_SECONDS)

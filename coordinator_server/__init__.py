@@ -34,7 +34,8 @@ class _InternalModules:
 
 
 _IMPORTABLE_ALONE = ("testing", "container", "__main__")
-_PACKAGES = os.path.join(os.path.dirname(os.path.realpath(__file__)), "_packages")  # in a wheel
+# This directory exists only in a wheel.
+_PACKAGES = os.path.join(os.path.dirname(os.path.realpath(__file__)), "_packages")
 
 if os.path.isdir(_PACKAGES):
     sys.meta_path.insert(0, _InternalModules)

@@ -31,7 +31,8 @@ def open_standard_streams() -> None:
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor, which is this one
+            # The lowest free descriptor is used: the closed one.
+            os.open(os.devnull, os.O_RDWR)
 
 
 def run() -> None:
@@ -52,7 +53,7 @@ def exit_with(main: Callable[[], int]) -> NoReturn:
     try:
         try:
             code: str | int | None = main()
-        except SystemExit as end:  # raised by argparse, also after --help
+        except SystemExit as end:  # argparse raises SystemExit, also after --help
             code = end.code
         if sys.stdout is not None:
             sys.stdout.flush()

@@ -183,7 +183,8 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--log-format", choices=("console", "json"), default="console")
     serve.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
     commands.add_parser("settings", help="print the table of settings")
-    if importlib.util.find_spec("pipeline") is not None:  # the Docker image lacks the package
+    if importlib.util.find_spec("pipeline") is not None:
+        # The Docker image lacks the package `pipeline`.
         commands.add_parser("pipeline", help="make tables of lag and health from an offsets log")
     commands.add_parser("protocol", help="show an API's declaration, or decode a hex dump")
     for tool in installed_tools():
@@ -202,7 +203,7 @@ def is_command(name: str) -> bool:
 
 def _describe_unknown_command(name: str) -> str:
     """Return the error for an unknown command, with the most similar command or Kafka script."""
-    from difflib import get_close_matches  # only a typo needs it
+    from difflib import get_close_matches  # imported here, because only a typo needs difflib
 
     by_script = {script.name: script.command for script in SCRIPTS}
     script_name = name.removesuffix(".sh")

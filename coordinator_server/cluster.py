@@ -133,7 +133,8 @@ class Cluster:
             if self._is_listening:
                 try:
                     self.servers.start(node_id, self.new_server(broker))
-                except ConfigError as error:  # certificate files may have changed meanwhile
+                except ConfigError as error:
+                    # Certificate files may have changed since the configuration was read.
                     raise StartError(str(error)) from error
             broker.start()
             self.brokers.add(broker)

@@ -77,7 +77,8 @@ async def _serve(
         raise StartError(str(error)) from error
     control_server, control_address = None, ""
     try:
-        stop = _stop_on_signal()  # before listening: a client may signal the process
+        # Handle signals before listening, because a client may signal the process.
+        stop = _stop_on_signal()
         addresses = await cluster.listen()
         if control is not None:
             from coordinator_server.control.http import ControlServer
@@ -93,7 +94,7 @@ async def _serve(
         for listener in addresses:
             _announce(f"listening {listener.address}")
         if watch_stdin and control_server is not None:
-            _announce(f"control {control_address}")  # for the process that holds stdin
+            _announce(f"control {control_address}")  # the process that holds stdin reads this line
         if ready_message is not None:
             _announce(ready_message)
         if config.ignored:
@@ -201,7 +202,7 @@ def _stop_at_end_of_stdin(stop: asyncio.Future[str]) -> None:
     def read_to_end() -> None:
         while not has_ended():
             pass
-        with suppress(RuntimeError):  # the loop is closed, the broker has stopped
+        with suppress(RuntimeError):  # raised if the loop is closed, because the broker has stopped
             loop.call_soon_threadsafe(on_end)
 
     try:

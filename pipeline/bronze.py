@@ -56,7 +56,7 @@ def read_the_rest(source: Source, store: Store, tell: Tell) -> None:
     commits = store.read_bronze(schema.OFFSETS_LOG).filter(F.col("kind") == COMMIT)
     rows = commits.select("topic").filter("topic is not null").distinct().collect()
     topics = sorted(row[0] for row in rows)
-    # KIP-848 assignments have topic ids; partition ends have the names, commits may not.
+    # KIP-848 assignments have topic ids. Partition ends have the names, which commits may lack.
     subscribed = _subscribed_topics(store)
     ends = source.partition_ends(sorted({*topics, *subscribed}))
     store.replace_bronze(schema.PARTITION_ENDS, ends)

@@ -159,7 +159,7 @@ def _write_by_spark(store: Store, pieces: DataFrame, tell: Tell) -> None:
         store.write_table(table, table_of(pieces.coalesce(files), table))
 
     try:
-        # The count computes all tables with all processors; the threads below only write.
+        # The count computes all tables with all processors; the threads of the pool only write.
         counts: dict[str, int] = dict(pieces.groupBy("name").agg(F.sum("count")).collect())
         written = {
             table.name: pool.submit(write, table, counts.get(table.name, 0))

@@ -92,7 +92,7 @@ def iterate_records(buffer: BatchBuffer, header: BatchHeader, origin: int = 0) -
     `origin` is used as in `protocol.batch_header`. Raises ProtocolError for malformed records.
     """
     if header.magic < 2:
-        # Imported here: few logs have such batches.
+        # Imported here, because few logs have batches of the formats 0 and 1.
         from protocol.legacy_batch import legacy_records
 
         for offset, timestamp_ms, key, value in legacy_records(buffer, header, origin):
@@ -292,7 +292,7 @@ def rebuilt_batch(header: BatchHeader, section: bytes) -> EncodedBatch:
 
     `section` has the records as stored: compressed, if the attributes say so.
     """
-    fields = header[5:13]  # from the attributes to the record count
+    fields = header[5:13]  # the header fields from the attributes to the record count
     return _encoded(header.base_offset, header.leader_epoch, fields, section)
 
 
@@ -318,7 +318,7 @@ def record_bytes(
 
     `delta_ms` and `delta` are the timestamp and offset minus those of the batch.
     """
-    # Most of these numbers are small, and a call for each would double the time.
+    # Most lengths and deltas are small, and a call for each would double the time.
     small = SMALL_VARINTS
     if key is None:
         key, key_size = b"", b"\x01"

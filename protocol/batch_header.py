@@ -65,7 +65,8 @@ _LEAST_LENGTH = HEADER_BYTES - LOG_OVERHEAD_BYTES
 _CUT = (0,) * len(_HEADER.unpack(bytes(HEADER_BYTES)))
 _LEGACY = Struct(">qiIbb")
 _LEGACY_TIMESTAMP = Struct(">q")
-# By magic. Format 1 adds a timestamp to the header. At least two lengths follow the header.
+# Indexed by magic. Format 1 adds a timestamp to the header. At least two lengths (of key and value)
+# follow the header.
 _LEGACY_HEADER_BYTES = (18, 26)
 _LEGACY_LEAST_LENGTH = (14, 22)
 _LEGACY_FLAGS = (COMPRESSION_MASK, COMPRESSION_MASK | LOG_APPEND_TIME)
@@ -159,7 +160,7 @@ def add_to_sequence(sequence: int, increment: int) -> int:
 HeaderFields = tuple[int, ...]
 """The fields of a BatchHeader, in order."""
 
-# Creates a header with tuple's constructor, which takes half the time of the class's.
+# Creates a header with tuple's constructor, which takes half the time of BatchHeader's.
 _named: Callable[[HeaderFields], BatchHeader] = partial(tuple.__new__, BatchHeader)
 
 

@@ -34,7 +34,8 @@ _LARGEST_GZIP_INPUT = 64 << 10
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + Struct(">ii").pack(1, 1)
 _XERIAL_CHUNK_BYTES = 32 * 1024
-# Magic, version 1 with independent blocks, 64 KiB blocks, and the header checksum.
+# The LZ4 frame header: magic, version 1 with independent blocks, 64 KiB blocks, and the header
+# checksum.
 _LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
 _LZ4_BLOCK_BYTES = 64 * 1024
 _LZ4_STORED = 0x8000_0000
@@ -179,7 +180,7 @@ def snappy_pieces(data: bytes, limit: int = MAX_DECOMPRESSED_BYTES) -> Iterator[
         return
     position = 0
     while len(data) - position >= 4:  # as in xerial's reader, a shorter rest is ignored
-        if data.startswith(_XERIAL_MAGIC, position):  # streams may follow each other
+        if data.startswith(_XERIAL_MAGIC, position):  # a xerial stream may follow another
             if len(data) - position < header_size:
                 raise ProtocolError("snappy header without versions")
             position += header_size

@@ -15,7 +15,8 @@ def crc32c(data: bytes | bytearray | memoryview) -> int:
 
 
 def _load() -> Callable[[bytes], int]:
-    # Cached, because an import statement costs more than the checksum of a small batch.
+    # The function is cached, because an import statement costs more than the checksum of a small
+    # batch.
     global _checksum
     import google_crc32c
 

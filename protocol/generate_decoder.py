@@ -55,7 +55,7 @@ class DecoderWriter(Writer):
     def __init__(self, struct: MessageStruct, *, in_steps: bool = False) -> None:
         super().__init__(in_steps=in_steps)
         self.struct = struct
-        self.run: list[tuple[str, str]] = []  # (struct letter, target) not yet unpacked
+        self.run: list[tuple[str, str]] = []  # fields not yet unpacked: (struct letter, target)
         self.ahead = 0  # bytes between `position` and the next byte to read
 
     def write(self) -> tuple[str, dict[str, Any]]:
@@ -261,7 +261,8 @@ class DecoderWriter(Writer):
         self.depth += 1
         if isinstance(element, MessageStruct):
             self.line(f"{item} = new({self.refer_type(element.message_type)})")
-            self.line(f"{items}.append({item})")  # at once, so that `dispose` can free it
+            # Append the item at once, so that `dispose` can free it.
+            self.line(f"{items}.append({item})")
             if short is not None and short.strings:
                 self.short_element(element, short, item)
                 self.depth += 1

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from protocol.batch_header import BatchBuffer
 
 _INT32 = Struct(">i")
-_KEY_POSITION = (18, 26)  # by magic: after the attributes, or after the timestamp
+_KEY_POSITION = (18, 26)  # indexed by magic: the key follows the attributes, or the timestamp
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 

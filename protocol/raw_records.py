@@ -69,7 +69,8 @@ def raw_records(
             length = section[position]
             position += 1
             if length > 127:
-                if section[position] < 128:  # two bytes, as in most records of the offsets topic
+                if section[position] < 128:
+                    # A length of two bytes, as in most records of the offsets topic.
                     length = length & 127 | section[position] << 7
                     position += 1
                 else:
@@ -77,7 +78,7 @@ def raw_records(
             end = position + (length >> 1)
             if length & 1 or not position < end <= size:
                 raise ProtocolError(f"a record of {end - position} bytes at {start} of {size}")
-            position += 1  # the attributes
+            position += 1  # skip the attributes
             timestamp_delta = section[position]
             if timestamp_delta > 127:
                 timestamp_delta, position = decode_varlong(section, position)
@@ -131,7 +132,8 @@ def raw_keys(section: bytes, count: int) -> Iterator[RawKey]:
             length = section[position]
             position += 1
             if length > 127:
-                if section[position] < 128:  # two bytes, as in most records of the offsets topic
+                if section[position] < 128:
+                    # A length of two bytes, as in most records of the offsets topic.
                     length = length & 127 | section[position] << 7
                     position += 1
                 else:
@@ -139,7 +141,7 @@ def raw_keys(section: bytes, count: int) -> Iterator[RawKey]:
             end = position + (length >> 1)
             if length & 1 or not position < end <= size:
                 raise ProtocolError(f"a record of {end - position} bytes at {start} of {size}")
-            position += 1  # the attributes
+            position += 1  # skip the attributes
             timestamp_delta = section[position]
             if timestamp_delta > 127:
                 timestamp_delta, position = decode_varlong(section, position)

@@ -233,7 +233,8 @@ class Message(metaclass=MessageMeta):
 
     def __eq__(self, other: object) -> bool:
         if not (isinstance(other, type(self)) or isinstance(self, type(other))):
-            return NotImplemented  # a frozen message may equal a mutable one
+            # Only related classes compare: a frozen message may equal a mutable message.
+            return NotImplemented
         return all(getattr(self, field.name) == getattr(other, field.name) for field in self.FIELDS)
 
     __hash__ = None  # type: ignore[assignment]  # mutable: a message is no dict key

@@ -27,7 +27,7 @@ TopicPartition = tuple[str, int]
 
 def topic_id_text(topic_id: bytes) -> str:
     """Return a topic id as Kafka prints it: 22 characters of URL-safe base64."""
-    # binascii, because base64 imports the re module and slows down the start.
+    # Use binascii, because base64 imports the re module and slows down the start.
     text = binascii.b2a_base64(topic_id, newline=False).decode()
     return text.rstrip("=").replace("+", "-").replace("/", "_")
 

@@ -55,7 +55,7 @@ class CleanedTransactions:
         """
         self._advance(batch)
         if marker is None:
-            return not batch.record_count  # emptied by an earlier compaction
+            return not batch.record_count  # an earlier compaction may have emptied the batch
         producer_id = batch.producer_id
         if marker.commits:
             was_met = producer_id in self._others

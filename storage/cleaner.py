@@ -42,7 +42,7 @@ from storage.worker import Pause, in_worker
 
 # The limit of keys per pass (about 60 MB); the next pass continues with the following batches.
 KEYS_PER_PASS = 500_000
-# A step ends after this many bytes: a millisecond of work.
+# Bytes of work in a step, which takes about a millisecond.
 STEP_BYTES = 1 << 15
 WRITE_BYTES = 1 << 20
 # The cost of skipping a batch, in bytes of work.
@@ -222,7 +222,8 @@ class Cleaning:
                 return True
             if not target.size_bytes and first:
                 committed = True
-                for source in sources:  # oldest first, so that a crash leaves no outdated value
+                for source in sources:
+                    # Delete the oldest segment first, so that a crash leaves no outdated value.
                     source.delete(self._disk)
                 log.replace_segments(first, count, [])
                 self._disk.unlink(cleaned_path)

@@ -169,7 +169,7 @@ def _read_number(text: str, kind: Kind) -> int | float | None:
         return None
     try:
         return float(text) if kind is Kind.DOUBLE else int(text)
-    except ValueError:  # Python also refuses thousands of digits
+    except ValueError:  # `int` also refuses thousands of digits
         return None
 
 

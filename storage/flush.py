@@ -104,7 +104,7 @@ class Flush:
             for path in self._directories:
                 disk.sync_directory(path)
         except FileNotFoundError:
-            if not log.closed:  # not a deletion of the topic: another process removed files
+            if not log.closed:  # the topic was not deleted: another process has removed files
                 raise
 
     def _is_wanted(self, path: str) -> bool:

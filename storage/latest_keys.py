@@ -14,7 +14,7 @@ from protocol.batch_header import BatchHeader
 from protocol.raw_records import RawKey, raw_keys
 from protocol.uniform_records import uniform_keys
 
-# Keys up to this length are stored unchanged, longer keys as a digest.
+# The longest key that is stored unchanged; longer keys are stored as a digest.
 KEY_BYTES_MAX = 128
 
 

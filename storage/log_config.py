@@ -17,7 +17,7 @@ from storage.topic_settings import PRODUCER_ID_EXPIRATION_MS, TOPIC_SETTINGS
 _T = TypeVar("_T")
 
 
-# Kafka's messages (ConfigException).
+# Messages of Kafka's ConfigException.
 _INVALID = "Invalid value {text} for configuration {name}: "
 _WORDS = {
     Problem.NOT_A_BOOLEAN: _INVALID + "Expected value to be either true or false",

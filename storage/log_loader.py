@@ -164,10 +164,11 @@ class LogLoader:
             if isinstance(batch, Corruption):
                 position = batch.position
                 if batch.offsets_fall and suspect is not None:
-                    # No CRC covers the base offset; the batch after the gap has a wrong one.
+                    # No CRC covers the base offset; the base offset of the batch after the gap is
+                    # wrong.
                     position, next_offset = suspect
                 self._report(segment, next_offset, segment.size_bytes - position, batch.reason)
-                # The last segment first and the truncation at the end, so that recovery after a
+                # Remove the last segment first and truncate at the end, so that recovery after a
                 # crash in between finds the bad batch again.
                 for later in reversed(following):
                     self._report(later, next_offset, later.size_bytes, "follows a bad batch")
@@ -263,7 +264,8 @@ class LogLoader:
                     snapshot_offset = offset
         if producers is None:
             producers = ProducerState()
-            if self.clean and not offsets:  # no snapshots: no producer ids, as Kafka infers
+            if self.clean and not offsets:
+                # Without snapshots there are no producer ids, as Kafka infers.
                 return producers, -1
         if snapshot_offset < next_offset:
             replay_producers(producers, segments, max(snapshot_offset, self.log_start_offset))

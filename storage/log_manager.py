@@ -140,7 +140,7 @@ class LogManager:
                 try:
                     self._open_log(topic, partition, clean=False, now_ms=now_ms)
                 except StorageError as error:
-                    # The other logs are opened; this one is opened again on first use.
+                    # Open the other logs; the failed log is opened again on first use.
                     self.failures[name, partition] = error
 
     def _partition_directories(self) -> set[TopicPartition]:
@@ -266,7 +266,7 @@ class LogManager:
         """Rename a deleted topic's directories, then remove the topic from the catalogue."""
         for partition in range(record.partition_count):
             if self.catalogue.deleting.get(record.name) is not record:
-                return  # finished between the steps by a new topic with the same name
+                return  # a new topic with the same name has finished the deletion between the steps
             try:
                 self._abandon(record, partition)
             except OSError as error:
@@ -323,7 +323,7 @@ class LogManager:
         record = self._record(name)
         if not 0 <= partition < record.partition_count:
             raise UnknownPartitionError(f"there is no partition {partition} of topic {name}")
-        was_open = log is not None  # and was closed by a disk error, perhaps within a write
+        was_open = log is not None  # if so, a disk error has closed the log, perhaps within a write
         if log is not None and log.sync_failed:
             copy_unsynced(log)
         log = self._open_log(record, partition, self.clean_start and not was_open, now_ms=0)
@@ -409,7 +409,8 @@ class LogManager:
                     self.disk.unlink(f"{directory}/{name}")
                     yield
                 self.disk.rmdir(directory)
-            self._doomed.remove(directory)  # others may have been added meanwhile
+            # More directories may have been added since the first step.
+            self._doomed.remove(directory)
 
     def volume(self) -> tuple[str, int, int]:
         """Return the data directory, and the total and free bytes of its volume (-1: unknown)."""
@@ -435,7 +436,7 @@ class LogManager:
         for key, log in tuple(self._logs.items()):
             yield
             if self._logs.get(key) is not log:
-                continue  # deleted between the steps
+                continue  # the log was deleted between the steps
             if log.log_end_offset or log.log_start_offset:
                 self._recovery_points[key] = log.recovery_point
                 self._high_watermarks[key] = log.high_watermark

@@ -177,13 +177,13 @@ class PortableDisk:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | BINARY, 0o644)
         try:
             self._lock(descriptor)
-        except (BlockingIOError, PermissionError):  # EAGAIN or, on some systems, EACCES
+        except (BlockingIOError, PermissionError):  # errno is EAGAIN or, on some systems, EACCES
             os.close(descriptor)
             return None
         return PortableLock(descriptor)
 
     def _lock(self, descriptor: int) -> None:
         """Lock the first byte. Raises PermissionError if another descriptor holds the lock."""
-        # By name: the module has types on Windows only, and tests replace it by a fake.
+        # Import by name: the module has types on Windows only, and tests use a fake module.
         msvcrt: Any = import_module("msvcrt")
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)

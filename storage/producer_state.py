@@ -58,7 +58,7 @@ class CachedBatch(NamedTuple):
         return self.last_offset - self.offset_delta
 
 
-# Creates a CachedBatch with tuple's constructor, which takes half the time of the class's.
+# Creates a CachedBatch with tuple's constructor, which takes half the time of the class's own.
 _cached: Callable[[tuple[int, int, int, int]], CachedBatch] = partial(tuple.__new__, CachedBatch)
 
 
@@ -95,7 +95,7 @@ class ProducerState:
         self.entries: dict[int, ProducerEntry] = {}
         # Open transactions: producer id -> first offset.
         self.transactions: dict[int, int] = {}
-        # By producer id. Not in snapshots, because requests end with the process.
+        # Verifications by producer id; not in snapshots, because requests end with the process.
         self._verifications: dict[int, PendingVerification] = {}
 
     def check(self, header: BatchHeader) -> CachedBatch | None:
@@ -322,7 +322,7 @@ class ProducerState:
                     last.last_sequence if last else NO_SEQUENCE,
                     last.last_offset if last else -1,
                     last.offset_delta if last else 0,
-                    entry.last_timestamp,  # of a marker, if later than the last batch
+                    entry.last_timestamp,  # the timestamp of a marker, if later than the last batch
                     entry.coordinator_epoch,
                     entry.transaction_start,
                 )
@@ -376,7 +376,7 @@ def save_snapshot(disk: Disk, directory: str, offset: int, state: ProducerState)
     file = disk.open(path, create=True)
     try:
         file.append([state.encode()])
-        if state.entries:  # no producers: nothing to restore
+        if state.entries:  # a snapshot without producers need not be synced
             file.sync()
     finally:
         file.close()

@@ -31,7 +31,7 @@ def retained_batch(
     """
     base_ms, attributes = header.base_timestamp_ms, header.attributes
     max_ms = header.max_timestamp_ms
-    if not attributes & LOG_APPEND_TIME:  # otherwise all records have the same time
+    if not attributes & LOG_APPEND_TIME:  # with LogAppendTime, all records have the same timestamp
         max_ms = max(base_ms + record[2] for record in kept)
     records = [section[record[0] : record[1]] for record in kept]
     if delete_horizon_ms is not None:

@@ -53,7 +53,7 @@ class SecurityState:
         self._directory = directory
         self._path = f"{directory}/{SECURITY_FILE}"
         self._changes_path = f"{directory}/{CHANGES_FILE}"
-        # By section: the text of each entry by its identity.
+        # For each section: the text of each entry, by the identity of the entry.
         self._sections: dict[str, dict[Identity, str]] = {}
         self._whole_bytes = self._changes_bytes = 0
         self._is_torn = False
@@ -170,7 +170,7 @@ class SecurityState:
         self._apply(name, put, drop, replaces=replaces)
 
     def _append(self, line: bytes) -> None:
-        self._is_torn = True  # until the write is complete
+        self._is_torn = True  # the file counts as torn until the write is complete
         file = self._disk.open(self._changes_path, create=True, private=True)
         try:
             file.append([line])
@@ -193,7 +193,7 @@ class SecurityState:
             finally:
                 file.close()
         except OSError:
-            pass  # the next change rewrites everything
+            pass  # the next change rewrites the whole file
 
     def _rewrite(self) -> None:
         """Write all entries to `security.json` and remove the changes. Raises OSError."""

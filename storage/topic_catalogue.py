@@ -31,7 +31,7 @@ _OLD_VERSION = 1
 
 _COMPACTED_PER_STEP = 500
 _DEAD_CHANGES_KEPT = 1000
-_NO_SECRET = "min.insync.replicas"  # the first start of every broker writes it
+_NO_SECRET = "min.insync.replicas"  # the first start of every broker writes this config
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 

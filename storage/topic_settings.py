@@ -101,7 +101,7 @@ def _long(
     return TopicSetting(setting, sources)
 
 
-# One row is one or two lines: a table, not a page of calls.
+# Formatting is off, so that each row of this table takes one or two lines.
 # fmt: off
 _ROWS = (
     TopicSetting(Setting("cleanup.policy", Kind.LIST, ("delete",),

@@ -59,7 +59,8 @@ def handle(broker: Broker, call: Call, request: AlterPartitionReassignmentsReque
                 partition = topic.partitions[one.partition_index]
                 error = _refusal(broker, topic, partition, one.replicas, message, may_change_count)
             if error is None and not changes_left:
-                error = ErrorCode.UNKNOWN_SERVER_ERROR, None  # without a message, as in Kafka
+                # As in Kafka, this error has no message.
+                error = ErrorCode.UNKNOWN_SERVER_ERROR, None
             if error is not None:
                 result.error_code, result.error_message = error
             elif _change(broker, partition, one.replicas):

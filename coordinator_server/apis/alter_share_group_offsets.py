@@ -22,7 +22,7 @@ def handle(broker: Broker, call: Call, request: AlterShareGroupOffsetsRequest) -
         return
 
     def answer(response: AlterShareGroupOffsetsResponse) -> Steps:
-        if response.error_code == ErrorCode.NONE:  # an error is sent without topics
+        if response.error_code == ErrorCode.NONE:  # a response with an error has no topics
             responses = call.rights.before(response.responses)
             response = AlterShareGroupOffsetsResponse(responses=responses)
         call.reply(response)

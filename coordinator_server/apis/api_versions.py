@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _PRODUCE_KEY = 0
 
-# Name, minimum and maximum level supported by the reference version, and the finalized level
-# of a new cluster (metadata.version 33 is 4.4-IV2). Level 0 is not finalized.
+# Each row: name, minimum and maximum level supported by the reference version, and the finalized
+# level of a new cluster (metadata.version 33 is 4.4-IV2). Level 0 means not finalized.
 _FEATURES = (
     ("group.version", 0, 1, 1),
     ("kraft.version", 0, 1, 0),

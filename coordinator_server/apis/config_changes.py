@@ -135,7 +135,9 @@ def change(
             yield
             if one.name not in known:
                 if has_unknown:
-                    continue  # one unknown name refuses the change; there may be millions
+                    # One unknown name is enough to refuse the change, and a request may have
+                    # millions.
+                    continue
                 has_unknown = one.config_operation == ConfigOperation.SET
             refused = _apply(broker.config, configs, one, is_of_topic=kind != CLIENT_METRICS)
             if refused is not None:

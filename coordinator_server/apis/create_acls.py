@@ -39,7 +39,7 @@ def handle(broker: Broker, call: Call, request: CreateAclsRequest) -> Steps:
             and one.operation
             and one.permission_type
         ):
-            # Kafka treats the code of UNKNOWN as a malformed request.
+            # Kafka treats a request with the code UNKNOWN as malformed.
             call.connection.refuse("an ACL of an unknown type", call.api_name, call.api_version)
             return
         yield

@@ -76,7 +76,8 @@ def handle(broker: Broker, call: Call, request: CreatePartitionsRequest) -> Step
             continue
         records += asked.count - before
         if records > MAX_RECORDS_PER_REQUEST:
-            result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR  # without a message, as in Kafka
+            # As in Kafka, this error has no message.
+            result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
             continue
         places = None if chosen is None else dict(enumerate(chosen, before))
         leadership = broker.topics.placed(topic, asked.count, places)

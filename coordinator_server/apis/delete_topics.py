@@ -87,7 +87,8 @@ def _delete(broker: Broker, call: Call, asked: list[DeleteTopicState]) -> Steps:
             elif len(deleted) < MAX_RECORDS_PER_REQUEST:
                 deleted[topic] = result
             else:
-                result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR  # without a message, as in Kafka
+                # As in Kafka, this error has no message.
+                result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
         yield
     yield from _delete_found(broker, deleted)
     for result in refused:

@@ -38,7 +38,7 @@ def handle(broker: Broker, call: Call, request: DescribeTopicPartitionsRequest) 
     names: list[tuple[bytes, str]] = []  # a heap, because sorting would be one long step
     rights = call.rights
     lacking = without_listener(broker, broker.endpoints(call.connection))
-    refused: list[tuple[bytes, str]] = []  # also a heap
+    refused: list[tuple[bytes, str]] = []  # a heap, like `names`
     has_cursor_name, has_empty_name = not request.topics, False
     for one in request.topics or broker.topics.listed_topics():
         name = one.name

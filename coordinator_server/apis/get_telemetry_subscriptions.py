@@ -25,7 +25,8 @@ def handle(broker: Broker, call: Call, request: GetTelemetrySubscriptionsRequest
         request.client_instance_id, attributes(call), call.connection, broker.clock.now_ms()
     )
     if call.connection.closed:
-        broker.client_instances.disconnected(call.connection)  # for the new instance
+        # Drop the instance that was created after the disconnect.
+        broker.client_instances.disconnected(call.connection)
         return
     if error is not ErrorCode.NONE:
         call.reply(GetTelemetrySubscriptionsResponse(error_code=error))

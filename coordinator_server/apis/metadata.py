@@ -63,7 +63,8 @@ def handle(broker: Broker, call: Call, request: MetadataRequest) -> Steps:
     operations = rights.topic_operations if request.include_topic_authorized_operations else None
     if asked is None or (call.api_version == 0 and not (asked or rights.refused)):
         for topic in broker.topics.listed_topics():
-            is_current = broker.topics.topic(topic.name) is topic  # not deleted between the steps
+            # The topic may have been deleted since the previous step.
+            is_current = broker.topics.topic(topic.name) is topic
             if is_current and rights.allows(topic.name):
                 response.topics.append((yield from _known(broker, topic, operations, lacking)))
             yield

@@ -59,7 +59,7 @@ def handle(broker: Broker, call: Call, request: OffsetDeleteRequest) -> Steps:
             unknown.add(OffsetDeleteResponseTopic(name=topic.name, partitions=refused))
 
     def answer(response: OffsetDeleteResponse) -> Steps:
-        if response.error_code == ErrorCode.NONE:  # Kafka sends an error without topics
+        if response.error_code == ErrorCode.NONE:  # Kafka sends no topics with an error
             topics = yield from unknown.add_all(response.topics)
             response = OffsetDeleteResponse(topics=topics)
         call.reply(response)

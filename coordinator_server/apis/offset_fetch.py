@@ -272,7 +272,7 @@ def _columns(
         OffsetFetchResponsePartitions,
         len(stored),
         {
-            # A copy: the list of the request is emptied after a response in steps (`dispose`).
+            # Copy the list: `dispose` empties the request's own list after a response in steps.
             "partition_index": list(indexes),
             "committed_offset": [one.offset for one in stored],
             "committed_leader_epoch": [one.leader_epoch for one in stored],

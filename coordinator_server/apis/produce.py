@@ -98,7 +98,7 @@ def handle(broker: Broker, call: Call, request: ProduceRequest) -> Steps | None:
         steps = _append_all(broker, call, request, None)
     else:
         steps = _verify(broker, call, request, request.transactional_id)
-    # For a single batch, the append reports the same errors as a scan.
+    # A single batch needs no scan first: the append reports the same errors.
     topics = request.topic_data
     if request.acks in _ACKS and len(topics) == 1 and len(topics[0].partition_data) == 1:
         return steps
@@ -233,7 +233,7 @@ def _append_all(
             if refusal is ErrorCode.NONE and request.acks not in _ACKS:
                 refusal = ErrorCode.INVALID_REQUIRED_ACKS
             if refusal is ErrorCode.NONE and topic is not None and topic.is_internal:
-                # As in Kafka, checked after the partition was added to the transaction.
+                # As in Kafka, this check follows the addition of the partition to the transaction.
                 is_allowed = call.client_id == ADMIN_CLIENT_ID
                 refusal = ErrorCode.NONE if is_allowed else ErrorCode.INVALID_TOPIC_EXCEPTION
             if refusal is ErrorCode.NONE:
@@ -254,7 +254,7 @@ def _append_all(
             if answer.error_code:
                 first_error = first_error or ErrorCode(answer.error_code)
                 if answer.error_code == ErrorCode.CORRUPT_MESSAGE and (responses or answers):
-                    answer.error_message = None  # `_scan` stopped before this batch
+                    answer.error_message = None  # `_scan` stopped before it reached this batch
             answers.append(answer)
             yield
         responses.append(
@@ -366,7 +366,7 @@ def _append(
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
             LOG.emit("log.failed", topic=topic.name, partition=data.index, reason=error.message)
         elif isinstance(error, UnreadableBatchError):
-            # The response has no message, and Kafka logs these errors as well.
+            # Log the error, as Kafka does: the response has no message.
             LOG.emit(
                 "batch.refused",
                 topic=topic.name,
@@ -422,7 +422,8 @@ def _refusal(
         attributes = records[FLAGS_POSITION] if records[MAGIC_POSITION] == 2 else 0
         if attributes & TRANSACTIONAL and request.transactional_id is None:
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    if topic is None or topic.partitions[0].is_deleted:  # possibly deleted in an earlier step
+    if topic is None or topic.partitions[0].is_deleted:
+        # The topic may have been deleted since an earlier step.
         by_id = version >= _FIRST_VERSION_WITH_TOPIC_IDS
         return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not 0 <= data.index < len(topic.partitions):

@@ -37,14 +37,15 @@ def handle(broker: Broker, call: Call, request: PushTelemetryRequest) -> Steps:
         push, attributes(call), call.connection, now_ms
     )
     if call.connection.closed:
-        broker.client_instances.disconnected(call.connection)  # for a new instance
+        # Drop an instance that was created after the disconnect.
+        broker.client_instances.disconnected(call.connection)
     if error is ErrorCode.NONE and request.metrics:
         assert instance is not None
         compression, metrics = Compression(request.compression_type), bytes(request.metrics)
         limit = min(broker.config.integer("telemetry.max.bytes"), MOST_DECOMPRESSED_BYTES)
         try:
             decompressed(compression, metrics, limit)
-        except ProtocolError:  # Kafka's error for metrics that its reporter rejects
+        except ProtocolError:  # Kafka returns INVALID_RECORD for metrics that its reporter rejects
             error = instance.last_error = ErrorCode.INVALID_RECORD
         else:
             broker.telemetry.keep(

@@ -114,7 +114,7 @@ def valid_acknowledgements(
                 valid[key] = one.acknowledgement_batches
             yield
     if not any(valid.values()):
-        # As in Kafka, partitions without acknowledgements get no outcome then.
+        # As in Kafka, if no partition has acknowledgements, no partition gets an outcome.
         valid.clear()
     return Acknowledgements(valid, errors)
 

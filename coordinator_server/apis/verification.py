@@ -105,7 +105,7 @@ class TransactionVerification:
         )
         producer_id, producer_epoch, _ = producer
         if self.partitions and self.producer_id != producer_id:
-            return  # a request has one producer; this batch is refused later
+            return  # one producer is verified; a batch of another producer is refused later
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self.partitions.append((partition.topic_name, partition.index))
 
@@ -132,7 +132,8 @@ class TransactionVerification:
             (partition.topic_name, partition.index),
         )
         if is_member:
-            return ErrorCode.NONE  # the error belongs to another partition
+            # The partition is in the transaction; the error belongs to another partition.
+            return ErrorCode.NONE
         return self.error or ErrorCode.INVALID_TXN_STATE
 
 

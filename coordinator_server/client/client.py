@@ -158,7 +158,8 @@ class Client:
                     else MetadataRequestTopic(name=topic, topic_id=ZERO_UUID)
                 )
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=create)
-        # Version 0 cannot request an empty list; version 4 is the first that can prevent creation.
+        # Metadata 0 cannot request an empty topic list; Metadata 4 is the first version that can
+        # prevent auto-creation.
         answer = self.ask(request, min_version=12 if by_id else 4)
         check(answer.error_code)
         self.nodes = {node.node_id: Address(node.host, node.port) for node in answer.brokers}
@@ -287,7 +288,7 @@ class Client:
         try:
             return ClientConnection(address, self.settings)
         except ClientError as error:
-            self.nodes.pop(node_id, None)  # the broker may have moved
+            self.nodes.pop(node_id, None)  # the broker may have a new address
             if self._warn is not None:
                 self._warn(node_id, address, error)
             raise

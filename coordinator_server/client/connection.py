@@ -206,7 +206,8 @@ class ClientConnection:
                 frame, 0
             )
             if spec is _API_VERSIONS and frame[position : position + 2] == b"\x00\x23":
-                # UNSUPPORTED_VERSION has the body of version 0, which any client can read
+                # An ApiVersions response with UNSUPPORTED_VERSION has the body of version 0, which
+                # any client can read.
                 version = 0
             response, _ = decoder(spec.response_type, version)(frame, position)
         except ProtocolError as error:

@@ -20,7 +20,7 @@ class ClientError(Exception):
     def __init__(self, code: int, message: str | None = None) -> None:
         try:
             self.code = ErrorCode(code)
-        except ValueError:  # sent by a newer broker
+        except ValueError:  # a newer broker may send an error code that is unknown here
             self.code = ErrorCode.UNKNOWN_SERVER_ERROR
         super().__init__(self.code.message if message is None else message)
 

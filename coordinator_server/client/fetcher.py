@@ -16,7 +16,7 @@ from protocol.batch_header import BatchHeader, iterate_batches
 from protocol.control_record import end_marker_of
 from protocol.errors import ErrorCode, ProtocolError
 
-_BY_NAME = 12  # Fetch: versions after this one use topic ids
+_BY_NAME = 12  # the last Fetch version with topic names; later versions use topic ids
 _RETRY_S, _LONGEST_RETRY_S = 0.1, 1.0
 
 Partition = tuple[str, int]
@@ -158,7 +158,7 @@ class Fetcher:
 
         settings = self._settings
         topics: dict[str, Any] = {}
-        # The broker fills the response in this order, so each partition comes first in turn.
+        # Rotate the partitions: the broker fills the response in the order of the request.
         names = sorted(positions)
         start = self._turn % len(names)
         for name, index in names[start:] + names[:start]:

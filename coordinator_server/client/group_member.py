@@ -123,7 +123,7 @@ class GroupMember:
         try:
             client.ask(request, client.coordinator(self._settings.group_id))
         except ClientError:
-            return  # the session expires by itself
+            return  # the broker removes the member at its session timeout
 
     def _run(self, client: Client) -> None:
         try:
@@ -157,7 +157,7 @@ class GroupMember:
                 self._fail(error)
                 return
             time.sleep(_PAUSE_S)
-        except ProtocolError as error:  # a malformed subscription or assignment
+        except ProtocolError as error:  # a subscription or an assignment is malformed
             message = f"group {self._settings.group_id} cannot be read: {error}"
             self._fail(ClientError(ErrorCode.UNKNOWN_SERVER_ERROR, message))
 

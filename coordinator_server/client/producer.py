@@ -22,7 +22,7 @@ from protocol.hashing import partition_for_key
 
 _BATCH_OVERHEAD_BYTES = 61
 _RECORD_OVERHEAD_BYTES = 21
-_BY_NAME = 12  # Produce: versions after this one use topic ids
+_BY_NAME = 12  # the last Produce version with topic names; later versions use topic ids
 _NEW_PRODUCER_ID = (
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ErrorCode.UNKNOWN_PRODUCER_ID,

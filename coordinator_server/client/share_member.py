@@ -70,7 +70,7 @@ class ShareMember:
         try:
             self._beat(client)
         except ClientError:
-            return  # the session expires by itself
+            return  # the broker removes the member at its session timeout
 
     def _run(self, client: Client) -> None:
         try:

@@ -73,14 +73,14 @@ def handshake(
     except OSError:
         plain.close()
         raise
-    except ValueError as error:  # a host name that no certificate can contain
+    except ValueError as error:  # ssl rejects a host name that no certificate can contain
         plain.close()
         raise OSError(str(error)) from error
     if context.verify_mode is ssl.CERT_NONE:
         return wire
     try:
         weakness = chain_weakness(wire)
-    except ValueError as error:  # malformed DER
+    except ValueError as error:  # a certificate is malformed DER
         weakness = str(error)
     if weakness is not None:
         wire.close()
@@ -126,7 +126,7 @@ def _trust(context: ssl.SSLContext, store: CertificateStore) -> None:
             texts = _jks_trusted if content[:4] == MAGIC else _pkcs12_trusted
             context.load_verify_locations(cadata="".join(texts(store, content)))
     except (OSError, ValueError, TypeError) as error:  # ssl.SSLError is an OSError
-        # Non-ASCII letters raise TypeError.
+        # Non-ASCII text in a PEM file raises TypeError.
         raise _unreadable(store, error, "PEM certificates") from None
 
 

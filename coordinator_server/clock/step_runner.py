@@ -94,7 +94,7 @@ class StepRunner:
     def _run_slice(self) -> None:
         self._is_scheduled = False
         if not self._waiting:
-            return  # closed meanwhile
+            return  # the runner was closed after this call was scheduled
         steps = self._waiting.popleft()
         end_s = self._timer_s() + SLICE_MS / 1000
         is_over = True

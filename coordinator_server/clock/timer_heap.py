@@ -13,7 +13,7 @@ _CANCELLED_KEPT = 64
 
 def milliseconds(delay: float) -> int:
     """Return a delay in seconds as whole milliseconds, rounded up; 0 for a negative delay."""
-    # Rounded to microseconds first, because 0.3 s as a float may exceed 300 ms a little.
+    # Round to microseconds first: 0.3 s as a float may be slightly more than 300 ms.
     return max(-(-round(delay * 1_000_000) // 1000), 0)
 
 

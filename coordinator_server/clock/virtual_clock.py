@@ -121,7 +121,8 @@ class VirtualClock:
                 self._maintenance_from_ms = now_ms + self.maintenance_pause_ms
                 due += maintenance
         for timer in due:
-            # Called by the event loop, so that an exception does not prevent the other calls.
+            # The event loop calls each timer, so an exception in one timer does not stop the
+            # others.
             self._machine.call_soon(timer.fire)
         return len(due)
 

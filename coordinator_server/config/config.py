@@ -21,7 +21,7 @@ from coordinator_server.config.typos import LISTENER_PREFIX, describe_unknown, m
 from storage.config_def import InvalidValueError, Kind, Problem, Setting, Value, parse
 from storage.topic_settings import TOPIC_SETTINGS
 
-# The error messages for operators.
+# Error messages for operators, by problem.
 _WORDS = {
     Problem.NOT_A_BOOLEAN: "{name}: {text!r} is neither true nor false",
     Problem.NOT_A_NUMBER: "{name}: {text!r} is not a number of type {kind}",
@@ -96,7 +96,7 @@ class Config:
     ) -> None:
         self._values: dict[str, Value] = {name: s.default for name, s in SETTINGS.items()}
         self._sources: dict[str, str] = {}
-        # listener.name.NAME.SETTING, by the name in lower case.
+        # Overrides for single listeners (listener.name.NAME.SETTING), by lower-case listener name.
         self._of_listeners: dict[str, dict[str, Value]] = {}
         self.ignored: list[str] = []
         self.unknown: dict[str, str | None] = {}
@@ -111,7 +111,7 @@ class Config:
         self._give_both_names_one_id()
         self._check_together()
         self._static = self._values, self._of_listeners
-        # The texts of dynamic configs: of this broker, and cluster-wide.
+        # The dynamic configs as text: first those of this broker, then the cluster-wide configs.
         self.dynamic: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
 
     def integer(self, name: str) -> int:
@@ -382,7 +382,8 @@ class Config:
                     "inter.broker.listener.name: only one of it and security.inter.broker.protocol "
                     "may be set"
                 )
-            # Kafka rejects this; here `--listener` may have replaced the listeners of the file.
+            # Kafka rejects an unknown listener name. Here `--listener` may have replaced the
+            # listeners of the properties file.
             if between_brokers.upper() not in names:
                 self.ignored.append("inter.broker.listener.name")
         for name in self._of_listeners:
@@ -480,4 +481,4 @@ def _parse_listener(setting: str, text: str) -> Listener:
         host, port = parse_address(address)
     except ValueError:
         raise ConfigError(f"{setting}: {text!r} is not NAME://HOST:PORT") from None
-    return Listener(name.strip().upper(), host, port)  # Kafka's ListenerName.normalised
+    return Listener(name.strip().upper(), host, port)  # like Kafka's ListenerName.normalised

@@ -70,7 +70,7 @@ class Layers:
             except InvalidValueError:
                 continue
             if listener is None:
-                # Settings in coarser units lose their effect, even static ones.
+                # The config overrides its synonyms in coarser units, even static settings.
                 for unit in synonyms_of(name):
                     self.values.setdefault(unit, SETTINGS[unit].default)
                 self.values[name] = value

@@ -17,7 +17,7 @@ IMAGE_VARIABLES = (
     "KAFKA_TOOLS_LOG4J_LOGLEVEL",
     "KAFKA_VERSION",
     "KAFKA_HOME",
-    # Used by Kafka's images for secured listeners; see container/image_variables.py.
+    # Variables of Kafka's images for secured listeners; see container/image_variables.py.
     "KAFKA_SSL_KEYSTORE_FILENAME",
     "KAFKA_SSL_KEYSTORE_CREDENTIALS",
     "KAFKA_SSL_KEY_CREDENTIALS",

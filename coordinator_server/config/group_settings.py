@@ -71,7 +71,7 @@ GROUP_SETTINGS_WITHOUT_EFFECT: frozenset[str] = frozenset(
 )
 """Group settings that are checked and described but have no effect."""
 
-# One row is one or two lines: a table, not a page of calls.
+# Formatting is off, so that each row of this table takes one or two lines.
 # fmt: off
 # Consumer, share and streams groups (KIP-848, KIP-932, KIP-1071). Many of these settings can be
 # overridden per group.

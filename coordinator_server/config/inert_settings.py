@@ -16,7 +16,7 @@ JMX_REPORTER = "org.apache.kafka.common.metrics.JmxReporter"
 _DOUBLE_MAX = 1.7976931348623157e308
 _SHORT = Setting("", Kind.SHORT, None, "")
 
-# One row is one or two lines: a table, not a page of calls.
+# Formatting is off, so that each row of this table takes one or two lines.
 # fmt: off
 INERT_SETTINGS = (
     _int("num.network.threads", 3, "Threads of a listener that read and write.", least=1),

@@ -7,7 +7,7 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 MAX_REAUTH_SETTING = "connections.max.reauth.ms"
 
-# One row is one or two lines: a table, not a page of calls.
+# Formatting is off, so that each row of this table takes one or two lines.
 # fmt: off
 SASL_SETTINGS = (
     Setting("sasl.enabled.mechanisms", Kind.LIST, ("GSSAPI",),

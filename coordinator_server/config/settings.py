@@ -32,7 +32,7 @@ from storage.topic_settings import (
 QUORUM_VOTERS = "controller.quorum.voters"
 """Several quorum voters cause a warning; the setting has no other effect."""
 
-# One row is one or two lines: a table, not a page of calls.
+# Formatting is off, so that each row of this table takes one or two lines.
 # fmt: off
 _LISTENERS = (
     _list("listeners", ("PLAINTEXT://:9092",),

@@ -37,7 +37,7 @@ def _most_similar_of_listener(name: str) -> str | None:
         if rest:
             stem, setting = f"{stem}{mechanism}.", rest
     if setting in OF_KAFKA or setting in SETTINGS:
-        return None  # known, but without effect for a listener
+        return None  # the setting is known, but has no effect for a listener
     similar = closest(setting, LISTENER_SETTINGS)
     return None if similar is None else stem + similar
 

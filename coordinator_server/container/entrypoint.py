@@ -18,7 +18,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple, NoReturn
 
-if __name__ == "__main__":  # the settings need the package `storage`
+if __name__ == "__main__":  # importing the settings needs the package `storage`
     from coordinator_server.__main__ import find_packages
 
     find_packages()
@@ -128,7 +128,7 @@ def run() -> None:
     except ConfigError as error:
         print(f"coordinator-server: {error}", file=sys.stderr)
         sys.exit(2)
-    # Kafka's images format new data with this cluster id.
+    # Like Kafka's images, format new data with the cluster id of the environment.
     ids = [os.environ.pop(variable, "") for variable in _CLUSTER_ID_VARIABLES]
     sys.argv[1:] = command(arguments, prepared, next(filter(None, ids), None))
     from coordinator_server.__main__ import exit_with, open_standard_streams

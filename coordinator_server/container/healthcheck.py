@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-if __name__ == "__main__":  # run by path: the packages are in the parent directory
+if __name__ == "__main__":  # this file is run by path: the packages are in the parent directory
     _package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     _packages = os.path.join(_package, "_packages")
     sys.path[:0] = [*([_packages] if os.path.isdir(_packages) else []), os.path.dirname(_package)]

@@ -113,7 +113,8 @@ class ImageVariables:
             value = path if setting.endswith(_LOCATION) else _read(path, variable)
             if not os.path.isfile(path):
                 raise ConfigError(f"{variable}: {path}: there is no such file")
-            # As in the images, these variables take precedence over the setting.
+            # As in Kafka's images, this variable takes precedence over the variable of the setting
+            # itself.
             self._environment.pop(_variable(setting), None)
             self._set(setting, value, variable)
             del self._environment[variable]

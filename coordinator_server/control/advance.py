@@ -29,9 +29,9 @@ round at the end of the advance is run in addition."""
 INTAKE_ITERATIONS = 100
 """Limit of event loop iterations to handle requests that arrived before an advance."""
 
-_IDLE_INTAKE_ITERATIONS = 3  # to accept a connection, open it and read from it
+_IDLE_INTAKE_ITERATIONS = 3  # a connection is accepted, opened and read in separate iterations
 
-_TIMER_ITERATIONS = 4  # of the event loop: timer, mailbox, response, fetches woken by an append
+_TIMER_ITERATIONS = 4  # one each for timer, mailbox, response, and fetches woken by an append
 _IDLE_ITERATIONS = 2
 _BUSY_ITERATIONS = 50
 _PAUSE_SECONDS = 0.001
@@ -83,7 +83,8 @@ class ClockController:
                 offsets_ms = [offset_ms + elapsed_ms for offset_ms in offsets_ms]
             finally:
                 for clock, offset_ms in zip(running, offsets_ms, strict=True):
-                    clock.resume(offset_ms)  # includes the real time of the advance
+                    # The offset includes the real time that the advance took.
+                    clock.resume(offset_ms)
                 cluster.servers.release_requests()
 
     async def wait(self) -> None:

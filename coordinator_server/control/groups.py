@@ -119,7 +119,7 @@ def _subscription(group_metadata: GroupMetadata, member: MemberMetadata) -> list
         try:
             return sorted(decode_subscription(metadata).topics)
         except ProtocolError:
-            continue  # clients may write arbitrary bytes here
+            continue  # clients may write arbitrary bytes into this field
     return []
 
 

@@ -108,9 +108,9 @@ class ControlServer:
         except TimeoutError:
             writer.transport.abort()  # the client does not read its response
         except OSError:
-            pass  # the client has gone
+            pass  # the client has disconnected
         except asyncio.CancelledError:
-            pass  # the process ends
+            pass  # the process is ending
         finally:
             self._tasks.discard(task)
             writer.close()
@@ -198,7 +198,7 @@ class _Connection:
                 return await self._receive()
         except TimeoutError as error:
             if self._request is None and not self._http.trailing_data[0]:
-                return None  # idle between requests
+                return None  # the connection was idle between two requests
             raise ControlError(408, f"no whole request within {IDLE_SECONDS:g} s") from error
         except h11.RemoteProtocolError as error:
             reason = str(error)[:_REASON_CHARACTERS]

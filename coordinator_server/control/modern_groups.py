@@ -110,7 +110,7 @@ def _member(group: Any, member: Any, account: EpochChange | None, now_ms: int) -
     current = group.currents.get(member_id)
     assigned, revoking = sides(group.kind, current)
     target = wanted(group.kind, group.targets.get(member_id))
-    # Members of a share group share partitions, so none waits for another member.
+    # Members of a share group share partitions, so no member waits for another.
     is_there = group.kind is GroupKind.SHARE or has_reached(group, member_id)
     held_by = {} if is_there else holders(group, member_id, owner_of(group))
     releases = {one: by_name(environment, partitions) for one, partitions in held_by.items()}

@@ -330,7 +330,8 @@ class DeadLetterQueues:
         end = max(letters.last for letters in job.letters)
         try:
             log = job.source.log
-            begin = max(first, log.log_start_offset)  # DeleteRecords may move the start
+            # DeleteRecords may have moved the log start offset.
+            begin = max(first, log.log_start_offset)
             data = log.read(begin, _READ_BYTES, up_to=log.high_watermark)
             yield
             if data:

@@ -101,7 +101,7 @@ class DelayedShareFetch(KeyedOperation):
         if unread and max_wait_ms > 0:
             yield from self._leave_out(unread)
         is_enough = yield from self._is_enough()
-        if not is_enough and self._targets is not targets:  # e.g. a topic was deleted meanwhile
+        if not is_enough and self._targets is not targets:  # for example, a topic was deleted
             self._targets = targets
             is_enough = yield from self._is_enough()
         if not is_enough and max_wait_ms > 0:
@@ -279,7 +279,7 @@ class DelayedShareFetch(KeyedOperation):
         while True:
             limit = min(read_bytes, max_bytes)
             records = log.read(offset, limit, at_least_one=not self._has_records, up_to=end)
-            # Batches up to the in-flight end, then at most `most` new records.
+            # Take the batches up to the in-flight end, then at most `most` new records.
             fetched = FetchedBatches(records, (), share_partition.end_offset, most)
             if (
                 limit == max_bytes

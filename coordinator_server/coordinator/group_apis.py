@@ -48,7 +48,7 @@ def _also(api: GroupApi[Q, A], kinds: Mapping[GroupKind, tuple[str, str]]) -> Gr
     )
 
 
-def _serve_late(  # no closure: the simulation pickles the rows
+def _serve_late(  # not a closure, because the simulation pickles the rows of GROUP_APIS
     module: str,
     name: str,
     group: Any,

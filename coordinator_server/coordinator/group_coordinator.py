@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from protocol.apis.list_groups import ListedGroup
     from protocol.control_record import EndTransaction
 
-_EXPIRED_PER_STEP = 100  # groups that expire offsets before the event loop runs other work
+# Number of groups whose offsets expire before the event loop runs other work.
+_EXPIRED_PER_STEP = 100
 
 
 class GroupCoordinator(CoordinatorRuntime[OffsetsPartition, "Group"]):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from protocol.control_record import EndTransaction
 
 _NO_PRODUCER = (-1, -1)
-_FIRST_SEQUENCE = 0  # as Kafka's coordinator writes, although there is no producer id
+_FIRST_SEQUENCE = 0  # Kafka's coordinator writes sequence 0, although the batch has no producer id
 
 
 class OffsetsPartition(CoordinatorPartition):
@@ -47,7 +47,7 @@ class OffsetsPartition(CoordinatorPartition):
 
     def __init__(self, partition: Partition, clock: Clock) -> None:
         super().__init__(partition, clock)
-        self._snapshot_at = -1  # log end offset of the snapshot on disk, -1 if none is known
+        self._snapshot_at = -1  # log end offset of the snapshot on disk, -1 if no snapshot is known
 
     def append(
         self, writes: Sequence[CoordinatorRecords], producer: ProducerIdAndEpoch | None = None
@@ -136,7 +136,8 @@ class OffsetsPartition(CoordinatorPartition):
         for _ in replay.steps():
             pass
         name = group.group_id.encode()
-        front = len(name).to_bytes(2, "big") + name  # follows the 2-byte version in every key
+        # The group id follows the 2-byte version in every key.
+        front = len(name).to_bytes(2, "big") + name
         own = [pair for pair in replay.latest.items() if pair[0].startswith(front, 2)]
         restoring = Restoring(lambda _: group)
         for _ in restoring.steps(own):

@@ -200,7 +200,8 @@ class SharePartitionManager:
             take_state = partial(self._take_state, read)
             self._persister.read(share_partition.key, share_partition.leader_epoch, take_state)
             read.is_awaited = True
-        elif error is not ErrorCode.LEADER_NOT_AVAILABLE:  # else another call is reading the state
+        elif error is not ErrorCode.LEADER_NOT_AVAILABLE:
+            # With LEADER_NOT_AVAILABLE, another call is reading the state.
             self._end_load(share_partition, error, failed)
 
     def _take_state(self, read: _Read, state: ShareState) -> None:
@@ -300,7 +301,7 @@ class SharePartitionManager:
         known = self._timers.get(share_partition)
         if known is not None:
             if known[0] <= due_ms:
-                return  # an early timer does no harm
+                return  # the earlier timer is kept, because firing early does no harm
             known[1].cancel()
         delay_ms = max(due_ms - self._clock.now_ms(), 0)
         timer = self._clock.call_later(delay_ms / 1000, partial(self._expire, share_partition))

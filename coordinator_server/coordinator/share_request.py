@@ -195,7 +195,8 @@ class ShareRequest:
         for key in wanted[turn:] + wanted[:turn]:
             topic = manager.topics.topic_by_id(key[0])
             if topic is None:
-                fail(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # deleted meanwhile
+                # The topic was deleted after the request was received.
+                fail(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 continue
             partition = topic.partitions[key[1]]
             found = manager.find(SharePartitionKey(self._key.group_id, *key), partition)

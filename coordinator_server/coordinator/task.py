@@ -207,7 +207,7 @@ class GroupTask:
         try:
             self._apply(operation, now_ms)
             self._settle(now_ms)
-        except Exception:  # same error boundary as in `_drain_until_large`
+        except Exception:  # error boundary, as in `_drain_until_large`
             self._recover([operation], now_ms)
         self._is_draining = False
         if self._large is not None:
@@ -225,7 +225,7 @@ class GroupTask:
             while mailbox and len(applied) < OPERATIONS_PER_TURN:
                 operation = mailbox.popleft()
                 if operation.sees_deadlines and self._is_due(now_ms):
-                    self._settle(now_ms, is_last=False)  # timers need earlier records
+                    self._settle(now_ms, is_last=False)  # timers must see earlier records
                     mailbox.appendleft(operation)
                     operation = EXPIRE_TIMERS
                 if operation.is_large:
@@ -250,7 +250,7 @@ class GroupTask:
         if not self._mailbox:
             self._mailbox = None
         elif self._large is None:
-            self._wake_later()  # a response callback posted more, or the turn limit is reached
+            self._wake_later()  # operations are left: new from callbacks, or over the turn's limit
         return self._large
 
     @property
@@ -314,7 +314,7 @@ class GroupTask:
             self._settle(now_ms)
             if self.group.is_dead:
                 self._hand_back()
-        except Exception:  # same error boundary
+        except Exception:  # error boundary, as in `_drain_until_large`
             self._large = None
             self._recover([operation], now_ms)
         self._is_draining = False
@@ -337,7 +337,7 @@ class GroupTask:
         effects = self._effects
         self._write(now_ms)
         if self.group.is_vacant and (is_last or self.group.is_dead):
-            # Before the responses: a client's next request must not reach the ended group.
+            # End the group before its responses are sent: no later request may reach the group.
             self._context.on_settled(self)
         if effects.calls:
             calls, effects.calls = effects.calls, []
@@ -390,7 +390,7 @@ class GroupTask:
 
     def _on_timer(self) -> None:
         self._timer = None
-        self.group.purgatory.has_new_deadline = True  # delayed operations have no timer now
+        self.group.purgatory.has_new_deadline = True  # no timer is set for delayed operations
         self._post_timers()
 
     def _post_timers(self) -> None:
@@ -428,12 +428,12 @@ class GroupTask:
         """Send the next unsent responses, up to the limit of a turn."""
         unsent = self._unsent
         if unsent is None:
-            return  # already sent by `unload`
+            return  # `unload` has already sent the responses
         for _ in range(min(ANSWERS_PER_TURN, len(unsent))):
             reply = unsent.popleft()
             try:
                 reply.send()
-            except Exception:  # error boundary: one response that cannot be encoded
+            except Exception:  # error boundary: a response cannot be encoded
                 self._context.log.emit("group.failed", group=self.group.group_id, exc_info=True)
                 reply.fail()
         if unsent:
@@ -449,7 +449,7 @@ class GroupTask:
         """
         log, group = self._context.log, self.group
         log.emit("group.failed", group=group.group_id, exc_info=True)
-        if self._large is not None:  # it works on the group object that is dropped
+        if self._large is not None:  # the large operation works on the group object that is dropped
             applied = [*applied, self._large.operation]
             self._large = None
         try:

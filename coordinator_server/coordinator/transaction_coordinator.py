@@ -282,7 +282,8 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
         if metadata is None or not metadata.state.is_ending:
             done(decision if error is ErrorCode.NONE else refused(error))
         elif entry is None or entry.metadata is not metadata:
-            # Not appended, or the id moved to another broker, which ends the transaction.
+            # The record was not appended, or the id moved to another broker, which ends the
+            # transaction.
             done(refused(ErrorCode.NOT_COORDINATOR if error is ErrorCode.NONE else error))
         else:
             if waits_for_end:
@@ -354,7 +355,8 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
 
     # --- the end of a transaction -----------------------------------------------------------------
 
-    # Stages: `_end`, `_write_markers`, and after the last `_marker_written` `_complete`.
+    # A transaction ends in stages: `_end`, `_write_markers`, then `_complete` after the last
+    # `_marker_written`.
 
     def _end(self, entry: TransactionalId) -> None:
         """Write the markers of a transaction that is ending, then the completing record."""

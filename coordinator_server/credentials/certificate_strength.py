@@ -81,7 +81,7 @@ def _verified_chain(session: Any) -> Sequence[bytes]:
 
     The chain is empty in a resumed session.
     """
-    if hasattr(session, "get_verified_chain"):  # Python 3.13 and newer
+    if hasattr(session, "get_verified_chain"):  # Python 3.13 and newer have this method
         return session.get_verified_chain() or ()
     chain = session._sslobj.get_verified_chain() or ()
     return [ssl.PEM_cert_to_DER_cert(one.public_bytes()) for one in chain]

@@ -85,7 +85,7 @@ def _entries(content: bytes) -> list[JksEntry]:
     for _ in range(reader.number(_UINT)):
         kind = reader.number(_UINT)
         alias = reader.take(_USHORT).decode("utf-8", "replace")
-        reader.number(_ULONG)  # creation time of the entry
+        reader.number(_ULONG)  # skip the creation time of the entry
         key = reader.take(_UINT) if kind == _PRIVATE_KEY else None
         if kind not in (_PRIVATE_KEY, _TRUSTED):
             raise ValueError(f"entry {alias} has the unknown type {kind}")

@@ -28,7 +28,7 @@ class EventType(NamedTuple):
     kind: tuple[str, ...] = ()
 
 
-_OF_GROUP = 50  # more than a working group needs in ten seconds
+_OF_GROUP = 50  # more events than a working group emits in ten seconds
 
 VOCABULARY: dict[str, EventType] = {
     # the process

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 MANY_PARTITIONS = 2000
 _READ_COMMITTED = 1
 _DEBUGGING_CONSUMER = -2
-_ANSWER_BYTES, _PARTITION_BYTES = 16, 58  # encoded sizes, without records
+# Encoded sizes of a response and of a partition, without records.
+_ANSWER_BYTES, _PARTITION_BYTES = 16, 58
 _FIRST_VERSION_WITH_ZSTD = 10
 _FIRST_VERSION_WITH_LEADERS = 16
 _LEADER_IS_NEWS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
@@ -135,7 +136,7 @@ class DelayedFetch(KeyedOperation):
         topics = self._broker.topics
         rights = self._call.rights
         may_read = rights.allows if rights.is_restricted else None
-        later: list[_Found] = []  # placed after unknown topic ids in the response
+        later: list[_Found] = []  # results placed after unknown topic ids in the response
         for target in self._context.targets:
             topic = None
             if not isinstance(target.topic, bytes):
@@ -285,7 +286,8 @@ class DelayedFetch(KeyedOperation):
             if target.fetch_offset < end and (limit or at_least_one):
                 most = max(limit, 0)
                 records = log.read(target.fetch_offset, most, at_least_one=at_least_one, up_to=end)
-                if not records:  # Kafka returns no list in place of a truncated batch
+                if not records:
+                    # As in Kafka, a response without records has no list of aborted transactions.
                     aborted = None
                 elif self._committed:
                     aborted = _aborted_in(log, target.fetch_offset, records)
@@ -341,7 +343,7 @@ class DelayedFetch(KeyedOperation):
         if session is not None:
             session_id = session.session_id
         elif context.wants_session:
-            if self._unknown:  # Kafka orders the session like this response
+            if self._unknown:  # as in Kafka, the session takes the partition order of the response
                 context.targets = [one.target for one in chain(found, self._unknown)]
             session_id = self._broker.fetch_sessions.open(
                 context, self._broker.client_clock.now_ms()
@@ -384,7 +386,7 @@ class DelayedFetch(KeyedOperation):
             yield from self._name_leaders(response)
         self._call.reply(response)
         for done in (found, self._unknown, self._to_read, context.targets):
-            while isinstance(done, list) and len(done) > MANY_PARTITIONS:  # free in steps
+            while isinstance(done, list) and len(done) > MANY_PARTITIONS:  # free the list in steps
                 del done[-MANY_PARTITIONS:]
                 yield
 
@@ -435,7 +437,7 @@ def _topic_response(topic: str | bytes) -> FetchableTopicResponse:
 def _aborted_in(log: PartitionLog, start: int, records: bytes) -> list[AbortedTransaction]:
     """Return the aborted transactions that overlap these batches (KIP-98)."""
     found = log.aborted_transactions(start, log.last_stable_offset)
-    if found:  # rare; only then is the end offset computed
+    if found:  # aborted transactions are rare, so the end offset is computed only if needed
         found = log.aborted_transactions(start, end_offset_of(records))
     return [
         AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)

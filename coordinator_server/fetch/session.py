@@ -153,7 +153,8 @@ class FetchSessionCache:
     def __init__(self, max_slots: int, random_id: Callable[[], int]) -> None:
         self._max_slots = max_slots
         self._random_id = random_id
-        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()  # least recently used first
+        # The least recently used session is first.
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._sessions)

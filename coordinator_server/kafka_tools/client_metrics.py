@@ -140,7 +140,7 @@ def _names(client: Client) -> list[str]:
     from protocol.apis.list_config_resources import ListConfigResourcesRequest
 
     request = ListConfigResourcesRequest(resource_types=[CLIENT_METRICS])
-    # Version 0 always lists client metrics.
+    # ListConfigResources 0 always lists client metrics.
     answer = client.call("listConfigResources", lambda: client.ask(request, min_version=0))
     check(answer.error_code)
     return [one.resource_name for one in answer.config_resources]

@@ -320,7 +320,7 @@ def _consume(
         consumer.subscribe([topic])
     timeout_s = None if timeout_ms is None or timeout_ms < 0 else timeout_ms / 1000
     counter = _Counter()
-    sys.stdout.flush()  # records are written below the text layer
+    sys.stdout.flush()  # records bypass the text layer of sys.stdout
     with ended_by_sigterm():
         try:
             limit = options.integer("max-messages")

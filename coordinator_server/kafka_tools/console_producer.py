@@ -273,7 +273,7 @@ def _properties(options: Options) -> dict[str, str]:
         properties["compression.type"] = options.value("compression-codec") or "gzip"
     for name, option in _PROPERTIES.items():
         if name != "acks":
-            options.integer(option)  # raises OptionsError if not a number
+            options.integer(option)  # raises OptionsError if the value is not a number
         merge_option(properties, name, options, option)
     if options.has("max-partition-memory-bytes"):
         properties["batch.size"] = str(options.integer("max-partition-memory-bytes"))
@@ -358,7 +358,8 @@ def _typed_lines() -> Iterator[str]:
     if sys.stdin is None:
         return
     try:
-        # Do not read sys.stdin: a thread blocked in it would hold its lock at interpreter exit.
+        # Do not read sys.stdin: a blocked reader thread would hold the lock of sys.stdin at
+        # interpreter exit.
         typed: BinaryIO = os.fdopen(sys.stdin.fileno(), "rb", closefd=False)
     except OSError:
         typed = sys.stdin.buffer

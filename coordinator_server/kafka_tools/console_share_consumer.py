@@ -117,7 +117,7 @@ def run(options: Options) -> int:
         log_error("Unknown error when running consumer: ", error, _LOGGER)
         return 1
     code = 0
-    sys.stdout.flush()  # records are written below the text layer
+    sys.stdout.flush()  # records bypass the text layer of sys.stdout
     with stopped_by_signals(lambda: None) as stop:
         timeout_s = None if timeout_ms is None or timeout_ms < 0 else timeout_ms / 1000
         try:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
-_UNLISTED_TOPIC = "__group_events"  # created by this project's broker
+# This project's broker creates this topic; Kafka has no such topic.
+_UNLISTED_TOPIC = "__group_events"
 
 
 def topic_filter(expression: str) -> Callable[[str], bool]:

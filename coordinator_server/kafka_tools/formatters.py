@@ -27,7 +27,7 @@ def make_formatter(name: str, properties: Mapping[str, str]) -> Formatter:
     """Return the formatter for a class name. Raises UsageError for an unknown class."""
     if name == f"{PACKAGE}NoOpMessageFormatter":
         return lambda _: b""
-    # LoggingMessageFormatter prints the same; its log lines are below the tools' log level.
+    # LoggingMessageFormatter prints the same text; its log lines are below the tools' log level.
     if name in (DEFAULT, f"{PACKAGE}LoggingMessageFormatter"):
         return DefaultFormatter(properties).format
     if name.startswith(PACKAGE):

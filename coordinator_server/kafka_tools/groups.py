@@ -60,7 +60,7 @@ def run(options: Options) -> int:
     options.excludes("streams", "consumer", "group-type", "protocol", "share")
     config = options.value("command-config")
     if config is not None:
-        read_properties(config)  # report errors in the file separately
+        read_properties(config)  # errors in the properties file are not caught below
     try:
         client = connect(options)
         try:

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 KAFKA_EXCEPTION = "org.apache.kafka.common.KafkaException"
 DEAD = "Dead"
-_BY_NAME = 9  # OffsetCommit and OffsetFetch: versions after this one use topic ids
+_BY_NAME = 9  # the last OffsetCommit and OffsetFetch version with topic names, not ids
 
 Partition = tuple[str, int]
 

@@ -307,7 +307,7 @@ def _payloads(options: argparse.Namespace) -> Iterator[bytes]:
         illegal_argument("File does not exist or empty file provided.")
     delimiter = re.sub(r"\\([nrt\\])", lambda one: _ESCAPES[one[1]], options.payload_delimiter)
     listed = path.read_bytes().decode(errors="replace").split(delimiter)
-    if not listed[-1]:  # the text ends with a delimiter
+    if not listed[-1]:  # drop the empty text after a final delimiter
         listed.pop()
     print(f"Number of records read: {len(listed)}")
     return _chosen(chance, [one.encode() for one in listed])

@@ -189,7 +189,8 @@ class RecordConsumer:
             return False
         interval_s = self._settings.auto_commit_interval_ms / 1000
         if self._settings.is_auto_commit and time.monotonic() > self._committed_at_s + interval_s:
-            # The next commit includes these offsets. The heartbeat reports a rebalance.
+            # Do not retry a failed commit: the next commit includes these offsets, and the
+            # heartbeat reports a rebalance.
             with suppress(ClientError):
                 self.commit(self._positions)
         return True
@@ -298,7 +299,7 @@ class RecordConsumer:
             )
         if not partitions or timestamp is None:
             return
-        # One attempt only, so that a partition without a leader does not delay the others.
+        # Make one attempt only, so that a partition without a leader does not delay the others.
         for item, offset in ask_offsets(self.client, dict.fromkeys(partitions, timestamp)).items():
             if not isinstance(offset, ClientError):
                 self._positions[item] = offset

@@ -268,7 +268,7 @@ def _known(client: Client, producer_ids: set[int]) -> set[tuple[Partition, int]]
             _, state = describe_transaction(client, one.transactional_id)
         except ClientError as error:
             if error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-                continue  # the id expired in between; its open transactions hang
+                continue  # the transactional id has expired, so its open transactions hang
             raise failed(f"Failed to describe {len(listed)} transactions", error) from error
         known |= {
             ((topic.topic, index), one.producer_id)

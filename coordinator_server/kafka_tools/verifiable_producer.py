@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from coordinator_server.client.producer import Producer
     from protocol.batch import Record
 
-_CLIENT_ID = "producer-1"  # used without client.id
+_CLIENT_ID = "producer-1"  # the client id if client.id is not set
 _ACKS = (0, 1, -1)
 _LONGEST_SLEEP_S = 0.1
 

@@ -22,7 +22,7 @@ def raise_limit() -> None:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)
         if soft != resource.RLIM_INFINITY and soft < wanted:
-            with suppress(ValueError, OSError):  # a system with a lower limit of its own
+            with suppress(ValueError, OSError):  # the system may have a lower limit
                 resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 

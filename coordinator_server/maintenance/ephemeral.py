@@ -60,7 +60,7 @@ def remove_left_behind(disk: Disk, parent: Path, now_s: float | None = None) -> 
             if not lock_file.exists() or directory.stat().st_mtime > oldest_s:
                 continue
             lock = disk.lock(str(lock_file))
-        except OSError:  # owned by another user, or already removed
+        except OSError:  # the directory belongs to another user, or was removed
             continue
         if lock is None:
             continue

@@ -41,7 +41,7 @@ class Flusher:
         self._checks: set[Check] = set()
         self._is_closed = False
         self._running: set[PartitionLog] = set()
-        # By log: the offsets up to which to sync, with callbacks.
+        # For each log: the offsets up to which to sync, with their callbacks.
         self._waiting: dict[PartitionLog, list[tuple[int, Done]]] = {}
 
     @property

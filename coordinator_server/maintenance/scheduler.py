@@ -104,7 +104,7 @@ class MaintenanceScheduler:
         self._retention_interval_ms = config.integer("log.retention.check.interval.ms")
         self._producers_interval_ms = config.integer("producer.id.expiration.check.interval.ms")
         self._own_logs: OwnLogs | None = None
-        # Steps of frequent work and of a round; frequent work goes first.
+        # Remaining steps of the frequent work and of a round; frequent work goes first.
         self._frequent: Iterator[Step] | None = None
         self._round: Iterator[Step] | None = None
         self._ended_s = timer_s()
@@ -208,7 +208,7 @@ class MaintenanceScheduler:
 
         own_logs = self._own_logs = self._own_logs or OwnLogs(self._logs)
         if self._round is None and now_ms >= self._round_due_ms:
-            self._frequent_due_ms = now_ms + FREQUENT_MS  # a round includes this work
+            self._frequent_due_ms = now_ms + FREQUENT_MS  # a round includes the frequent work
             if not own_logs.are_open:
                 self._own_logs_due_ms = now_ms + FREQUENT_MS
             self._round_due_ms = now_ms + self._interval_ms

@@ -46,7 +46,7 @@ class MaintenanceTimer:
         delay_ms: float = FAILED_MAINTENANCE_DELAY_MS
         try:
             delay_ms = self._maintained.maintenance_step()
-        except OSError as error:  # such as no file descriptor left for a late import
+        except OSError as error:  # for example, a late import finds no free file descriptor
             LOG.emit("log.failed", reason=f"maintenance is interrupted: {error}")
         finally:
             # Pauses within a round use the machine's clock, the time between rounds the broker's.

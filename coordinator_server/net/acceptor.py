@@ -30,7 +30,7 @@ ACCEPTS_PER_TURN = 200
 
 _OUT_OF_RESOURCES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 _NETNAME_DELETED = 64  # Windows: the client disconnected before the accept
-_RETRY_SECONDS = 1.0  # same delay as asyncio
+_RETRY_SECONDS = 1.0  # asyncio uses the same delay
 
 
 class StartError(Exception):

@@ -50,9 +50,9 @@ NewAuthenticator = Callable[["Connection", "Dispatch"], Authenticator]
 """Starts authentication on a connection; the dispatch handles frames after authentication."""
 
 READ_AHEAD_BYTES = 256 * 1024
-FRAMES_PER_TURN = 4  # of one connection, before other waiting connections get their turn
+FRAMES_PER_TURN = 4  # frames of one connection before other waiting connections get a turn
 TURN_SECONDS = 0.001  # time limit of a turn, for slow requests
-_JOINED_ANSWER_BYTES = 64 * 1024  # a longer body is sent without joining it to its header
+_JOINED_ANSWER_BYTES = 64 * 1024  # a longer response body is not joined to its header
 
 _UNANSWERED = 1
 _WRITE_PAUSED = 2
@@ -177,7 +177,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Record the addresses and register the connection, which is closed if over a limit."""
-        # uvloop's transports are no asyncio.Transport, hence the cast. Both loops set TCP_NODELAY.
+        # uvloop's transports are no asyncio.Transport, hence the cast. Both event loops set
+        # TCP_NODELAY.
         self._transport = cast("asyncio.Transport", transport)
         host, port = _address(transport.get_extra_info("peername"))
         self.client_host = f"/{as_java(host)}"
@@ -307,7 +308,7 @@ class Connection(asyncio.Protocol):
         self._muted_until = None
         self._holds &= ~_MUTED
         if self._waiting_bytes:
-            self.active = True  # Kafka reads the data only now
+            self.active = True  # Kafka reads the waiting data only after the mute has ended
         self._go_on()
 
     def refuse(self, reason: str, api: str | int | None = None, version: int | None = None) -> None:
@@ -427,7 +428,7 @@ class Connection(asyncio.Protocol):
         if here == length + 4:
             self._buffer, self._position = b"", 0
             return buffer[position:] if position else buffer
-        if isinstance(buffer, bytearray):  # a large frame followed by bytes of the next one
+        if isinstance(buffer, bytearray):  # bytes of the next frame follow a large frame
             self._buffer = bytes(memoryview(buffer)[length + 4 :])
             del buffer[length + 4 :]
             return buffer

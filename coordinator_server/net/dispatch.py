@@ -151,7 +151,7 @@ class Dispatcher(Generic[B]):
         """Run the steps of a handler; fail the request if a step raises."""
         try:
             yield from steps
-        except Exception:  # same error boundary
+        except Exception:  # error boundary: a bug in a handler must not stop the broker
             _log_failure(call)
             call.fail()
 

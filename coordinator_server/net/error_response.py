@@ -29,7 +29,7 @@ _RENAMED = {
     "replica_election_results": ("topic_partitions",),
     "partition_result": ("partitions",),
 }
-# Response fields that hold a request entry that is a plain value, by its type.
+# If a request entry is a plain value: the response fields that may hold the value, by its type.
 _IDENTITY = {
     str: ("name", "group_id", "key", "transactional_id"),
     int: ("partition_index", "index", "partition_id"),

@@ -122,8 +122,8 @@ class SocketServer:
         self.connections.open_listener(listener.name)
         acceptors: list[Acceptor] = []
         for bound in bind(listener):
-            # Accepted sockets inherit this: a vanished peer is detected eventually, even
-            # while its request is parked. Kafka's Acceptor does the same.
+            # Accepted sockets inherit this option, which detects a vanished peer eventually, even
+            # while a request waits in a purgatory. Kafka's Acceptor sets the same option.
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             acceptor = Acceptor(
                 bound, new_protocol, listener.name, self._gate, self.connections.slots

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from coordinator_server.security.listener_security import ListenerSecurity
 
 RECORD_BYTES = 16 * 1024
-STEP_BYTES = 256 * 1024  # encrypted in one turn, takes about 0.25 ms
-_WRITE_BYTES = 64 * 1024  # written to the socket at a time
+STEP_BYTES = 256 * 1024  # number of bytes encrypted in one turn, which takes about 0.25 ms
+_WRITE_BYTES = 64 * 1024  # number of bytes written to the socket at a time
 PIECE_BYTES = 16 * 1024
 """Bytes passed to OpenSSL at a time. They may contain hundreds of key update or handshake messages,
 which OpenSSL processes without returning control; each takes 0.02 ms."""
@@ -104,7 +104,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Decrypt, or queue a turn for the next handshake step."""
         if self._is_closing:
-            return  # the data would never be read
+            return  # a closing connection would never read the data
         self._take(data)
         if self._is_established:
             if not self._is_reading_paused and not self._is_waiting:
@@ -306,7 +306,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
                     if not self._take_piece():
                         break
                 else:
-                    if not data:  # the client's close_notify
+                    if not data:  # the client has sent close_notify
                         self.close()
                         return
                     self._connection.data_received(data)
@@ -323,8 +323,8 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         if self._outgoing.pending and not self._is_closing:
             self._flush()
             if self._is_socket_full:
-                self._pause_socket()  # a client that requests key updates without reading
-            if session.version() != "TLSv1.3":  # TLS 1.3 has key updates instead
+                self._pause_socket()  # the client requests key updates without reading
+            if session.version() != "TLSv1.3":  # TLS 1.3 has key updates instead of renegotiation
                 self._refuse("the client wants to renegotiate TLS")
 
     def _append(self, data: bytes | bytearray | memoryview) -> None:

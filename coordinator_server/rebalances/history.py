@@ -35,7 +35,7 @@ class RebalanceHistory:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._by_group: dict[str, list[bytes]] = {}  # lists: an empty deque takes 760 bytes
+        self._by_group: dict[str, list[bytes]] = {}  # not deques: an empty deque takes 760 bytes
 
     def add(self, group_id: str, value: bytes) -> None:
         """Add a record of a group; drop the group's oldest record if there are more than `size`."""

@@ -142,7 +142,8 @@ class RebalanceJournal:
         from coordinator_server.rebalances.record import encode_record, log_fields, record_in_steps
 
         record = yield from record_in_steps(group_id, rebalance)
-        if rebalance.cause.trigger not in WITHOUT_REBALANCE:  # these have other log events
+        if rebalance.cause.trigger not in WITHOUT_REBALANCE:
+            # Triggers without a rebalance have other log events.
             LOG.emit("group.rebalanced", **log_fields(record))
         value = encode_record(record)
         if len(value) > BATCH_BYTES:

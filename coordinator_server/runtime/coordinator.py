@@ -118,10 +118,10 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
     def immigrate(self, partition: Partition) -> None:
         """Start loading a partition that this broker now leads."""
         if self._seen is not self._topic.partitions:
-            self._look()  # which also takes over this partition
+            self._look()  # `_look` also takes over this partition
             return
         if partition.index >= len(self._seen) or partition.index in self._partitions:
-            return  # added after the topic was created, so without keys; or taken by `_look`
+            return  # the partition was added later and has no keys, or `_look` has taken it over
         assert partition.leader_id == self._node_id
         taken = self._partitions[partition.index] = self._take_over(partition)
         if taken.is_blank:
@@ -190,7 +190,7 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
             for _ in self._load(partition, loaded):
                 yield
                 if partition.state is PartitionState.CLOSED:
-                    return  # emigrated meanwhile
+                    return  # the partition emigrated during the load
             if partition.state is PartitionState.CLOSED:
                 return
             partition.state = PartitionState.ACTIVE

@@ -67,7 +67,8 @@ class DevAuthority:
         builder = builder.add_extension(SIGNS_CERTIFICATES, critical=True)
         self._certificate = builder.sign(self._key, hashes.SHA256())
         write_private(key_path, _pem_of_key(self._key))
-        write_private(self._path, _pem(self._certificate), 0o644)  # regardless of the umask
+        # The file mode does not depend on the umask.
+        write_private(self._path, _pem(self._certificate), 0o644)
 
     def issue(self, file_name: str, common_name: str, hosts: Collection[str] = ()) -> Path:
         """Return a file with a private key and a certificate: a broker's if `hosts` is given.

@@ -148,7 +148,7 @@ def _settings(directory: Path, server: Path, passwords: Mapping[str, str]) -> di
         "ssl.keystore.location": str(server),
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(directory / AUTHORITY_FILE),
-        "ssl.client.auth": "required",  # for SSL listeners
+        "ssl.client.auth": "required",  # applies to SSL listeners
         "ssl.principal.mapping.rules": "RULE:^CN=([^,]+)$/$1/,DEFAULT",
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
         "sasl.jaas.config": f"{PLAIN_MODULE} required {options};",

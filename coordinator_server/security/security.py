@@ -60,7 +60,8 @@ class Security:
 
             self.authorizer = load_authorizer(config, state.section(_ACLS))
         if config.optional_text("scram.users") is not None or state.has(_USERS):
-            self.users.users()  # load now, because the first login should not load very many users
+            # Load the users now, because very many users would delay the first login.
+            self.users.users()
 
     @property
     def users(self) -> ScramUsers:
@@ -93,7 +94,7 @@ class Security:
         Source: QuorumController.registerExpireDelegationTokens. Raises StorageError.
         """
         if self.config.optional_text("delegation.token.secret.key"):
-            _ = self.tokens  # load the tokens
+            _ = self.tokens  # accessing the property loads the tokens
             self._await_expiry(self._expiry_interval_s)
 
     def stop(self) -> None:

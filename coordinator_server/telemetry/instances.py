@@ -179,7 +179,8 @@ class ClientInstances:
             else:
                 attributes = instance.attributes
             subscribed = yield from _subscribed(attributes, self._configs.subscriptions())
-            instance = self._instances.get(instance_id)  # perhaps made by another request meanwhile
+            # Another request may have created the instance.
+            instance = self._instances.get(instance_id)
             if instance is None or instance.version < version:
                 instance = ClientInstance(instance_id, attributes, connection, subscribed, version)
                 self._instances[instance_id] = instance
@@ -208,7 +209,7 @@ class ClientInstances:
 def subscription_id(metrics: Iterable[str], interval_ms: int, instance_id: bytes) -> int:
     """Return the id of a subscription: its CRC-32C, XORed with the hash of the instance id."""
     crc = crc32c(f"[{', '.join(metrics)}]{interval_ms}".encode(errors="replace"))
-    for start in range(0, 16, 4):  # Java's Uuid.hashCode
+    for start in range(0, 16, 4):  # like Java's Uuid.hashCode
         crc ^= int.from_bytes(instance_id[start : start + 4], "big")
     crc &= _MASK_32
     return crc - (1 << 32) if crc >> 31 else crc

@@ -82,24 +82,24 @@ class AsyncClock:
 
     async def advance(self, seconds: float | timedelta) -> ClockState:
         """Like `Clock.advance`."""
-        import asyncio  # tests without an event loop do not need it
+        import asyncio  # tests without an event loop do not need asyncio
 
         return await asyncio.to_thread(self._clock.advance, seconds)
 
     async def freeze(self) -> ClockState:
         """Like `Clock.freeze`."""
-        import asyncio  # tests without an event loop do not need it
+        import asyncio  # tests without an event loop do not need asyncio
 
         return await asyncio.to_thread(self._clock.freeze)
 
     async def resume(self) -> ClockState:
         """Like `Clock.resume`."""
-        import asyncio  # tests without an event loop do not need it
+        import asyncio  # tests without an event loop do not need asyncio
 
         return await asyncio.to_thread(self._clock.resume)
 
     async def state(self) -> ClockState:
         """Like `Clock.state`."""
-        import asyncio  # tests without an event loop do not need it
+        import asyncio  # tests without an event loop do not need asyncio
 
         return await asyncio.to_thread(self._clock.state)

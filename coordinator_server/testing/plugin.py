@@ -79,7 +79,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def _wants_broker(item: pytest.Item) -> bool:
     """Return whether a test uses the plugin's `kafka_broker`, not an overriding fixture."""
-    fixtures: Any = getattr(item, "_fixtureinfo", None)  # doctests have none
+    fixtures: Any = getattr(item, "_fixtureinfo", None)  # doctests have no fixture info
     if fixtures is None or "kafka_broker" not in fixtures.names_closure:
         return False
     definitions = fixtures.name2fixturedefs.get("kafka_broker")

@@ -88,7 +88,7 @@ class BrokerProcess:
             stdin=subprocess.PIPE,
             stdout=self._output.descriptor,
             stderr=self._log.descriptor,
-            # Ctrl-C is meant for the tests; the broker ends with them.
+            # Ctrl-C must reach the test process only; the broker ends with that process.
             start_new_session=True,
             creationflags=_NEW_GROUP,
         )

@@ -58,7 +58,7 @@ def client_config(
     name = "bootstrap_servers" if "kafka" in client else "bootstrap.servers"
     config: dict[str, Any] = {name: bootstrap_servers, **client_settings(client, access)}
     if client == "aiokafka" and access.uses_tls:
-        import ssl  # only for secured brokers
+        import ssl  # imported here, because only secured brokers need ssl
 
         context = ssl.create_default_context(cafile=access.authority)
         if access.has_certificate:

@@ -41,7 +41,7 @@ from protocol.apis.describe_share_group_offsets import (
 )
 from protocol.schema import Message
 
-INCREMENTAL_ALTER_CONFIGS = 44  # API key
+INCREMENTAL_ALTER_CONFIGS = 44  # the API key of IncrementalAlterConfigs
 # Internal topics, which are not copied.
 LEFT_OUT = INTERNAL_TOPICS | {"__cluster_metadata"}
 # Share groups are excluded: their start offsets are read and written through other APIs.
@@ -450,6 +450,6 @@ class KafkaProducer:
 
     def close(self) -> None:
         """Close the connections; unflushed records are dropped."""
-        with suppress(KafkaError):  # raised for unacknowledged records
+        with suppress(KafkaError):  # `close` raises KafkaError for unacknowledged records
             self._producer.close(timeout=1)
         self._interrupts.close()

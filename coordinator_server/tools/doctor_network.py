@@ -47,7 +47,7 @@ def resolve(step: Step, address: Address) -> list[ResolvedAddress]:
     found: list[ResolvedAddress] = []
     errors: list[OSError] = []
 
-    def look_up() -> None:  # getaddrinfo has no timeout
+    def look_up() -> None:  # called in a thread, because getaddrinfo has no timeout
         try:
             for family, _, _, _, target in socket.getaddrinfo(
                 address.lookup_name(), address.port, type=socket.SOCK_STREAM

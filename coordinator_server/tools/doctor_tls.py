@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _SOON_DAYS = 14
 _VERDICT_S = 0.3
-# OpenSSL's X509_V_ERR_*.
+# The values of OpenSSL's X509_V_ERR_*.
 _NOT_YET_VALID, _EXPIRED = 9, 10
 _NO_ISSUER = (2, 18, 19, 20, 21)
 _WRONG_NAME = (62, 64)
@@ -193,10 +193,10 @@ def _chain(secured: ssl.SSLSocket) -> list[x509.Certificate]:
     from cryptography import x509
 
     inside: Any = secured
-    if hasattr(inside, "get_unverified_chain"):  # Python 3.13
+    if hasattr(inside, "get_unverified_chain"):  # Python 3.13 and newer have this method
         encoded = inside.get_unverified_chain()
     else:
-        der = 2  # _ssl.ENCODING_DER
+        der = 2  # the value of _ssl.ENCODING_DER
         encoded = [one.public_bytes(der) for one in inside._sslobj.get_unverified_chain() or ()]
     return [x509.load_der_x509_certificate(one) for one in encoded]
 

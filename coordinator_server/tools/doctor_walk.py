@@ -91,7 +91,7 @@ class Walk:
         """Run all steps and return whether none has failed."""
         spec = SPEC_BY_NAME["ApiVersions"]
         for make, message in ((encoder, spec.request_type), (decoder, spec.response_type)):
-            make(message, spec.max_version)  # not part of the measured step
+            make(message, spec.max_version)  # generate the codecs now, outside the measured step
         try:
             self._walk()
         finally:
@@ -164,7 +164,8 @@ class Walk:
         return shake_hands(step, plain, self._address, self._security.tls, self._security.protocol)
 
     def _versions(self, step: Step, connection: ClientConnection) -> bool:
-        connection.deadline_s = step.deadline_s - self._timeout_s / 2  # the other half: diagnosis
+        # The other half of the timeout is for the diagnosis.
+        connection.deadline_s = step.deadline_s - self._timeout_s / 2
         try:
             connection.negotiate()
         except ClientError as error:

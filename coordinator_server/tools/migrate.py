@@ -28,7 +28,7 @@ from coordinator_server.tools.cluster import (
 from coordinator_server.tools.group_copy import GroupCopy, Places
 
 TIMESTAMP_TYPE = "message.timestamp.type"
-# Settings during the copy: no retention, no compaction, and timestamps stay as they are.
+# Topic configs during the copy: no retention, no compaction, unchanged timestamps.
 HELD = {
     "cleanup.policy": "delete",
     "retention.ms": "-1",

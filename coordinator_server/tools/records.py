@@ -27,7 +27,7 @@ from protocol.share_state_log import decode_share_state_key, decode_share_state_
 from protocol.transaction_log import decode_transaction_key, decode_transaction_value
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
-_NEWEST = 3  # the ConsumerProtocol version whose fields are shown, regardless of the encoded one
+_NEWEST = 3  # the ConsumerProtocol version whose fields are shown, whatever version is encoded
 
 
 class Contents(Enum):

@@ -46,10 +46,10 @@ from storage.topic_catalogue import CATALOGUE_FILE, TopicCatalogue
 MANIFEST_FILE = "snapshot.json"
 MANIFEST_VERSION = 1
 COPY_BYTES = 1 << 20
-# Attempts: compaction, retention or deletion may change a directory during each.
+# Number of attempts; compaction, retention or deletion may change a directory during a copy.
 ATTEMPTS = 200
 PAUSE_SECONDS = 0.01
-# A log, and a compacted log that is not yet renamed.
+# Suffixes of a log, and of a compacted log that is not yet renamed.
 _LOG_SUFFIXES = (LOG_SUFFIX, LOG_SUFFIX + ".swap")
 
 

@@ -78,7 +78,8 @@ class Leadership:
         self, name: str, factor: int, indexes: range, places: Mapping[int, Iterable[int]] | None
     ) -> tuple[PartitionLeadership, ...]:
         """Return the leadership of new partitions; `places` has manually assigned replicas."""
-        if len(self.node_ids) == 1:  # a topic may have very many partitions
+        if len(self.node_ids) == 1:
+            # Partitions share one object, because a topic may have very many.
             return (PartitionLeadership(self.elect(self.node_ids), 0, self.node_ids),) * len(
                 indexes
             )

@@ -131,7 +131,7 @@ class Partition:
         """
         log = self._log
         if log is None or log.closed:
-            if self.is_deleted:  # a new topic may have this name by now
+            if self.is_deleted:  # a new topic may have the same name by now
                 raise UnknownPartitionError(f"{self.topic_name} is deleted")
             log = self._log = self._logs.log(self.topic_name, self.index)
             self._mark_epoch(log)
@@ -163,7 +163,7 @@ class Partition:
         try:
             log = self.log
         except StorageError:
-            self.epoch += 1  # written to the log when it can be opened again
+            self.epoch += 1  # the new epoch is written when the log can be opened again
         else:
             self.epoch = max(self.epoch, log.leader_epoch) + 1
             self._mark_epoch(log)

@@ -47,7 +47,7 @@ class Member:
             request_timeout_ms=SESSION_MS + 1000,
             connections_max_idle_ms=2 * SESSION_MS,
         )
-        # metadata before the join avoids a second join
+        # Requesting metadata before the join avoids a second join.
         self._consumer.partitions_for_topic("orders")
 
     def step(self) -> None:
@@ -93,7 +93,7 @@ def run(broker: Broker) -> int:
     for member in billing:
         member.read_all()
     ended_ms = broker.clock.now_ms
-    broker.stop()  # stopped with its members, so that the log still contains them
+    broker.stop()  # stop the broker before the members leave, so that the log still contains them
     return ended_ms
 
 

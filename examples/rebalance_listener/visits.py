@@ -95,7 +95,7 @@ class VisitCounter:
         self._consumer = kafka.KafkaConsumer(
             bootstrap_servers=bootstrap_servers,
             group_id=GROUP,
-            enable_auto_commit=False,  # the store has the offsets
+            enable_auto_commit=False,  # the store keeps the offsets
             **options,
         )
         self._consumer.subscribe([VISITS], listener=_Listener(self))

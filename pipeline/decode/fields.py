@@ -56,7 +56,7 @@ def slices_of(column: pa.Array) -> Slices:
     places = offsets.astype(np.int64) - first
     valid = np.asarray(column.is_valid())
     start, stop = places[:-1], places[1:]
-    # A null may have bytes in the buffer: give it length 0.
+    # A null may have bytes in the buffer: give the null length 0.
     return Slices(data, start, np.where(valid, stop, start), valid)
 
 

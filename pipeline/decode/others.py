@@ -43,7 +43,7 @@ def decode_other(record_type: int, key: bytes, value: bytes | None) -> Columns:
         said = None if value_message is None else to_json(value_message, version)
         both = {"key": to_json(key_message, 0), "value": said}
         columns["details"] = json.dumps(both, ensure_ascii=False, separators=(",", ":"))
-        if record_type in EPOCH_TYPES:  # the epoch of a streams topology is not the group's
+        if record_type in EPOCH_TYPES:  # the epoch of a streams topology is not the group's epoch
             columns["generation"] = getattr(value_message, "epoch", None)
     elif isinstance(value_message, GroupMetadataValue):
         columns.update(_group_metadata(value_message))

@@ -45,7 +45,7 @@ class BrokerSource:
         self.input = bootstrap
         self._client = {} if client_config is None else self._load(client_config)
         self._records_per_trigger = records_per_trigger
-        # With its admin client, the connector leaves out internal topics; with a consumer, not.
+        # The connector leaves out internal topics with its admin client, but not with a consumer.
         spark.conf.set(_BY_CONSUMER, "true")
         self._notes: list[str] = []
         with self._admin() as admin:

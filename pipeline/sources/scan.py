@@ -142,7 +142,8 @@ class PartitionScan:
         try:
             with open(segment.path, "rb") as file:
                 data = mmap(file.fileno(), 0, access=ACCESS_READ)
-        except (FileNotFoundError, ValueError):  # swapped or emptied: the next refresh reads it
+        except (FileNotFoundError, ValueError):
+            # The file was swapped or emptied; the next refresh reads it.
             return
         with data:
             self._scan_batches(data, segment, position, min(len(data), segment.size_bytes), is_last)
@@ -156,7 +157,7 @@ class PartitionScan:
         for step in batches_and_corruption(data, position, end, self.log_end):
             stop = step.end
             if is_last and stop == end and not _is_whole(data, step):
-                # The last batch may still be in the process of being written, or was cut off.
+                # The last batch may not be completely written yet, or was cut off.
                 self.torn_bytes = end - step.position
                 end = step.position
                 break
@@ -241,7 +242,7 @@ def timestamp_at(segments: Sequence[SegmentFile], offset: int) -> int | None:
     try:
         with open(below[-1].path, "rb") as file:
             data = mmap(file.fileno(), 0, access=ACCESS_READ)
-    except (FileNotFoundError, ValueError):  # swapped or emptied since it was listed
+    except (FileNotFoundError, ValueError):  # the file was swapped or emptied since it was listed
         return None
     with data:
         for step in batches_and_corruption(data, 0, len(data), below[-1].base_offset):

@@ -58,7 +58,7 @@ def _records_about(segment: SegmentFile, producer_ids: set[int]) -> Iterator[Rec
     try:
         with open(segment.path, "rb") as file:
             data = mmap(file.fileno(), 0, access=ACCESS_READ)
-    except (FileNotFoundError, ValueError):  # swapped by compaction, or empty
+    except (FileNotFoundError, ValueError):  # compaction has swapped the file, or the file is empty
         return
     with data:
         if not any(data.find(one) >= 0 for one in wanted):

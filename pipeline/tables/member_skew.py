@@ -57,7 +57,8 @@ def of_members(members: pl.LazyFrame, rated: pl.LazyFrame) -> pl.LazyFrame:
     `members` has the columns of `group_members`, `rated` (group, topic, partition,
     produced_per_second, consumed_per_second, lag).
     """
-    # A member without partitions has load 0; with partitions of unknown load, null.
+    # A member without partitions has load 0; a member with partitions of unknown load has load
+    # null.
     sums = pl.col("load_per_second", "consumed_per_second", "lag")
     nothing = pl.when(pl.col("assigned_count") == 0).then(0)
     work = members.join(_loads(members, rated), on=["group", "member_id"], how="left").with_columns(

@@ -71,7 +71,7 @@ def _base() -> pl.Expr:
     is_consumer = pl.col("protocol_type") == CONSUMER_PROTOCOL_TYPE
     may_go = simple | is_modern | empty | (is_consumer & pl.col("readable"))
     kept = ~simple & ~empty & pl.col("is_subscribed").fill_null(False)
-    # Only for classic groups does the time run from when the group became empty, if known.
+    # For classic groups only, retention is counted from the time the group became empty, if known.
     from_empty = ~simple & ~is_modern & empty & pl.col("state_timestamp_ms").is_not_null()
     return (
         pl.when(~may_go | kept)

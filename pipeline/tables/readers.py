@@ -102,7 +102,7 @@ def _classic(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     protocol_type = pl.col("protocol_type")
     of_members = pl.col("members").list
     topics = pl.element().struct.field("subscribed_topics")
-    # If one member's subscription is unreadable, that of the whole group is unknown.
+    # If one member's subscription is unreadable, the subscription of the whole group is unknown.
     readable = ~of_members.eval(topics.is_null()).list.any()
     subscribed = of_members.eval(topics.explode(keep_nulls=False))
     members = last.select("group", "members").explode("members", keep_nulls=False).unnest("members")

@@ -146,7 +146,7 @@ def _compared(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
         .join(of_members, on="number", how="left", maintain_order="left")
         .with_columns(
             pl.coalesce("leading", "leader").alias("leader"),
-            # A removed group has no members, so no assignment that could be unreadable.
+            # A removed group has no members, so no assignment is unreadable.
             pl.col("members").fill_null(0),
             pl.col("readable").fill_null(True),
         )
@@ -248,7 +248,8 @@ def _storms(frame: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
     `storm` is true if the generation lies in a span of `storm_window_ms` with at least
     `storm_generations` generations.
     """
-    # Polars' windows exclude their far end; times are whole ms, so one more includes it.
+    # Polars' windows exclude their far end. Times are whole milliseconds, so a window that is one
+    # millisecond longer includes the far end.
     span = f"{questions.storm_window_ms + 1}i"
     ones = pl.repeat(1, pl.len())
     until_here = ones.rolling_sum_by("at_ms", window_size=span)

@@ -55,7 +55,8 @@ def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
         joined = joined.with_columns(log_end=pl.when(between).then(position).otherwise(log_end))
     missing = position < pl.col("log_start")
     lost = pl.when(missing).then(pl.col("log_start") - position).otherwise(0)
-    if questions.past:  # the log start at that time is unknown, but at most today's
+    if questions.past:
+        # The log start at the instant is unknown, but not above the current log start.
         lost = pl.when(~missing).then(pl.lit(0, pl.Int64))
         missing = pl.lit(False)
     state = (

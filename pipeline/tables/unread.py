@@ -33,11 +33,11 @@ def standings_with_ages(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     gone = position < pl.col("log_start")
     if questions.past:  # bronze may still have a record that was removed since then
         gone &= position < pl.col("first_offset")
-    gone = pl.coalesce(gone, False)  # null if the log start is unknown
+    gone = pl.coalesce(gone, False)  # `gone` is null if the log start is unknown
     # For a reader without a position, every record is unread.
     first = pl.when(position.is_null()).then("first_offset").otherwise("next_offset")
     nothing_there = first.is_null() | (first >= pl.col("log_end"))
-    # All is read if only control records remain, which needs at least one known record.
+    # All records are read if only control records remain; deciding this needs a known record.
     all_read = (lag == 0) | (nothing_there & pl.col("first_offset").is_not_null() & ~gone)
     # Records held back by an open transaction are unread, and bronze does not have them.
     held = nothing_there & (lag > 0) & (pl.col("last_stable_offset") < pl.col("log_end"))

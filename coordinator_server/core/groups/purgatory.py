@@ -99,7 +99,7 @@ class Purgatory(Generic[G]):
         while heap and heap[0][0] <= now_ms:
             queued_ms, _, operation = heappop(heap)
             if operation.queued_ms != queued_ms:
-                continue  # superseded by an earlier entry of the same operation
+                continue  # an earlier entry of the same operation replaced this entry
             deadline_ms, operation.queued_ms = operation.deadline_ms, None
             if deadline_ms is None:
                 continue
@@ -129,5 +129,5 @@ class Purgatory(Generic[G]):
             else:
                 live.append(entry)
         heapify(live)
-        self._heap[:] = live  # in place: an `expired` generator may hold the list
+        self._heap[:] = live  # keep the list object: an `expired` generator may hold a reference
         self._sweep_size = max(SMALLEST_SWEEP, 2 * len(live))

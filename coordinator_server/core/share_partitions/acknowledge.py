@@ -118,7 +118,7 @@ class _AcknowledgeRequest:
         first, last = said.first_offset, said.last_offset
         start_offset = self._partition.start_offset
         if last < start_offset:
-            return None  # below the log start offset
+            return None  # the range is below the log start offset
         in_flight = self._partition.in_flight
         floor = in_flight.floor(first)
         if floor is None and first < start_offset:

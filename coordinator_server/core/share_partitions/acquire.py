@@ -242,7 +242,8 @@ class _Acquisition:
                 stop_at = 1
             else:
                 stop_at = max_records - acquired if self._is_record_limit else wanted + 1
-                # Kafka stops only when the count is exactly reached, not when it was exceeded.
+                # Kafka stops only when the count equals this limit, not when the count exceeds the
+                # limit.
                 if acquired < throttled_max:
                     stop_at = min(stop_at, throttled_max - acquired)
             count = min(wanted, stop_at)

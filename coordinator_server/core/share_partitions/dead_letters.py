@@ -124,7 +124,7 @@ def _records(
     """
     decompressor = partial(_decompressed, min(limit, MOST_DECOMPRESSED_BYTES))
     if header.magic < 2:
-        # Imported lazily: few logs have such batches.
+        # Imported here, because few logs have batches of the formats 0 and 1.
         from protocol.legacy_batch import legacy_records
 
         for offset, _, key, value in legacy_records(data, header, 0, decompressor, _MOST_PARTS):

@@ -242,9 +242,10 @@ class SharePartition:
         most = self.settings.partition_max_record_locks
         if self.in_flight_count < most:
             return True
-        # Records archived without an acknowledgement (aborted, gone from the log, expired during a
-        # write) move the start offset only with the next acknowledgement; the same holds behind
-        # filled gaps. If there is nothing left to acknowledge, Kafka waits forever.
+        # Records archived without an acknowledgement (aborted, gone from the log, or expired during
+        # a write) and records behind filled gaps move the start offset only with the next
+        # acknowledgement. If no record is left to acknowledge, Kafka waits forever, so advance
+        # here.
         self._gap_window = None
         return self.advance() and self.in_flight_count < most
 
@@ -424,7 +425,8 @@ class SharePartition:
         if last_done < 0:
             return False
         if last_done == in_flight.last_offset:
-            # If the log start offset has moved, Kafka goes back to the end of the last batch here.
+            # Kafka uses `last_done + 1` even if the log start offset has moved beyond the last
+            # batch.
             self.start_offset = self.end_offset = max(last_done + 1, self.start_offset)
             in_flight.clear()
             self.delivery_complete_count = 0
@@ -438,7 +440,8 @@ class SharePartition:
                 self.start_offset = min(self.start_offset, self.gap_start_offset)
             in_flight.remove_below(following.first_offset)
         else:
-            # A partly done batch is kept whole, so that a fetch of the whole batch finds it.
+            # Keep a partly completed batch whole, so that a fetch of the whole batch finds the
+            # entry.
             self.start_offset = max(self.start_offset, last_done + 1)
             in_flight.remove_below(batch.first_offset)
         self.delivery_complete_count -= done_count

@@ -69,7 +69,7 @@ def cannot_combine(
 
     Kafka throws for such a batch, but keeps it if it is the only batch.
     """
-    # `so_far` is already combined, so an invalid batch can only be its single batch.
+    # `so_far` is already combined, so it can hold an invalid batch only if it has no other batch.
     suspects = (*so_far, *new) if len(so_far) == 1 else new
     if not any(one.last_offset < one.first_offset for one in suspects):
         return False

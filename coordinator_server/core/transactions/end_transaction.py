@@ -42,7 +42,7 @@ def end_transaction(
     if metadata is None or metadata.is_new:
         return refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     is_v2 = client_version >= TRANSACTIONS_V2
-    if is_v2 and metadata.state.is_ending:  # v2 checks the state before the producer, v1 after
+    if is_v2 and metadata.state.is_ending:  # v2 checks the state first, v1 the producer
         return refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     is_retry = is_v2 and _is_retry(metadata, producer_id, producer_epoch)
     if metadata.producer_id != producer_id and not is_retry:
@@ -52,7 +52,7 @@ def end_transaction(
     if metadata.state.is_ending:
         return refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     if metadata.state is TransactionState.ONGOING:
-        if is_retry:  # a retry for an earlier transaction
+        if is_retry:  # the request is a retry for an earlier transaction
             return refused(ErrorCode.PRODUCER_FENCED)
         return _decided(
             _prepared(metadata, commits, client_version, now_ms, new_producer_id), is_v2=is_v2

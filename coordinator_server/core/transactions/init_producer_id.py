@@ -45,7 +45,7 @@ def init_producer_id(
     CONCURRENT_TRANSACTIONS, so that the client retries. `new_producer_id` is called when the
     epochs are exhausted; its exceptions are not caught.
     """
-    if metadata.state.is_ending:  # checked before the producer, as in Kafka
+    if metadata.state.is_ending:  # as in Kafka, the state is checked before the producer
         return refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     if expected is not None and not _may_go_on(metadata, expected):
         return refused(ErrorCode.PRODUCER_FENCED)

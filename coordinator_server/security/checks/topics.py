@@ -32,7 +32,8 @@ _TOPIC_IDS_SINCE = 12
 _REPLICA_STATE_SINCE = 15
 _DELETE_BY_ID_SINCE = 6
 _MANY_KEYS_SINCE = 4
-_COORDINATED = (ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)  # by key type
+# Indexed by the key type of FindCoordinator.
+_COORDINATED = (ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
 _SHARE = 2
 _SHARE_SINCE = 6
 
@@ -98,7 +99,8 @@ def fetch(asking: Asking, request: Any) -> Generator[None, None, bool]:
     replica_id = request.replica_state.replica_id if has_state else request.replica_id
 
     def may_read(name: str | None) -> bool:
-        return name is None or access.topic(Operation.READ, name)  # the handler fails unknown ids
+        # The handler returns an error for unknown ids.
+        return name is None or access.topic(Operation.READ, name)
 
     if replica_id < 0:
         asking.rights.allowed = may_read

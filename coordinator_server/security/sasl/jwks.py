@@ -95,12 +95,12 @@ class Jwks:
             self._timer.cancel()
             self._timer = None
         loop = asyncio.get_running_loop()
-        self._is_fetching = True  # until `_fetched`
+        self._is_fetching = True  # `_fetched` resets this flag
         threading.Thread(target=self._fetch, args=(loop,), name="jwks", daemon=True).start()
 
     def _fetch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Fetch the keys; runs in a thread."""
-        keys, problem = None, "a bug"  # Python prints the traceback when the thread ends
+        keys, problem = None, "a bug"  # any other exception is a bug; Python prints its traceback
         try:
             keys = parse_keys(fetch(self._url))
         except (OSError, ValueError) as error:

@@ -68,7 +68,7 @@ class JwtValidator:
             value = claims.get(name, 0)
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise BearerTokenError(f"{name} is no number")
-            if not -MOST_SECONDS <= value <= MOST_SECONDS:  # also refuses NaN
+            if not -MOST_SECONDS <= value <= MOST_SECONDS:  # this comparison also refuses NaN
                 raise BearerTokenError(f"{name} is no time")
         if claims["exp"] < 0 or claims["iat"] < 0:
             raise BearerTokenError("a negative time")

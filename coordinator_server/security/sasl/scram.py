@@ -166,7 +166,7 @@ class Scram:
         if self._has_ended:
             raise SaslAuthenticationError("Unexpected challenge in Sasl server state FAILED")
         message = text_of(token)
-        self._has_ended = True  # unless this message is valid
+        self._has_ended = True  # the exchange has ended unless this message is valid
         if self._credential is None:
             answer = self._first(message)
             self._has_ended = False
@@ -213,7 +213,7 @@ class Scram:
         if not hmac.compare_digest(final.nonce, self._nonce):
             raise SaslRefusalError("Invalid client nonce in the final client message.")
         mechanism = self._mechanism
-        # The channel is re-encoded, as in Kafka, which drops unused bits.
+        # As in Kafka, encoding the channel again drops unused bits.
         channel = base64.b64encode(final.channel).decode()
         signed = f"{self._first_messages},c={channel},r={self._nonce}".encode()
         signature = mechanism.hmac(credential.stored_key, signed)

@@ -31,7 +31,7 @@ def openssl_name(name: str) -> str | None:
     if exchange is None:
         if signature != "RSA":
             return None
-        parts = parts[2:]  # e.g. AES128-SHA: RSA for key exchange and signature
+        parts = parts[2:]  # for example, AES128-SHA uses RSA for key exchange and signature
     return "-".join(parts)
 
 

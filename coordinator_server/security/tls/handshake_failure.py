@@ -25,7 +25,7 @@ _REASONS = {
     ),
 }
 _UNKNOWN_SIGNER = "no certificate of the trust store has signed it"
-_VERIFY_CODES = {  # OpenSSL's X509_V_ERR_*
+_VERIFY_CODES = {  # the values of OpenSSL's X509_V_ERR_*
     9: "it is not valid yet",
     10: "it has expired",
     18: _UNKNOWN_SIGNER,

@@ -164,7 +164,7 @@ def _problem_of_type(store: _Store) -> tuple[str, str] | None:
     try:
         data = Path(store.location).read_bytes()
     except OSError:
-        return None  # reported when the file is read
+        return None  # the error is reported when the file is read
     is_pem = b"-----BEGIN " in data
     is_binary = data[:4] == MAGIC or data[:1] == _DER_SEQUENCE
     if store.type != "PEM" and is_pem and not is_binary:
@@ -315,7 +315,7 @@ def _pem(text: str) -> list[tuple[str, bytes]]:
         while (end_of_header := _end_of_header(text, position)) is not None:
             position = end_of_header
         body = _BODY.match(text, position)
-        assert body is not None  # also matches an empty text
+        assert body is not None  # the pattern also matches an empty text
         position = body.end()
         end = _END.match(text, position)
         if end is not None and end.group(1) == begin.group(1):

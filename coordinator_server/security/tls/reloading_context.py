@@ -47,7 +47,7 @@ _KEY_STORE = ("ssl.keystore.location", "ssl.keystore.certificate.chain")
 _TRUST_STORE = ("ssl.truststore.location", "ssl.truststore.certificates")
 
 _UNUSABLE = (
-    OSError,  # e.g. no temporary file can be written; includes ssl.SSLError
+    OSError,  # includes ssl.SSLError, and a failure to write a temporary file
     ValueError,
     UnsupportedAlgorithm,
     x509.AttributeNotFound,

@@ -85,14 +85,16 @@ def test_a_crash_before_the_commit_loses_nothing(
     assert kafka.committed(GROUP) == {}
     process(start(), 1)
     assert sum(kafka.committed(GROUP).values()) == 1
-    assert revenue(kafka) == {"ada": 20}  # counted twice: the service promises at-least-once
+    # An order is counted twice: the service promises at-least-once.
+    assert revenue(kafka) == {"ada": 20}
 
 
 def test_two_instances_share_the_work(kafka: Broker, start: Start) -> None:
     """In a stable group each instance has a partition; together they process every record once."""
     services = (start(), start())
     # Start both at once, as two processes would: each waits in its poll for the other to join. The
-    # polls are long, because one that ends during a rebalance may stop kafka-python's heartbeats.
+    # polls are long, because a poll that ends during a rebalance may stop kafka-python's
+    # heartbeats.
     with ThreadPoolExecutor() as pool:
 
         def run_both() -> list[int]:

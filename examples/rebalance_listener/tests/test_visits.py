@@ -106,7 +106,7 @@ def test_what_is_lost_is_not_written(kafka: Broker, start: Start, store: Store) 
     while "lost" not in counter.told:
         run(counter)
     assert store.total() == {}
-    count([counter], visits.total())  # read again from the offset in the store
+    count([counter], visits.total())  # visits are read again from the offset in the store
     counter.close()
     assert store.total() == visits
     assert counter.told == ["assigned", "lost", "assigned", "revoked"]

@@ -396,7 +396,7 @@ def _update(group: GroupMetadata, member: MemberMetadata, join: Join, effects: E
     member.session_timeout_ms = join.request.session_timeout_ms
     replaced = group.membership.park_join(member, join.reply)
     if replaced is not None:
-        # The member sent a newer request on another connection, so the older one is answered.
+        # The member sent a newer request on another connection: answer the older request.
         error = ErrorCode.REBALANCE_IN_PROGRESS
         effects.reply(replaced, join_error(member.member_id, error, replaced.caller.api_version))
 

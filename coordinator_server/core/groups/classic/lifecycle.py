@@ -58,7 +58,7 @@ def restore(group: GroupMetadata, recorded: GroupMetadataValue) -> None:
     group.protocol_name = recorded.protocol
     for recorded_member in recorded.members:
         rebalance_timeout_ms = recorded_member.rebalance_timeout
-        if rebalance_timeout_ms == -1:  # a record of version 0
+        if rebalance_timeout_ms == -1:  # a record of version 0 has no rebalance timeout
             rebalance_timeout_ms = recorded_member.session_timeout
         member = MemberMetadata(
             recorded_member.member_id,

@@ -344,7 +344,7 @@ class ConsumerGroup(ModernGroup):
             topic_id = topic.topic_id if known is None else known.topic_id
             for one in topic.partitions:
                 if is_too_long(one.committed_metadata, limit):
-                    continue  # fails with its own error, whatever the epoch
+                    continue  # too long metadata fails with its own error, whatever the epoch
                 if not holds_at(current, topic_id, one.partition_index, received):
                     return stale
         return ErrorCode.NONE

@@ -278,7 +278,7 @@ def _risen(
     if not is_new and group.epoch == before.epoch and not is_replaced:
         return account
     snapshot = before.snapshot
-    if snapshot is None:  # upgrade: classic members keep their assignment
+    if snapshot is None:  # in an upgrade, classic members keep their assignment
         snapshot = GroupSnapshot(group).without(
             {one.member_id for one in group.members.values() if _classic(one) is None}
         )

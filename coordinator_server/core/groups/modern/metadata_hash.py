@@ -39,7 +39,7 @@ def metadata_hash(names: Iterable[str], topics: TopicsView) -> Computation[int]:
     if not known:
         return 0
     data = bytearray()
-    order = None if all(map(str.isascii, known)) else _java_order  # topic names are ASCII
+    order = None if all(map(str.isascii, known)) else _java_order  # valid topic names are ASCII
     for name in sorted(known, key=order):
         data += _INT64.pack(_topic_hash(known[name], topics.racks))
         if pace.is_due():
@@ -67,7 +67,7 @@ def _hash_without_racks(topic_id: bytes, name: str, count: int) -> int:
 
 def _front(topic_id: bytes, name: str, count: int) -> bytearray:
     data = bytearray([_FORMAT])
-    data += topic_id[7::-1] + topic_id[:7:-1]  # two longs, little-endian
+    data += topic_id[7::-1] + topic_id[:7:-1]  # the topic id as two little-endian longs
     _put_text(data, name)
     data += _INT32.pack(count)
     return data

@@ -225,7 +225,7 @@ class ShareGroup(ModernGroup):
 
     def _keep(self, names: tuple[str, ...], found: tuple[KnownTopic, ...]) -> None:
         if len(self._existing) > len(self.members):
-            self._existing.clear()  # some entries belong to refused requests
+            self._existing.clear()  # drop the cache: some entries belong to refused requests
         self._existing[names] = found
 
     def _known_existing(self, names: tuple[str, ...]) -> tuple[KnownTopic, ...] | None:

@@ -125,8 +125,8 @@ class PartitionCounts:
         if external:
             count = _same_count(external, external)
         elif self._fixed:
-            # As in Kafka, all partition counts that the application sets must be equal, also those
-            # of other copartition groups.
+            # As in Kafka, all partition counts that the application sets must be equal, also across
+            # copartition groups.
             count = _same_count({name: self.of(name) for name in self._fixed}, internal)
         else:
             count = max(internal.values())

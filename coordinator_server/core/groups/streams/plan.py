@@ -164,7 +164,8 @@ class _StreamsHeartbeat:
             self._request, group.task_offsets.get(member_id, TaskOffsets())
         )
         if offsets is not None and member_id in group.members:
-            group.task_offsets[member_id] = offsets  # kept even if the heartbeat fails later
+            # The offsets are kept even if the heartbeat fails later.
+            group.task_offsets[member_id] = offsets
         epoch, configs = self._epoch(topics, bumps=self._bumps(before, after))
         delay_ms = self._delay_ms()
         computation = Computation(group, epoch, topics.topology, configs, self._now_ms)

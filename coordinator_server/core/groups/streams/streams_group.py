@@ -292,7 +292,7 @@ class StreamsGroup(ModernGroup):
             revoking = current.revoking.active.get(subtopology_id, {})
             for one in topic.partitions:
                 if is_too_long(one.committed_metadata, limit):
-                    continue  # fails with its own error, whatever the epoch
+                    continue  # too long metadata fails with its own error, whatever the epoch
                 index = one.partition_index
                 assigned_at = assigned.get(index, revoking.get(index))
                 if assigned_at is None or received < assigned_at:

@@ -34,7 +34,8 @@ def assign(spec: GroupSpec) -> Computation[Assignment]:
     unfilled: list[tuple[str, int]] = []
     members_left = len(spec.members)
     for member_id, member in spec.members.items():
-        # Extra partitions go to members that already own one more, else to the last members.
+        # Give an extra partition to a member that already owns more than the quota, else to one of
+        # the last members.
         has_extra = extras > 0
         kept, revoked, room = _kept(member.partitions, topic_ids, quota + has_extra)
         if room and has_extra and members_left > extras:

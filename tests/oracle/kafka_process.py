@@ -154,7 +154,7 @@ class Kafka:
 
     def start(self) -> None:
         """Start the broker, format a new directory, and wait until it accepts connections."""
-        is_archiving = self._options[-1].startswith(_WRITE_ARCHIVE)
+        is_archiving = any(option.startswith(_WRITE_ARCHIVE) for option in self._options)
         if "ORACLE_JARS" not in os.environ and not CLASS_ARCHIVE.exists() and not is_archiving:
             jars()
             _archive_classes()

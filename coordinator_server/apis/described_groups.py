@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from coordinator_server.coordinator.fan_in import FanIn
 from coordinator_server.core.groups.authorized_operations import NOT_REQUESTED
 
 if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
     from coordinator_server.net.call import Call
     from coordinator_server.steps import Steps
     from protocol.schema import Message
@@ -22,9 +24,24 @@ USES_HIDDEN_TOPICS = (
 )
 
 
-def authorized_operations(call: Call, group_id: str, *, are_requested: bool) -> int:
-    """Return the authorized-operations field of a group's description, as bits."""
-    return call.rights.group_operations(group_id) if are_requested else NOT_REQUESTED
+def describe_all(
+    broker: Broker,
+    call: Call,
+    group_ids: Sequence[str],
+    describe: Callable[[str, int], Any],
+    finish: Callable[[list[Any]], None],
+    *,
+    with_operations: bool,
+) -> Steps:
+    """Submit `describe(group_id, authorized_operations)` for each group, in steps.
+
+    `finish(groups)` sends the response when all groups have been described.
+    """
+    fan_in = FanIn(call, len(group_ids), finish)
+    for index, group_id in enumerate(group_ids):
+        operations = call.rights.group_operations(group_id) if with_operations else NOT_REQUESTED
+        broker.groups.submit(fan_in.part(index), describe(group_id, operations))
+        yield  # a group may have hundreds of members
 
 
 def reply_visible(

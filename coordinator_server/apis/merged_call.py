@@ -8,14 +8,17 @@ OffsetDeleteResponse.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Iterable
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from coordinator_server.topics.counts import ShardedDict
 from protocol.apis.offset_commit import OffsetCommitResponse, OffsetCommitResponseTopic
 from protocol.apis.offset_delete import OffsetDeleteResponseTopic
+from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from coordinator_server.broker import Broker
     from coordinator_server.core.caller import Caller
+    from coordinator_server.net.call import Call
     from coordinator_server.steps import Steps
 
 Response = TypeVar("Response")
@@ -118,3 +121,23 @@ class MergedCall(Generic[Response]):
     def fail(self) -> None:
         """Fail the whole request."""
         self.call.fail()
+
+
+def submit_share_offsets(
+    broker: Broker, call: Call, request: Any, response_type: Callable[..., Any]
+) -> None:
+    """Submit an AlterShareGroupOffsets or DeleteShareGroupOffsets request to the group coordinator.
+
+    Refused topics come first in the response; a response with an error has no topics.
+    """
+    if not call.rights.refused:
+        broker.groups.submit(call, request)
+        return
+
+    def answer(response: Any) -> Steps:
+        if response.error_code == ErrorCode.NONE:
+            response = response_type(responses=call.rights.before(response.responses))
+        call.reply(response)
+        yield
+
+    broker.groups.submit(MergedCall(call, answer), request)

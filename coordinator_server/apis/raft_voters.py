@@ -1,7 +1,9 @@
 """Errors of AddRaftVoter and RemoveRaftVoter: the quorum always has one voter.
 
-Kafka gives the same errors if `controller.quorum.voters` names the voters, which is kraft.version
-0. Source: Kafka's KafkaRaftClient, AddVoterHandler and RemoveVoterHandler.
+The errors are those of a Kafka whose voters are static, that is, named in
+`controller.quorum.voters` (kraft.version 0).
+
+Source: Kafka's KafkaRaftClient, AddVoterHandler and RemoveVoterHandler.
 """
 
 from __future__ import annotations

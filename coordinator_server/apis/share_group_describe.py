@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from coordinator_server.apis.described_groups import (
     DESCRIBES_HIDDEN_TOPICS,
-    authorized_operations,
+    describe_all,
     reply_visible,
 )
-from coordinator_server.coordinator.fan_in import FanIn
 from coordinator_server.core.groups.share.describe import DescribeShareGroup
 from protocol.apis.share_group_describe import DescribedShareGroup, ShareGroupDescribeResponse
 from protocol.errors import ErrorCode
@@ -29,13 +28,14 @@ def handle(broker: Broker, call: Call, request: ShareGroupDescribeRequest) -> St
     def finish(groups: list[DescribedShareGroup]) -> None:
         reply_visible(call, groups, ShareGroupDescribeResponse, _topics, _hidden)
 
-    fan_in = FanIn(call, len(request.group_ids), finish)
-    for index, group_id in enumerate(request.group_ids):
-        operations = authorized_operations(
-            call, group_id, are_requested=request.include_authorized_operations
-        )
-        broker.groups.submit(fan_in.part(index), DescribeShareGroup(group_id, operations))
-        yield  # a group may have hundreds of members
+    return describe_all(
+        broker,
+        call,
+        request.group_ids,
+        DescribeShareGroup,
+        finish,
+        with_operations=request.include_authorized_operations,
+    )
 
 
 def _topics(group: DescribedShareGroup) -> Iterator[str]:

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from coordinator_server.apis.described_groups import (
     USES_HIDDEN_TOPICS,
-    authorized_operations,
+    describe_all,
     reply_visible,
 )
-from coordinator_server.coordinator.fan_in import FanIn
 from coordinator_server.core.groups.streams.describe import DescribeStreamsGroup
 from coordinator_server.topics.topologies import topology_topics
 from protocol.apis.streams_group_describe import (
@@ -33,14 +32,17 @@ def handle(broker: Broker, call: Call, request: StreamsGroupDescribeRequest) -> 
     def finish(groups: list[DescribedStreamsGroup]) -> None:
         reply_visible(call, groups, StreamsGroupDescribeResponse, _topics, _hidden)
 
-    fan_in = FanIn(call, len(request.group_ids), finish)
-    for index, group_id in enumerate(request.group_ids):
-        operations = authorized_operations(
-            call, group_id, are_requested=request.include_authorized_operations
-        )
-        group = DescribeStreamsGroup(group_id, operations, request.include_topology_description)
-        broker.groups.submit(fan_in.part(index), group)
-        yield  # a group may have hundreds of members
+    def describe(group_id: str, operations: int) -> DescribeStreamsGroup:
+        return DescribeStreamsGroup(group_id, operations, request.include_topology_description)
+
+    return describe_all(
+        broker,
+        call,
+        request.group_ids,
+        describe,
+        finish,
+        with_operations=request.include_authorized_operations,
+    )
 
 
 def _topics(group: DescribedStreamsGroup) -> Iterator[str]:

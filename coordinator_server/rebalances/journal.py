@@ -137,7 +137,7 @@ class RebalanceJournal:
             self._recording = None
 
     def _record(self, group_id: str, rebalance: Rebalance) -> Steps:
-        """Build a record, log it, add it to the history, and queue it for the topic."""
+        """Log a new rebalance record, and add the record to the history and to `__group_events`."""
         # Imported here to keep the start of the broker fast.
         from coordinator_server.rebalances.record import encode_record, log_fields, record_in_steps
 

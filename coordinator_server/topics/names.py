@@ -48,7 +48,7 @@ def name_error(name: str) -> str | None:
 
 
 def collision_key(name: str) -> str:
-    """Return the name with every `.` as `_`, which must be unique among topics."""
+    """Return the name with `_` for each `.`; no two topics may have the same result."""
     return name.replace(".", "_")
 
 

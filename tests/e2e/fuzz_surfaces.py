@@ -222,7 +222,7 @@ def oauthbearer() -> Surface:
 
 
 class _Keys:
-    """The keys of a token validator."""
+    """A fixed key set for a token validator, in place of one that is fetched."""
 
     def __init__(self, keys: list[Any]) -> None:
         self._keys = keys

@@ -102,7 +102,7 @@ class Leader:
         assert not one.error_code, one.error_message
 
     def first_offset(self) -> int:
-        """Return the log start offset of the share coordinator's partition."""
+        """Return the log start offset of the partition of `__share_group_state`."""
         partition = ListOffsetsPartition(partition_index=0, timestamp=EARLIEST)
         topic = ListOffsetsTopic(name="__share_group_state", partitions=[partition])
         request = ListOffsetsRequest(replica_id=-1, topics=[topic])

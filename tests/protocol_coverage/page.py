@@ -113,7 +113,7 @@ def condense(lines: Iterable[str]) -> dict[str, Any]:
 
 
 def write_seen(lines: Iterable[str]) -> None:
-    """Write the summary of the observed requests."""
+    """Write `seen.json`: the API versions that each client and each suite requested."""
     _SEEN.write_text(json.dumps(condense(lines), indent=1) + "\n")
 
 

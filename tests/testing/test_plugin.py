@@ -137,7 +137,7 @@ def test_nothing_is_started_unless_asked_for(pytester: pytest.Pytester) -> None:
 
 
 def test_a_failure_shows_what_the_broker_said(pytester: pytest.Pytester) -> None:
-    """Only the report of a failed test has the broker's log since the test began."""
+    """The report of a failed test has the broker's log of that test; other reports have no log."""
     pytester.makepyfile(
         """
         from coordinator_server.testing import Broker

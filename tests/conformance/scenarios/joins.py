@@ -307,7 +307,7 @@ def another_protocol_while_others_are_parked(t: Stage) -> None:
 
 @AREA.scenario
 def foreign_protocol_while_others_are_parked(t: Stage) -> None:
-    """A follower rejoins with a protocol that nobody else has: it is refused, and may retry."""
+    """A follower rejoins with a protocol that no other member has, is refused, and retries."""
     a, b = _with_protocols(t, "xy", "xy")
     join = a.join()
     t.parked(join)

@@ -164,7 +164,7 @@ def list_of_all_kinds(t: Stage) -> None:
 
 @AREA.scenario
 def list_of_refused_ones_only_while_preparing(t: Stage) -> None:
-    """A request that removes nobody leaves the parked JoinGroup parked."""
+    """A LeaveGroup that removes no member does not complete the parked JoinGroup."""
     (a,) = t.reach("preparing", "A")
     leave(t, "nobody", identity("ghost"), identity(a.id, "i-none"), identity(""))
     t.parked(t.waiting)

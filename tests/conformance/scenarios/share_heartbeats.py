@@ -152,7 +152,7 @@ def topic_that_comes_later(t: Stage) -> None:
 
 @AREA.scenario
 def topic_that_goes(t: Stage) -> None:
-    """A subscribed topic is deleted, and the member is told."""
+    """After the deletion of a subscribed topic, a heartbeat returns the new assignment."""
     topic = looks.topic(t, 2)
     a = ShareMember(t, "A").joined(topic, t.t1, partitions=3)
     t.delete_topic(topic)

@@ -90,7 +90,7 @@ def test_every_listing_has_it_if_a_setting_says_so() -> None:
 
 @pytest.mark.parametrize("version", [0, 12])
 def test_metadata_by_name_has_it(version: int) -> None:
-    """Metadata by name returns the topic, as an internal one."""
+    """Metadata by name returns `__group_events`, and marks the topic as internal."""
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=GROUP_EVENTS_TOPIC)])
     (topic,) = made().ask(metadata.handle, asked, version).topics
     assert (topic.error_code, topic.name) == (ErrorCode.NONE, GROUP_EVENTS_TOPIC)
@@ -99,7 +99,7 @@ def test_metadata_by_name_has_it(version: int) -> None:
 
 
 def test_metadata_by_id_has_it() -> None:
-    """Metadata by id returns the topic."""
+    """Metadata by topic id returns `__group_events`, although listings omit the topic."""
     broker = made()
     topic = broker.topics.topic(GROUP_EVENTS_TOPIC)
     assert topic is not None

@@ -167,9 +167,9 @@ def test_all_points_of_topics(deletes: bool) -> None:
 
 
 def test_all_66_points_of_aborted_transactions() -> None:
-    """Recovery from the recovery point finds every abort that is left in the log.
+    """After a power cut, recovery finds every aborted transaction whose records are in the log.
 
-    Indexes are synced together with the segments that recovery skips.
+    Recovery skips segments before the recovery point; their indexes were synced with them.
     """
     config = SMALL._replace(segment_bytes=300, flush_messages=4)
 

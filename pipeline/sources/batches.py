@@ -83,7 +83,7 @@ def _is_last(
     """Return whether to accept a batch that no valid batch follows.
 
     `is_garbage` is true if the bytes after the batch are not a header. A batch with a wrong CRC is
-    accepted if only an incomplete batch follows, because the batch's length is then intact.
+    accepted if the bytes after it start like a batch that is cut off: its length is then right.
     """
     if header.end == end or crc_is_valid(data, header):
         return True

@@ -31,7 +31,7 @@ def standings_with_ages(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """
     position, lag = pl.col("committed_offset"), pl.col("lag")
     gone = position < pl.col("log_start")
-    if questions.past:  # bronze may still have a record that was removed since then
+    if questions.past:  # bronze may have a record that has since been removed from the log
         gone &= position < pl.col("first_offset")
     gone = pl.coalesce(gone, False)  # `gone` is null if the log start is unknown
     # For a reader without a position, every record is unread.

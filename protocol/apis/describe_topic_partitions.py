@@ -31,7 +31,7 @@ class DescribeTopicPartitionsRequest(Message, versions=(0, 0), flexible_since=0)
 
 
 class DescribeTopicPartitionsResponsePartition(Message):
-    """One partition: leader and replicas by node id; null lists are unknown to the broker."""
+    """A partition's leader and replicas as node ids. A list is null if the broker lacks it."""
 
     error_code: int = field(INT16)
     partition_index: int = field(INT32)

@@ -56,7 +56,10 @@ class Cluster:
 
 @pytest.fixture
 def cluster(start_broker: Callable[..., Broker], tmp_path: Path) -> Iterator[Cluster]:
-    """Three brokers on one data directory. `start_broker` marks that a test needs our broker."""
+    """Start three brokers on one data directory.
+
+    The test asks for `start_broker` only to be selected as a test of our broker.
+    """
     with Broker(SETTINGS, data_dir=tmp_path / "cluster", broker_count=3) as broker:
         yield Cluster(broker)
         assert not broker.log_lines("[error")

@@ -143,7 +143,7 @@ class StreamsMember:
         return self.heartbeat(f"leaves {note}".strip(), member_epoch=LEAVE)
 
     def joined(self, *, active: int | None = None) -> Self:
-        """Return this member, unrecorded, once it has active tasks, or that many."""
+        """Send unrecorded heartbeats until this member has active tasks (`active`, if given)."""
         was, self.t.recording = self.t.recording, False
         self.join()
         for _ in range(200):

@@ -29,7 +29,7 @@ def consumer(broker: Broker, client_id: str) -> confluent_kafka.Consumer:
 
 
 def poll(broker: Broker, members: int, *consumers: confluent_kafka.Consumer) -> None:
-    """Poll until the group is stable with as many members."""
+    """Poll until the group is stable with all of `members`."""
     give_up_s = time.monotonic() + 60
     while True:
         for one in consumers:

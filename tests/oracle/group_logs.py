@@ -112,7 +112,7 @@ def group_records(data: Path) -> dict[str, list[Written]]:
 
 
 def with_sorted_runs(written: list[Written], key_type: type[Any]) -> list[Written]:
-    """Sort runs of records of a key type that names members, by key.
+    """Sort each run of consecutive records of `key_type`, which names members, by key.
 
     Kafka writes these records in the order of its hash table.
     """

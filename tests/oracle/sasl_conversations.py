@@ -1,7 +1,7 @@
-"""Conversations of authenticating clients, to be held with Kafka and with our broker.
+"""Scripted conversations of authenticating clients with Kafka and with our broker.
 
-Each conversation is a function of a `Talk` on a listener. The server's responses are recorded byte
-by byte except for its nonces, and whether it closes the connection.
+Each conversation is a function that sends requests through a `Talk`. It records all bytes of the
+server's responses except nonces, and whether the server closes the connection.
 """
 
 from __future__ import annotations

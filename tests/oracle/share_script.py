@@ -121,7 +121,7 @@ class Cluster(GroupCluster):
         self.configure(*EARLIEST, share_auto_offset_reset="earliest")
 
     def wait_until_shared(self, topic: str, count: int) -> None:
-        """Wait until the share coordinator knows as many partitions of a topic."""
+        """Wait until the share coordinator knows `count` partitions of a topic."""
         topic_id = self.topic_id(topic)
         key = f"g:{uuid_to_text(topic_id)}:0"
         find = FindCoordinatorRequest(coordinator_keys=[key], key_type=SHARE_KEY)
@@ -163,7 +163,7 @@ class Cluster(GroupCluster):
         }
 
     def describe(self, group: str) -> dict[str, Any]:
-        """Return ShareGroupDescribe and DescribeShareGroupOffsets responses without the order."""
+        """Return ShareGroupDescribe and DescribeShareGroupOffsets responses with sorted lists."""
         shown = self.described(ShareGroupDescribeRequest(group_ids=[group]), 1)
         return {
             "error": ErrorCode(shown.error_code).name,

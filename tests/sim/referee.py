@@ -125,7 +125,7 @@ class Referee(Watcher):
         """Judge a request before the group sees it."""
         group = self.broker.group
         if group is not None and group.is_new and group is not self.group:
-            group = None  # this request created the group; an earlier group of the drain is gone
+            group = None  # this request created the group anew; the group known so far is gone
         if group is not self.group:
             assert group is None
             self.forget()

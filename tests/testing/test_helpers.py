@@ -105,7 +105,7 @@ def test_what_clients_produce_is_what_is_consumed(kafka: Broker) -> None:
 
 
 def test_keys_go_where_clients_send_them(kafka: Broker) -> None:
-    """A key selects the partition of Kafka's own partitioner; records without a key rotate."""
+    """Kafka's partitioner selects a key's partition; records without a key take turns."""
     kafka.create_topic("orders", 7)
     with kafka_python.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         for number in range(20):

@@ -42,7 +42,7 @@ class Connection:
         try:
             self._wire.send(frame_of(from_json(spec.request_type, fields), version))
             if fields.items() >= _WITHOUT_ANSWER.items():
-                # Its response shows that no other response comes.
+                # If this request gets the next response, the first one gets none.
                 self._wire.send(API_VERSIONS_REQUEST)
             answer = self._wire.receive()
         except TimeoutError:

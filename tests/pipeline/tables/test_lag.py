@@ -161,8 +161,8 @@ EXPECTED_NOW = [
     # The record was removed, but the bronze table has it: the unread age is unknown, the time
     # exact.
     row("lost", (9, -100), (10, 12), (3, 1, "LOSS"), (None, 8000, "exact"), group="late"),
-    # Below the plateau, its start counts: the log end is 1 at -90000 and 4 at -80000, so 2 at
-    # -86667.
+    # Between the records at -90000 (log end 1) and -80000 (log end 4), the time of log end 2 is
+    # interpolated: -86667.
     row(
         "plateau",
         (2, -100),

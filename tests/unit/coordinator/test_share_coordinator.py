@@ -167,7 +167,7 @@ class Flusher:
 
     def __init__(self, broker: Keeper) -> None:
         self._waiting: deque[Done] = deque()
-        broker.log_manager.use(self)  # type: ignore[arg-type]  # all that is used of one
+        broker.log_manager.use(self)  # type: ignore[arg-type]  # its only used method
 
     def when_flushed(self, log: object, done: Done) -> None:
         """Queue the callback."""

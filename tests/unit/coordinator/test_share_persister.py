@@ -156,9 +156,9 @@ def test_what_is_loading_is_asked_again() -> None:
 
 
 def test_patience_has_an_end() -> None:
-    """After Kafka's retry time the error goes to all queued calls.
+    """All queued calls fail with the error once Kafka's retry time is over.
 
-    A later call is retried for the same time again.
+    A later call gets the full retry time of its own.
     """
     broker = ShareStateBroker()
     broker.share_states.ensure_topic()

@@ -16,6 +16,16 @@ VALUE_VERSION = 1
 """The version that Kafka writes since values have tagged fields (`transaction.version` 1)."""
 
 _INT16 = Struct(">h")
+_STATUS_NAMES = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+)
 
 
 class TransactionLogKey(Message, versions=(0, 0)):
@@ -34,8 +44,7 @@ class PartitionsSchema(Message):
 class TransactionLogValue(Message, versions=(0, 1), flexible_since=1):
     """The state of a transactional id. Times are in ms.
 
-    `transaction_status` is a number of Kafka's TransactionState: 0 Empty, 1 Ongoing,
-    2 PrepareCommit, 3 PrepareAbort, 4 CompleteCommit, 5 CompleteAbort, 6 Dead, 7 PrepareEpochFence.
+    `transaction_status` is a number of Kafka's TransactionState, an index of `_STATUS_NAMES`.
     """
 
     producer_id: int = field(INT64)
@@ -51,6 +60,11 @@ class TransactionLogValue(Message, versions=(0, 1), flexible_since=1):
     transaction_last_update_timestamp_ms: int = field(INT64)
     transaction_start_timestamp_ms: int = field(INT64)
     client_transaction_version: int = field(INT16, since=1, default=0, tag=2)
+
+
+def status_name(status: int) -> str:
+    """Return a transaction status as Kafka's tools print it: its name, or an unknown number."""
+    return _STATUS_NAMES[status] if 0 <= status < len(_STATUS_NAMES) else str(status)
 
 
 def encode_transaction_key(transactional_id: str) -> bytes:

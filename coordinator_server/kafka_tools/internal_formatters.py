@@ -19,16 +19,6 @@ Types = tuple[type[Message], type[Message]]
 """The key and value messages of a record type."""
 
 _RUNTIME = "java.lang.RuntimeException"
-_TRANSACTION_STATES = (
-    "Empty",
-    "Ongoing",
-    "PrepareCommit",
-    "PrepareAbort",
-    "CompleteCommit",
-    "CompleteAbort",
-    "Dead",
-    "PrepareEpochFence",
-)
 
 
 def internal_formatter(name: str) -> Callable[[Fetched], bytes] | None:
@@ -91,8 +81,9 @@ def _format(
         data = _data(value_type, record.value, "value", record.offset)
         status = data.get("transactionStatus")
         if status is not None:
-            states = dict(enumerate(_TRANSACTION_STATES))
-            data["transactionStatus"] = states.get(status, str(status))
+            from protocol.transaction_log import status_name
+
+            data["transactionStatus"] = status_name(status)
         version = _leading_int16(record.value, "value", record.offset)
         shown["value"] = {"version": version, "data": data}
     if number not in allowed:

@@ -24,7 +24,7 @@ from protocol.offsets_log import (
     decode_value,
 )
 from protocol.share_state_log import decode_share_state_key, decode_share_state_value
-from protocol.transaction_log import decode_transaction_key, decode_transaction_value
+from protocol.transaction_log import decode_transaction_key, decode_transaction_value, status_name
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 _NEWEST = 3  # the ConsumerProtocol version whose fields are shown, whatever version is encoded
@@ -160,7 +160,9 @@ def _transaction_record(key_bytes: bytes, value_bytes: bytes | None) -> tuple[An
     if value_bytes is None:
         return opened, None
     value, version = decode_transaction_value(value_bytes)
-    return opened, {"version": version, "data": to_json(value, version)}
+    data = to_json(value, version)
+    data["transactionStatus"] = status_name(value.transaction_status)
+    return opened, {"version": version, "data": data}
 
 
 def _share_state_record(key_bytes: bytes, value_bytes: bytes | None) -> tuple[Any, Any]:

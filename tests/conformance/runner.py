@@ -69,6 +69,11 @@ class Player:
         player._environments["c"] = partial(environment_of, cluster)
         return player
 
+    def with_jobs(self, jobs: int) -> Self:
+        """Play at most this many scenarios at a time, and return the player."""
+        self._jobs = min(jobs, self._jobs)
+        return self
+
     def play(self, scenarios: Sequence[Scenario]) -> dict[str, Transcript]:
         """Return transcripts by name; scenarios of a profile without a broker are left out.
 
@@ -106,8 +111,7 @@ class Player:
             and (played[one.name] == wanted[one.name]) == (one.name in explained)
         ]
         if 0 < len(surprising) <= _SECOND_CHANCES:
-            self._jobs = min(2, self._jobs)
-            played |= self.play(surprising)
+            played |= self.with_jobs(2).play(surprising)
         return played
 
 

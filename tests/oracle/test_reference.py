@@ -13,6 +13,7 @@ from tests.oracle.kafka_process import Kafka, jars
 from tests.reference import tables
 from tests.reference.__main__ import recorded
 from tests.reference.definitions import declarations, differences, read_definitions
+from tests.reference.report import Recording, Report
 from tests.support import Broker
 
 pytestmark = pytest.mark.nightly
@@ -71,11 +72,13 @@ def test_a_cluster_makes_its_directory(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_suite_that_fails_does_not_end_the_others(tmp_path: Path) -> None:
     """A failed suite is reported among the decisions, and the others still run."""
 
-    def failing(_: Path, __: Path) -> list[str]:
+    def failing(_: Path, __: Path) -> Recording:
         raise ValueError("no broker")
 
-    assert recorded(failing, tmp_path, tmp_path) == ["not recorded: ValueError('no broker')"]
-    assert recorded(lambda *_: ["x differs"], tmp_path, tmp_path) == ["x differs"]
+    report = recorded(failing, tmp_path, tmp_path)
+    assert report == Report(1, ["not recorded: ValueError('no broker')"], [])
+    report = recorded(lambda *_: Recording({"x": 1}, {"x": 2}), tmp_path, tmp_path)
+    assert report == Report(1, ["1 x 2, was 1: x"], [])
 
 
 def test_what_changed_is_named() -> None:

@@ -3,9 +3,11 @@
     python -m tests.reference VERSION [--out DIR] [--suites scenarios,access,..]
 
 The release is fetched; its message definitions, settings, error codes, APIs, features and tool
-options are compared with ours. The suites are recorded into DIR (`reference-VERSION`). The last
-lines list what a person has to decide. Without `--suites` all suites are recorded, which takes half
-an hour; `--suites none` only compares.
+options are compared with ours. The suites are recorded into DIR (`reference-VERSION`). A line has
+the first part of an answer that differs, and the names of all answers that differ in the same way.
+What differs is recorded again: names whose answers vary are listed separately. The last lines list
+what a person has to decide. Without `--suites` all suites are recorded, which takes half an hour;
+`--suites none` only compares.
 """
 
 from __future__ import annotations
@@ -15,18 +17,22 @@ import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 
 from protocol import REFERENCE_VERSION
 from tests.maven import fetch
 from tests.oracle.kafka_process import POM, Kafka, jars
 from tests.reference import tables
 from tests.reference.definitions import declarations, differences, read_definitions
+from tests.reference.report import Report
 from tests.reference.suites import SUITES, Suite
 from tests.support import ROOT, Broker
 
 _SHOWN = 40
+_WIDTH = 240
+_AGAIN = "record them with less load on the machine"
 
 
 def main() -> int:
@@ -37,28 +43,45 @@ def main() -> int:
     out = options.out or Path(f"reference-{options.version}")
     out.mkdir(parents=True, exist_ok=True)
     decisions = []
-    for name, what, found in _comparisons(out, options.suites):
-        lines = list(found)
-        print(f"\n== {name}: {len(lines)} differ", *lines[:_SHOWN], sep="\n  ", flush=True)
-        (out / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
-        if lines:
-            decisions.append(f"{name} ({len(lines)}, {out / name}.txt): {what}")
+    started = monotonic()
+    for name, what, report in _comparisons(out, options.suites):
+        lines = report.described
+        file = out / f"{name}.txt"
+        file.write_text("".join(f"{line}\n" for line in lines))
+        shown = [_shortened(line) for line in lines[:_SHOWN]]
+        if lines[_SHOWN:]:
+            shown.append(f"and {len(lines) - _SHOWN} more lines in {file}")
+        seconds = monotonic() - started
+        print(f"\n== {name}: {report.total} differ, after {seconds:.0f} s", *shown, sep="\n  ")
+        sys.stdout.flush()
+        if report.total:
+            decisions.append(f"{name} ({report.total}, {file}): {what}")
+        if report.unstable:
+            decisions.append(f"{name}: {len(report.unstable)} not the same each time: {_AGAIN}")
     print(f"\n== Apache Kafka {options.version} beside {REFERENCE_VERSION}: to decide")
     print("\n".join(f"  {one}" for one in decisions) or "  nothing")
     return 1 if decisions else 0
 
 
-def _comparisons(out: Path, suites: list[str]) -> Iterator[tuple[str, str, Iterable[str]]]:
+def _shortened(line: str) -> str:
+    return line if len(line) <= _WIDTH else f"{line[:_WIDTH]}.."
+
+
+def _comparisons(out: Path, suites: list[str]) -> Iterator[tuple[str, str, Report]]:
     """Yield the name of each comparison, the decision that it calls for, and the differences."""
-    yield "messages", "declare them in protocol/, with vectors", _messages()
+    yield "messages", "declare them in protocol/, with vectors", Report.of_lines(list(_messages()))
     theirs = tables.described()
     yield (
         "settings",
         "serve, keep without effect, or refuse: coordinator_server/config, then write "
         "tests/data/reference/settings.json",
-        tables.setting_differences(theirs),
+        Report.of_lines(list(tables.setting_differences(theirs))),
     )
-    yield "errors", "protocol/errors.py and error_messages.py", tables.error_differences(theirs)
+    yield (
+        "errors",
+        "protocol/errors.py and error_messages.py",
+        Report.of_lines(list(tables.error_differences(theirs))),
+    )
     with tempfile.TemporaryDirectory() as work, Broker() as ours:
         kafka = Kafka(Path(work), {}, takes_telemetry=True)
         try:
@@ -66,23 +89,25 @@ def _comparisons(out: Path, suites: list[str]) -> Iterator[tuple[str, str, Itera
             yield (
                 "apis",
                 "protocol/registry.py; levels in coordinator_server/apis/api_versions.py",
-                list(tables.api_differences(kafka.bootstrap_servers, ours.bootstrap_servers)),
+                Report.of_lines(
+                    list(tables.api_differences(kafka.bootstrap_servers, ours.bootstrap_servers))
+                ),
             )
         finally:
             kafka.end()
     for name in suites:
         with tempfile.TemporaryDirectory() as work:
-            decide = f"is the new answer right for us? Then keep the file of {out}"
+            decide = f"answer as the release does, or explain the difference; records: {out}"
             yield name, decide, recorded(SUITES[name], out, Path(work) / "kafka")
 
 
-def recorded(suite: Suite, out: Path, work: Path) -> list[str]:
+def recorded(suite: Suite, out: Path, work: Path) -> Report:
     """Return the differences in a suite, or the error that ended it."""
     try:
-        return suite(out, work)
+        return Report.of_recording(suite(out, work))
     except Exception as error:
         traceback.print_exc()
-        return [f"not recorded: {error!r}"]
+        return Report.of_lines([f"not recorded: {error!r}"])
 
 
 def _messages() -> Iterator[str]:

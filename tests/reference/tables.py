@@ -50,13 +50,23 @@ def api_differences(kafka: str, ours: str) -> Iterator[str]:
     yield from changed("API or feature", _advertised(ours), _advertised(kafka))
 
 
-def _advertised(address: str) -> dict[str, list[int]]:
-    """Return the first and last versions of APIs and levels of features, and finalized levels."""
+def served_versions(address: str) -> dict[int, tuple[int, int]]:
+    """Return the first and last version that the broker at HOST:PORT serves, by API key."""
+    return {one.api_key: (one.min_version, one.max_version) for one in _answer(address).api_keys}
+
+
+def _answer(address: str) -> ApiVersionsResponse:
     asked = ApiVersionsRequest(client_software_name="reference", client_software_version="1")
     body = encoder(ApiVersionsRequest, _API_VERSIONS)(asked)
     with connect(address) as wire:
         frame = wire.ask(request(API_VERSIONS_KEY, _API_VERSIONS, bytes(body), flexible=True))
     answer, _ = decoder(ApiVersionsResponse, _API_VERSIONS)(frame, 4)
+    return answer
+
+
+def _advertised(address: str) -> dict[str, list[int]]:
+    """Return the first and last versions of APIs and levels of features, and finalized levels."""
+    answer = _answer(address)
     names = {one.key: one.name for one in SPECS}
     found = {
         names.get(one.api_key, str(one.api_key)): [one.min_version, one.max_version]

@@ -7,12 +7,14 @@ import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.io.PrintStream;
+import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import org.apache.kafka.common.utils.internals.Exit;
 
 /**
  * Runs Kafka's command-line tools in one JVM, as starting one for each call takes seconds.
@@ -33,9 +35,13 @@ public class ToolServer {
         PrintStream realErrors = System.err;
         ObjectMapper json = new ObjectMapper();
         BufferedReader calls = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        Exit.setExitProcedure((status, message) -> end(status));
-        Exit.setHaltProcedure((status, message) -> end(status));
-        Exit.setShutdownHookAdder((name, hook) -> HOOKS.add(hook));
+        InvocationHandler end = (exit, method, given) -> end((int) given[0]);
+        setInExit("setExitProcedure", end);
+        setInExit("setHaltProcedure", end);
+        setInExit("setShutdownHookAdder", (exit, method, given) -> {
+            HOOKS.add((Runnable) given[1]);
+            return null;
+        });
         String line;
         while ((line = calls.readLine()) != null) {
             JsonNode call = json.readTree(line);
@@ -54,6 +60,9 @@ public class ToolServer {
                 Class.forName(call.get("main").asText())
                     .getMethod("main", String[].class)
                     .invoke(null, (Object) arguments.toArray(new String[0]));
+            } catch (ClassNotFoundException missing) {
+                code = 1; // An older release without the tool.
+                System.err.println(missing);
             } catch (InvocationTargetException error) {
                 if (code == null) {
                     code = 1;
@@ -75,7 +84,24 @@ public class ToolServer {
         }
     }
 
-    private static void end(int status) {
+    /** Call a setter of Kafka's Exit, whose package is another one since 4.4. */
+    private static void setInExit(String setter, InvocationHandler handler) throws Exception {
+        Class<?> exit;
+        try {
+            exit = Class.forName("org.apache.kafka.common.utils.internals.Exit");
+        } catch (ClassNotFoundException older) {
+            exit = Class.forName("org.apache.kafka.common.utils.Exit");
+        }
+        for (Method method : exit.getMethods()) {
+            if (method.getName().equals(setter)) {
+                Class<?> type = method.getParameterTypes()[0];
+                ClassLoader loader = type.getClassLoader();
+                method.invoke(null, Proxy.newProxyInstance(loader, new Class<?>[] {type}, handler));
+            }
+        }
+    }
+
+    private static Object end(int status) {
         if (code == null) {
             code = status;
             HOOKS.forEach(Runnable::run);

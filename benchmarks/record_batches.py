@@ -19,7 +19,8 @@ from typing import Any
 
 from protocol.batch import Record, build_batch
 from protocol.compression import Compression
-from tests.conformance.recorded.suite import wire
+from tests.conformance import wire
+from tests.conformance.connection import Conn
 from tests.oracle.kafka_process import Kafka
 from tests.support import Broker, address_of, wait_for
 
@@ -74,7 +75,7 @@ class Target:
 
     def __init__(self, bootstrap_servers: str, cpu_seconds: Callable[[], float]) -> None:
         self.cpu_seconds = cpu_seconds
-        self._connection = wire.Conn(*address_of(bootstrap_servers), timeout=SECONDS)
+        self._connection = Conn(*address_of(bootstrap_servers), timeout=SECONDS)
         topic = {"name": "t", "num_partitions": 1, "replication_factor": 1}
         self._ask("CreateTopics", 7, {"topics": [topic], "timeout_ms": 30_000})
         wait_for(lambda: self._ask("Metadata", 9, {"topics": [{"name": "t"}]}), "the topic")
@@ -82,7 +83,7 @@ class Target:
 
     def _ask(self, api: str, version: int, body: dict[str, Any]) -> Any:
         self._connection.send_frame(wire.enc_request(api, version, 1, "bench", body))
-        return wire.dec_response(api, version, self._connection.recv_frame(SECONDS))[1]
+        return wire.dec_response(api, version, self._connection.recv_frame(SECONDS) or b"")[1]
 
     def produce(self, data: bytes, count: int) -> float:
         """Produce a batch repeatedly and return the broker's CPU in seconds per batch."""
@@ -97,7 +98,7 @@ class Target:
         for number in range(count + DEPTH):
             if number >= DEPTH:
                 answer = self._connection.recv_frame(SECONDS)
-                _, decoded = wire.dec_response("Produce", 9, answer)
+                _, decoded = wire.dec_response("Produce", 9, answer or b"")
                 assert not decoded["responses"][0]["partition_responses"][0]["error_code"], decoded
             if number < count:
                 self._connection.send_frame(frame)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from tests.conformance.stage import Transcript
+from tests.conformance.recording import Transcript
 
 ANSWERS = Path(__file__).parent / "orders.json"
 SHARE_ANSWERS, STREAMS_ANSWERS = ANSWERS.with_name("share.json"), ANSWERS.with_name("streams.json")

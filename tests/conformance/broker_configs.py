@@ -7,7 +7,8 @@ import time
 from typing import Any
 
 from protocol.errors import ErrorCode
-from tests.conformance.recorded.suite import harness
+from tests.conformance import timing
+from tests.conformance.connection import Setup
 from tests.conformance.stage import Stage
 
 BROKER, LOGGER = 4, 8
@@ -84,10 +85,10 @@ def settle(t: Stage) -> None:
         config = {"name": _MARKER, "config_operation": SET, "value": mark}
         resource = {"resource_type": BROKER, "resource_name": ALL, "configs": [config]}
         t.raw("IncrementalAlterConfigs", 1, {"resources": [resource], "validate_only": False})
-        end = time.monotonic() + 4 * harness.SCALE
+        end = timing.deadline(4)
         while [one["value"] for one in described(t, ALL, _MARKER)] != [mark]:
             if time.monotonic() > end:
-                raise harness.Setup("a config that was set is not shown")
+                raise Setup("a config that was set is not shown")
             t.nap(0.02)
 
 

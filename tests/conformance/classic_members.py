@@ -1,6 +1,6 @@
 """Classic members that meet consumer groups: real subscriptions, and short records.
 
-`harness.Member` sends the same requests, but records complete answers, and its metadata is a text.
+`members.Member` sends the same requests, but records complete answers, and its metadata is a text.
 Here a JoinGroup is recorded as an error or [generation, protocol, leader, members], a SyncGroup as
 an error or the partitions by topic, and other requests as errors.
 
@@ -11,16 +11,14 @@ name, but it accepts an unknown `member_id` from a member.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tests.conformance import timing
+from tests.conformance.connection import Pending, Setup
 from tests.conformance.consumer_members import error, silently
-from tests.conformance.recorded.suite import harness
-from tests.conformance.stage import Pending, Stage
-
-Shares = Mapping[str, Sequence[int]]
-"""Partitions by topic."""
+from tests.conformance.stage import Stage
+from tests.conformance.subscriptions import Shares, assignment, partitions, subscription
 
 MEMBER_ID_REQUIRED = 79
 
@@ -89,9 +87,7 @@ class ClassicMember:
             "protocols": [{"name": one, "metadata": metadata} for one in self.protocols],
         }
         client_id = f"c-{self.name}"
-        return self.t.send(
-            self._joining, "JoinGroup", used, body | fields, "", client_id, _Learner(self)
-        )
+        return self.t.send(self._joining, "JoinGroup", used, body | fields, "", client_id, self)
 
     def answered(self, pending: Pending, note: str = "joins") -> Any:
         """Wait for the answer to a JoinGroup, and record it."""
@@ -112,7 +108,7 @@ class ClassicMember:
 
     def parked(self, pending: Pending, note: str = "joins") -> None:
         """Record that a JoinGroup is parked, or its answer."""
-        if pending.poll(harness.PARK * harness.SCALE):
+        if pending.poll(timing.PARKED_SECONDS * timing.scale):
             silently(self.t, self.t.got, pending)
             self._joined(pending.raw, f"{note} (not parked)")
         else:
@@ -202,20 +198,18 @@ class ClassicMember:
         each = [error(one["error_code"]) for one in answer["members"]]
         return self.t.rec(label, [error(answer["error_code"]), each])
 
+    # ---- answers to JoinGroup
 
-class _Learner:
-    """The methods that `harness.T.learn` calls on a member when a JoinGroup is answered."""
+    def learn_id(self, member_id: str) -> None:
+        """See `Learner`."""
+        self.id = member_id
 
-    def __init__(self, member: ClassicMember) -> None:
-        self._member = member
-        self.name = member.name
-
-    def __setattr__(self, field: str, value: Any) -> None:
-        theirs = {"id": "id", "gen": "generation", "leader": "leads", "proto": "protocol"}
-        theirs["seen"] = "seen"
-        if field in theirs:
-            setattr(self._member, theirs[field], value)
-        super().__setattr__(field, value)
+    def learn(self, answer: Mapping[str, Any]) -> None:
+        """See `Learner`."""
+        self.generation = answer["generation_id"]
+        self.leads = answer["leader"] == answer["member_id"]
+        self.protocol = answer.get("protocol_name")
+        self.seen = [one["member_id"] for one in answer["members"] or []]
 
 
 # ---- classic groups
@@ -233,7 +227,7 @@ def round_of(t: Stage, shares: Mapping[str, Shares], *group: ClassicMember) -> N
     silently(t, t.got, *joins)
     refused = [one.raw for one in joins if not isinstance(one.raw, dict) or one.raw["error_code"]]
     if refused:
-        raise harness.Setup(f"join: {refused}")
+        raise Setup(f"join: {refused}")
     leaders = [member for member in group if member.leads]
     followers = [member for member in group if not member.leads]
     for member, sync in [(one, one.sync(shares)) for one in leaders + followers]:
@@ -254,63 +248,3 @@ def completing(t: Stage, *group: ClassicMember) -> None:
         silently(t, t.until, "PreparingRebalance")
     joins += [member.join() for member in others]
     silently(t, t.got, *joins)
-
-
-# ---- the consumer protocol's bytes
-
-
-def subscription(
-    topics: Sequence[str],
-    version: int = 1,
-    owned: Shares | None = None,
-    generation: int = -1,
-    rack_id: str | None = None,
-    user_data: bytes | None = None,
-) -> bytes:
-    """Return a ConsumerProtocolSubscription of a version."""
-    data = struct.pack(">hi", version, len(topics)) + b"".join(map(_string, topics))
-    data += _bytes(user_data)
-    if version >= 1:
-        data += _partitions(owned or {})
-    if version >= 2:
-        data += struct.pack(">i", generation)
-    if version >= 3:
-        data += struct.pack(">h", -1) if rack_id is None else _string(rack_id)
-    return data
-
-
-def assignment(share: Shares, version: int = 1, user_data: bytes | None = None) -> bytes:
-    """Return a ConsumerProtocolAssignment of a version."""
-    return struct.pack(">h", version) + _partitions(share) + _bytes(user_data)
-
-
-def partitions(data: bytes) -> dict[str, list[int]]:
-    """Return the partitions of a ConsumerProtocolAssignment; none for no bytes."""
-    if not data:
-        return {}
-    (count,), at = struct.unpack_from(">i", data, 2), 6
-    found: dict[str, list[int]] = {}
-    for _ in range(count):
-        (length,) = struct.unpack_from(">h", data, at)
-        topic = data[at + 2 : at + 2 + length].decode()
-        at += 2 + length
-        (number,) = struct.unpack_from(">i", data, at)
-        found[topic] = sorted(struct.unpack_from(f">{number}i", data, at + 4))
-        at += 4 + 4 * number
-    return found
-
-
-def _string(text: str) -> bytes:
-    return struct.pack(">h", len(text.encode())) + text.encode()
-
-
-def _bytes(data: bytes | None) -> bytes:
-    return struct.pack(">i", -1) if data is None else struct.pack(">i", len(data)) + data
-
-
-def _partitions(share: Shares) -> bytes:
-    parts = [
-        _string(topic) + struct.pack(f">i{len(indexes)}i", len(indexes), *indexes)
-        for topic, indexes in share.items()
-    ]
-    return struct.pack(">i", len(share)) + b"".join(parts)

@@ -9,9 +9,10 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from tests.conformance.recorded.suite import harness
+from tests.conformance.calls import Calls
+from tests.conformance.environment import Environment
 from tests.support import Broker, address_of
 
 PARTITIONS = 4
@@ -97,12 +98,12 @@ def our_cluster(directory: Path) -> Iterator[Cluster]:
         yield OurCluster(broker)
 
 
-def environment_of(cluster: Cluster) -> Any:
+def environment_of(cluster: Cluster) -> Environment:
     """Create and load both coordinator topics; return the state that the scenarios share."""
     host, port = cluster.addresses[1]
-    environment = harness.Env(host, port)
+    environment = Environment(host, port)
     environment.cluster = cluster
-    stage = harness.T(environment, "prepare")
+    stage = Calls(environment, "prepare")
     end = time.monotonic() + _SECONDS
     for key_type in (_GROUP, _TRANSACTION):
         body = {"key_type": key_type, "coordinator_keys": ["warm"]}

@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Self
 
 from protocol.errors import ErrorCode
-from tests.conformance.recorded.suite import harness
+from tests.conformance import timing
+from tests.conformance.connection import Abort
 from tests.conformance.stage import Stage
 
 Owned = Mapping[str, Sequence[int]]
@@ -159,7 +160,7 @@ class ConsumerMember:
 
         A timeout is recorded.
         """
-        end = time.monotonic() + seconds * harness.SCALE
+        end = timing.deadline(seconds)
         while not true():
             if time.monotonic() > end:
                 self.t.rec(f"{self.name} waits", "in vain")
@@ -171,7 +172,7 @@ class ConsumerMember:
 
     def until_fenced(self, seconds: float = 5.0, *, acks: bool = False) -> bool:
         """Send heartbeats, unrecorded, until one is refused."""
-        end = time.monotonic() + seconds * harness.SCALE
+        end = timing.deadline(seconds)
         while time.monotonic() < end:
             answer = silently(self.t, self.ack if acks else self.beat)
             if not isinstance(answer, dict) or answer["error_code"]:
@@ -182,7 +183,7 @@ class ConsumerMember:
 
     def until_alone(self, *gone: Self, seconds: float = 5.0) -> None:
         """Send heartbeats, unrecorded, until no other member is in the group."""
-        end = time.monotonic() + seconds * harness.SCALE
+        end = timing.deadline(seconds)
         while {one.id for one in gone} & {one["member_id"] for one in described(self.t)["members"]}:
             if time.monotonic() > end:
                 self.t.rec(f"{self.name} waits", "in vain")
@@ -256,7 +257,7 @@ def reach(t: Stage, state: str, a: ConsumerMember, b: ConsumerMember | None = No
 
 def settle(t: Stage, *group: ConsumerMember, seconds: float = 5.0) -> None:
     """Let all members acknowledge, unrecorded, until epochs are equal and nothing changes."""
-    end = time.monotonic() + seconds * harness.SCALE
+    end = timing.deadline(seconds)
     calm = 0
     while calm < 2:
         if time.monotonic() > end:
@@ -356,14 +357,14 @@ def balance(t: Stage, *group: ConsumerMember, label: str = "balance") -> None:
 
 def wait_for_members(t: Stage, names: Collection[str], seconds: float = 6.0) -> None:
     """Wait, unrecorded, until the group has exactly these members."""
-    end = time.monotonic() + seconds * harness.SCALE
+    end = timing.deadline(seconds)
     while True:
         found = sorted(t.sub(one["member_id"], "member_id") for one in described(t)["members"])
         if found == sorted(names):
             return
         if time.monotonic() > end:
             t.rec("members", found)
-            raise harness.Abort
+            raise Abort
         t.nap(0.05)
 
 
@@ -381,7 +382,7 @@ def topic_id(t: Stage, name: str) -> bytes:
 
 
 def _ids(t: Stage) -> dict[str, bytes]:
-    symbols = {symbol: name for name, symbol in t.env.topic_syms.items()}
+    symbols = {symbol: name for name, symbol in t.env.topic_symbols.items()}
     shared = {
         symbols[f"<{symbol[4:-1]}>"]: one_id
         for one_id, symbol in t.env.topic_ids.items()

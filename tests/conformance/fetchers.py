@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.conformance import batches
+from tests.conformance import batches, timing
+from tests.conformance.connection import Pending
 from tests.conformance.producers import by_topic, error
-from tests.conformance.recorded.suite import harness
-from tests.conformance.shares import Place, shown_topic, timed, topic_id, waited
-from tests.conformance.stage import Pending, Stage
+from tests.conformance.shares import Place, shown_topic, topic_id, waited
+from tests.conformance.stage import Stage
 
 OPEN, CLOSE = 0, -1
 BY_NAME, BY_ID = 12, 17
@@ -50,7 +50,7 @@ class Fetcher:
         """Send a Fetch without waiting; `fields` change its partitions. See `fetched`."""
         one = {"fetch_offset": offset, "partition_max_bytes": 1 << 20, **(fields or {})}
         body = {
-            "max_wait_ms": int(wait_ms * harness.SCALE),
+            "max_wait_ms": int(wait_ms * timing.scale),
             "min_bytes": 1,
             "session_id": self.session_id,
             "session_epoch": self.epoch,
@@ -64,7 +64,7 @@ class Fetcher:
             **changes,
         }
         label = f"{self.name} fetch {note}".strip()
-        return timed(self.t.send(self._connection, "Fetch", self.version, body, label))
+        return self.t.send(self._connection, "Fetch", self.version, body, label)
 
     def fetched(self, pending: Pending) -> Any:
         """Wait for the response to a Fetch and record it."""

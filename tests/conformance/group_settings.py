@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from tests.conformance import timing
+from tests.conformance.connection import Setup
 from tests.conformance.consumer_members import error
-from tests.conformance.recorded.suite import harness
 from tests.conformance.stage import Stage
 
 GROUP = 32
@@ -49,7 +50,7 @@ def use(t: Stage, group: str | None = None, **settings: str | int) -> None:
     finally:
         t.recording = was
     if result != "NONE":
-        raise harness.Setup(f"settings of the group: {result}")
+        raise Setup(f"settings of the group: {result}")
     wait_until(t, wanted, group)
 
 
@@ -58,13 +59,13 @@ def wait_until(t: Stage, wanted: dict[str, str], group: str | None = None) -> No
 
     Kafka's coordinator learns of a change shortly after the broker that describes it.
     """
-    end = time.monotonic() + 4 * harness.SCALE
+    end = timing.deadline(4)
     while True:
         values = {one["name"]: one["value"] for one in described(t, group)}
         if wanted.items() <= values.items():
             break
         if time.monotonic() > end:
-            raise harness.Setup(f"settings of the group: {values}")
+            raise Setup(f"settings of the group: {values}")
         t.nap(0.02)
     t.nap(_SETTLING_SECONDS)
 

@@ -17,8 +17,10 @@ from typing import Any
 import kafka
 from kafka.errors import KafkaError
 
+from tests.conformance.calls import Calls
 from tests.conformance.cluster import SETTINGS, Cluster
-from tests.conformance.recorded.suite import harness
+from tests.conformance.connection import Abort
+from tests.conformance.environment import Environment
 from tests.oracle.kafka_process import CLUSTER_ID, java
 from tests.support import free_port, wait_for
 
@@ -144,13 +146,13 @@ class KafkaCluster:
 
     def _metadata(self) -> dict[str, Any]:
         """Return node 1's metadata; empty while it does not answer."""
-        stage = harness.T(harness.Env(*self.addresses[1]), "metadata")
+        calls = Calls(Environment(*self.addresses[1]), "metadata")
         try:
-            answer: dict[str, Any] = stage.quiet("Metadata", 12, {"topics": None})
-        except harness.Abort:
+            answer: dict[str, Any] = calls.quiet("Metadata", 12, {"topics": None})
+        except Abort:
             return {"brokers": [], "topics": []}
         finally:
-            stage.close()
+            calls.close()
         return answer
 
     def _live(self) -> set[int]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from protocol.errors import ErrorCode
-from tests.conformance.recorded.suite import harness
+from tests.conformance import timing
 from tests.conformance.stage import Stage
 
 Targets = Mapping[int, Sequence[int] | None] | Sequence[tuple[int, Sequence[int] | None]]
@@ -150,7 +150,7 @@ def _partitions(t: Stage, name: str) -> dict[int, dict[str, Any]]:
 
 def _wait(t: Stage, is_so: Any) -> None:
     """Wait up to a limit; the next recorded step shows whether the condition holds."""
-    for _ in range(int(_SECONDS * harness.SCALE / 0.05)):
+    for _ in range(int(_SECONDS * timing.scale / 0.05)):
         if is_so():
             return
         t.nap(0.05)

@@ -12,9 +12,9 @@ from typing import Any, Self
 
 from protocol.errors import ErrorCode
 from protocol.hashing import partition_for
+from tests.conformance import timing
 from tests.conformance.cluster import PARTITIONS
 from tests.conformance.producers import Producer
-from tests.conformance.recorded.suite import harness
 from tests.conformance.stage import Stage
 
 NODES = (1, 2, 3)
@@ -202,7 +202,7 @@ def suspended(t: Stage, node_id: int) -> Iterator[None]:
 @contextmanager
 def without(t: Stage, node_id: int) -> Iterator[None]:
     """Stop a broker during the block, which takes some time."""
-    t.deadline += 120 * harness.SCALE
+    t.deadline += 120 * timing.scale
     t.cluster.stop(node_id)
     try:
         yield

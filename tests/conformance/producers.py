@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self, TypeVar
 
 from protocol.errors import ErrorCode
-from tests.conformance import batches
-from tests.conformance.recorded.suite import harness
+from tests.conformance import batches, timing
+from tests.conformance.calls import commit_topics
+from tests.conformance.connection import Abort, Setup
 from tests.conformance.stage import Stage
 
 _Topic = TypeVar("_Topic")
@@ -110,11 +111,11 @@ class Producer:
 
     def raised(self, epoch: int) -> Self:
         """Return this producer after unrecorded InitProducerId requests up to this epoch."""
-        self.t.deadline += 120 * harness.SCALE
+        self.t.deadline += 120 * timing.scale
         while self.epoch < epoch:
             before = self.epoch
             if self.started().epoch != before + 1:
-                raise harness.Setup(f"epoch {before} was followed by {self.epoch}")
+                raise Setup(f"epoch {before} was followed by {self.epoch}")
         return self
 
     def begun(self, *partitions: Partition) -> Self:
@@ -227,7 +228,7 @@ class Producer:
         **changes: Any,
     ) -> Any:
         """Send TxnOffsetCommit of (topic, partition, offset[, metadata]); record the errors."""
-        topics = harness.commit_topics(offsets)
+        topics = commit_topics(offsets)
         body = {"group_id": self.t.g, "topics": topics, **self._identity(changes)}
         return self._ask("TxnOffsetCommit", version, body, note, self._of_offsets)
 
@@ -284,11 +285,11 @@ class Producer:
     def settle(self, *states: str, seconds: float = 6.0) -> None:
         """Wait, unrecorded, until the markers are written, or for one of the states."""
         wanted = states or SETTLED
-        end = time.monotonic() + seconds * harness.SCALE
+        end = timing.deadline(seconds)
         while (state := self.describe()["transaction_state"]) not in wanted:
             if time.monotonic() > end:
                 self.t.rec("settle", f"still {state}")
-                raise harness.Abort
+                raise Abort
             self.t.nap(0.02)
 
     # ---- helpers

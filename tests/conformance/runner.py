@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import json
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -13,18 +12,18 @@ from pkgutil import iter_modules
 from typing import Any, Self
 
 from tests.conformance import scenarios as package
+from tests.conformance import timing
 from tests.conformance.cluster import Cluster, environment_of
-from tests.conformance.recorded.suite import harness
-from tests.conformance.stage import Scenario, Transcript, play
+from tests.conformance.environment import Environment
+from tests.conformance.preparation import prepared
+from tests.conformance.recording import Transcript
+from tests.conformance.stage import Scenario, play
 
 _SHOWN_STEPS = 4
 _SHOWN_CHARACTERS = 500
 _SECOND_CHANCES = 12
 
 _SLOW_AREAS = ("timers", "consumer_expiry", "consumer_regex", "consumer_timers")
-
-_TOPICS_SECONDS = 0.5
-"""Kafka's group coordinator learns of new topics later than Metadata and FindCoordinator show."""
 
 
 def all_scenarios() -> list[Scenario]:
@@ -54,9 +53,9 @@ class Player:
     def __init__(
         self, addresses: Mapping[str, str | None], jobs: int = 8, patience: float = 1.0
     ) -> None:
-        harness.SCALE = patience
+        timing.scale = patience
         self._jobs = jobs
-        self._environments: dict[str, Callable[[], Any]] = {
+        self._environments: dict[str, Callable[[], Environment]] = {
             profile: partial(_environment, address)
             for profile, address in addresses.items()
             if address is not None
@@ -115,13 +114,9 @@ class Player:
         return played
 
 
-def _environment(address: str) -> Any:
+def _environment(address: str) -> Environment:
     host, _, port = address.rpartition(":")
-    environment = harness.Env(host, int(port))
-    problem = environment.prepare()
-    assert problem is None, problem
-    time.sleep(_TOPICS_SECONDS)
-    return environment
+    return prepared(host, int(port))
 
 
 def areas(played: Collection[str], failed: Collection[str]) -> dict[str, tuple[int, int]]:

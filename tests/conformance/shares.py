@@ -13,10 +13,10 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from tests.conformance import batches
+from tests.conformance import batches, timing
+from tests.conformance.connection import Pending, Setup
 from tests.conformance.producers import by_topic, error
-from tests.conformance.recorded.suite import harness
-from tests.conformance.stage import Pending, Stage
+from tests.conformance.stage import Stage
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 BATCH_OPTIMIZED, RECORD_LIMIT = range(2)
@@ -100,7 +100,7 @@ class ShareMember:
             again = self.heartbeat()
             answer = again if again["assignment"] is not None else answer
         else:
-            raise harness.Setup(f"{self.name} is not assigned: {answer}")
+            raise Setup(f"{self.name} is not assigned: {answer}")
         self.t.recording = was
         return self
 
@@ -151,7 +151,7 @@ class ShareMember:
             "group_id": self.group,
             "member_id": self.id,
             "share_session_epoch": self.session,
-            "max_wait_ms": int(wait_ms * harness.SCALE),
+            "max_wait_ms": int(wait_ms * timing.scale),
             "min_bytes": 1,
             "max_records": 500,
             "batch_size": 500,
@@ -165,7 +165,7 @@ class ShareMember:
         said = f"with {self._described(acked)}" if acked else ""
         words = [self.name, "fetch", note, said]
         label = " ".join(filter(None, words))
-        return timed(self.t.send(self._connection, "ShareFetch", version, body, label))
+        return self.t.send(self._connection, "ShareFetch", version, body, label)
 
     def fetched(self, pending: Pending) -> Any:
         """Wait for the answer to a ShareFetch and record it."""
@@ -332,12 +332,6 @@ class ShareMember:
         return dict(sorted((place, error(one["error_code"])) for place, one in places))
 
 
-def timed(pending: Pending) -> Pending:
-    """Record when a fetch was sent, for `waited`."""
-    pending.sent_s = time.monotonic()
-    return pending
-
-
 def waited(pending: Pending) -> str:
     """Return "waited" if the response to a fetch took the request's maximum wait."""
     longest_ms = pending.body["max_wait_ms"]
@@ -366,7 +360,7 @@ def _prepare(t: Stage) -> None:
     Kafka creates its topic on the first FindCoordinator. A group that exists earlier would retry to
     initialize its partitions only after 30 seconds.
     """
-    if getattr(t.env, "shares_prepared", False):
+    if "shares" in t.env.prepared:
         return
     key = f"{t.g}:{base64.urlsafe_b64encode(next(iter(t.env.topic_ids))).decode().rstrip('=')}:0"
     asked = {"coordinator_keys": [key], "key_type": 2}
@@ -383,7 +377,7 @@ def _prepare(t: Stage) -> None:
             for one in t.raw("ReadShareGroupStateSummary", 1, body)["results"]
         ):
             t.nap(0.1)
-    t.env.shares_prepared = True
+    t.env.prepared.add("shares")
 
 
 def topic_id(t: Stage, topic: str | bytes) -> bytes:
@@ -392,7 +386,7 @@ def topic_id(t: Stage, topic: str | bytes) -> bytes:
         return topic
     if topic in t.own_topics:
         return t.own_topics[topic]
-    symbol = t.env.topic_syms[topic].strip("<>")
+    symbol = t.env.topic_symbols[topic].strip("<>")
     ids: dict[str, bytes] = {shown: one for one, shown in t.env.topic_ids.items()}
     return ids[f"<id:{symbol}>"]
 

@@ -1,40 +1,34 @@
-"""The environment of a scenario: connections and members of the recorded suite, with additions.
+"""The environment of a scenario: groups in every state, topics, and the cluster.
 
-The suite that came with Kafka's answers (`recorded/suite`) sends requests of any version with its
-own codec, decodes answers strictly, and writes a transcript with symbolic names for member ids,
-groups and topics. It is used unchanged, so that our scenarios do not depend on our codec.
+A scenario has connections and members, and writes a transcript with symbolic names.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.conformance.recorded.suite import harness, wire
-
-Member = Any
-"""A `harness.Member`: one consumer, with a connection for joins and another for the rest."""
-Pending = Any
-"""A `harness.Pending`: a sent request, and its answer once there is one."""
-Transcript = list[list[Any]]
-"""[label, result] per step."""
+from tests.conformance import timing
+from tests.conformance.calls import Calls
+from tests.conformance.connection import Abort, Conn, Pending, Setup
+from tests.conformance.environment import Environment
+from tests.conformance.members import Member
+from tests.conformance.recording import Transcript
 
 _METADATA_SECONDS = 0.25
 
-_ADMIN_SCHEMAS = json.loads(Path(__file__).with_name("admin_schemas.json").read_text())
-"""Messages that the recorded suite does not send, compiled by its compile_schemas.py."""
-wire.SCHEMAS.update(_ADMIN_SCHEMAS)
-wire.KEY.update({name: schema["key"] for name, schema in _ADMIN_SCHEMAS.items()})
 
-
-class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
+class Stage(Calls):
     """A running scenario: its group, members and transcript."""
 
-    def __init__(self, environment: Any, name: str) -> None:
-        super().__init__(environment, name)
+    newcomer: Member
+    """The member whose JoinGroup, `waiting`, is parked while the group is preparing."""
+    waiting: Pending
+
+    def __init__(self, env: Environment, name: str) -> None:
+        super().__init__(env, name)
+        self.t1, self.t3, self.tx = env.t1, env.t3, env.tx
         self.own_topics: dict[str, bytes] = {}  # topic ids by name
         self.topic_symbols: dict[bytes, str] = {}  # symbols by topic id, including deleted topics
         self._producers: dict[int, str] = {}
@@ -45,18 +39,78 @@ class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
         """Return the `tests.conformance.cluster.Cluster` of the scenario."""
         return self.env.cluster
 
-    def connect(self, node_id: int) -> Any:
+    def connect(self, node_id: int) -> Conn:
         """Open a connection to one broker of the cluster."""
-        host, port = self.cluster.addresses[node_id]
-        timeout_seconds = min(harness.ANSWER * harness.SCALE, self.left())
-        try:
-            connection = wire.Conn(host, port, timeout=timeout_seconds)
-        except OSError as error:
-            self.rec(f"CONNECT to {node_id}", type(error).__name__)
-            raise harness.Abort from error
-        connection.pendings = []
-        self.conns.append(connection)
-        return connection
+        return self.connected(self.cluster.addresses[node_id], f"CONNECT to {node_id}")
+
+    # ---- groups
+
+    def member(self, name: str, **options: Any) -> Member:
+        """Return a new member."""
+        return Member(self, name, **options)
+
+    def stable(self, *members: Member | str, **options: Any) -> list[Member]:
+        """Bring the group to Stable with these members, unrecorded; the first one leads.
+
+        The members join one after the other, so that the generation is their number.
+        """
+        group = [one if isinstance(one, Member) else self.member(one, **options) for one in members]
+
+        def join_all() -> None:
+            for count in range(1, len(group) + 1):
+                self._complete_round(group[:count])
+
+        self.setup(join_all)
+        return group
+
+    def _complete_round(self, group: Sequence[Member]) -> None:
+        *known, newcomer = group
+        newcomer.get_id()
+        joins = [newcomer.join()]
+        if known:
+            self.until("PreparingRebalance")
+            joins += self.rejoin(*known)
+        self.got(*joins)
+        _check(joins)
+        leaders = [one for one in group if one.leader]
+        if len(leaders) != 1:
+            raise Setup("no single leader")
+        syncs = [one.sync() for one in (*leaders, *(one for one in group if not one.leader))]
+        self.got(*syncs)
+        _check(syncs)
+
+    def empty(self) -> Member:
+        """Bring the group to Empty, unrecorded: a member came and left."""
+        (member,) = self.stable("Z")
+        self.setup(member.leave)
+        return member
+
+    def completing(self, *members: Member | str, **options: Any) -> list[Member]:
+        """Bring the group to CompletingRebalance, unrecorded: joined, but not synced."""
+        group = self.stable(*members, **options)
+
+        def rejoin() -> None:
+            leader, *followers = group
+            joins = [leader.join()]  # the leader's rejoin starts a rebalance
+            if followers:
+                self.until("PreparingRebalance")
+                joins += self.rejoin(*followers)
+            self.got(*joins)
+
+        self.setup(rejoin)
+        return group
+
+    def preparing(self, *members: Member | str, **options: Any) -> list[Member]:
+        """Bring the group to PreparingRebalance, unrecorded: a newcomer N waits.
+
+        Its parked JoinGroup is `waiting`.
+        """
+        group = self.stable(*members, **options)
+        self.newcomer = self.member("N")
+        self.setup(self.newcomer.get_id)
+        self.waiting = self.newcomer.join()
+        self.setup(self.until, "PreparingRebalance")
+        return group
 
     def reach(self, state: str, *members: Member | str) -> list[Member]:
         """Bring the group into `state` with these members, unrecorded; the first one leads.
@@ -66,13 +120,12 @@ class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
         is `self.waiting`). "completing", "stable": all have joined.
         """
         if state == "preparing":
-            *known, self.newcomer, self.waiting = self.preparing(*members)
-            return listed(known)
+            return self.preparing(*members)
         if state == "completing":
-            return listed(self.completing(*members))
+            return self.completing(*members)
         if state == "unknown":
             return [self._stranger(one) for one in members]
-        known = listed(self.stable(*members))
+        known = self.stable(*members)
         if state == "empty":
             for member in known:
                 self.setup(member.leave, v=3)
@@ -116,7 +169,7 @@ class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
         self.setup(self.got, *answers)
         self.rec("errors", [one.raw["error_code"] for one in answers])
         self.rec("generations", [one.raw["generation_id"] for one in answers])
-        self.rec("leaders", sum(one.member.leader for one in answers))
+        self.rec("leaders", sum(one.raw["leader"] == one.raw["member_id"] for one in answers))
         self.rec("members seen", sorted(len(one.raw["members"]) for one in answers))
 
     def sync_all(self, *members: Member) -> None:
@@ -127,22 +180,11 @@ class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
 
     def gone(self, count: int, seconds: float = 6.0) -> None:
         """Wait, unrecorded, until the group has `count` members."""
-        for _ in range(int(seconds * harness.SCALE / 0.05)):
+        for _ in range(int(seconds * timing.scale / 0.05)):
             if len(self.describe().get("members") or []) == count:
                 return
             self.nap(0.05)
         self.rec("wait", f"still not {count} members")
-
-    def raw(self, api: str, version: int, body: dict[str, Any]) -> Any:
-        """Return the raw answer, unrecorded, with the fields that a transcript omits.
-
-        A closed connection ends the scenario.
-        """
-        answer = self.quiet(api, version, body)
-        if not isinstance(answer, dict):
-            self.rec(f"{api} v{version}", answer)
-            raise harness.Abort
-        return answer
 
     def delete_offsets(self, *partitions: tuple[str, int], label: str | None = None) -> None:
         """Send OffsetDelete and record the answer."""
@@ -211,7 +253,7 @@ class Stage(harness.T):  # type: ignore[misc]  # the recorded suite has no types
 
     def coordinator_epoch(self, epoch: int) -> int | str:
         """Return a coordinator epoch as recorded: in a cluster e1 for the first one."""
-        if epoch < 0 or not hasattr(self.env, "cluster"):
+        if epoch < 0 or self.cluster is None:
             return epoch
         return self._coordinator_epochs.setdefault(epoch, f"e{len(self._coordinator_epochs) + 1}")
 
@@ -282,24 +324,26 @@ def _bind(function: Callable[..., None], chosen: dict[str, Any]) -> Callable[[St
     return lambda stage: function(stage, **chosen)
 
 
-def listed(members: Any) -> list[Member]:
-    """Return one or several members as a list."""
-    return list(members) if isinstance(members, list | tuple) else [members]
+def _check(pendings: Sequence[Pending]) -> None:
+    """Raise Setup for a missing answer or one with an error."""
+    answers = [pending.raw for pending in pendings]
+    problems = [one if isinstance(one, str) else one.get("error_code") for one in answers]
+    if any(problems):
+        raise Setup(f"{pendings[0].api}: {problems}")
 
 
-def play(environment: Any, scenario: Scenario) -> Transcript:
+def play(env: Environment, scenario: Scenario) -> Transcript:
     """Play one scenario; every outcome becomes part of the transcript."""
-    stage = Stage(environment, scenario.name)
+    stage = Stage(env, scenario.name)
     try:
         scenario.play(stage)
-    except harness.Abort:
+    except Abort:
         pass  # an expected response is missing, so the transcript ends here
-    except harness.Setup as error:
+    except Setup as error:
         stage.steps.append(["SETUP", str(error)])
     except (AssertionError, LookupError, TypeError, ValueError) as error:
         # An unexpected answer counts as a difference and does not end the run.
         stage.steps.append(["BROKE", f"{type(error).__name__}: {error}"])
     finally:
         stage.close()
-    steps: Transcript = stage.steps
-    return steps
+    return stage.steps

@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+from tests.conformance.connection import Abort, Setup
 from tests.conformance.producers import error
-from tests.conformance.recorded.suite import harness
 from tests.conformance.stage import Stage
 
 Tasks = Mapping[str, Sequence[int]]
@@ -125,7 +125,7 @@ class StreamsMember:
         answer = self.t.quiet("StreamsGroupHeartbeat", 0, body, self._connection)
         if not isinstance(answer, dict):
             self.t.rec(label, answer)
-            raise harness.Abort
+            raise Abort
         self.t.rec(label, self._shown(answer))
         if not answer["error_code"]:
             self.epoch = answer["member_epoch"]
@@ -153,7 +153,7 @@ class StreamsMember:
             self.t.nap(0.03)
             self.owning()
         else:
-            raise harness.Setup(f"{self.name} has {self.owned}")
+            raise Setup(f"{self.name} has {self.owned}")
         self.t.recording = was
         return self
 
@@ -211,7 +211,7 @@ def topic(t: Stage, partitions: int = 1, suffix: str = "own") -> str:
 
 def _prepare(t: Stage) -> None:
     """Wait, once per broker and unrecorded, until group coordinators know the shared topics."""
-    if getattr(t.env, "streams_prepared", False):
+    if "streams" in t.env.prepared:
         return
     for number in range(12):
         body = {
@@ -226,7 +226,7 @@ def _prepare(t: Stage) -> None:
             t.nap(0.1)
         left = {"group_id": body["group_id"], "member_id": "warm", "member_epoch": LEAVE}
         t.raw("StreamsGroupHeartbeat", 0, left)
-    t.env.streams_prepared = True
+    t.env.prepared.add("streams")
 
 
 def plain(t: Stage, text: str | None) -> str | None:

@@ -19,8 +19,9 @@ from tests.conformance.answers import (
     Answers,
 )
 from tests.conformance.cluster import our_cluster
+from tests.conformance.recording import Transcript
 from tests.conformance.runner import Player, all_scenarios, differences
-from tests.conformance.stage import Scenario, Transcript
+from tests.conformance.stage import Scenario
 from tests.support import ROOT, Serve
 
 HERE = Path(__file__).parent

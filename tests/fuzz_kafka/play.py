@@ -22,7 +22,7 @@ from protocol.errors import ErrorCode, ProtocolError
 from protocol.headers import RequestHeader, ResponseHeader
 from protocol.registry import SPEC_BY_NAME
 from protocol.schema import ZERO_UUID, ArrayType, Message
-from tests.conformance.recorded.suite.wire import Closed, Conn
+from tests.conformance.connection import Closed, Conn
 from tests.fuzz_kafka.draw import TOPICS, WAIT, Step
 from tests.fuzz_kafka.fields import Body
 

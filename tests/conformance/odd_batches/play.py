@@ -10,9 +10,10 @@ from typing import Any
 from protocol.batch_header import HEADER_BYTES, iterate_batches
 from protocol.compression import decompress
 from protocol.errors import ErrorCode, ProtocolError
+from tests.conformance import wire
+from tests.conformance.connection import Closed, Conn
 from tests.conformance.odd_batches.cases import Case
 from tests.conformance.odd_batches.encode import T0, Odd
-from tests.conformance.recorded.suite import wire
 from tests.support import wait_for
 
 Answers = dict[str, Any]
@@ -35,7 +36,7 @@ class Player:
 
     def __init__(self, address: tuple[str, int]) -> None:
         self._address = address
-        self._connection = wire.Conn(*address, timeout=_SECONDS)
+        self._connection = Conn(*address, timeout=_SECONDS)
 
     def close(self) -> None:
         """Close the connection."""
@@ -73,12 +74,12 @@ class Player:
         connection.send_frame(frame)
         try:
             answer = connection.recv_frame(_SECONDS)
-        except wire.Closed:
+        except Closed:
             answer = None
         if answer is None:
             end = CLOSED if connection.closed else SILENT
             self.close()
-            self._connection = wire.Conn(*self._address, timeout=_SECONDS)
+            self._connection = Conn(*self._address, timeout=_SECONDS)
             return end
         correlation_id, decoded = wire.dec_response(api, version, answer)
         assert correlation_id == connection.corr

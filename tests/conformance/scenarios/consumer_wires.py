@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+from tests.conformance import wire
+from tests.conformance.connection import Closed, Pending
 from tests.conformance.consumer_members import (
     ConsumerMember,
     listed,
@@ -14,8 +16,7 @@ from tests.conformance.consumer_members import (
     silently,
     stable,
 )
-from tests.conformance.recorded.suite import wire
-from tests.conformance.stage import Area, Pending, Stage
+from tests.conformance.stage import Area, Stage
 
 AREA = Area("consumer_wires", "d")
 
@@ -183,7 +184,7 @@ def odd_frames(t: Stage, change: str) -> None:
     a.connection.send_frame(frame)
     try:
         got = a.connection.recv_frame(0.6)
-    except wire.Closed:
+    except Closed:
         t.rec("answer", "CLOSED")
     else:
         if got is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.conformance.classic_members import ClassicMember, subscription
+from tests.conformance.classic_members import ClassicMember
 from tests.conformance.consumer_members import (
     ConsumerMember,
     listed,
@@ -16,6 +16,7 @@ from tests.conformance.consumer_members import (
 from tests.conformance.consumer_offsets import commit, fetch
 from tests.conformance.producers import Producer
 from tests.conformance.stage import Area, Stage
+from tests.conformance.subscriptions import subscription
 
 AREA = Area("conversion_mixed", "d")
 

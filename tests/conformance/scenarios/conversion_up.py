@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.conformance import classic_members
-from tests.conformance.classic_members import ClassicMember, assignment, subscription
+from tests.conformance.classic_members import ClassicMember
 from tests.conformance.consumer_members import (
     ConsumerMember,
     listed,
@@ -15,6 +15,7 @@ from tests.conformance.consumer_members import (
 )
 from tests.conformance.consumer_offsets import commit, commit_of, fetch
 from tests.conformance.stage import Area, Stage
+from tests.conformance.subscriptions import assignment, subscription
 
 AREA = Area("conversion_up", "d")
 

@@ -9,7 +9,7 @@ from typing import Any
 from protocol.errors import ErrorCode
 from tests.conformance import broker_configs
 from tests.conformance.broker_configs import ALL, APPEND, DELETE, NODE, SET, SUBTRACT, Change, clean
-from tests.conformance.recorded.suite import harness, wire
+from tests.conformance.connection import Abort, Conn
 from tests.conformance.stage import Area, Stage
 from tests.support import free_port
 
@@ -72,13 +72,12 @@ class Listeners:
         result, connection = "refused", None
         for _ in range(deadline_tries):
             try:
-                connection = wire.Conn("127.0.0.1", self.ports[port], timeout=2.0)
+                connection = Conn("127.0.0.1", self.ports[port], timeout=2.0)
             except ConnectionRefusedError:
                 if label.endswith("refused"):
                     break
                 self.t.nap(0.1)
                 continue
-            connection.pendings = []
             self.t.conns.append(connection)
             result = "open"
             break
@@ -89,7 +88,7 @@ class Listeners:
         """Record whether a request on the connection is answered."""
         try:
             answer = self.t.quiet("ApiVersions", 0, {}, connection)
-        except harness.Abort:
+        except Abort:
             answer = "NO RESPONSE"
         self.t.rec(label, answer if isinstance(answer, str) else "answered")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.conformance.recorded.suite.harness import subscription
 from tests.conformance.stage import Area, Stage
+from tests.conformance.subscriptions import subscription
 
 AREA = Area("initial", profile="b")
 
@@ -233,7 +233,7 @@ def expired_group_with_a_pending_id(t: Stage) -> None:
 @AREA.each(state=["completing", "stable"])
 def asked_retention_in_a_live_group(t: Stage, state: str) -> None:
     """A member commits with a short retention for a topic that it reads and another one."""
-    reading = t.member("A", protos=[("range", subscription(t.t1))])
+    reading = t.member("A", protos=[("range", subscription([t.t1], version=0))])
     (a,) = t.reach("stable", reading)
     a.commit([(t.t1, 0, 1), (t.t3, 0, 2)], v=4, retention_time_ms=300)
     a.commit([(t.t3, 1, 3)], v=4)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.conformance.stage import Area, Member, Stage
+from tests.conformance.members import Member
+from tests.conformance.stage import Area, Stage
 
 AREA = Area("joins")
 MOVING = ["preparing", "completing", "stable"]

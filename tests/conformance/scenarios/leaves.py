@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.conformance.stage import Area, Member, Stage
+from tests.conformance.members import Member
+from tests.conformance.stage import Area, Stage
 
 AREA = Area("leaves")
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from tests.conformance.members import Member
 from tests.conformance.producers import Producer
-from tests.conformance.recorded.suite.harness import Raw, assignment, subscription
-from tests.conformance.stage import Area, Member, Stage
+from tests.conformance.stage import Area, Stage
+from tests.conformance.subscriptions import Raw, assignment, subscription
 
 AREA = Area("offsets")
 STATES = ["unknown", "empty", "preparing", "completing", "stable"]
@@ -14,7 +17,7 @@ STATES = ["unknown", "empty", "preparing", "completing", "stable"]
 def callers(t: Stage, state: str, version: int) -> None:
     """Whose offset is stored if every kind of caller commits with v{version} in {state}?"""
     a, _ = t.reach(state, "A", "B")
-    everybody = [
+    everybody: list[tuple[str, dict[str, Any]]] = [
         ("member", {"gen": a.gen, "member": a.id}),
         ("its last generation", {"gen": a.gen - 1, "member": a.id}),
         ("its next generation", {"gen": a.gen + 1, "member": a.id}),
@@ -195,7 +198,7 @@ def fetch_of_partitions_named_twice(t: Stage) -> None:
 
 
 def _reading(t: Stage, name: str, *topics: str) -> Member:
-    return t.member(name, protos=[("range", subscription(*topics))])
+    return t.member(name, protos=[("range", subscription(topics, version=0))])
 
 
 @AREA.each(state=["empty", "preparing", "completing", "stable"])
@@ -213,7 +216,7 @@ def delete_of_what_only_a_newcomer_reads(t: Stage) -> None:
     """OffsetDelete may name a parked newcomer's topics until the rebalance is over."""
     t.setup(t.commit, [(t.t1, 0, 1), (t.t3, 0, 2)])
     (a,) = t.reach("stable", _reading(t, "A", t.t1))
-    newcomer = t.member("N", v=3, protos=[("range", subscription(t.t3))])
+    newcomer = t.member("N", v=3, protos=[("range", subscription([t.t3], version=0))])
     join = newcomer.join()
     t.parked(join)
     t.delete_offsets((t.t3, 0))
@@ -284,9 +287,11 @@ def delete_with_unreadable_subscriptions(t: Stage) -> None:
 def what_members_read_after_a_static_restart(t: Stage) -> None:
     """Which subscription counts after a static member restarts with another one?"""
     t.setup(t.commit, [(t.t1, 0, 1), (t.t3, 0, 2)])
-    a = t.member("A", v=9, inst="i-A", protos=[("range", subscription(t.t1))])
+    a = t.member("A", v=9, inst="i-A", protos=[("range", subscription([t.t1], version=0))])
     t.reach("stable", a)
-    t.again(a, "X", protos=[("range", subscription(t.t3))]).join_now(note="reads another topic")
+    t.again(a, "X", protos=[("range", subscription([t.t3], version=0))]).join_now(
+        note="reads another topic"
+    )
     t.delete_offsets((t.t1, 0), (t.t3, 0))
     t.offs()
 
@@ -295,7 +300,7 @@ def what_members_read_after_a_static_restart(t: Stage) -> None:
 def real_assignments_show_as_they_are(t: Stage) -> None:
     """DescribeGroups returns assignments byte by byte, even during the next rebalance."""
     a, b = t.reach("completing", _reading(t, "A", t.t3), _reading(t, "B", t.t3))
-    shares = {a.id: assignment(**{t.t3: [0, 1]}), b.id: assignment(**{t.t3: [2]})}
+    shares = {a.id: assignment({t.t3: [0, 1]}, version=0), b.id: assignment({t.t3: [2]}, version=0)}
     t.got(a.sync(assign=shares), b.sync())
     t.state()
     join = a.join()

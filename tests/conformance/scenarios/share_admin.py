@@ -6,8 +6,8 @@ import base64
 from typing import Any
 
 from tests.conformance import share_looks as looks
+from tests.conformance import wire
 from tests.conformance.producers import error
-from tests.conformance.recorded.suite import wire
 from tests.conformance.share_setups import EARLIEST, join, reader
 from tests.conformance.shares import ACCEPT, ShareMember, produce
 from tests.conformance.stage import Area, Stage

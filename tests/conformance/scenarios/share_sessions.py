@@ -208,12 +208,12 @@ def forgotten_for_nothing(t: Stage, what: str) -> None:
     """A request forgets something that is not in the session: {what}."""
     place, a = reader(t)
     a.nothing(place, max_records=0)
-    forget = {
+    places: dict[str, tuple[str | bytes, int]] = {
         "another partition": (place[0], 5),
         "unknown id": (bytes(range(16)), 0),
         "a partition not in it": (t.t3, 1),
-    }[what]
-    a.fetch(note="forgets", forget=[forget])
+    }
+    a.fetch(note="forgets", forget=[places[what]])
 
 
 @AREA.scenario

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.conformance.stage import Area, Member, Stage
+from tests.conformance.connection import Pending
+from tests.conformance.members import Member
+from tests.conformance.stage import Area, Stage
 
 AREA = Area("syncs")
 
@@ -161,20 +163,20 @@ def sync_before_the_round_is_over(t: Stage) -> None:
 # Interruptions of parked SyncGroups
 
 
-def _two_wait(t: Stage) -> list[Member]:
-    """Return A, which leads and has not synced, and B and C, which wait in SyncGroup."""
+def _two_wait(t: Stage) -> tuple[list[Member], list[Pending]]:
+    """Return A, which leads and has not synced, and B and C, whose SyncGroups are parked."""
     a, b, c = t.reach("completing", "A", "B", "C")
-    t.waiting = [b.sync(), c.sync()]
-    t.parked(*t.waiting)
-    return [a, b, c]
+    syncs = [b.sync(), c.sync()]
+    t.parked(*syncs)
+    return [a, b, c], syncs
 
 
 @AREA.scenario
 def interrupted_by_leaving_leader(t: Stage) -> None:
     """The leader leaves: the others must rejoin, and the rebalance continues without it."""
-    a, b, c = _two_wait(t)
+    (a, b, c), syncs = _two_wait(t)
     a.leave()
-    t.got(*t.waiting)
+    t.got(*syncs)
     t.state()
     a.sync_now(note="after it left")
     t.end_round_of_any_leader([], b, c)
@@ -183,10 +185,10 @@ def interrupted_by_leaving_leader(t: Stage) -> None:
 @AREA.scenario
 def interrupted_by_changed_metadata_of_the_leader(t: Stage) -> None:
     """The leader rejoins with changed metadata instead of syncing."""
-    a, b, c = _two_wait(t)
+    (a, b, c), syncs = _two_wait(t)
     a.protos = [("range", b"changed")]
     join = a.join()
-    t.got(*t.waiting)
+    t.got(*syncs)
     t.parked(join)
     t.end_round([join], b, c)
 
@@ -194,7 +196,7 @@ def interrupted_by_changed_metadata_of_the_leader(t: Stage) -> None:
 @AREA.scenario
 def not_interrupted_by_harmless_requests(t: Stage) -> None:
     """Heartbeats and refused commits and joins do not affect parked SyncGroups."""
-    a, b, c = _two_wait(t)
+    (a, b, c), syncs = _two_wait(t)
     b.hb()
     c.hb(generation_id=0, note="old generation")
     a.commit([(t.t1, 0, 1)])
@@ -202,18 +204,18 @@ def not_interrupted_by_harmless_requests(t: Stage) -> None:
     t.member("Y").join_now(note="asks for an id")
     a.leave(v=3, members=[{"member_id": "ghost", "group_instance_id": None}])
     t.delete_groups()
-    t.parked(*t.waiting)
-    t.got(a.sync(), *t.waiting)
+    t.parked(*syncs)
+    t.got(a.sync(), *syncs)
     t.state()
 
 
 @AREA.scenario
 def interrupted_by_newcomer_then_synced_late(t: Stage) -> None:
     """A newcomer interrupts parked SyncGroups, and a follower syncs again instead of joining."""
-    a, b, c = _two_wait(t)
+    (a, b, c), syncs = _two_wait(t)
     newcomer = t.member("N", v=3)
     join = newcomer.join()
-    t.got(*t.waiting)
+    t.got(*syncs)
     b.sync_now(note="instead of joining")
     t.end_round([join], a, b, c)
 
@@ -221,9 +223,9 @@ def interrupted_by_newcomer_then_synced_late(t: Stage) -> None:
 @AREA.scenario
 def parked_sync_of_one_that_leaves(t: Stage) -> None:
     """What happens to parked SyncGroups of B and C if B leaves?"""
-    a, b, c = _two_wait(t)
+    (a, b, c), syncs = _two_wait(t)
     b.leave()
-    t.parked(*t.waiting)
+    t.parked(*syncs)
     t.state()
     t.end_round([], a, c)
 

@@ -13,7 +13,7 @@ from typing import Any
 from protocol.compression import Compression, compress
 from protocol.errors import ErrorCode
 from protocol.json_form import uuid_to_text
-from tests.conformance.recorded.suite import harness
+from tests.conformance.connection import Abort
 from tests.conformance.scenarios.client_metrics import PAUSE_SECONDS, Subscription
 from tests.conformance.stage import Area, Stage
 
@@ -46,7 +46,7 @@ class _Client:
             t.recording = was
         if not isinstance(answer, dict):
             t.rec(f"{api} v{version}", answer)
-            raise harness.Abort
+            raise Abort
         return answer
 
     def get(self, note: str = "") -> None:

@@ -5,7 +5,8 @@ Only the order of events is recorded, never durations.
 
 from __future__ import annotations
 
-from tests.conformance.stage import Area, Member, Stage
+from tests.conformance.members import Member
+from tests.conformance.stage import Area, Stage
 
 AREA = Area("timers")
 

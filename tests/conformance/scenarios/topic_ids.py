@@ -92,7 +92,7 @@ class Topics:
         fields = ("partition_index", "committed_offset", "metadata", "error_code")
         recorded = []
         for (_, asked), group in zip(groups, answer["groups"], strict=True):
-            topics = [
+            topics: list[Any] = [
                 [
                     self._symbols[topic["topic_id"]],
                     [[one[field] for field in fields] for one in topic["partitions"]],

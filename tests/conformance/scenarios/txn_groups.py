@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.conformance import reads
 from tests.conformance.producers import Producer, error
 from tests.conformance.scenarios.txn_markers import write
@@ -120,10 +122,10 @@ def new_group_that_is_deleted(t: Stage, protocol: int) -> None:
 @AREA.each(protocol=[1, 2])
 def member_checks(t: Stage, protocol: int) -> None:
     """TxnOffsetCommit v{protocol} has a member's id and generation, other ones, and none."""
-    a = t.stable("A")
+    (a,) = t.stable("A")
     p = _started(t, "P", protocol)
-    known = {"member_id": a.id, "generation_id": a.gen}
-    for note, changes in {
+    known: dict[str, Any] = {"member_id": a.id, "generation_id": a.gen}
+    cases: dict[str, dict[str, Any]] = {
         "right": {},
         "older generation": {"generation_id": a.gen - 1},
         "newer generation": {"generation_id": a.gen + 1},
@@ -132,7 +134,8 @@ def member_checks(t: Stage, protocol: int) -> None:
         "member, no generation": {"generation_id": -1},
         "generation, no member": {"member_id": ""},
         "instance that is not known": {"group_instance_id": "i9"},
-    }.items():
+    }
+    for note, changes in cases.items():
         p.commit_offsets([(t.t1, 0, 7)], note, **known | changes)
     p.commit()
     _look(t, "committed")
@@ -154,12 +157,12 @@ def generation_of_a_group_that_is_not_there(t: Stage, protocol: int) -> None:
 @AREA.each(protocol=[1, 2])
 def rebalance_while_pending(t: Stage, protocol: int) -> None:
     """TxnOffsetCommit v{protocol} comes during a rebalance, and ends in the next generation."""
-    a, _newcomer, join = t.preparing("A")
+    (a,) = t.preparing("A")
     p = _started(t, "P", protocol)
-    known = {"member_id": a.id, "generation_id": a.gen}
+    known: dict[str, Any] = {"member_id": a.id, "generation_id": a.gen}
     p.commit_offsets([(t.t1, 0, 7)], "preparing", **known)
     _look(t, "preparing")
-    t.end_round([join], a)
+    t.end_round([t.waiting], a)
     p.commit_offsets([(t.t1, 0, 8)], "completing, old generation", **known)
     p.commit_offsets([(t.t1, 0, 9)], "completing", **known | {"generation_id": a.gen})
     p.commit()

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.conformance import reads
+from tests.conformance import reads, timing
+from tests.conformance.connection import Abort
 from tests.conformance.producers import Producer
-from tests.conformance.recorded.suite import harness
 from tests.conformance.scenarios.txn_states import REQUESTS
 from tests.conformance.stage import Area, Stage
 
@@ -109,12 +109,12 @@ def twice(t: Stage, protocol: int) -> None:
 
 def _expire(t: Stage, p: Producer) -> None:
     """Wait, unrecorded, until the transactional id has expired."""
-    for _ in range(int(_EXPIRATION_SECONDS * harness.SCALE / 0.05)):
+    for _ in range(int(_EXPIRATION_SECONDS * timing.scale / 0.05)):
         if p.describe()["error_code"]:
             return
         t.nap(0.05)
     t.rec("expiry", "still known")
-    raise harness.Abort
+    raise Abort
 
 
 @AREA.each(protocol=[1, 2], state=["empty", "committed", "aborted"])
@@ -163,12 +163,12 @@ def open_transactions_do_not_expire(t: Stage) -> None:
 
 def _forget_producers(t: Stage, topic: str) -> None:
     """Wait, unrecorded, until the topic's log has no producers."""
-    for _ in range(int(_EXPIRATION_SECONDS * harness.SCALE / 0.05)):
+    for _ in range(int(_EXPIRATION_SECONDS * timing.scale / 0.05)):
         if not reads.active_producers(t, topic):
             return
         t.nap(0.05)
     t.rec("expiry", "still has producers")
-    raise harness.Abort
+    raise Abort
 
 
 @AREA.each(v=[11, 12])

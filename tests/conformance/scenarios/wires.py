@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.conformance.stage import Area, Member, Pending, Stage
+from tests.conformance.connection import Pending
+from tests.conformance.members import Member
+from tests.conformance.stage import Area, Stage
 
 AREA = Area("wires")
 

@@ -77,3 +77,7 @@ class GroupApi(Generic[Q, A]):
     serve_kind: Mapping[GroupKind, Serve[Q, A]] = field(default_factory=dict)
     serves_every_kind: bool = False
     error_while_loading: ErrorCode = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+NOT_REQUESTED = -(2**31)
+"""The value in responses to requests that did not ask for the operations."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.core.groups.api import GroupApi
-from coordinator_server.core.groups.authorized_operations import NOT_REQUESTED
+from coordinator_server.core.groups.api import NOT_REQUESTED, GroupApi
 from coordinator_server.core.groups.classic.state import DEAD, STABLE
 from coordinator_server.core.groups.effects import STEP_ITEMS
 from coordinator_server.core.groups.settings import GroupKind

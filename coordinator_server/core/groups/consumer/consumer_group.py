@@ -11,7 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from coordinator_server.core.groups.consumer.member import NOTHING_OWNED, holds_at
+from coordinator_server.core.groups.consumer.member import (
+    NOTHING_OWNED,
+    ConsumerGroupState,
+    holds_at,
+)
 from coordinator_server.core.groups.consumer.records import (
     current_of,
     current_record,
@@ -26,7 +30,6 @@ from coordinator_server.core.groups.consumer.records import (
     target_record,
 )
 from coordinator_server.core.groups.consumer.regex import NEVER_RESOLVED
-from coordinator_server.core.groups.consumer.state import ConsumerGroupState
 from coordinator_server.core.groups.modern.modern_group import MEMBER_EPOCHS_SINCE, ModernGroup
 from coordinator_server.core.groups.offsets import is_too_long
 from coordinator_server.core.groups.settings import GroupKind

@@ -10,7 +10,6 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.core.groups.group import Group
-from coordinator_server.core.groups.modern.configs import config
 from protocol.apis.list_groups import ListedGroup
 from protocol.errors import ErrorCode
 
@@ -20,10 +19,12 @@ if TYPE_CHECKING:
 
     from coordinator_server.core.groups.effects import Effects
     from coordinator_server.core.groups.explain import Trigger
+    from coordinator_server.core.groups.group import Group
     from coordinator_server.core.groups.offsets import CommittedOffset
     from coordinator_server.core.groups.purgatory import DelayedOperation
     from coordinator_server.core.groups.settings import GroupEnvironment
     from coordinator_server.steps import Steps
+
 
 MEMBER_EPOCHS_SINCE = 9
 """The first OffsetCommit version that carries a member epoch."""
@@ -157,3 +158,15 @@ class ModernGroup(Group):
         Raises AssertionError.
         """
         raise AssertionError(f"{self.group_id} still has records")
+
+
+def config(group: Group, name: str) -> int:
+    """Return a group's value of a numeric config, or the broker's value without an override.
+
+    The field of GroupSettings has the name of the config, with underscores for dots.
+    """
+    own = group.environment.configs_of(group.group_id).get(name)
+    if own is not None:
+        return int(own)
+    number: int = getattr(group.settings, name.replace(".", "_"))
+    return number

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from coordinator_server.core.groups.api import GroupApi
 from coordinator_server.core.groups.effects import STEP_ITEMS, AssignedSharePartition, StateCall
-from coordinator_server.core.groups.modern.refusal import RefusedError
+from coordinator_server.core.groups.modern.members import RefusedError
 from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.core.groups.share.initialize import write_initialized
 from coordinator_server.core.groups.share.partitions import (

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.core.groups.api import GroupApi
-from coordinator_server.core.groups.authorized_operations import NOT_REQUESTED
+from coordinator_server.core.groups.api import NOT_REQUESTED, GroupApi
 from coordinator_server.core.groups.effects import STEP_ITEMS
 from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.core.groups.streams.assignors.spec import MemberTasks

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from coordinator_server.core.groups.api import GroupApi
 from coordinator_server.core.groups.classic.state import EMPTY
 from coordinator_server.core.groups.modern import members
-from coordinator_server.core.groups.modern.configs import config
 from coordinator_server.core.groups.modern.members import (
     JOINING_EPOCH,
     LEAVING_EPOCH,
     STATIC_LEAVING_EPOCH,
+    RefusedError,
     creates_group,
     no_group,
 )
-from coordinator_server.core.groups.modern.refusal import RefusedError
+from coordinator_server.core.groups.modern.modern_group import config
 from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.core.groups.streams import static_members, timers, validation
 from coordinator_server.core.groups.streams.configs import HEARTBEAT_INTERVAL

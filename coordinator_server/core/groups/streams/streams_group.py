@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from coordinator_server.core.groups.modern.modern_group import (
-    MEMBER_EPOCHS_SINCE,
     NEVER_ASSIGNED_MS,
     ModernGroup,
 )
@@ -228,14 +227,6 @@ class StreamsGroup(ModernGroup):
         epoch = self.assignment_epoch
         return all(self.current(one).is_reconciled_to(epoch) for one in self.members)
 
-    def members_with(self, member: StreamsMember) -> dict[str, StreamsMember]:
-        """Return the members after a request, with `member` in place of its old entry."""
-        members = {**self.members, member.member_id: member}
-        owner_id = self.static_ids.get(member.instance_id or "")
-        if owner_id is not None and owner_id != member.member_id:
-            del members[owner_id]
-        return members
-
     def last_target(self, member: StreamsMember) -> MemberTasks:
         """Return a member's last target; a static member inherits that of its predecessor."""
         owner_id = self.static_ids.get(member.instance_id or "", member.member_id)
@@ -254,33 +245,10 @@ class StreamsGroup(ModernGroup):
 
     # Offsets
 
-    def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
-        """Check the member epoch; an older epoch may only commit partitions assigned since then.
-
-        Returns UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH or NONE.
-        """
-        if request.generation_id_or_member_epoch < 0 and not self.members:
-            return ErrorCode.NONE
-        if request.member_id not in self.members:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if api_version < MEMBER_EPOCHS_SINCE:
-            return ErrorCode.UNSUPPORTED_VERSION
-        return self._check_epoch(request)
-
-    def check_transactional_commit(self, request: OffsetCommitRequest) -> ErrorCode:
-        """Check like `check_commit`, but accept commits without a member."""
+    def check_member_epoch(self, request: OffsetCommitRequest, member: StreamsMember) -> ErrorCode:
+        """Return the error of a commit with a stale epoch of a known member, or NONE."""
         received = request.generation_id_or_member_epoch
-        if received < 0 and not self.members:
-            return ErrorCode.NONE
-        if received == -1 and not request.member_id and request.group_instance_id is None:
-            return ErrorCode.NONE
-        if request.member_id not in self.members:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        return self._check_epoch(request)
-
-    def _check_epoch(self, request: OffsetCommitRequest) -> ErrorCode:
-        received = request.generation_id_or_member_epoch
-        current = self.current(request.member_id)
+        current = self.current(member.member_id)
         if received == current.epoch:
             return ErrorCode.NONE
         if received > current.epoch or self.topology is None:

@@ -11,7 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.config.coordinator_configs import group_settings, transaction_settings
-from coordinator_server.net.endpoint import BrokerEndpoint
+from coordinator_server.net.addresses import BrokerEndpoint
 from coordinator_server.topics.creation_errors import CreationErrors
 from coordinator_server.topics.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 

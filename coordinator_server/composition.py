@@ -47,11 +47,10 @@ from coordinator_server.runtime.topic import CoordinatorTopic
 from coordinator_server.security.security import Security
 from coordinator_server.shared_state import Clocks, SharedState
 from coordinator_server.telemetry.telemetry import Telemetry
-from coordinator_server.topics.log_defaults import LogDefaults
 from coordinator_server.topics.manager import TopicManager, new_topic_id
 from coordinator_server.topics.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from coordinator_server.topics.producer_ids import ProducerIdManager
-from coordinator_server.topics.topic_configs import log_defaults
+from coordinator_server.topics.topic_configs import LogDefaults, log_defaults
 from storage.local_disk import LocalDisk
 from storage.log_manager import LogManager
 from storage.topic_catalogue import CATALOGUE_FILE

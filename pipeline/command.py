@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
     from pipeline.java import NoJavaError
     from pipeline.preconditions import locked
     from pipeline.shipping import WorkerError
-    from pipeline.sources.errors import InputError, refused_by_kafka
+    from pipeline.sources.source import InputError, refused_by_kafka
 
     try:
         _check_places(options)
@@ -75,10 +75,9 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
     """
     from pipeline.bronze import keep_spark_progress
     from pipeline.run import run_batch, run_stream
-    from pipeline.sources.errors import InputError
     from pipeline.sources.kafka import BrokerSource
     from pipeline.sources.segments import LogDirSource
-    from pipeline.sources.source import Source
+    from pipeline.sources.source import InputError, Source
     from pipeline.sources.spark_progress import read_progress
     from pipeline.store import DELTA, Store, has_delta
 
@@ -158,8 +157,8 @@ def _check_places(options: argparse.Namespace) -> None:
         check_out,
         check_parquet,
     )
-    from pipeline.sources.errors import InputError
     from pipeline.sources.logdir import check_log_dir
+    from pipeline.sources.source import InputError
 
     if options.client_config is not None:
         if options.bootstrap is None:
@@ -176,7 +175,7 @@ def _check_places(options: argparse.Namespace) -> None:
 
 def _settings(pairs: Sequence[str]) -> dict[str, str]:
     """Return the settings of `--conf NAME=VALUE`. Raises InputError for a value without `=`."""
-    from pipeline.sources.errors import InputError
+    from pipeline.sources.source import InputError
 
     settings = {}
     for pair in pairs:

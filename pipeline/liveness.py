@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from pipeline.sources.errors import InputError
+from pipeline.sources.source import InputError
 
 EVERY_SECONDS = 15.0
 TRIES = 3

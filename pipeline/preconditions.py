@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from pipeline.sources.errors import InputError
+from pipeline.sources.source import InputError
 from storage.checkpoints import LOCK_FILE
 from storage.local_disk import LocalDisk
 

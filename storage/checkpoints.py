@@ -8,9 +8,11 @@ then takes longer, but no data is lost.
 from __future__ import annotations
 
 import binascii
+import os
 from collections.abc import Iterable, Mapping
 
 from storage.disk import Disk, write_atomically
+from storage.errors import StorageError
 
 RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
 LOG_START_FILE = "log-start-offset-checkpoint"
@@ -133,3 +135,78 @@ def read_properties(contents: bytes) -> dict[str, str]:
 def format_properties(properties: Mapping[str, str]) -> bytes:
     """Return a Java properties file with these entries."""
     return "".join(["#\n", *(f"{k}={v}\n" for k, v in properties.items())]).encode()
+
+
+class LeaderEpochs:
+    """The epochs of one partition, ascending. Appended batches get the last epoch."""
+
+    __slots__ = ("current", "entries")
+
+    def __init__(self, entries: list[tuple[int, int]]) -> None:
+        self.entries = entries
+        self.current = entries[-1][0] if entries else 0
+
+    def begin(self, leader_epoch: int, offset: int) -> None:
+        """Begin a later epoch at `offset`; epochs without a batch are dropped."""
+        assert leader_epoch > self.current, (leader_epoch, self.current)
+        self.current = leader_epoch
+        self.entries = [entry for entry in self.entries if entry[1] < offset]
+        self.entries.append((leader_epoch, offset))
+
+    def end_offset(self, leader_epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """Return the largest epoch not above `leader_epoch`, and the end offset of that epoch.
+
+        An epoch before all known epochs ends at the start of the first known epoch. Returns
+        (-1, -1) for an epoch that has not begun. Source: LeaderEpochFileCache.endOffsetFor.
+        """
+        if not 0 <= leader_epoch <= self.current:
+            return -1, -1
+        if leader_epoch == self.current:
+            return leader_epoch, log_end_offset
+        result = leader_epoch
+        for epoch, start in self.entries:
+            if epoch > leader_epoch:
+                return result, start
+            result = epoch
+        return result, log_end_offset
+
+    def truncate(self, offset: int) -> None:
+        """Remove the epochs that began at or after `offset`, the new log end."""
+        self.entries = [entry for entry in self.entries if entry[1] < offset]
+
+    def save(self, disk: Disk, directory: str, log_end_offset: int) -> None:
+        """Write the checkpoint. If no epoch is known, the current one begins at the log end."""
+        if not self.entries:
+            self.entries = [(self.current, log_end_offset)]
+        write_leader_epochs(disk, directory, self.entries)
+
+
+def take_directory(disk: Disk, directory: str, node_id: int, cluster_id: str | None) -> str:
+    """Return the cluster id of a data directory.
+
+    A new directory gets `cluster_id`, or a random id if None. Raises StorageError if the directory
+    belongs to another node, or if its file is damaged.
+    """
+    path = f"{directory}/{META_PROPERTIES_FILE}"
+    if not disk.exists(path):
+        cluster_id = cluster_id or topic_id_text(os.urandom(16))
+        properties = {
+            "cluster.id": cluster_id,
+            "directory.id": topic_id_text(os.urandom(16)),
+            "node.id": str(node_id),
+            "version": "1",
+        }
+        write_atomically(disk, path, format_properties(properties))
+        return cluster_id
+    properties = read_properties(disk.read_file(path))
+    stored_node_id = properties.get("node.id", properties.get("broker.id", str(node_id)))
+    if stored_node_id != str(node_id):
+        raise StorageError(
+            f"the data directory {directory} belongs to node {stored_node_id}, not {node_id}"
+        )
+    if not properties.get("cluster.id") or "version" not in properties:
+        raise StorageError(
+            f"{path} is damaged, it has no cluster.id or no version: put it back, or remove it "
+            "and a start makes another one, with a new cluster id"
+        )
+    return properties["cluster.id"]

@@ -15,10 +15,9 @@ from protocol.batch_header import BatchHeader
 from protocol.control_record import EndMarker, end_marker_of
 from protocol.errors import ProtocolError
 from storage.batch_scan import Corruption, scan_headers
-from storage.checkpoints import read_leader_epochs
+from storage.checkpoints import LeaderEpochs, read_leader_epochs
 from storage.disk import Disk
 from storage.errors import CorruptBatchError
-from storage.leader_epochs import LeaderEpochs
 from storage.log_config import LogConfig
 from storage.open_files import LazyFile, OpenFiles
 from storage.producer_state import ProducerState, snapshot_offsets, snapshot_path

@@ -20,6 +20,7 @@ from storage.checkpoints import (
     TopicPartition,
     read_offsets,
     read_partition_metadata,
+    take_directory,
     write_offsets,
     write_partition_metadata,
 )
@@ -33,7 +34,6 @@ from storage.errors import (
 from storage.flush import LogFlusher, copy_unsynced
 from storage.log_config import LogConfig
 from storage.log_loader import LogLoader, RecoveryReport
-from storage.meta_properties import take_directory
 from storage.open_files import DEFAULT_MAX_OPEN_FILES, OpenFiles
 from storage.partition_log import PartitionLog
 from storage.security_state import SecurityState

@@ -9,16 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_server.core.transactions.add_partitions import add_partitions
-from coordinator_server.core.transactions.decision import refused
-from coordinator_server.core.transactions.metadata import TRANSACTIONS_V1
+from coordinator_server.core.transactions.metadata import TRANSACTIONS_V1, refused
 from coordinator_server.topics.names import OFFSETS_TOPIC
 from protocol.apis.add_offsets_to_txn import AddOffsetsToTxnResponse
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.core.transactions.decision import TransactionDecision
-    from coordinator_server.core.transactions.metadata import TransactionMetadata
+    from coordinator_server.core.transactions.metadata import (
+        TransactionDecision,
+        TransactionMetadata,
+    )
     from coordinator_server.net.call import Call
     from protocol.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
 

@@ -11,8 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.core.transactions.add_partitions import add_partitions, missing_partitions
-from coordinator_server.core.transactions.decision import TransactionDecision, refused
-from coordinator_server.core.transactions.metadata import TRANSACTIONS_V1, TRANSACTIONS_V2
+from coordinator_server.core.transactions.metadata import (
+    TRANSACTIONS_V1,
+    TRANSACTIONS_V2,
+    TransactionDecision,
+    refused,
+)
 from coordinator_server.topics.names import is_internal
 from protocol.apis.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,

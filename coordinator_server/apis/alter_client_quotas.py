@@ -13,7 +13,7 @@ from coordinator_server.security.quotas.entities import (
     Change,
     TooManyChangesError,
 )
-from coordinator_server.security.unwritten import log_unwritten
+from coordinator_server.security.security import log_unwritten
 from protocol.apis.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator_server.security.sasl.users import UserResult
-from coordinator_server.security.unwritten import log_unwritten
+from coordinator_server.security.security import log_unwritten
 from protocol.apis.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,

@@ -15,7 +15,7 @@ from coordinator_server.security.acl import (
     creation_problem,
     from_code,
 )
-from coordinator_server.security.unwritten import log_unwritten
+from coordinator_server.security.security import log_unwritten
 from coordinator_server.topics.manager import MAX_RECORDS_PER_REQUEST
 from protocol.apis.create_acls import AclCreationResult, CreateAclsResponse
 from protocol.errors import ErrorCode

@@ -11,7 +11,7 @@ from coordinator_server.apis.token_requests import NO_TIME, are_allowed
 from coordinator_server.events.log import LOG
 from coordinator_server.security.delegation_tokens import MOST_TOKEN_BYTES, TokenRequestError
 from coordinator_server.security.principal import ANONYMOUS, USER_TYPE, Principal
-from coordinator_server.security.unwritten import log_unwritten
+from coordinator_server.security.security import log_unwritten
 from coordinator_server.topics.manager import new_topic_id
 from protocol.apis.create_delegation_token import CreateDelegationTokenResponse
 from protocol.errors import ErrorCode

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from coordinator_server.apis.describe_acls import acl_filter, each_match, has_unknown
 from coordinator_server.events.log import LOG
-from coordinator_server.security.unwritten import log_unwritten
+from coordinator_server.security.security import log_unwritten
 from coordinator_server.topics.manager import MAX_RECORDS_PER_REQUEST
 from protocol.apis.delete_acls import (
     DeleteAclsFilterResult,

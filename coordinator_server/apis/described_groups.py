@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from coordinator_server.coordinator.fan_in import FanIn
-from coordinator_server.core.groups.authorized_operations import NOT_REQUESTED
+from coordinator_server.core.groups.api import NOT_REQUESTED
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.core.transactions.decision import refused
-from coordinator_server.core.transactions.metadata import TRANSACTIONS_V1, TRANSACTIONS_V2
+from coordinator_server.core.transactions.metadata import TRANSACTIONS_V1, TRANSACTIONS_V2, refused
 from protocol.apis.end_txn import EndTxnResponse
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.core.transactions.decision import TransactionDecision
+    from coordinator_server.core.transactions.metadata import TransactionDecision
     from coordinator_server.net.call import Call
     from protocol.apis.end_txn import EndTxnRequest
 

@@ -21,7 +21,7 @@ from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
-    from coordinator_server.core.transactions.decision import TransactionDecision
+    from coordinator_server.core.transactions.metadata import TransactionDecision
     from coordinator_server.net.call import Call
 
 PRODUCER_FENCED_SINCE = 4

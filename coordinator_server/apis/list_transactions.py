@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.core.transactions.state import STATE_BY_LABEL
+from coordinator_server.core.transactions.metadata import STATE_BY_LABEL
 from protocol.apis.list_transactions import ListedTransaction, ListTransactionsResponse
 from protocol.errors import ErrorCode
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coordinator_server.broker import Broker
-    from coordinator_server.core.transactions.state import TransactionState
+    from coordinator_server.core.transactions.metadata import TransactionState
     from coordinator_server.net.call import Call
     from coordinator_server.steps import Steps
     from protocol.apis.list_transactions import ListTransactionsRequest

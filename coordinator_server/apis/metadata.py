@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Generator, Mapping, Sequence
 
     from coordinator_server.broker import Broker
+    from coordinator_server.net.addresses import BrokerEndpoint
     from coordinator_server.net.call import Call
-    from coordinator_server.net.endpoint import BrokerEndpoint
     from coordinator_server.steps import Steps
     from coordinator_server.topics.topic import Partition, Topic
 

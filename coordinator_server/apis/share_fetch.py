@@ -29,8 +29,8 @@ from coordinator_server.core.share_partitions.session import (
     ShareSessionKey,
     next_epoch,
 )
-from coordinator_server.fetch.delayed_answer import DelayedAnswer
 from coordinator_server.fetch.delayed_fetch import answer_bytes
+from coordinator_server.fetch.purgatory import DelayedAnswer
 from protocol.apis.share_fetch import (
     FetchedLeader,
     ShareFetchableTopicResponse,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from coordinator_server.config.security_protocol import SecurityProtocol
 from coordinator_server.security.delegation_tokens import TokenRequestError
 from coordinator_server.security.principal import ANONYMOUS
-from coordinator_server.security.unwritten import log_unwritten
+from coordinator_server.security.security import log_unwritten
 from protocol.errors import ErrorCode
 from storage.errors import StorageError
 

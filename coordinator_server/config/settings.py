@@ -6,14 +6,14 @@ properties file, the environment, `--set`, DescribeConfigs and docs/settings.md 
 Settings that are defaults of topic configs are derived from `storage.topic_settings`.
 """
 
+from __future__ import annotations
+
 from coordinator_server.config.authorizer_settings import AUTHORIZER_SETTINGS
-from coordinator_server.config.dev_settings import DEV_SETTINGS
 from coordinator_server.config.group_settings import (
     GROUP_SETTINGS_WITHOUT_EFFECT,
     MODERN_GROUP_SETTINGS,
 )
 from coordinator_server.config.inert_settings import INERT_SETTINGS
-from coordinator_server.config.quota_settings import CONNECTION_RATE, QUOTAS
 from coordinator_server.config.rows import a_list as _list
 from coordinator_server.config.rows import boolean as _boolean
 from coordinator_server.config.rows import integer as _int
@@ -22,12 +22,40 @@ from coordinator_server.config.rows import short as _short
 from coordinator_server.config.rows import string as _string
 from coordinator_server.config.sasl_settings import MAX_REAUTH_SETTING, SASL_SETTINGS
 from coordinator_server.config.tls_settings import TLS_SETTINGS
-from storage.config_def import INT_MAX, LONG_MAX, Setting, render
+from storage.config_def import INT_MAX, LONG_MAX, Kind, Setting, render
 from storage.topic_settings import (
     PRODUCER_ID_EXPIRATION_MS,
     TOPIC_SETTINGS,
     TOPIC_SETTINGS_WITHOUT_EFFECT,
 )
+
+CONNECTION_RATE = "max.connection.creation.rate"
+
+QUOTAS = (
+    Setting("quota.window.num", Kind.INT, 11,
+            "Samples that the quotas of clients look back on.", 1, INT_MAX),
+    Setting("quota.window.size.seconds", Kind.INT, 1, "The length of each of them.", 1, INT_MAX),
+    Setting("controller.quota.window.num", Kind.INT, 11,
+            "Samples that the quotas of topic changes look back on.", 1, INT_MAX),
+    Setting("controller.quota.window.size.seconds", Kind.INT, 1,
+            "The length of each of them.", 1, INT_MAX),
+    Setting(CONNECTION_RATE, Kind.INT, INT_MAX,
+            "Most connections a second that are accepted; also of one listener, as "
+            "`listener.name.NAME.max.connection.creation.rate`.", 0, INT_MAX),
+)  # fmt: skip
+
+
+DEV_SETTINGS = (
+    Setting(
+        "dev.security.dir",
+        Kind.STRING,
+        None,
+        "Directory (ours) with an authority, certificates, users and settings of clients, which "
+        "are made at the first start. With it listeners of the protocol PLAINTEXT are SASL_SSL "
+        "and the authorizer is on, see dev-security.md.",
+    ),
+)
+
 
 QUORUM_VOTERS = "controller.quorum.voters"
 """Several quorum voters cause a warning; the setting has no other effect."""

@@ -120,14 +120,13 @@ class PendingRequest(Reply[A], Generic[Q, A]):
     def apply(self, group: Group, now_ms: int, effects: Effects) -> Computation[object] | None:
         """Serve the request with the function for the group's kind."""
         api = self._api
-        serve: Serve[Q, A] = api.serve
+        serve: Serve[Q, A] | None = api.serve
         if group.kind is not GroupKind.CLASSIC:
-            if group.kind in api.serve_kind:
-                serve = api.serve_kind[group.kind]
-            elif not api.serves_every_kind:
-                answer = api.wrong_kind or api.missing
-                effects.reply(self, answer(self.request, self.caller))
-                return None
+            serve = api.serve_kind.get(group.kind, serve if api.serves_every_kind else None)
+        if serve is None:
+            answer = api.wrong_kind or api.missing
+            effects.reply(self, answer(self.request, self.caller))
+            return None
         return serve(group, self.request, self, now_ms, effects)
 
     def resubmit(self, submitter: Submitter) -> None:

@@ -11,23 +11,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from coordinator_server.coordinator.share_state_partition import ShareStatePartition
 from coordinator_server.core.share_partitions.persister import ShareState, ShareStateSummary
 from coordinator_server.core.share_state.coordinator_key import coordinator_key
-from coordinator_server.core.share_state.records import ShareSnapshot
+from coordinator_server.core.share_state.records import ShareSnapshot, decode_record, encode_record
 from coordinator_server.core.share_state.shard import ShareCoordinatorShard, StateOutcome
 from coordinator_server.events.log import LOG
 from coordinator_server.runtime.coordinator import CoordinatorRuntime
-from coordinator_server.runtime.partition import PartitionState
+from coordinator_server.runtime.loader import LogReader, SkippedRecords
+from coordinator_server.runtime.partition import CoordinatorPartition, PartitionState
 from coordinator_server.topics.names import SHARE_STATE_TOPIC
-from protocol.errors import ErrorCode
+from protocol.batch import batch_of_section, record_bytes
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.raw_records import batch_records
+from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from coordinator_server.clock.broker_clock import BrokerClock
+    from coordinator_server.clock.broker_clock import BrokerClock, Clock
     from coordinator_server.clock.step_runner import StepRunner
     from coordinator_server.core.share_partitions.persister import SharePartitionKey
+    from coordinator_server.core.share_state.records import ShareRecord
     from coordinator_server.core.share_state.settings import ShareStateSettings
     from coordinator_server.core.share_state.shard import StateDecision, StateWrite
     from coordinator_server.events.log import EventLog
@@ -36,8 +40,75 @@ if TYPE_CHECKING:
     from coordinator_server.topics.manager import TopicManager
     from coordinator_server.topics.topic import Partition, Topic
 
+
 _RECORDS_PER_BATCH = 20
 """Snapshots and tombstones per batch; a snapshot may have thousands of state batches."""
+
+
+class ShareStatePartition(CoordinatorPartition):
+    """One partition of the share-state topic on its leader; `shard` has its share partitions."""
+
+    __slots__ = ("_pruned_offset", "shard")
+
+    topic = SHARE_STATE_TOPIC
+
+    def __init__(self, partition: Partition, clock: Clock, shard: ShareCoordinatorShard) -> None:
+        super().__init__(partition, clock)
+        self.shard = shard
+        self._pruned_offset: int | None = None
+
+    def append(self, records: Sequence[ShareRecord]) -> ErrorCode:
+        """Append records as one batch and replay them; return NONE or the error of the log.
+
+        Returns NOT_LEADER_OR_FOLLOWER if another broker has become leader.
+        """
+        section = b"".join(
+            record_bytes(0, delta, *encode_record(record)) for delta, record in enumerate(records)
+        )
+        now_ms = self._clock.now_ms()
+        batch = batch_of_section(section, len(records), now_ms, base_sequence=_FIRST_SEQUENCE)
+
+        def replay(base_offset: int) -> None:
+            for offset, record in enumerate(records, start=base_offset):
+                self.shard.replay(record, offset)
+
+        return self.append_batch(batch, now_ms, replay)
+
+    def prune(self) -> Partition | None:
+        """Delete redundant records; return the partition, or None if nothing was deleted."""
+        offset = self.shard.redundant_offsets.last_redundant_offset
+        if offset is None or offset == self._pruned_offset or not self.is_writable:
+            return None
+        try:
+            self._partition.delete_records(offset)
+        except StorageError as error:
+            self.failed(error)
+            return None
+        self._pruned_offset = offset
+        return self._partition
+
+    def load(self) -> Steps:
+        """Load the share partitions from the log, in steps.
+
+        Raises StorageError if the log cannot be read, ProtocolError if the log has bytes that are
+        no batch.
+        """
+        reader, skipped, number = LogReader(self._partition.log), SkippedRecords(), 0
+        for data in reader.chunks():
+            for header in reader.batches(data):
+                for _, _, _, delta, key, value, _ in batch_records(data, header):
+                    try:
+                        record = decode_record(key or b"", value)
+                    except ProtocolError as error:
+                        skipped.add(str(error))
+                    else:
+                        self.shard.replay(record, header.base_offset + delta)
+                    number += 1
+                    if not number % _STEP_RECORDS:
+                        yield
+            yield
+        skipped.log(self.topic, self.index)
+
 
 R = TypeVar("R", StateOutcome, ShareState, ShareStateSummary)
 
@@ -231,3 +302,8 @@ def _failed(verb: str) -> Callable[[ErrorCode, str], StateOutcome]:
     return lambda error, reason: StateOutcome(
         error, f"Unable to {verb} share group state: {reason}"
     )
+
+
+_STEP_RECORDS = 20
+_FIRST_SEQUENCE = 0
+"""The base sequence of Kafka's coordinators, although their batches have no producer id."""

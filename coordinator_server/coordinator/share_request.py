@@ -19,7 +19,7 @@ from coordinator_server.coordinator.delayed_share_fetch import (
 from coordinator_server.core.share_partitions.in_flight import Transition
 from coordinator_server.core.share_partitions.persister import SharePartitionKey
 from coordinator_server.core.share_partitions.refusal import Refusal
-from coordinator_server.fetch.delayed_answer import DelayedAnswer
+from coordinator_server.fetch.purgatory import DelayedAnswer
 from protocol.apis.share_fetch import SharePartitionData
 from protocol.errors import ErrorCode
 

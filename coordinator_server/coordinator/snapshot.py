@@ -23,7 +23,7 @@ from protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
     from coordinator_server.core.groups.group import Group
-    from coordinator_server.core.groups.pending_offsets import PendingOffsets
+    from coordinator_server.core.groups.offsets import PendingOffsets
     from protocol.schema import Message
 
 VERSION = 3

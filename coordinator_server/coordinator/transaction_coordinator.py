@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING
 
 from coordinator_server.coordinator.transactions_partition import TransactionsPartition
 from coordinator_server.core.transactions.add_partitions import add_partitions, missing_partitions
-from coordinator_server.core.transactions.decision import TransactionDecision, refused
 from coordinator_server.core.transactions.end_transaction import completed, end_transaction, fence
-from coordinator_server.core.transactions.expiry import is_expired
 from coordinator_server.core.transactions.metadata import (
     TRANSACTIONS_V2,
     TopicPartition,
+    TransactionDecision,
     TransactionMetadata,
+    TransactionState,
+    is_expired,
+    refused,
 )
-from coordinator_server.core.transactions.state import TransactionState
 from coordinator_server.events.log import LOG
 from coordinator_server.runtime.coordinator import CoordinatorRuntime
 from coordinator_server.runtime.partition import PartitionState

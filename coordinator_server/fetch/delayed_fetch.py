@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from coordinator_server.clock.broker_clock import BrokerClock
     from coordinator_server.fetch.session import FetchContext, FetchSessionCache, FetchTarget
+    from coordinator_server.net.addresses import BrokerEndpoint
     from coordinator_server.net.call import Call
     from coordinator_server.net.connection import Connection
-    from coordinator_server.net.endpoint import BrokerEndpoint
     from coordinator_server.steps import Steps
     from coordinator_server.topics.manager import TopicManager
     from coordinator_server.topics.topic import Partition

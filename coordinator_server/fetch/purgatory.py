@@ -10,10 +10,17 @@ changes, at their deadline, or when the number of waiting operations has doubled
 sweep, so they cannot accumulate.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Hashable, Iterable
 from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
 
 from coordinator_server.clock.broker_clock import Scheduler, Timer
+
+if TYPE_CHECKING:
+    from coordinator_server.net.call import Call
+
 
 _STALE_ENTRIES_KEPT = 64
 
@@ -204,3 +211,25 @@ class KeyedPurgatory:
         self._timer_due_ms = due_ms
         delay_ms = max(due_ms - self._now_ms(), 0)
         self._timer = self._scheduler.call_later(delay_ms / 1000, self.expire)
+
+
+class DelayedAnswer(KeyedOperation):
+    """Calls `answer` at `deadline_ms` of the client's clock, unless the client has disconnected.
+
+    Nothing else ends the wait: the operation is its own key, which is never notified.
+    """
+
+    __slots__ = ("_answer", "_call")
+
+    def __init__(self, call: Call, deadline_ms: int, answer: Callable[[], None]) -> None:
+        super().__init__(deadline_ms)
+        self._call = call
+        self._answer = answer
+
+    def on_complete(self) -> None:
+        """Send the response."""
+        self._answer()
+
+    def is_abandoned(self) -> bool:
+        """Return whether the client has disconnected."""
+        return self._call.connection.closed

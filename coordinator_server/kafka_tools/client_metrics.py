@@ -7,8 +7,11 @@ from io import StringIO
 from secrets import token_bytes
 
 from coordinator_server.client import Client, check
-from coordinator_server.kafka_tools.configs_alter import alter_configs
-from coordinator_server.kafka_tools.configs_read import CLIENT_METRICS, read_configs
+from coordinator_server.kafka_tools.config_requests import (
+    CLIENT_METRICS,
+    alter_configs,
+    read_configs,
+)
 from coordinator_server.kafka_tools.frame import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,

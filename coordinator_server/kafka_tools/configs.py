@@ -12,14 +12,14 @@ from collections.abc import Sequence
 
 from coordinator_server.client import Client, ClientError, check
 from coordinator_server.kafka_tools import quotas
-from coordinator_server.kafka_tools.configs_alter import alter_configs
-from coordinator_server.kafka_tools.configs_read import (
+from coordinator_server.kafka_tools.config_requests import (
     BROKER,
     BROKER_LOGGER,
     CLIENT_METRICS,
     GROUP,
     SOURCES,
     TOPIC,
+    alter_configs,
     read_configs,
 )
 from coordinator_server.kafka_tools.filters import known_topics

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from coordinator_server.client import Client
-from coordinator_server.kafka_tools.configs_alter import alter_configs
-from coordinator_server.kafka_tools.configs_read import BROKER, TOPIC
+from coordinator_server.kafka_tools.config_requests import BROKER, TOPIC, alter_configs
 from coordinator_server.kafka_tools.java import numbers_in_hash_order
 from coordinator_server.kafka_tools.reassignment_files import Plan
 from coordinator_server.kafka_tools.reassignments import Place, Reassignment, plural

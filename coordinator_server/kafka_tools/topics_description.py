@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from coordinator_server.client import Client, ClientError, check
-from coordinator_server.kafka_tools.configs_read import DEFAULT_CONFIG, TOPIC, read_configs
+from coordinator_server.kafka_tools.config_requests import DEFAULT_CONFIG, TOPIC, read_configs
 from coordinator_server.kafka_tools.java import names_in_hash_order, uuid_text
 from coordinator_server.kafka_tools.options import Options
 from coordinator_server.kafka_tools.reassignments import Reassignment, list_reassignments

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.config.config import format_address
 from coordinator_server.config.hosts import is_address, is_loopback
@@ -24,6 +24,17 @@ if TYPE_CHECKING:
     from coordinator_server.net.networks import RoutingTable
     from coordinator_server.net.socket_server import SocketServer
     from coordinator_server.steps import Steps
+
+
+class BrokerEndpoint(NamedTuple):
+    """A broker's id, its address for one client and its rack; `is_stopped` if it is not running."""
+
+    node_id: int
+    host: str
+    port: int
+    is_stopped: bool = False
+    rack: str | None = None
+
 
 _DEFAULT_PUBLISHED_HOST = "localhost"
 

@@ -14,9 +14,8 @@ from functools import lru_cache
 from itertools import chain, product
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.core.groups.effects import STEP_ITEMS
+from coordinator_server.core.groups.effects import STEP_ITEMS, Pace
 from coordinator_server.core.groups.modern.snapshot import GroupSnapshot
-from coordinator_server.core.groups.pace import Pace
 from protocol.consumer_protocol import decode_assignment, decode_subscription
 from protocol.errors import ProtocolError
 

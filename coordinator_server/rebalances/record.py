@@ -11,10 +11,10 @@ import json
 from json.encoder import encode_basestring_ascii as quoted
 from typing import TYPE_CHECKING, NamedTuple
 
+from coordinator_server.core.groups.effects import Pace
 from coordinator_server.core.groups.explain import WITHOUT_REBALANCE, RebalanceOutcome
 from coordinator_server.core.groups.modern.account import EpochChange
 from coordinator_server.core.groups.modern.snapshot import by_name
-from coordinator_server.core.groups.pace import Pace
 from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.rebalances.given_up import GivenUpAccount
 from coordinator_server.rebalances.ownership import (

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from coordinator_server.security.sasl.users import ScramUsers
     from storage.security_state import Kept, SecurityState
 
+
 _QUOTA_WINDOWS = ("quota.window.num", "quota.window.size.seconds")
 _CHANGE_WINDOWS = ("controller.quota.window.num", "controller.quota.window.size.seconds")
 
@@ -56,7 +57,7 @@ class Security:
         self.quotas = ClientQuotas(state)
         self.authorizer: Authorizer | None = None
         if config.text("authorizer.class.name"):
-            from coordinator_server.security.acl_state import load_authorizer
+            from coordinator_server.security.authorizer import load_authorizer
 
             self.authorizer = load_authorizer(config, state.section(_ACLS))
         if config.optional_text("scram.users") is not None or state.has(_USERS):
@@ -187,3 +188,8 @@ class Security:
 
         config = self.config
         return Windows(config.integer(samples), config.integer(size_seconds) * 1000)
+
+
+def log_unwritten(error: StorageError) -> None:
+    """Log a failed change of users, ACLs, tokens or quotas; the client also gets the error."""
+    LOG.emit("security_state.failed", reason=str(error))

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple, Self
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]  # no stubs
 
-from pipeline.sources.errors import InputError
 from pipeline.sources.logdir import EVENTS_TOPIC, RETENTION
-from pipeline.sources.source import Holder
+from pipeline.sources.source import Holder, InputError
 
 TIMEOUT_MS = 30_000
 _READ_TIMEOUT_MS = 5_000

@@ -39,7 +39,6 @@ from pipeline.decode.arrow import decode_arrow
 from pipeline.decode.fields import binary_column
 from pipeline.pieces import PACKED, pack_batch
 from pipeline.schema.arrow import arrow_schema
-from pipeline.sources.errors import InputError
 from pipeline.sources.logdir import (
     OFFSETS_TOPIC,
     LogPartition,
@@ -49,6 +48,7 @@ from pipeline.sources.logdir import (
 )
 from pipeline.sources.records import Damage, RecordColumns, read_slice
 from pipeline.sources.scan import SLICE_BYTES, PartitionScan, Slice
+from pipeline.sources.source import InputError
 
 OFFSETS_LOG = "offsets_log"
 TOPIC_LOG = "topic_log"

@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.sources.errors import InputError
+from pipeline.sources.source import InputError
 
 CACHE_VARIABLE = "COORDINATOR_SERVER_SPARK_JARS"
 _SCALA = "2.13"

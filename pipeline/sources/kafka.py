@@ -18,10 +18,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pipeline import schema
 from pipeline.decode.frame import decode
 from pipeline.sources.admin import TIMEOUT_MS, ClusterAdmin, reason_of
-from pipeline.sources.errors import InputError
 from pipeline.sources.events import group_events
 from pipeline.sources.logdir import EVENTS_TOPIC, OFFSETS_TOPIC
-from pipeline.sources.source import NO_HOLDER, PartitionOffsets
+from pipeline.sources.source import NO_HOLDER, InputError, PartitionOffsets
 
 _EARLIEST = -2
 _CHECK_TIMEOUT_MS = 10_000

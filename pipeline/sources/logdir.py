@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.sources.errors import InputError
+from pipeline.sources.source import InputError
 from storage.checkpoints import (
     CLEANER_FILE,
     LOG_START_FILE,

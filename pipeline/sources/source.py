@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
 
 PartitionOffsets = Mapping[tuple[str, int], int]
 
@@ -49,3 +51,19 @@ class Source(Protocol):
 
     def notes(self) -> list[str]:
         """Return notes for readers of the tables, on refused requests, damage or torn tails."""
+
+
+_OF_KAFKA = re.compile(r"org\.apache\.kafka\.common\.\w+\.(\w+Exception: [^\n]+)")
+
+
+class InputError(Exception):
+    """An input is missing or cannot be read. The text names the input and what to do."""
+
+
+def refused_by_kafka(text: str) -> str | None:
+    """Return the error of a Kafka client from the text of a Spark error, else None.
+
+    The text of a Spark error includes the Java stack trace of the failed task.
+    """
+    reason = _OF_KAFKA.search(text)
+    return None if reason is None else reason[1]

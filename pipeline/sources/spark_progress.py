@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pipeline.sources.errors import InputError
+from pipeline.sources.source import InputError
 
 ProgressRow = tuple[str, str | None, str, int, int, int, int | None]
 

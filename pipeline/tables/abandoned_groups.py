@@ -20,8 +20,7 @@ import polars as pl
 
 from pipeline import schema
 from pipeline.tables import current_offsets, group_generations, group_members, rates
-from pipeline.tables.keys import KEY
-from pipeline.tables.known import decoded_records
+from pipeline.tables.columns import KEY, decoded_records
 from pipeline.tables.positions import GROUP
 from pipeline.tables.standings import standings
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from pipeline.tables.columns import PARTITION, READER
 from pipeline.tables.kept import by_partition
-from pipeline.tables.keys import PARTITION, READER
 from pipeline.tables.positions import in_window, positions
 
 if TYPE_CHECKING:

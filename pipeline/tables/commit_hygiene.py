@@ -19,9 +19,7 @@ import polars as pl
 
 from pipeline import schema
 from pipeline.decode.kinds import CLASSIC, COMMIT, EPOCH
-from pipeline.tables.assigned import owned
-from pipeline.tables.keys import KEY
-from pipeline.tables.known import decoded_records
+from pipeline.tables.columns import KEY, decoded_records, owned
 
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from pipeline import schema
-from pipeline.tables.known import known_records
+from pipeline.tables.columns import known_records
 
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions

@@ -13,9 +13,8 @@ import polars as pl
 from pipeline import schema
 from pipeline.decode.kinds import CLASSIC, EPOCHS
 from pipeline.tables import group_members, kip848
+from pipeline.tables.columns import PLACE, decoded_records, utc_day
 from pipeline.tables.kept import kept
-from pipeline.tables.keys import PLACE
-from pipeline.tables.known import decoded_records, utc_day
 
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions

@@ -10,9 +10,8 @@ from pipeline import schema
 from pipeline.decode.kinds import CLASSIC
 from pipeline.schema.arrow import polars_schema
 from pipeline.tables import kip848
-from pipeline.tables.assigned import assigned_count
+from pipeline.tables.columns import assigned_count, decoded_records
 from pipeline.tables.kept import kept
-from pipeline.tables.known import decoded_records
 
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions

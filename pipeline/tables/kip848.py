@@ -21,9 +21,8 @@ import polars as pl
 from pipeline import schema
 from pipeline.decode.kinds import ASSIGNMENTS, EPOCHS, MEMBERS, TARGETS
 from pipeline.schema.arrow import polars_schema
-from pipeline.tables.assigned import assigned_count
+from pipeline.tables.columns import assigned_count, decoded_records
 from pipeline.tables.kept import kept
-from pipeline.tables.known import decoded_records
 from pipeline.tables.readers import topic_names
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from pipeline import schema
+from pipeline.tables.columns import READER
 from pipeline.tables.commit_delay import delays_of_readers
-from pipeline.tables.keys import READER
 from pipeline.tables.unread import standings_with_ages
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from pipeline.tables.keys import PARTITION
+from pipeline.tables.columns import PARTITION
 
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze

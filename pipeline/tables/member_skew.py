@@ -27,8 +27,7 @@ import polars as pl
 
 from pipeline import schema
 from pipeline.tables import group_generations, group_members, rates
-from pipeline.tables.assigned import owned
-from pipeline.tables.keys import KEY, PLACE
+from pipeline.tables.columns import KEY, PLACE, owned
 
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions

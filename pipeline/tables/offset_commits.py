@@ -8,7 +8,7 @@ import polars as pl
 
 from pipeline import schema
 from pipeline.decode.kinds import COMMIT
-from pipeline.tables.known import decoded_records, utc_day
+from pipeline.tables.columns import decoded_records, utc_day
 
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions

@@ -13,7 +13,7 @@ import polars as pl
 
 from pipeline import schema
 from pipeline.tables import current_offsets
-from pipeline.tables.keys import PARTITION
+from pipeline.tables.columns import PARTITION
 from pipeline.tables.readers import standing_groups, subscriptions
 from pipeline.tables.standings import partition_facts
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from pipeline.tables import offset_commits
+from pipeline.tables.columns import KEY, READER
 from pipeline.tables.kept import kept
-from pipeline.tables.keys import KEY, READER
 
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions

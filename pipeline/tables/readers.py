@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from pipeline.decode.kinds import ASSIGNMENT, CLASSIC, COMMIT, EPOCH, EXPRESSION, MEMBER
-from pipeline.tables.assigned import owned
+from pipeline.tables.columns import decoded_records, owned
 from pipeline.tables.kept import by_partition, kept
-from pipeline.tables.known import decoded_records
 
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions

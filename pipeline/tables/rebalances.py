@@ -25,10 +25,8 @@ import polars as pl
 from pipeline import schema
 from pipeline.inputs import HOUR_MS
 from pipeline.tables import group_generations, group_members
-from pipeline.tables.assigned import owned
+from pipeline.tables.columns import PLACE, owned, utc_day
 from pipeline.tables.kept import kept
-from pipeline.tables.keys import PLACE
-from pipeline.tables.known import utc_day
 
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions

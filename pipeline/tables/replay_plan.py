@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from pipeline import schema
+from pipeline.tables.columns import PARTITION
 from pipeline.tables.kept import by_partition
-from pipeline.tables.keys import PARTITION
 from pipeline.tables.positions import GROUP
 from pipeline.tables.readers import standing_groups
 from pipeline.tables.standings import partition_facts, standings

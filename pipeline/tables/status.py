@@ -55,8 +55,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from pipeline import schema
+from pipeline.tables.columns import KEY, PARTITION
 from pipeline.tables.kept import by_partition, kept
-from pipeline.tables.keys import KEY, PARTITION
 from pipeline.tables.log_ends import ends_at
 from pipeline.tables.positions import GROUP, commits_that_live, in_window
 from pipeline.tables.readers import assignments, standing_groups, subscriptions

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from pipeline.tables.columns import PARTITION, READER
 from pipeline.tables.kept import by_partition, kept
-from pipeline.tables.keys import PARTITION, READER
 from pipeline.tables.positions import positions
 from pipeline.tables.standings import standings
 

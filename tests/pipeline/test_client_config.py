@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from pipeline import schema
 from pipeline.command import main
 from pipeline.pieces import unpacked
-from pipeline.sources.errors import InputError
 from pipeline.sources.kafka import BrokerSource
+from pipeline.sources.source import InputError
 from tests.support import Broker
 
 

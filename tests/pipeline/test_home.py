@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.home import fast_home
 from pipeline.pieces import ArrowBatches
+from pipeline.session import fast_home
 
 
 def test_workers_import_the_installed_package(spark: SparkSession) -> None:

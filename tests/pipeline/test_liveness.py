@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pipeline.liveness import while_it_answers
-from pipeline.sources.errors import InputError
+from pipeline.sources.source import InputError
 
 
 def silent_cluster() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from pipeline.command import main
 from pipeline.options import count, duration_ms, instant_ms, parser, questions_of, regex
-from pipeline.sources.errors import InputError
 from pipeline.sources.jars import connector_settings
+from pipeline.sources.source import InputError
 from pipeline.sources.spark_progress import read_progress
 
 

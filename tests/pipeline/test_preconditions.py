@@ -12,7 +12,7 @@ import pytest
 from pipeline import preconditions, session
 from pipeline.command import main
 from pipeline.preconditions import check_bootstrap, check_out, locked
-from pipeline.sources.errors import InputError
+from pipeline.sources.source import InputError
 
 
 @pytest.fixture(autouse=True)

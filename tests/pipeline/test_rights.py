@@ -31,9 +31,9 @@ from pipeline.bronze import read_offsets_log, read_the_rest
 from pipeline.command import main
 from pipeline.progress import silent
 from pipeline.sources import admin as admin_module
-from pipeline.sources.errors import InputError
 from pipeline.sources.kafka import BrokerSource
 from pipeline.sources.logdir import EVENTS_TOPIC, OFFSETS_TOPIC
+from pipeline.sources.source import InputError
 from pipeline.store import Store
 from tests.oracle.kafka_process import Kafka
 from tests.pipeline.ways import Row, plain_rows

@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from coordinator_server.core.groups.classic.metadata import GroupMetadata
 from coordinator_server.core.groups.consumer.consumer_group import STABLE, ConsumerGroup
-from coordinator_server.core.groups.consumer.member import CurrentAssignment
-from coordinator_server.core.groups.consumer.state import MemberState
+from coordinator_server.core.groups.consumer.member import CurrentAssignment, MemberState
 from coordinator_server.core.groups.group import Group
 from coordinator_server.core.groups.modern.members import STATIC_LEAVING_EPOCH
 from coordinator_server.core.groups.settings import GroupSettings

@@ -22,7 +22,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from coordinator_server.core.transactions.state import TransactionState
+from coordinator_server.core.transactions.metadata import TransactionState
 from protocol.apis.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,

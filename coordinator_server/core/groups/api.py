@@ -42,7 +42,7 @@ class GroupApi(Generic[Q, A]):
 
     - `serve(group, request, reply, now_ms, effects)` serves a request; if the work may be long,
       `serve` returns the rest of the work as steps. `serve` gets classic groups, or groups of every
-      kind if `serves_every_kind` is set.
+      kind if `serves_every_kind` is set; None if the API does not serve classic groups.
     - `serve_kind` maps single kinds to their functions; `coordinator.group_apis` adds the kinds
       that the API's own module does not know.
     - `wrong_kind` builds the response for a group of a kind that the API does not serve; without
@@ -63,9 +63,11 @@ class GroupApi(Generic[Q, A]):
     """
 
     request_type: type[Q]
-    serve: Callable[[GroupMetadata, Q, Reply[A], int, Effects], Computation[object] | None]
     refuse: Callable[[Q, Caller, ErrorCode], A]
     missing: Callable[[Q, Caller], A]
+    serve: (
+        Callable[[GroupMetadata, Q, Reply[A], int, Effects], Computation[object] | None] | None
+    ) = None
     wrong_kind: Callable[[Q, Caller], A] | None = None
     protocol: GroupKind | None = None
     validate: Callable[[Q, Caller, GroupSettings], ErrorCode] | None = None
@@ -77,3 +79,12 @@ class GroupApi(Generic[Q, A]):
     serve_kind: Mapping[GroupKind, Serve[Q, A]] = field(default_factory=dict)
     serves_every_kind: bool = False
     error_while_loading: ErrorCode = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def has_group_id(request: GroupRequest, _: Caller, __: GroupSettings) -> ErrorCode:
+    """Refuse the empty group id, which only the classic protocol allows."""
+    return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
+
+
+NOT_REQUESTED = -(2**31)
+"""The value in responses to requests that did not ask for the operations."""

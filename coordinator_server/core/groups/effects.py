@@ -200,3 +200,27 @@ class Effects:
 
 Done = Callable[[ErrorCode, int, Effects], None]
 """`done(error, now_ms, effects)`; `error` is the append error or NONE."""
+
+
+PER_MEMBER = 25
+"""The number of items that converting, describing or encoding one member counts for."""
+
+
+class Pace:
+    """Tells a generator when to yield, so that long computations do not block the event loop.
+
+    Counts the items processed since the last step; a short computation never yields.
+    """
+
+    __slots__ = ("_done",)
+
+    def __init__(self) -> None:
+        self._done = 0
+
+    def is_due(self, items: int = 1) -> bool:
+        """Count `items` more as processed; return whether the next step is due."""
+        self._done += items
+        if self._done < STEP_ITEMS:
+            return False
+        self._done = 0
+        return True

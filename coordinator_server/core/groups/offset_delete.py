@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.core.groups.api import GroupApi
+from coordinator_server.core.groups.api import GroupApi, has_group_id
 from coordinator_server.core.groups.effects import STEP_ITEMS
 from coordinator_server.core.groups.records import offset_tombstone
 from protocol.apis.offset_delete import (
@@ -24,13 +24,7 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.effects import Effects, Reply
     from coordinator_server.core.groups.group import Group
     from coordinator_server.core.groups.records import CoordinatorRecord
-    from coordinator_server.core.groups.settings import GroupSettings
     from coordinator_server.steps import Steps
-
-
-def validate(request: OffsetDeleteRequest, _: Caller, __: GroupSettings) -> ErrorCode:
-    """Refuse the empty group id, which is valid for commits but not here."""
-    return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
 
 
 def refuse(_: OffsetDeleteRequest, __: Caller, error: ErrorCode) -> OffsetDeleteResponse:
@@ -91,7 +85,7 @@ OFFSET_DELETE = GroupApi(
     serves_every_kind=True,
     refuse=refuse,
     missing=missing,
-    validate=validate,
+    validate=has_group_id,
     exclusive=True,
     sees_deadlines=True,
 )

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from coordinator_server.core.share_partitions.persister import (
     UNINITIALIZED_DELIVERY_COMPLETE_COUNT,
+    UNINITIALIZED_START_OFFSET,
     SharePartitionKey,
     StateBatch,
 )
-from coordinator_server.core.share_state.share_group_offset import ShareGroupOffset
 from protocol.errors import ProtocolError
 from protocol.share_state_log import (
     ShareSnapshotKey,
@@ -25,6 +25,24 @@ from protocol.share_state_log import (
     encode_share_state_value,
 )
 from protocol.share_state_log import StateBatch as StateBatchMessage
+
+
+class ShareGroupOffset(NamedTuple):
+    """One immutable state; a new value replaces it. Times are in ms.
+
+    `snapshot_epoch` counts the snapshots. `state_epoch` rises when the share partition is
+    initialized again; `leader_epoch` is the epoch of the last leader that read the state. A
+    snapshot that is rewritten for its age keeps its `create_ms`.
+    """
+
+    snapshot_epoch: int = 0
+    state_epoch: int = 0
+    leader_epoch: int = 0
+    start_offset: int = UNINITIALIZED_START_OFFSET
+    delivery_complete_count: int = UNINITIALIZED_DELIVERY_COMPLETE_COUNT
+    batches: tuple[StateBatch, ...] = ()
+    create_ms: int = 0
+    write_ms: int = 0
 
 
 class ShareSnapshot(NamedTuple):

@@ -6,13 +6,12 @@ Source: ShareCoordinatorShard, with its checks in its order. Requests return a `
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from coordinator_server.core.share_partitions.persister import ShareState, ShareStateSummary
 from coordinator_server.core.share_state.batches import NO_OFFSET, cannot_combine, combine_batches
-from coordinator_server.core.share_state.records import ShareSnapshot, ShareUpdate
-from coordinator_server.core.share_state.redundant_offsets import RedundantOffsets
-from coordinator_server.core.share_state.share_group_offset import ShareGroupOffset
+from coordinator_server.core.share_state.records import ShareGroupOffset, ShareSnapshot, ShareUpdate
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
     from coordinator_server.core.share_partitions.persister import SharePartitionKey, StateBatch
     from coordinator_server.core.share_state.records import ShareRecord
+
 
 NO_EPOCH = -1
 """The leader epoch of an update that keeps the current epoch."""
@@ -338,3 +338,30 @@ def _refused(error: ErrorCode, message: str | None = None) -> StateDecision[Stat
 
 def _unread(error: ErrorCode, message: str | None = None) -> StateDecision[ShareState]:
     return StateDecision(ShareState(error, message=message or error.message))
+
+
+class RedundantOffsets:
+    """The offset of the last snapshot of each share partition, earliest first.
+
+    A share partition needs its last snapshot and the records after it. Source:
+    ShareCoordinatorOffsetsManager.
+    """
+
+    __slots__ = ("_first_needed", "_snapshots")
+
+    def __init__(self) -> None:
+        self._snapshots: OrderedDict[SharePartitionKey, int] = OrderedDict()
+        self._first_needed = 0
+
+    def snapshot_at(self, key: SharePartitionKey, offset: int, *, is_tombstone: bool) -> None:
+        """Record a snapshot or tombstone at an offset above all earlier ones."""
+        self._snapshots[key] = offset
+        self._snapshots.move_to_end(key)
+        self._first_needed = next(iter(self._snapshots.values()))
+        if is_tombstone:
+            del self._snapshots[key]
+
+    @property
+    def last_redundant_offset(self) -> int | None:
+        """Records below this offset are obsolete; None if no records can be deleted."""
+        return self._first_needed or None

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.core.transactions.decision import TransactionDecision, refused
-from coordinator_server.core.transactions.metadata import TopicPartition, TransactionMetadata
-from coordinator_server.core.transactions.state import TransactionState
+from coordinator_server.core.transactions.metadata import (
+    TopicPartition,
+    TransactionDecision,
+    TransactionMetadata,
+    TransactionState,
+    refused,
+)
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

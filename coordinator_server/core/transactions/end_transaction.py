@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.core.transactions.decision import TransactionDecision, refused
 from coordinator_server.core.transactions.metadata import (
     EPOCH_EXHAUSTED,
     NO_PRODUCER_ID,
     TRANSACTIONS_V2,
+    TransactionDecision,
     TransactionMetadata,
+    TransactionState,
+    refused,
 )
-from coordinator_server.core.transactions.state import TransactionState
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.core.transactions.decision import TransactionDecision, refused
 from coordinator_server.core.transactions.end_transaction import fence
 from coordinator_server.core.transactions.metadata import (
     EPOCH_EXHAUSTED,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
+    TransactionDecision,
     TransactionMetadata,
+    TransactionState,
+    refused,
 )
-from coordinator_server.core.transactions.state import TransactionState
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

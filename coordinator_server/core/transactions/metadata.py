@@ -8,11 +8,65 @@ Source: TransactionMetadata, TransactionLog.
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import NamedTuple
 
-from coordinator_server.core.transactions.state import LEGAL_TRANSITIONS, TransactionState
-from protocol.errors import ProtocolError
+from protocol.errors import ErrorCode, ProtocolError
 from protocol.transaction_log import PartitionsSchema, TransactionLogValue
+
+
+class TransactionState(IntEnum):
+    """The state of a transactional id; the values are those in `__transaction_state`."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+    """In Kafka a state between two records, never written; here fencing and abort are one."""
+
+    @property
+    def label(self) -> str:
+        """Kafka's name of the state, as in ListTransactions."""
+        return self.name.title().replace("_", "")
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the outcome is decided and the markers are being written."""
+        return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no transaction is open or ending: a new one may begin, and the id may expire."""
+        return self in _IDLE
+
+
+_S = TransactionState
+_IDLE = frozenset((_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT))
+
+LEGAL_TRANSITIONS: dict[TransactionState, frozenset[TransactionState]] = {
+    _S.EMPTY: frozenset((_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT, _S.DEAD)),
+    _S.ONGOING: frozenset((_S.ONGOING, _S.PREPARE_COMMIT, _S.PREPARE_ABORT)),
+    _S.PREPARE_COMMIT: frozenset((_S.COMPLETE_COMMIT,)),
+    _S.PREPARE_ABORT: frozenset((_S.COMPLETE_ABORT,)),
+    _S.COMPLETE_COMMIT: frozenset((_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT, _S.DEAD)),
+    _S.COMPLETE_ABORT: frozenset((_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT, _S.DEAD)),
+    _S.DEAD: frozenset(),
+}
+"""State -> the legal states of the next record, which `TransactionMetadata.to` asserts.
+
+The tables and the diagram in docs/transactions.md are generated from this table.
+
+PREPARE_ABORT without an open transaction gives a client of transactions v2 a new epoch when the
+client does not know how its last transaction ended (KIP-890).
+"""
+
+STATE_BY_LABEL = {state.label: state for state in TransactionState}
+"""Kafka's name -> state."""
+
 
 TopicPartition = tuple[str, int]
 
@@ -123,3 +177,27 @@ def from_value(transactional_id: str, value: TransactionLogValue) -> Transaction
         start_ms=value.transaction_start_timestamp_ms,
         client_version=value.client_transaction_version,
     )
+
+
+class TransactionDecision(NamedTuple):
+    """The `error` for the client, and the metadata to write first, or None for no change.
+
+    A decision can have both an error and metadata: InitProducerId during an open transaction writes
+    the change, and the client retries. `producer_id` and `producer_epoch` are for responses with
+    these fields.
+    """
+
+    error: ErrorCode
+    record: TransactionMetadata | None = None
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+
+def refused(error: ErrorCode) -> TransactionDecision:
+    """Return a decision with an error and no change."""
+    return TransactionDecision(error)
+
+
+def is_expired(metadata: TransactionMetadata, now_ms: int, expiration_ms: int) -> bool:
+    """Return whether an id has had no transaction and no update for `expiration_ms`."""
+    return metadata.state.is_idle and metadata.last_update_ms + expiration_ms <= now_ms

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from math import isnan
 from typing import NamedTuple
 
-from coordinator_server.security.quotas.rates import Rate, Windows, as_int
-from coordinator_server.security.quotas.sensors import Sensors
+from coordinator_server.security.quotas.rates import Rate, Sensors, Windows, as_int
 
 NO_LIMIT = 2**31 - 1
 

@@ -10,11 +10,11 @@ from coordinator_server.security.quotas.rates import (
     UNLIMITED,
     Rate,
     Sensor,
+    Sensors,
     TokenBucket,
     Windows,
     as_int,
 )
-from coordinator_server.security.quotas.sensors import Sensors
 
 
 class QuotaManager:

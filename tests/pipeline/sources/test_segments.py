@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.sources.errors import InputError
 from pipeline.sources.logdir import LogPartition, all_partitions, partitions_of
 from pipeline.sources.scan import PartitionScan
+from pipeline.sources.source import InputError
 from protocol.batch import Record, build_batch, iterate_records
 from protocol.batch_header import HEADER_BYTES, iterate_batches
 from protocol.compression import Compression

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from coordinator_server.config.coordinator_configs import share_state_settings
-from coordinator_server.coordinator.share_coordinator import ShareCoordinator
+from coordinator_server.coordinator.share_coordinator import ShareCoordinator, ShareStatePartition
 from coordinator_server.coordinator.share_persister import LocalSharePersister
-from coordinator_server.coordinator.share_state_partition import ShareStatePartition
 from coordinator_server.core.share_partitions.persister import SharePartitionKey
 from coordinator_server.core.share_state.records import ShareRecord, decode_record
 from coordinator_server.core.share_state.shard import ShareCoordinatorShard

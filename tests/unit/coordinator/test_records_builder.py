@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator_server.coordinator.records_builder import LEAST_OFFSET_BYTES, RecordsBuilder
+from coordinator_server.coordinator.offsets_partition import LEAST_OFFSET_BYTES, RecordsBuilder
 from coordinator_server.core.groups.commit_layout import LARGEST_KEPT, CommitLayout, layout_of
 from coordinator_server.core.groups.offsets import CommittedOffset
 from coordinator_server.core.groups.records import OffsetRecords, encode_record

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from coordinator_server.core.transactions.state import TransactionState as S
+from coordinator_server.core.transactions.metadata import TransactionState as S
 from coordinator_server.topics.names import TRANSACTIONS_TOPIC
 from protocol.apis.describe_transactions import DescribeTransactionsRequest
 from protocol.apis.end_txn import EndTxnRequest

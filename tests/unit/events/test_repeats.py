@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.events import repeats
-from coordinator_server.events.log import EventLog
-from coordinator_server.events.repeats import PERIOD_SECONDS, Repeats
+from coordinator_server.events import log
+from coordinator_server.events.log import PERIOD_SECONDS, EventLog, Repeats
 from coordinator_server.events.vocabulary import INFO, VOCABULARY
 from storage.errors import advice
 
@@ -83,7 +82,7 @@ def test_a_group_in_a_loop_is_some_lines() -> None:
 
 def test_it_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest kind of failure is forgotten when there are too many."""
-    monkeypatch.setattr(repeats, "_MOST_KINDS", 2)
+    monkeypatch.setattr(log, "_MOST_KINDS", 2)
     kinds = Repeats(Seconds())
     for text in ("a", "b", "c"):
         assert count(kinds, "log.failed", {"reason": text}) == 0

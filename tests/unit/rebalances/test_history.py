@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from uuid import UUID
 
-from coordinator_server.rebalances.history import RebalanceHistory
+from coordinator_server.rebalances.journal import RebalanceHistory
 from coordinator_server.rebalances.record import encode_record
 from tests.unit.core.groups.classic.explained import ExplainedGroup
 

@@ -17,9 +17,7 @@ from coordinator_server.security.acl import (
     creation_problem,
     from_code,
 )
-from coordinator_server.security.acl_index import AclIndex
-from coordinator_server.security.acl_state import load_authorizer
-from coordinator_server.security.authorizer import Authorizer
+from coordinator_server.security.authorizer import AclIndex, Authorizer, load_authorizer
 from coordinator_server.security.principal import ANONYMOUS, Principal, user
 from coordinator_server.security.security import Security
 from coordinator_server.steps import run_all

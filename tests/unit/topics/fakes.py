@@ -15,7 +15,7 @@ from coordinator_server.config.group_configs import GroupConfigs
 from coordinator_server.core.caller import Caller
 from coordinator_server.fetch.purgatory import KeyedPurgatory
 from coordinator_server.fetch.session import FetchSessionCache
-from coordinator_server.net.endpoint import BrokerEndpoint
+from coordinator_server.net.addresses import BrokerEndpoint
 from coordinator_server.security.rights import UNRESTRICTED
 from coordinator_server.telemetry.telemetry import Telemetry
 from coordinator_server.topics.manager import TopicManager

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.core.groups.api import GroupApi
-from coordinator_server.core.groups.authorized_operations import NOT_REQUESTED
+from coordinator_server.core.groups.api import NOT_REQUESTED, GroupApi
 from coordinator_server.core.groups.classic.state import DEAD, STABLE
 from coordinator_server.core.groups.effects import STEP_ITEMS
-from coordinator_server.core.groups.settings import GroupKind
 from protocol.apis.describe_groups import DescribedGroup, DescribedGroupMember
 from protocol.errors import ErrorCode
 
@@ -16,7 +14,6 @@ if TYPE_CHECKING:
     from coordinator_server.core.caller import Caller
     from coordinator_server.core.groups.classic.metadata import GroupMetadata
     from coordinator_server.core.groups.effects import Effects, Reply
-    from coordinator_server.core.groups.group import Group
     from coordinator_server.steps import Steps
 
 NOT_FOUND_SINCE = 6
@@ -54,16 +51,9 @@ def _dead(request: DescribeGroup, caller: Caller, message: str) -> DescribedGrou
     )
 
 
-def describe_other_kind(
-    group: Group,
-    request: DescribeGroup,
-    reply: Reply[DescribedGroup],
-    now_ms: int,
-    effects: Effects,
-) -> None:
+def wrong_kind(request: DescribeGroup, caller: Caller) -> DescribedGroup:
     """Describe a group of another kind as Dead, like a missing group."""
-    message = f"Group {group.group_id} is not a classic group."
-    effects.reply(reply, _dead(request, reply.caller, message))
+    return _dead(request, caller, f"Group {request.group_id} is not a classic group.")
 
 
 def describe(
@@ -106,9 +96,9 @@ def describe(
 DESCRIBE_GROUPS = GroupApi(
     request_type=DescribeGroup,
     serve=describe,
-    serve_kind=dict.fromkeys(GroupKind, describe_other_kind),
     refuse=refuse,
     missing=missing,
+    wrong_kind=wrong_kind,
     at_once=True,
     sees_deadlines=True,
 )

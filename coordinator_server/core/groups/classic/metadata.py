@@ -7,7 +7,8 @@ whose functions take the group first and return nothing or steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from coordinator_server.core.groups.classic import rebalance
@@ -22,13 +23,14 @@ from coordinator_server.core.groups.classic.state import (
     TRANSITIONS,
     GroupState,
 )
-from coordinator_server.core.groups.classic.subscription import subscribed_topics
 from coordinator_server.core.groups.explain import Cause, Rebalance, RebalanceOutcome
 from coordinator_server.core.groups.group import Group
 from coordinator_server.core.groups.records import kind_of
 from coordinator_server.core.groups.settings import GroupKind
 from protocol.apis.list_groups import ListedGroup
-from protocol.errors import ErrorCode
+from protocol.codec import decoder
+from protocol.consumer_protocol import ConsumerProtocolSubscription
+from protocol.errors import ErrorCode, ProtocolError
 from protocol.offsets_log import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.records import CoordinatorRecord
     from coordinator_server.core.groups.settings import GroupEnvironment
     from protocol.apis.offset_commit import OffsetCommitRequest
+
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
@@ -302,3 +305,37 @@ class GroupMetadata(Group):
         if is_former and self.state_timestamp_ms is not None:
             return self.state_timestamp_ms
         return stored.commit_timestamp
+
+
+SUBSCRIPTIONS_KEPT, KEPT_BYTES = 1024, 4096
+"""The number of cached subscriptions, and their largest size in bytes."""
+
+_VERSION_SIZE = 2
+
+
+def subscribed_topics(metadata_of_members: Iterable[bytes]) -> frozenset[str] | None:
+    """Return the union of the members' topics, or None if a subscription is malformed.
+
+    Metadata is decoded as version 0, the prefix of every version.
+    """
+    distinct: set[frozenset[str]] = set()
+    for metadata in metadata_of_members:
+        topics = _topics_kept(metadata) if len(metadata) <= KEPT_BYTES else _topics(metadata)
+        if topics is None:
+            return None
+        distinct.add(topics)
+    return distinct.pop() if len(distinct) == 1 else frozenset().union(*distinct)
+
+
+def _topics(metadata: bytes) -> frozenset[str] | None:
+    """Return the topics of one subscription, or None if it is malformed."""
+    if len(metadata) < _VERSION_SIZE or metadata[0] & 0x80:
+        return None  # the version is missing or negative
+    try:
+        subscription, _ = decoder(ConsumerProtocolSubscription, 0)(metadata, _VERSION_SIZE)
+    except ProtocolError:
+        return None
+    return frozenset(subscription.topics)
+
+
+_topics_kept = lru_cache(SUBSCRIPTIONS_KEPT)(_topics)

@@ -25,8 +25,7 @@ from coordinator_server.core.groups.consumer.records import current_record, memb
 from coordinator_server.core.groups.consumer.steps import next_epoch, reconciled, replace_static
 from coordinator_server.core.groups.consumer.subscriptions import regex_change
 from coordinator_server.core.groups.consumer.target import last_target, target_of_member
-from coordinator_server.core.groups.modern.members import check_size, static_member
-from coordinator_server.core.groups.modern.refusal import RefusedError
+from coordinator_server.core.groups.modern.members import RefusedError, check_size, static_member
 from protocol.apis.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.consumer_protocol import decode_subscription
 from protocol.coordinator_errors import client_error

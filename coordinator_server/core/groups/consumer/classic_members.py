@@ -16,11 +16,15 @@ from coordinator_server.core.groups.classic import leave_group
 from coordinator_server.core.groups.classic.responses import sync_error
 from coordinator_server.core.groups.consumer import leaving, timers
 from coordinator_server.core.groups.consumer.classic_protocol import assignment_bytes
-from coordinator_server.core.groups.consumer.state import MemberState
+from coordinator_server.core.groups.consumer.member import MemberState
 from coordinator_server.core.groups.effects import STEP_ITEMS
 from coordinator_server.core.groups.explain import Cause, Trigger, caused_by
-from coordinator_server.core.groups.modern.members import caller, known_member, static_member
-from coordinator_server.core.groups.modern.refusal import RefusedError
+from coordinator_server.core.groups.modern.members import (
+    RefusedError,
+    caller,
+    known_member,
+    static_member,
+)
 from protocol.apis.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.coordinator_errors import client_error
 from protocol.errors import ErrorCode

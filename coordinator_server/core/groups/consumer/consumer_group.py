@@ -11,7 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from coordinator_server.core.groups.consumer.member import NOTHING_OWNED, holds_at
+from coordinator_server.core.groups.consumer.member import (
+    NOTHING_OWNED,
+    ConsumerGroupState,
+    holds_at,
+)
 from coordinator_server.core.groups.consumer.records import (
     current_of,
     current_record,
@@ -26,8 +30,7 @@ from coordinator_server.core.groups.consumer.records import (
     target_record,
 )
 from coordinator_server.core.groups.consumer.regex import NEVER_RESOLVED
-from coordinator_server.core.groups.consumer.state import ConsumerGroupState
-from coordinator_server.core.groups.modern.modern_group import MEMBER_EPOCHS_SINCE, ModernGroup
+from coordinator_server.core.groups.modern.modern_group import ModernGroup
 from coordinator_server.core.groups.offsets import is_too_long
 from coordinator_server.core.groups.settings import GroupKind
 from protocol.consumer_group_records import (
@@ -267,14 +270,6 @@ class ConsumerGroup(ModernGroup):
             names |= self.resolved.get(expression, NEVER_RESOLVED).topics
         return names
 
-    def members_with(self, member: ConsumerMember) -> dict[str, ConsumerMember]:
-        """Return the members after a request, with `member` in place of its old entry."""
-        members = self.members | {member.member_id: member}
-        previous_id = self.static_ids.get(member.instance_id or "")
-        if previous_id is not None and previous_id != member.member_id:
-            del members[previous_id]
-        return members
-
     def changes_assignor(self, before: ConsumerMember, after: ConsumerMember) -> bool:
         """Return whether the preferred assignor changes when a member becomes `after`.
 
@@ -300,35 +295,8 @@ class ConsumerGroup(ModernGroup):
 
     # Offsets
 
-    def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
-        """Check the member epoch; an older epoch may only commit partitions assigned since then.
-
-        Returns UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION or
-        NONE.
-        """
-        received = request.generation_id_or_member_epoch
-        if received < 0 and not self.members:
-            return ErrorCode.NONE
-        member = self.members.get(request.member_id)
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if member.classic is None and api_version < MEMBER_EPOCHS_SINCE:
-            return ErrorCode.UNSUPPORTED_VERSION
-        return self._check_epoch(request, member)
-
-    def check_transactional_commit(self, request: OffsetCommitRequest) -> ErrorCode:
-        """Check like `check_commit`, but accept commits without a member."""
-        received = request.generation_id_or_member_epoch
-        if received < 0 and not self.members:
-            return ErrorCode.NONE
-        if received == -1 and not request.member_id and request.group_instance_id is None:
-            return ErrorCode.NONE
-        member = self.members.get(request.member_id)
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        return self._check_epoch(request, member)
-
-    def _check_epoch(self, request: OffsetCommitRequest, member: ConsumerMember) -> ErrorCode:
+    def check_member_epoch(self, request: OffsetCommitRequest, member: ConsumerMember) -> ErrorCode:
+        """Return the error of a commit with a stale epoch of a known member, or NONE."""
         current = self.current(member.member_id)
         received = request.generation_id_or_member_epoch
         if received == current.epoch:

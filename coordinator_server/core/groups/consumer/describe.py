@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.core.groups.api import GroupApi
-from coordinator_server.core.groups.authorized_operations import NOT_REQUESTED
-from coordinator_server.core.groups.pace import Pace
+from coordinator_server.core.groups.api import NOT_REQUESTED
+from coordinator_server.core.groups.effects import Pace
+from coordinator_server.core.groups.modern.describe import describe_api
 from coordinator_server.core.groups.settings import GroupKind
 from protocol.apis.consumer_group_describe import (
     CLASSIC_MEMBER,
@@ -20,15 +20,12 @@ from protocol.apis.consumer_group_describe import (
     DescribedConsumerMember,
     MemberAssignment,
 )
-from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from coordinator_server.core.caller import Caller
-    from coordinator_server.core.groups.classic.metadata import GroupMetadata
     from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
     from coordinator_server.core.groups.consumer.member import ConsumerMember
     from coordinator_server.core.groups.effects import Effects, Reply
-    from coordinator_server.core.groups.settings import GroupSettings, TopicsView
+    from coordinator_server.core.groups.settings import TopicsView
     from coordinator_server.steps import Computation, Steps
 
 
@@ -37,48 +34,6 @@ class DescribeConsumerGroup(NamedTuple):
 
     group_id: str
     authorized_operations: int = NOT_REQUESTED
-
-
-def validate(request: DescribeConsumerGroup, _: Caller, __: GroupSettings) -> ErrorCode:
-    """Refuse the empty group id."""
-    return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
-
-
-def refuse(request: DescribeConsumerGroup, _: Caller, error: ErrorCode) -> DescribedConsumerGroup:
-    """Return the error for a group that cannot be described now."""
-    return DescribedConsumerGroup(group_id=request.group_id, error_code=error)
-
-
-def missing(request: DescribeConsumerGroup, _: Caller) -> DescribedConsumerGroup:
-    """Return GROUP_ID_NOT_FOUND for a missing group; clients then send DescribeGroups."""
-    return _not_found(request, f"Group {request.group_id} not found.")
-
-
-def wrong_kind(request: DescribeConsumerGroup, _: Caller) -> DescribedConsumerGroup:
-    """Return GROUP_ID_NOT_FOUND for a group of another kind.
-
-    The Java client shows the error message if DescribeGroups fails as well.
-    """
-    return _not_found(request, f"Group {request.group_id} is not a consumer group.")
-
-
-def _not_found(request: DescribeConsumerGroup, message: str) -> DescribedConsumerGroup:
-    return DescribedConsumerGroup(
-        group_id=request.group_id,
-        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=message,
-    )
-
-
-def describe_classic(
-    _: GroupMetadata,
-    request: DescribeConsumerGroup,
-    reply: Reply[DescribedConsumerGroup],
-    now_ms: int,
-    effects: Effects,
-) -> None:
-    """Refuse to describe a classic group."""
-    effects.reply(reply, wrong_kind(request, reply.caller))
 
 
 def describe(
@@ -152,15 +107,10 @@ def _assignment(
     return MemberAssignment(topic_partitions=listed)
 
 
-CONSUMER_GROUP_DESCRIBE = GroupApi(
-    request_type=DescribeConsumerGroup,
-    serve=describe_classic,
-    serve_kind={GroupKind.CONSUMER: describe},
-    refuse=refuse,
-    missing=missing,
-    wrong_kind=wrong_kind,
+CONSUMER_GROUP_DESCRIBE = describe_api(
+    GroupKind.CONSUMER,
+    DescribeConsumerGroup,
+    DescribedConsumerGroup,
+    describe,
     protocol=GroupKind.CONSUMER,
-    validate=validate,
-    at_once=True,
-    sees_deadlines=True,
 )

@@ -19,8 +19,8 @@ from coordinator_server.core.groups.classic.rebalance import prepare_rebalance
 from coordinator_server.core.groups.classic.state import STABLE
 from coordinator_server.core.groups.consumer.classic_protocol import assignment_bytes, protocols_of
 from coordinator_server.core.groups.consumer.records import group_tombstones
+from coordinator_server.core.groups.effects import PER_MEMBER, Pace
 from coordinator_server.core.groups.explain import Cause, Trigger, caused_by
-from coordinator_server.core.groups.pace import PER_MEMBER, Pace
 
 if TYPE_CHECKING:
     from coordinator_server.core.groups.classic.member import Protocols

@@ -24,15 +24,16 @@ from coordinator_server.core.groups.consumer.steps import next_epoch, reconciled
 from coordinator_server.core.groups.consumer.subscriptions import regex_change
 from coordinator_server.core.groups.consumer.target import target_of_member
 from coordinator_server.core.groups.effects import STEP_ITEMS
-from coordinator_server.core.groups.modern.configs import config
 from coordinator_server.core.groups.modern.members import (
     JOINING_EPOCH,
     LEAVING_EPOCH,
     STATIC_LEAVING_EPOCH,
+    RefusedError,
     caller,
     check_epoch,
     check_size,
     creates_group,
+    is_blank,
     known_member,
     no_group,
     other_kind,
@@ -40,8 +41,7 @@ from coordinator_server.core.groups.modern.members import (
     serve_heartbeat,
     static_member,
 )
-from coordinator_server.core.groups.modern.refusal import RefusedError
-from coordinator_server.core.groups.modern.text import is_blank
+from coordinator_server.core.groups.modern.modern_group import config
 from coordinator_server.core.groups.modern.topic_names import topic_names
 from coordinator_server.core.groups.settings import GroupKind
 from protocol.apis.consumer_group_heartbeat import (

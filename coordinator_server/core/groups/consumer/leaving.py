@@ -21,7 +21,7 @@ from coordinator_server.core.groups.modern.account import cause_of
 from coordinator_server.core.groups.modern.members import STATIC_LEAVING_EPOCH
 from coordinator_server.core.groups.modern.metadata_hash import metadata_hash
 from coordinator_server.core.groups.modern.modern_group import NEVER_ASSIGNED_MS
-from coordinator_server.core.groups.modern.retry import retried
+from coordinator_server.core.groups.modern.timers import retried
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

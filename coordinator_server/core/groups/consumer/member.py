@@ -6,13 +6,38 @@ Both are immutable values that records hold. Source: ConsumerGroupMember.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.core.groups.consumer.state import MemberState
 from coordinator_server.core.groups.modern.members import JOINING_EPOCH
 
 if TYPE_CHECKING:
     from protocol.consumer_group_records import ClassicMemberMetadata
+
+
+class ConsumerGroupState(StrEnum):
+    """The state of a consumer group; the values are the names in ConsumerGroupDescribe."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class MemberState(IntEnum):
+    """A member's progress towards its target; the numbers are those in the member's record."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+    UNKNOWN = 127
+
+    @classmethod
+    def _missing_(cls, _: object) -> MemberState:
+        """Return UNKNOWN for a state of a later Kafka version."""
+        return cls.UNKNOWN
+
 
 OwnedPartitions = Mapping[bytes, Mapping[int, int]]
 """Topic id -> partition -> the member epoch at which the partition was assigned (KIP-1251)."""

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.core.groups.consumer.member import CurrentAssignment, holds_any
-from coordinator_server.core.groups.consumer.state import MemberState
-from coordinator_server.core.groups.pace import Pace
+from coordinator_server.core.groups.consumer.member import CurrentAssignment, MemberState, holds_any
+from coordinator_server.core.groups.effects import Pace
 
 if TYPE_CHECKING:
     from coordinator_server.core.groups.consumer.member import OwnedPartitions

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from coordinator_server.core.groups.consumer.member import ConsumerMember, CurrentAssignment
+from coordinator_server.core.groups.consumer.member import (
+    ConsumerMember,
+    CurrentAssignment,
+    MemberState,
+)
 from coordinator_server.core.groups.consumer.regex import ResolvedRegex
-from coordinator_server.core.groups.consumer.state import MemberState
 from protocol.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,

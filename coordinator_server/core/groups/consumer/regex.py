@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coordinator_server.core.groups.pace import Pace
+from coordinator_server.core.groups.effects import Pace
 
 if TYPE_CHECKING:
     from coordinator_server.core.caller import MayDescribe

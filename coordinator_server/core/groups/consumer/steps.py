@@ -21,10 +21,9 @@ from coordinator_server.core.groups.consumer.records import (
     member_tombstones,
     target_record,
 )
-from coordinator_server.core.groups.modern.members import JOINING_EPOCH
+from coordinator_server.core.groups.effects import Pace
+from coordinator_server.core.groups.modern.members import JOINING_EPOCH, RefusedError
 from coordinator_server.core.groups.modern.metadata_hash import metadata_hash
-from coordinator_server.core.groups.modern.refusal import RefusedError
-from coordinator_server.core.groups.pace import Pace
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

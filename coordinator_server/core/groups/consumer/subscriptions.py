@@ -20,8 +20,8 @@ from coordinator_server.core.groups.consumer.regex import (
     check_regex,
     resolve,
 )
+from coordinator_server.core.groups.modern.members import RefusedError
 from coordinator_server.core.groups.modern.metadata_hash import metadata_hash
-from coordinator_server.core.groups.modern.refusal import RefusedError
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

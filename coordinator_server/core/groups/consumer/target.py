@@ -14,8 +14,8 @@ from coordinator_server.core.groups.consumer.assignors.table import ASSIGNORS
 from coordinator_server.core.groups.consumer.reconcile import PartitionTarget
 from coordinator_server.core.groups.consumer.records import target_epoch_record, target_record
 from coordinator_server.core.groups.consumer.timers import ASSIGNMENT_INTERVAL
+from coordinator_server.core.groups.effects import Pace
 from coordinator_server.core.groups.modern.assignor_spec import GroupSpec, MemberSpec
-from coordinator_server.core.groups.pace import Pace
 
 if TYPE_CHECKING:
     from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup

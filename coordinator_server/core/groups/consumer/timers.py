@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
 from coordinator_server.core.groups.consumer.leaving import fence
-from coordinator_server.core.groups.consumer.state import MemberState
+from coordinator_server.core.groups.consumer.member import MemberState
 from coordinator_server.core.groups.consumer.subscriptions import resolve_expressions
 from coordinator_server.core.groups.explain import Absence, Trigger
-from coordinator_server.core.groups.modern.configs import config
+from coordinator_server.core.groups.modern.modern_group import config
 from coordinator_server.core.groups.modern.timers import (
     MemberTimer,
     revocation_expired,

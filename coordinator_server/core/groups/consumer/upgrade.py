@@ -25,10 +25,9 @@ from coordinator_server.core.groups.consumer.records import (
     target_epoch_record,
     target_record,
 )
-from coordinator_server.core.groups.effects import STEP_ITEMS
+from coordinator_server.core.groups.effects import PER_MEMBER, STEP_ITEMS, Pace
+from coordinator_server.core.groups.modern.members import RefusedError
 from coordinator_server.core.groups.modern.metadata_hash import metadata_hash
-from coordinator_server.core.groups.modern.refusal import RefusedError
-from coordinator_server.core.groups.pace import PER_MEMBER, Pace
 from coordinator_server.core.groups.settings import GroupKind
 from protocol.consumer_protocol import decode_assignment, decode_subscription
 from protocol.errors import ErrorCode, ProtocolError

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
-from coordinator_server.core.groups.modern.refusal import RefusedError
 from protocol.coordinator_errors import client_error
 from protocol.errors import ErrorCode
 
@@ -21,6 +20,25 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.records import CoordinatorRecord
     from coordinator_server.core.groups.settings import GroupKind
     from coordinator_server.steps import Computation
+
+
+def is_blank(text: str) -> bool:
+    """Return whether Java's trim() leaves an empty string.
+
+    trim() removes characters up to and including the space, but no other white space. Source:
+    Utils.throwIfEmptyString.
+    """
+    return all(one <= " " for one in text)
+
+
+class RefusedError(Exception):
+    """Refuses a heartbeat: the response has `error` and `message`, no record is written."""
+
+    def __init__(self, error: ErrorCode, message: str | None) -> None:
+        super().__init__(error, message)
+        self.error = error
+        self.message = message
+
 
 JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH = 0, -1, -2
 """The member epochs of a member that joins, leaves, or (static members) leaves temporarily."""

@@ -11,7 +11,7 @@ from functools import lru_cache
 from struct import Struct, pack
 from typing import TYPE_CHECKING
 
-from coordinator_server.core.groups.pace import Pace
+from coordinator_server.core.groups.effects import Pace
 
 if TYPE_CHECKING:
     from coordinator_server.core.groups.settings import KnownTopic, TopicsView

@@ -10,7 +10,6 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.core.groups.group import Group
-from coordinator_server.core.groups.modern.configs import config
 from protocol.apis.list_groups import ListedGroup
 from protocol.errors import ErrorCode
 
@@ -20,10 +19,13 @@ if TYPE_CHECKING:
 
     from coordinator_server.core.groups.effects import Effects
     from coordinator_server.core.groups.explain import Trigger
+    from coordinator_server.core.groups.group import Group
     from coordinator_server.core.groups.offsets import CommittedOffset
     from coordinator_server.core.groups.purgatory import DelayedOperation
     from coordinator_server.core.groups.settings import GroupEnvironment
     from coordinator_server.steps import Steps
+    from protocol.apis.offset_commit import OffsetCommitRequest
+
 
 MEMBER_EPOCHS_SINCE = 9
 """The first OffsetCommit version that carries a member epoch."""
@@ -93,7 +95,46 @@ class ModernGroup(Group):
         """The number of members."""
         return len(self.members)
 
+    def members_with(self, member: Any) -> dict[str, Any]:
+        """Return the members after a request, with `member` in place of its old entry."""
+        members = {**self.members, member.member_id: member}
+        previous_id = self.static_ids.get(member.instance_id or "")
+        if previous_id is not None and previous_id != member.member_id:
+            del members[previous_id]
+        return members
+
     # Offsets
+
+    def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
+        """Check the member epoch; an older epoch may only commit partitions assigned since then.
+
+        Returns UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION or
+        NONE.
+        """
+        if request.generation_id_or_member_epoch < 0 and not self.members:
+            return ErrorCode.NONE
+        member = self.members.get(request.member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if api_version < MEMBER_EPOCHS_SINCE and getattr(member, "classic", None) is None:
+            return ErrorCode.UNSUPPORTED_VERSION
+        return self.check_member_epoch(request, member)
+
+    def check_transactional_commit(self, request: OffsetCommitRequest) -> ErrorCode:
+        """Check like `check_commit`, but accept commits without a member."""
+        received = request.generation_id_or_member_epoch
+        if received < 0 and not self.members:
+            return ErrorCode.NONE
+        if received == -1 and not request.member_id and request.group_instance_id is None:
+            return ErrorCode.NONE
+        member = self.members.get(request.member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return self.check_member_epoch(request, member)
+
+    @abstractmethod
+    def check_member_epoch(self, request: OffsetCommitRequest, member: Any) -> ErrorCode:
+        """Return the error of a commit with a stale epoch of a known member, or NONE."""
 
     def committed_by(self, member_id: str, now_ms: int) -> None:
         """Do nothing: only heartbeats renew a session, commits do not."""
@@ -157,3 +198,15 @@ class ModernGroup(Group):
         Raises AssertionError.
         """
         raise AssertionError(f"{self.group_id} still has records")
+
+
+def config(group: Group, name: str) -> int:
+    """Return a group's value of a numeric config, or the broker's value without an override.
+
+    The field of GroupSettings has the name of the config, with underscores for dots.
+    """
+    own = group.environment.configs_of(group.group_id).get(name)
+    if own is not None:
+        return int(own)
+    number: int = getattr(group.settings, name.replace(".", "_"))
+    return number

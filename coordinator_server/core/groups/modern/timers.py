@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coordinator_server.core.groups.purgatory import DelayedOperation, G_contra
+from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from coordinator_server.core.groups.effects import Effects
+    from coordinator_server.core.groups.effects import Done, Effects
+    from coordinator_server.core.groups.group import Group
     from coordinator_server.core.groups.modern.modern_group import ModernGroup
+    from coordinator_server.core.groups.purgatory import DelayedOperation
 
 
 class MemberTimer(DelayedOperation[G_contra]):
@@ -50,3 +53,16 @@ def revocation_expired(
         member=member_id,
         rebalance_timeout_ms=timeout_ms,
     )
+
+
+RETRY_BACKOFF_MS = 500
+
+
+def retried(group: Group, timer: DelayedOperation[Any]) -> Done:
+    """Return the callback for a timer's write: if the write fails, fire the timer again later."""
+
+    def done(error: ErrorCode, now_ms: int, _: Effects) -> None:
+        if error is not ErrorCode.NONE:
+            group.purgatory.schedule(timer, now_ms + RETRY_BACKOFF_MS)
+
+    return done

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from coordinator_server.core.groups.effects import STEP_ITEMS
-from coordinator_server.core.groups.modern.refusal import RefusedError
-from coordinator_server.core.groups.pace import Pace
+from coordinator_server.core.groups.effects import STEP_ITEMS, Pace
+from coordinator_server.core.groups.modern.members import RefusedError
 from protocol.coordinator_errors import client_error
 from protocol.errors import ErrorCode
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.core.groups.api import GroupApi
+from coordinator_server.core.groups.api import GroupApi, has_group_id
 from coordinator_server.core.groups.effects import STEP_ITEMS, AssignedSharePartition, StateCall
-from coordinator_server.core.groups.modern.refusal import RefusedError
+from coordinator_server.core.groups.modern.members import RefusedError
 from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.core.groups.share.initialize import write_initialized
 from coordinator_server.core.groups.share.partitions import (
@@ -38,13 +38,8 @@ if TYPE_CHECKING:
     from coordinator_server.core.caller import Caller
     from coordinator_server.core.groups.classic.metadata import GroupMetadata
     from coordinator_server.core.groups.effects import Effects, Reply, StateErrors
-    from coordinator_server.core.groups.settings import GroupSettings, KnownTopic, TopicsView
+    from coordinator_server.core.groups.settings import KnownTopic, TopicsView
     from coordinator_server.steps import Steps
-
-
-def validate(request: AlterShareGroupOffsetsRequest, _: Caller, __: GroupSettings) -> ErrorCode:
-    """Refuse the empty group id."""
-    return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
 
 
 def refuse(
@@ -222,7 +217,7 @@ ALTER_SHARE_GROUP_OFFSETS = GroupApi(
     refuse=refuse,
     missing=wrong_kind,
     wrong_kind=wrong_kind,
-    validate=validate,
+    validate=has_group_id,
     creates_group=creates_group,
     exclusive=True,
     sees_deadlines=True,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from coordinator_server.core.groups.api import GroupApi
+from coordinator_server.core.groups.api import GroupApi, has_group_id
 from coordinator_server.core.groups.effects import AssignedSharePartition, StateCall
 from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.core.groups.share.partitions import (
@@ -31,15 +31,8 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.core.caller import Caller
-    from coordinator_server.core.groups.classic.metadata import GroupMetadata
     from coordinator_server.core.groups.effects import Effects, Reply, StateErrors
-    from coordinator_server.core.groups.settings import GroupSettings
     from coordinator_server.core.groups.share.share_group import ShareGroup
-
-
-def validate(request: DeleteShareGroupOffsetsRequest, _: Caller, __: GroupSettings) -> ErrorCode:
-    """Refuse the empty group id."""
-    return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
 
 
 def refuse(
@@ -65,17 +58,6 @@ def _not_found(message: str) -> DeleteShareGroupOffsetsResponse:
     return DeleteShareGroupOffsetsResponse(
         error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message
     )
-
-
-def delete_of_classic(
-    _: GroupMetadata,
-    request: DeleteShareGroupOffsetsRequest,
-    reply: Reply[DeleteShareGroupOffsetsResponse],
-    now_ms: int,
-    effects: Effects,
-) -> None:
-    """Refuse the request for a classic group, which has no share-partition state."""
-    effects.reply(reply, wrong_kind(request, reply.caller))
 
 
 def delete(
@@ -179,12 +161,11 @@ def _complete(
 
 DELETE_SHARE_GROUP_OFFSETS = GroupApi(
     request_type=DeleteShareGroupOffsetsRequest,
-    serve=delete_of_classic,
     serve_kind={GroupKind.SHARE: delete},
     refuse=refuse,
     missing=missing,
     wrong_kind=wrong_kind,
-    validate=validate,
+    validate=has_group_id,
     exclusive=True,
     sees_deadlines=True,
 )

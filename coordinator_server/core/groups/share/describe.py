@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.core.groups.api import GroupApi
-from coordinator_server.core.groups.authorized_operations import NOT_REQUESTED
-from coordinator_server.core.groups.pace import Pace
+from coordinator_server.core.groups.api import NOT_REQUESTED
+from coordinator_server.core.groups.effects import Pace
+from coordinator_server.core.groups.modern.describe import describe_api
 from coordinator_server.core.groups.settings import GroupKind
 from protocol.apis.share_group_describe import (
     DescribedShareAssignment,
@@ -22,9 +22,7 @@ from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.core.caller import Caller
-    from coordinator_server.core.groups.classic.metadata import GroupMetadata
     from coordinator_server.core.groups.effects import Effects, Reply
-    from coordinator_server.core.groups.settings import GroupSettings
     from coordinator_server.core.groups.share.member import ShareMember
     from coordinator_server.core.groups.share.share_group import ShareGroup
     from coordinator_server.steps import Steps
@@ -39,11 +37,6 @@ class DescribeShareGroup(NamedTuple):
     authorized_operations: int = NOT_REQUESTED
 
 
-def validate(request: DescribeShareGroup, _: Caller, __: GroupSettings) -> ErrorCode:
-    """Refuse the empty group id."""
-    return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
-
-
 def refuse(request: DescribeShareGroup, _: Caller, error: ErrorCode) -> DescribedShareGroup:
     """Return the error for a group that cannot be described now."""
     return DescribedShareGroup(
@@ -51,35 +44,6 @@ def refuse(request: DescribeShareGroup, _: Caller, error: ErrorCode) -> Describe
         error_code=error,
         error_message=None if error is ErrorCode.INVALID_GROUP_ID else MESSAGES[error],
     )
-
-
-def missing(request: DescribeShareGroup, _: Caller) -> DescribedShareGroup:
-    """Return GROUP_ID_NOT_FOUND for a missing group."""
-    return _not_found(request, f"Group {request.group_id} not found.")
-
-
-def wrong_kind(request: DescribeShareGroup, _: Caller) -> DescribedShareGroup:
-    """Return GROUP_ID_NOT_FOUND for a group of another kind."""
-    return _not_found(request, f"Group {request.group_id} is not a share group.")
-
-
-def _not_found(request: DescribeShareGroup, message: str) -> DescribedShareGroup:
-    return DescribedShareGroup(
-        group_id=request.group_id,
-        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=message,
-    )
-
-
-def describe_classic(
-    _: GroupMetadata,
-    request: DescribeShareGroup,
-    reply: Reply[DescribedShareGroup],
-    now_ms: int,
-    effects: Effects,
-) -> None:
-    """Refuse to describe a classic group."""
-    effects.reply(reply, wrong_kind(request, reply.caller))
 
 
 def describe(
@@ -131,14 +95,6 @@ def _described(group: ShareGroup, member: ShareMember) -> DescribedShareMember:
     )
 
 
-SHARE_GROUP_DESCRIBE = GroupApi(
-    request_type=DescribeShareGroup,
-    serve=describe_classic,
-    serve_kind={GroupKind.SHARE: describe},
-    refuse=refuse,
-    missing=missing,
-    wrong_kind=wrong_kind,
-    validate=validate,
-    at_once=True,
-    sees_deadlines=True,
+SHARE_GROUP_DESCRIBE = describe_api(
+    GroupKind.SHARE, DescribeShareGroup, DescribedShareGroup, describe, refuse=refuse
 )

@@ -10,20 +10,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.core.groups.api import GroupApi
-from coordinator_server.core.groups.modern.configs import config
 from coordinator_server.core.groups.modern.members import (
     JOINING_EPOCH,
     LEAVING_EPOCH,
     check_epoch,
     check_size,
     creates_group,
+    is_blank,
     known_member,
     no_group,
     other_kind,
     serve_heartbeat,
 )
 from coordinator_server.core.groups.modern.metadata_hash import metadata_hash
-from coordinator_server.core.groups.modern.text import is_blank
+from coordinator_server.core.groups.modern.modern_group import config
 from coordinator_server.core.groups.modern.topic_names import topic_names
 from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.core.groups.share import timers

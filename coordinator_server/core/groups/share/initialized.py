@@ -15,7 +15,6 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from coordinator_server.core.caller import Caller
     from coordinator_server.core.groups.effects import Effects, Reply
-    from coordinator_server.core.groups.group import Group
     from coordinator_server.core.groups.share.partitions import SharedTopics
     from coordinator_server.core.groups.share.share_group import ShareGroup
 
@@ -43,17 +42,6 @@ def missing(request: FetchInitialized, caller: Caller) -> InitializedPartitions:
     return refuse(request, caller, ErrorCode.NONE)
 
 
-def fetch_of_classic(
-    _: Group,
-    request: FetchInitialized,
-    reply: Reply[InitializedPartitions],
-    now_ms: int,
-    effects: Effects,
-) -> None:
-    """Reply without partitions."""
-    effects.reply(reply, missing(request, reply.caller))
-
-
 def fetch(
     group: ShareGroup,
     _: FetchInitialized,
@@ -68,7 +56,6 @@ def fetch(
 
 SHARE_GROUP_INITIALIZED = GroupApi(
     request_type=FetchInitialized,
-    serve=fetch_of_classic,
     serve_kind={GroupKind.SHARE: fetch},
     refuse=refuse,
     missing=missing,

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coordinator_server.core.groups.effects import Pace
 from coordinator_server.core.groups.modern.metadata_hash import metadata_hash
 from coordinator_server.core.groups.modern.modern_group import NEVER_ASSIGNED_MS
-from coordinator_server.core.groups.pace import Pace
 from coordinator_server.core.groups.share.records import (
     epoch_record,
     member_tombstones,

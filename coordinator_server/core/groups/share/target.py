@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from coordinator_server.core.groups.effects import Pace
 from coordinator_server.core.groups.modern.assignor_spec import GroupSpec, MemberSpec
-from coordinator_server.core.groups.pace import Pace
 from coordinator_server.core.groups.share.assignors.simple import simple
 from coordinator_server.core.groups.share.partitions import NO_STATES
 from coordinator_server.core.groups.share.records import target_epoch_record, target_record

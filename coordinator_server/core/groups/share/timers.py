@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING
 
 from coordinator_server.core.groups.explain import Trigger
 from coordinator_server.core.groups.modern.account import cause_of
-from coordinator_server.core.groups.modern.configs import config
-from coordinator_server.core.groups.modern.retry import retried
-from coordinator_server.core.groups.modern.timers import MemberTimer, renew, session_expired
+from coordinator_server.core.groups.modern.modern_group import config
+from coordinator_server.core.groups.modern.timers import (
+    MemberTimer,
+    renew,
+    retried,
+    session_expired,
+)
 from coordinator_server.core.groups.share.leaving import removal
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.core.groups.api import GroupApi
-from coordinator_server.core.groups.authorized_operations import NOT_REQUESTED
+from coordinator_server.core.groups.api import NOT_REQUESTED
 from coordinator_server.core.groups.effects import STEP_ITEMS
+from coordinator_server.core.groups.modern.describe import describe_api
 from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.core.groups.streams.assignors.spec import MemberTasks
 from coordinator_server.core.groups.streams.configs import ASSIGNOR
@@ -31,10 +31,7 @@ from protocol.apis.streams_group_describe import (
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from coordinator_server.core.caller import Caller
     from coordinator_server.core.groups.effects import Effects, Reply
-    from coordinator_server.core.groups.group import Group
-    from coordinator_server.core.groups.settings import GroupSettings
     from coordinator_server.core.groups.streams.configure import (
         ConfiguredSubtopology,
         InternalTopic,
@@ -58,40 +55,6 @@ class DescribeStreamsGroup(NamedTuple):
     include_topology_description: bool = False
 
 
-def validate(request: DescribeStreamsGroup, _: Caller, __: GroupSettings) -> ErrorCode:
-    """Refuse the empty group id."""
-    return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
-
-
-def refuse(request: DescribeStreamsGroup, _: Caller, error: ErrorCode) -> DescribedStreamsGroup:
-    """Return the error for a group that cannot be described now."""
-    return DescribedStreamsGroup(group_id=request.group_id, error_code=error)
-
-
-def missing(request: DescribeStreamsGroup, _: Caller) -> DescribedStreamsGroup:
-    """Return GROUP_ID_NOT_FOUND for a missing group."""
-    return _not_found(request, f"Group {request.group_id} not found.")
-
-
-def _not_found(request: DescribeStreamsGroup, message: str) -> DescribedStreamsGroup:
-    return DescribedStreamsGroup(
-        group_id=request.group_id,
-        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=message,
-    )
-
-
-def describe_other_kind(
-    group: Group,
-    request: DescribeStreamsGroup,
-    reply: Reply[DescribedStreamsGroup],
-    now_ms: int,
-    effects: Effects,
-) -> None:
-    """Refuse to describe a group of another kind."""
-    effects.reply(reply, _not_found(request, f"Group {group.group_id} is not a streams group."))
-
-
 def describe(
     group: StreamsGroup,
     request: DescribeStreamsGroup,
@@ -102,7 +65,8 @@ def describe(
     """Reply with a DescribedStreamsGroup."""
     topology = _topology(group)
     if topology is None:
-        effects.reply(reply, refuse(request, reply.caller, ErrorCode.UNKNOWN_SERVER_ERROR))
+        error = ErrorCode.UNKNOWN_SERVER_ERROR
+        effects.reply(reply, DescribedStreamsGroup(group_id=group.group_id, error_code=error))
         return
     members: list[DescribedStreamsMember] = []
     for member in group.members.values():
@@ -238,14 +202,10 @@ def _task_ids(tasks: Mapping[str, Iterable[int]]) -> list[DescribedTaskIds]:
     ]
 
 
-STREAMS_GROUP_DESCRIBE = GroupApi(
-    request_type=DescribeStreamsGroup,
-    serve=describe_other_kind,
-    serve_kind={**dict.fromkeys(GroupKind, describe_other_kind), GroupKind.STREAMS: describe},
-    refuse=refuse,
-    missing=missing,
+STREAMS_GROUP_DESCRIBE = describe_api(
+    GroupKind.STREAMS,
+    DescribeStreamsGroup,
+    DescribedStreamsGroup,
+    describe,
     protocol=GroupKind.STREAMS,
-    validate=validate,
-    at_once=True,
-    sees_deadlines=True,
 )

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from coordinator_server.core.groups.api import GroupApi
 from coordinator_server.core.groups.classic.state import EMPTY
 from coordinator_server.core.groups.modern import members
-from coordinator_server.core.groups.modern.configs import config
 from coordinator_server.core.groups.modern.members import (
     JOINING_EPOCH,
     LEAVING_EPOCH,
     STATIC_LEAVING_EPOCH,
+    RefusedError,
     creates_group,
     no_group,
 )
-from coordinator_server.core.groups.modern.refusal import RefusedError
+from coordinator_server.core.groups.modern.modern_group import config
 from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.core.groups.streams import static_members, timers, validation
 from coordinator_server.core.groups.streams.configs import HEARTBEAT_INTERVAL
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from coordinator_server.core.caller import Caller
     from coordinator_server.core.groups.classic.metadata import GroupMetadata
     from coordinator_server.core.groups.effects import Effects, Reply
-    from coordinator_server.core.groups.group import Group
     from coordinator_server.core.groups.records import CoordinatorRecord
     from coordinator_server.core.groups.settings import GroupSettings
     from coordinator_server.core.groups.streams.configure import InternalTopic
@@ -82,6 +81,12 @@ def missing(request: StreamsGroupHeartbeatRequest, _: Caller) -> HeartbeatResult
     return _refusal(ErrorCode.GROUP_ID_NOT_FOUND, no_group(request, GroupKind.STREAMS))
 
 
+def wrong_kind(request: StreamsGroupHeartbeatRequest, _: Caller) -> HeartbeatResult:
+    """Refuse a heartbeat to a group of another kind."""
+    message = members.other_kind(request.group_id, GroupKind.STREAMS)
+    return _refusal(ErrorCode.GROUP_ID_NOT_FOUND, message)
+
+
 def heartbeat(
     group: StreamsGroup,
     request: StreamsGroupHeartbeatRequest,
@@ -102,23 +107,11 @@ def first_heartbeat(
 ) -> Steps:
     """Serve a heartbeat to a classic group: a join turns an empty one into a streams group."""
     if request.member_epoch != JOINING_EPOCH or group.state is not EMPTY:
-        other_kind(group, request, reply, now_ms, effects)
+        effects.reply(reply, wrong_kind(request, reply.caller))
         return
     tombstones = [] if group.is_new else group.tombstones()
     blank: StreamsGroup = group.environment.in_place_of(GroupKind.STREAMS, group)
     yield from _serve(blank, tombstones, request, reply, now_ms, effects)
-
-
-def other_kind(
-    group: Group,
-    request: StreamsGroupHeartbeatRequest,
-    reply: Reply[HeartbeatResult],
-    now_ms: int,
-    effects: Effects,
-) -> None:
-    """Refuse a heartbeat to a group of another kind."""
-    message = members.other_kind(group.group_id, GroupKind.STREAMS)
-    effects.reply(reply, _refusal(ErrorCode.GROUP_ID_NOT_FOUND, message))
 
 
 def _serve(
@@ -178,9 +171,10 @@ def _set_timers(group: StreamsGroup, plan: StreamsPlan, now_ms: int) -> None:
 STREAMS_GROUP_HEARTBEAT = GroupApi(
     request_type=StreamsGroupHeartbeatRequest,
     serve=first_heartbeat,
-    serve_kind={**dict.fromkeys(GroupKind, other_kind), GroupKind.STREAMS: heartbeat},
+    serve_kind={GroupKind.STREAMS: heartbeat},
     refuse=refuse,
     missing=missing,
+    wrong_kind=wrong_kind,
     protocol=GroupKind.STREAMS,
     validate=validate,
     creates_group=creates_group,

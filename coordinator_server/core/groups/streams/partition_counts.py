@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from coordinator_server.core.groups.modern.refusal import RefusedError
+from coordinator_server.core.groups.modern.members import RefusedError
 from coordinator_server.core.groups.streams.status import StatusCode
 from coordinator_server.core.groups.streams.topology import source_topics
 from protocol.errors import ErrorCode

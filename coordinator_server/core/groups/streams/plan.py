@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coordinator_server.core.groups.modern.configs import config
 from coordinator_server.core.groups.modern.members import (
     JOINING_EPOCH,
+    RefusedError,
     caller,
     check_epoch,
     check_size,
 )
 from coordinator_server.core.groups.modern.metadata_hash import metadata_hash
-from coordinator_server.core.groups.modern.refusal import RefusedError
+from coordinator_server.core.groups.modern.modern_group import config
 from coordinator_server.core.groups.streams.configs import (
     HEARTBEAT_INTERVAL,
     INITIAL_DELAY,

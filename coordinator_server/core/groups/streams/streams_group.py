@@ -11,14 +11,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from coordinator_server.core.groups.modern.modern_group import (
-    MEMBER_EPOCHS_SINCE,
     NEVER_ASSIGNED_MS,
     ModernGroup,
 )
 from coordinator_server.core.groups.offsets import is_too_long
 from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.core.groups.streams.assignors.spec import MemberTasks
-from coordinator_server.core.groups.streams.holders import Holders
 from coordinator_server.core.groups.streams.member import NO_TASKS
 from coordinator_server.core.groups.streams.records import (
     current_of,
@@ -61,6 +59,7 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.streams.configure import ConfiguredTopology
     from coordinator_server.core.groups.streams.member import CurrentTasks, StreamsMember
     from coordinator_server.core.groups.streams.task_offsets import TaskOffsets
+    from coordinator_server.core.groups.streams.tasks import OwnedTasks
     from coordinator_server.core.groups.streams.topology import Topology
     from protocol.apis.offset_commit import OffsetCommitRequest
 
@@ -228,14 +227,6 @@ class StreamsGroup(ModernGroup):
         epoch = self.assignment_epoch
         return all(self.current(one).is_reconciled_to(epoch) for one in self.members)
 
-    def members_with(self, member: StreamsMember) -> dict[str, StreamsMember]:
-        """Return the members after a request, with `member` in place of its old entry."""
-        members = {**self.members, member.member_id: member}
-        owner_id = self.static_ids.get(member.instance_id or "")
-        if owner_id is not None and owner_id != member.member_id:
-            del members[owner_id]
-        return members
-
     def last_target(self, member: StreamsMember) -> MemberTasks:
         """Return a member's last target; a static member inherits that of its predecessor."""
         owner_id = self.static_ids.get(member.instance_id or "", member.member_id)
@@ -254,33 +245,10 @@ class StreamsGroup(ModernGroup):
 
     # Offsets
 
-    def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
-        """Check the member epoch; an older epoch may only commit partitions assigned since then.
-
-        Returns UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH or NONE.
-        """
-        if request.generation_id_or_member_epoch < 0 and not self.members:
-            return ErrorCode.NONE
-        if request.member_id not in self.members:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if api_version < MEMBER_EPOCHS_SINCE:
-            return ErrorCode.UNSUPPORTED_VERSION
-        return self._check_epoch(request)
-
-    def check_transactional_commit(self, request: OffsetCommitRequest) -> ErrorCode:
-        """Check like `check_commit`, but accept commits without a member."""
+    def check_member_epoch(self, request: OffsetCommitRequest, member: StreamsMember) -> ErrorCode:
+        """Return the error of a commit with a stale epoch of a known member, or NONE."""
         received = request.generation_id_or_member_epoch
-        if received < 0 and not self.members:
-            return ErrorCode.NONE
-        if received == -1 and not request.member_id and request.group_instance_id is None:
-            return ErrorCode.NONE
-        if request.member_id not in self.members:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        return self._check_epoch(request)
-
-    def _check_epoch(self, request: OffsetCommitRequest) -> ErrorCode:
-        received = request.generation_id_or_member_epoch
-        current = self.current(request.member_id)
+        current = self.current(member.member_id)
         if received == current.epoch:
             return ErrorCode.NONE
         if received > current.epoch or self.topology is None:
@@ -320,3 +288,47 @@ class StreamsGroup(ModernGroup):
         """Whether the first assignment is still waiting for more members to join."""
         waiting = self.first_assignment
         return waiting is not None and waiting.deadline_ms is not None
+
+
+class Holders:
+    """The tasks that members hold or still have to revoke, by process.
+
+    A process is an instance of the application; its threads are the members.
+    """
+
+    __slots__ = ("_copies", "_runners")
+
+    def __init__(self) -> None:
+        self._runners: dict[str, dict[int, str]] = {}
+        self._copies: dict[tuple[str, int], list[str]] = {}
+        """Task -> processes that hold the task as standby or warm-up. A process occurs twice while
+        one copy replaces the other."""
+
+    def runner(self, subtopology_id: str, partition: int) -> str | None:
+        """Return the process in which a task is active, or None."""
+        return self._runners.get(subtopology_id, {}).get(partition)
+
+    def has_copy(self, process_id: str, subtopology_id: str, partition: int) -> bool:
+        """Return whether a process holds a task as standby or warm-up."""
+        return process_id in self._copies.get((subtopology_id, partition), ())
+
+    def add(self, process_id: str, tasks: OwnedTasks) -> None:
+        """Add tasks that a member of the process holds."""
+        for subtopology_id, partitions in tasks.active.items():
+            runners = self._runners.setdefault(subtopology_id, {})
+            runners.update(dict.fromkeys(partitions, process_id))
+        for task in tasks.copies():
+            self._copies.setdefault(task, []).append(process_id)
+
+    def remove(self, process_id: str, tasks: OwnedTasks) -> None:
+        """Remove tasks that a member of the process no longer holds."""
+        for subtopology_id, partitions in tasks.active.items():
+            runners = self._runners[subtopology_id]
+            for partition in partitions:
+                if runners.get(partition) == process_id:
+                    del runners[partition]
+        for task in tasks.copies():
+            copies = self._copies[task]
+            copies.remove(process_id)
+            if not copies:
+                del self._copies[task]

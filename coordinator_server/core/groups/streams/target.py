@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.core.groups.modern.configs import config
-from coordinator_server.core.groups.pace import Pace
+from coordinator_server.core.groups.effects import Pace
+from coordinator_server.core.groups.modern.modern_group import config
 from coordinator_server.core.groups.streams.assignors.spec import (
     Assignment,
     MemberTasks,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.core.groups.effects import STEP_ITEMS
-from coordinator_server.core.groups.modern.refusal import RefusedError
+from coordinator_server.core.groups.modern.members import RefusedError
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.core.groups.modern.refusal import RefusedError
+from coordinator_server.core.groups.modern.members import RefusedError
 from coordinator_server.core.groups.streams.tasks import unique
 from protocol.errors import ErrorCode
 from protocol.streams_group_records import (

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from coordinator_server.core.groups.modern.members import JOINING_EPOCH, STATIC_LEAVING_EPOCH
-from coordinator_server.core.groups.modern.refusal import RefusedError
-from coordinator_server.core.groups.modern.text import is_blank
+from coordinator_server.core.groups.modern.members import (
+    JOINING_EPOCH,
+    STATIC_LEAVING_EPOCH,
+    RefusedError,
+    is_blank,
+)
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ import random
 import pytest
 
 from coordinator_server.core.groups.consumer import leaving, upgrade
-from coordinator_server.core.groups.effects import STEP_ITEMS, Effects
+from coordinator_server.core.groups.effects import PER_MEMBER, STEP_ITEMS, Effects, Pace
 from coordinator_server.core.groups.modern.assignor_spec import GroupSpec, MemberSpec
-from coordinator_server.core.groups.pace import PER_MEMBER, Pace
 from coordinator_server.core.groups.share import leaving as share_leaving
 from coordinator_server.core.groups.share.share_group import ShareGroup
 from coordinator_server.core.groups.streams.assignors import spec as tasks

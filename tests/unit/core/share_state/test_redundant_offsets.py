@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator_server.core.share_partitions.persister import SharePartitionKey
-from coordinator_server.core.share_state.redundant_offsets import RedundantOffsets
+from coordinator_server.core.share_state.shard import RedundantOffsets
 
 A, B, C = (SharePartitionKey("g", b"t" * 16, index) for index in range(3))
 

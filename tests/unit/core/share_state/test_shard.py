@@ -14,6 +14,7 @@ from coordinator_server.core.share_partitions.persister import (
     StateBatch,
 )
 from coordinator_server.core.share_state.records import (
+    ShareGroupOffset,
     ShareRecord,
     ShareSnapshot,
     ShareUpdate,
@@ -32,7 +33,6 @@ from coordinator_server.core.share_state.shard import (
     StateOutcome,
     StateWrite,
 )
-from coordinator_server.core.share_state.share_group_offset import ShareGroupOffset
 from protocol.errors import ErrorCode as E
 from protocol.errors import ProtocolError
 

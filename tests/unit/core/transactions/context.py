@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import count
 
 from coordinator_server.core.transactions.add_partitions import add_partitions
-from coordinator_server.core.transactions.decision import TransactionDecision
 from coordinator_server.core.transactions.end_transaction import completed, end_transaction
 from coordinator_server.core.transactions.init_producer_id import (
     ProducerIdAndEpoch,
@@ -14,6 +13,7 @@ from coordinator_server.core.transactions.init_producer_id import (
 from coordinator_server.core.transactions.metadata import (
     TRANSACTIONS_V1,
     TRANSACTIONS_V2,
+    TransactionDecision,
     TransactionMetadata,
     from_value,
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coordinator_server.core.transactions.state import LEGAL_TRANSITIONS, TransactionState
+from coordinator_server.core.transactions.metadata import LEGAL_TRANSITIONS, TransactionState
 from tests.generated_parts import with_part
 
 PAGE = Path(__file__).parents[4] / "docs" / "transactions.md"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator_server.core.transactions.metadata import EPOCH_EXHAUSTED
-from coordinator_server.core.transactions.state import TransactionState as S
+from coordinator_server.core.transactions.metadata import TransactionState as S
 from protocol.errors import ErrorCode as E
 from tests.unit.core.transactions.context import T0, V2, TransactionContext
 

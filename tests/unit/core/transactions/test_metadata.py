@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator_server.core.transactions.expiry import is_expired
-from coordinator_server.core.transactions.metadata import TransactionMetadata, from_value
-from coordinator_server.core.transactions.state import LEGAL_TRANSITIONS, TransactionState
+from coordinator_server.core.transactions.metadata import (
+    LEGAL_TRANSITIONS,
+    TransactionMetadata,
+    TransactionState,
+    from_value,
+    is_expired,
+)
 from protocol.errors import ProtocolError
 from protocol.transaction_log import TransactionLogValue
 from tests.unit.core.transactions.context import T0, V1, V2, TransactionContext

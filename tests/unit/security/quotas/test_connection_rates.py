@@ -6,7 +6,6 @@ from math import nan
 
 import pytest
 
-from coordinator_server.security.quotas import sensors
 from coordinator_server.security.quotas.connection_rates import (
     ADMITTED,
     NO_LIMIT,
@@ -71,7 +70,7 @@ def test_addresses_have_quotas() -> None:
 
 def test_addresses_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Silent addresses are forgotten after an hour, once there are many."""
-    monkeypatch.setattr(sensors, "SENSORS_BEFORE_PURGE", 2)
+    monkeypatch.setattr("coordinator_server.security.quotas.rates.SENSORS_BEFORE_PURGE", 2)
     one = rates()
     one.change({None: 5})
     for number in range(6):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator_server.security.quotas import sensors
 from coordinator_server.security.quotas.limits import Limits, Part
 from coordinator_server.security.quotas.manager import MutationQuota, QuotaManager
 from coordinator_server.security.quotas.rates import UNLIMITED, TokenBucket, Windows
@@ -71,7 +70,7 @@ def test_the_most_at_once() -> None:
 
 def test_silent_clients_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Silent clients are forgotten after an hour, once there are many."""
-    monkeypatch.setattr(sensors, "SENSORS_BEFORE_PURGE", 2)
+    monkeypatch.setattr("coordinator_server.security.quotas.rates.SENSORS_BEFORE_PURGE", 2)
     made = QuotaManager(WINDOWS)
     made.change(limits(a=1.0))
     for number in range(5):

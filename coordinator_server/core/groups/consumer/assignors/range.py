@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from coordinator_server.core.groups.effects import Pace
 from coordinator_server.core.groups.modern.assignor_spec import Assignment, GroupSpec, MemberSpec
-from coordinator_server.core.groups.pace import Pace
 
 if TYPE_CHECKING:
     from coordinator_server.steps import Computation

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from coordinator_server.core.groups.consumer.assignors.range import assign as assign_ranges
-from coordinator_server.core.groups.consumer.assignors.uniform import assign as assign_uniformly
+from coordinator_server.core.groups.consumer.assignors.uniform import (
+    assign as assign_uniformly,
+)
 from coordinator_server.core.groups.modern.assignor_spec import Assignment, GroupSpec
 
 if TYPE_CHECKING:

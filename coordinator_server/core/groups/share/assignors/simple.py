@@ -12,13 +12,13 @@ from collections.abc import Container, Iterable, Sequence
 from math import ceil
 from typing import TYPE_CHECKING
 
+from coordinator_server.core.groups.effects import Pace
 from coordinator_server.core.groups.modern.assignor_spec import (
     Assignment,
     GroupSpec,
     MemberSpec,
     with_added,
 )
-from coordinator_server.core.groups.pace import Pace
 
 if TYPE_CHECKING:
     from coordinator_server.core.groups.modern.assignor_spec import Partitions

@@ -8,14 +8,12 @@ Source: StickyTaskAssignor (KIP-1071).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import inf
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from coordinator_server.core.groups.pace import Pace
-from coordinator_server.core.groups.streams.assignors.least_first import LeastFirst
-from coordinator_server.core.groups.streams.assignors.process import Process, TaskId
+from coordinator_server.core.groups.effects import Pace
 from coordinator_server.core.groups.streams.assignors.spec import (
     Assignment,
     MemberTasks,
@@ -25,6 +23,111 @@ from coordinator_server.core.groups.streams.assignors.spec import (
 
 if TYPE_CHECKING:
     from coordinator_server.steps import Computation
+
+
+TaskId = tuple[str, int]
+"""Subtopology id and partition."""
+
+
+class Process:
+    """A process: its members, and their tasks so far. A process has each task only once.
+
+    `counts` has the number of tasks by member id, `active` and `standby` the tasks; `load` is the
+    number of tasks per member.
+    """
+
+    def __init__(self) -> None:
+        self.load = 0.0
+        self.counts: dict[str, int] = {}
+        self.active: dict[str, list[TaskId]] = {}
+        self.standby: dict[str, list[TaskId]] = {}
+        self._tasks: set[TaskId] = set()
+        self._task_count = 0
+        self._by_load: LeastFirst[str] | None = None
+
+    def add_member(self, member_id: str) -> None:
+        """Add a member, before the first task is added."""
+        self.counts[member_id] = 0
+        self.active[member_id] = []
+        self.standby[member_id] = []
+
+    def has_task(self, task: TaskId) -> bool:
+        """Return whether a member of the process has the task, active or standby."""
+        return task in self._tasks
+
+    def add_task(self, member_id: str, task: TaskId, *, is_active: bool) -> int:
+        """Add a task to a member; return the member's number of tasks."""
+        self._by_load = None  # the queue order is now invalid
+        return self._add(member_id, task, is_active=is_active)
+
+    def add_task_to_least_loaded(self, task: TaskId, *, is_active: bool) -> int:
+        """Add a task to the least-loaded member; return that member's number of tasks."""
+        if self._by_load is None:
+            self._by_load = LeastFirst(self.counts, self.counts.__getitem__)
+        member_id = self._by_load.pop()
+        count = self._add(member_id, task, is_active=is_active)
+        self._by_load.add(member_id)
+        return count
+
+    def _add(self, member_id: str, task: TaskId, *, is_active: bool) -> int:
+        (self.active if is_active else self.standby)[member_id].append(task)
+        self._tasks.add(task)
+        self._task_count += 1
+        self.load = self._task_count / len(self.counts)
+        self.counts[member_id] += 1
+        return self.counts[member_id]
+
+
+T = TypeVar("T")
+
+
+class LeastFirst(Generic[T]):
+    """A binary heap. The load of a queued item must not change.
+
+    Items with equal load have the same order as in Java's PriorityQueue, so that assignments equal
+    Kafka's; the order of `heapq` differs.
+    """
+
+    def __init__(self, items: Iterable[T], load: Callable[[T], float]) -> None:
+        self._load = load
+        self._heap: list[T] = []
+        for item in items:
+            self.add(item)
+
+    def __bool__(self) -> bool:
+        return bool(self._heap)
+
+    def add(self, item: T) -> None:
+        """Add an item."""
+        heap, load = self._heap, self._load
+        own_load, place = load(item), len(heap)
+        heap.append(item)
+        while place:
+            above = (place - 1) // 2
+            if own_load >= load(heap[above]):
+                break
+            heap[place] = heap[above]
+            place = above
+        heap[place] = item
+
+    def pop(self) -> T:
+        """Remove and return the item with the lowest load."""
+        heap, load = self._heap, self._load
+        item = heap.pop()
+        if not heap:
+            return item
+        least = heap[0]
+        own_load, place, count = load(item), 0, len(heap)
+        while place < count // 2:
+            below = 2 * place + 1
+            if below + 1 < count and load(heap[below]) > load(heap[below + 1]):
+                below += 1
+            if own_load <= load(heap[below]):
+                break
+            heap[place] = heap[below]
+            place = below
+        heap[place] = item
+        return least
 
 
 def sticky(spec: StreamsGroupSpec) -> Computation[Assignment]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator_server.core.groups.consumer.state import MemberState
+from coordinator_server.core.groups.consumer.member import MemberState
 from protocol.apis.consumer_group_describe import CLASSIC_MEMBER, CONSUMER_MEMBER
 from protocol.consumer_protocol import version_of
 from protocol.errors import ErrorCode

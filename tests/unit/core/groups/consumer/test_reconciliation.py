@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator_server.core.groups.consumer.state import MemberState
+from coordinator_server.core.groups.consumer.member import MemberState
 from protocol.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,

@@ -12,7 +12,7 @@ from coordinator_server.core.groups.consumer.timers import (
 from coordinator_server.core.groups.effects import Effects
 from coordinator_server.core.groups.explain import Trigger
 from coordinator_server.core.groups.kinds import in_place_of
-from coordinator_server.core.groups.modern.configs import config
+from coordinator_server.core.groups.modern.modern_group import config
 from coordinator_server.core.groups.settings import GroupEnvironment, GroupSettings
 from protocol.errors import ErrorCode
 from tests.sim.broker import GROUP

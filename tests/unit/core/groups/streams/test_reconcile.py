@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from coordinator_server.core.groups.streams.assignors.spec import MemberTasks
-from coordinator_server.core.groups.streams.holders import Holders
 from coordinator_server.core.groups.streams.member import CurrentTasks
 from coordinator_server.core.groups.streams.reconcile import (
     TaskReconciliation,
@@ -13,6 +12,7 @@ from coordinator_server.core.groups.streams.reconcile import (
     UnknownTaskStateError,
 )
 from coordinator_server.core.groups.streams.state import StreamsMemberState
+from coordinator_server.core.groups.streams.streams_group import Holders
 from coordinator_server.core.groups.streams.tasks import OwnedTasks
 from protocol.errors import ErrorCode
 from protocol.streams_group_records import (

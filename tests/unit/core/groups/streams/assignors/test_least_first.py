@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from coordinator_server.core.groups.streams.assignors.least_first import LeastFirst
+from coordinator_server.core.groups.streams.assignors.sticky import LeastFirst
 
 
 def test_the_least_comes_first() -> None:

@@ -7,45 +7,88 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from coordinator_server.control.lag import LagReader
+from coordinator_server.control.pace import in_steps
+from coordinator_server.control.pages import page_of_names, page_of_places
 from coordinator_server.control.request import ControlError, ControlRequest
 from coordinator_server.core.groups.classic.metadata import GroupMetadata
+from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.rebalances.ownership import assigned
 from protocol.consumer_protocol import decode_subscription
 from protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from coordinator_server.broker import Broker
     from coordinator_server.cluster import Cluster
     from coordinator_server.core.groups.classic.member import MemberMetadata
     from coordinator_server.core.groups.group import Group
+    from coordinator_server.steps import Computation
 
 
 async def groups(request: ControlRequest) -> dict[str, Any]:
-    """GET /groups: list all groups."""
-    return {
-        "groups": [
-            {
-                "group": one.group_id,
-                "type": one.kind.value,
-                "state": one.listed().group_state,
-                "members": one.member_count,
-            }
-            for _, one in _groups(request.cluster)
-        ]
+    """GET /groups: list a page of groups."""
+    kind, state = request.values["type"], request.values["state"]
+    known = {
+        one.group_id: (broker, one)
+        for broker, one in _groups(request.cluster)
+        if (kind is None or one.kind.value == kind)
+        and (state is None or one.listed().group_state == state)
+        and request.sees_group(one.group_id)
     }
+    page, next_name = page_of_names(request, known)
+    return {"groups": await in_steps(_entries(request, known, page)), "next": next_name}
+
+
+def _entries(
+    request: ControlRequest, known: Mapping[str, tuple[Broker, Group]], page: Iterable[str]
+) -> Computation[list[dict[str, Any]]]:
+    lags = LagReader(request)
+    entries = []
+    for name in page:
+        broker, one = known[name]
+        lag = yield from lags.of_group(one, with_times=request.values["times"])
+        listed = one.listed()
+        entries.append(
+            {
+                "group": name,
+                "type": one.kind.value,
+                "state": listed.group_state,
+                "members": one.member_count,
+                "coordinator": broker.node_id,
+                "protocol_type": listed.protocol_type or None,
+                "generation": _generation(one),
+                "lag": lag.records,
+                "time_lag_ms": lag.time_ms,
+            }
+        )
+        yield
+    return entries
+
+
+def _generation(one: Any) -> int:
+    """Return the generation of a classic group, the epoch of any other group."""
+    return int(one.generation_id if isinstance(one, GroupMetadata) else one.epoch)
 
 
 async def group(request: ControlRequest) -> dict[str, Any]:
     """GET /groups/GROUP: describe a group. Raises ControlError (404) for an unknown group."""
-    group_id = request.parameters["GROUP"]
-    for broker, one in _groups(request.cluster):
-        if one.group_id == group_id:
-            return _group(request.cluster, broker, one)
-    if any(broker.groups.is_loading for broker in request.cluster.brokers.values()):
+    broker, one = group_of(request)
+    return _group(request, broker, one)
+
+
+def group_of(request: ControlRequest) -> tuple[Broker, Group]:
+    """Return the group in the path with its coordinator. Raises ControlError (404)."""
+    group_id, cluster = request.parameters["GROUP"], request.cluster
+    for broker in cluster.brokers.values():
+        task = broker.groups.tasks.get(group_id)
+        if task is not None and not task.group.is_dead:
+            return broker, task.group
+    if any(broker.groups.is_loading for broker in cluster.brokers.values()):
         raise ControlError(404, f"there is no group {group_id} so far, groups are being loaded")
-    names = ", ".join(sorted(one.group_id for _, one in _groups(request.cluster))[:20])
+    known = sorted(one.group_id for _, one in _groups(cluster))
+    names = ", ".join([name for name in known if request.sees_group(name)][:20])
     others = f"there are {names}" if names else "there is none at all"
     raise ControlError(404, f"there is no group {group_id}; {others}")
 
@@ -53,15 +96,16 @@ async def group(request: ControlRequest) -> dict[str, Any]:
 def _groups(cluster: Cluster) -> Iterator[tuple[Broker, Group]]:
     """Yield every group with its coordinator."""
     for broker in cluster.brokers.values():
-        for task in broker.groups.tasks.values():
+        for task in tuple(broker.groups.tasks.values()):
             if not task.group.is_dead:
                 yield broker, task.group
 
 
-def _group(cluster: Cluster, broker: Broker, one: Group) -> dict[str, Any]:
+def _group(request: ControlRequest, broker: Broker, one: Group) -> dict[str, Any]:
     from coordinator_server.control.modern_groups import described
     from coordinator_server.rebalances.story import tell
 
+    cluster = request.cluster
     history = cluster.journal.history(one.group_id)
     listed = one.listed()
     return {
@@ -80,6 +124,7 @@ def _group(cluster: Cluster, broker: Broker, one: Group) -> dict[str, Any]:
                 "commit_timestamp_ms": commit.commit_timestamp,
             }
             for topic, partitions in one.offsets.by_topic.items()
+            if request.sees_topic(topic)
             for partition, commit in sorted(partitions.items())
         ],
         "last_rebalance": tell(history[-1]) if history else [],
@@ -128,3 +173,73 @@ def _waits_for(member: MemberMetadata) -> str | None:
     if member.awaiting_join is not None:
         return "JoinGroup"
     return None if member.awaiting_sync is None else "SyncGroup"
+
+
+def owners_of(request: ControlRequest, one: Group) -> dict[tuple[str, int], dict[str, Any]]:
+    """Return the member that has each partition now; empty for groups without partitions.
+
+    Members of a share group share partitions, and members of a streams group have tasks.
+    """
+    if one.kind in (GroupKind.SHARE, GroupKind.STREAMS):
+        return {}
+    if isinstance(one, GroupMetadata):
+        members = _classic(one)["members"]
+    else:
+        from coordinator_server.control.modern_groups import described
+
+        members = described(request.cluster, one)["members"]
+    return {
+        (topic, index): member
+        for member in members
+        for topic, indexes in member["assignment"].items()
+        for index in indexes
+    }
+
+
+# --- share groups ---------------------------------------------------------------------------------
+
+
+async def in_flight(request: ControlRequest) -> dict[str, Any]:
+    """GET /groups/GROUP/in-flight: list a page of a share group's records in flight.
+
+    Raises ControlError.
+    """
+    _, one = group_of(request)
+    runs = await in_steps(_runs(request, one.group_id))
+    page, next_place = page_of_places(request, runs)
+    return {
+        "group": one.group_id,
+        "now_ms": request.cluster.clock.now_ms(),
+        "in_flight": [runs[place] for place in page],
+        "next": next_place,
+    }
+
+
+def _runs(request: ControlRequest, group_id: str) -> Computation[dict[Any, dict[str, Any]]]:
+    """Return the runs in flight of a share group by topic, partition and first offset."""
+    runs: dict[Any, dict[str, Any]] = {}
+    for broker in tuple(request.cluster.brokers.values()):
+        for one in tuple(broker.share_partitions.all_partitions()):
+            topic = request.cluster.topics.topic_by_id(one.key.topic_id)
+            if one.key.group_id != group_id or topic is None or not request.sees_topic(topic.name):
+                continue
+            for batch in tuple(one.in_flight):
+                for run in tuple(batch.runs):
+                    place = (topic.name, one.key.partition, run.first)
+                    runs[place] = _run(place, run, one.count_in_flight(run.first, run.last))
+                yield
+    return runs
+
+
+def _run(place: tuple[str, int, int], run: Any, count: int) -> dict[str, Any]:
+    return {
+        "topic": place[0],
+        "partition": place[1],
+        "first": run.first,
+        "last": run.last,
+        "records": count,
+        "state": run.state.label,
+        "delivery_count": run.delivery_count,
+        "member_id": run.member_id or None,
+        "locked_until_ms": None if run.lock is None else run.lock.deadline_ms,
+    }

@@ -1,19 +1,18 @@
 """The control server: HTTP/1.1 with JSON responses, imported only with `--http`.
 
-The server is for tests and people on the same machine and has no users. Off loopback it requires a
-token: `Authorization: Bearer TOKEN`. Web pages must not control the server through a browser, so
-requests from other origins are refused, and without a token also requests for foreign host names
-(DNS rebinding). h11 implements HTTP (framing, keep-alive, pipelining, 100-continue); the table of
-routes is in `routes`.
+Off loopback the server requires a token: `Authorization: Bearer TOKEN`. Requests may also log in as
+users of the broker, and then get what the ACLs of the user allow (see `login`). Web pages must not
+control the server through a browser, so requests from other origins are refused, and without a
+token also requests for foreign host names (DNS rebinding). h11 implements HTTP (framing,
+keep-alive, pipelining, 100-continue); the table of routes is in `routes`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
-import json
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from http import HTTPStatus
+from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -21,8 +20,16 @@ import h11
 
 from coordinator_server.config.config import format_address
 from coordinator_server.config.hosts import is_address
-from coordinator_server.control.request import ControlError, ControlRequest, refuse_others
+from coordinator_server.control.pace import encoded
+from coordinator_server.control.request import (
+    Content,
+    ControlError,
+    ControlRequest,
+    EventStream,
+    refuse_others,
+)
 from coordinator_server.control.routes import ROUTES
+from coordinator_server.control.state import ControlOptions, ControlState
 from coordinator_server.events.log import LOG
 from coordinator_server.net.acceptor import StartError
 
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from coordinator_server.cluster import Cluster
-    from coordinator_server.control.request import ControlRoute
+    from coordinator_server.control.route import Answer, ControlRoute
 
 HEAD_BYTES = 16 * 1024
 BODY_BYTES = 16 * 1024 * 1024
@@ -40,8 +47,12 @@ IDLE_SECONDS = 60.0
 """Time limit for an idle connection, for receiving a request and for sending a response."""
 
 _READ_BYTES = 64 * 1024
+_WRITE_BYTES = 1024 * 1024
 _LINGER_SECONDS = 2.0
 _REASON_CHARACTERS = 200
+
+_NAMES = {"TOPIC": "TOPIC", "GROUP": "GROUP", "TRANSACTIONAL_ID": "TRANSACTION", "CLUSTER": ""}
+"""The parameter of a path that has the name of a resource, by type of the resource."""
 
 
 class _Message(NamedTuple):
@@ -56,7 +67,7 @@ class _Message(NamedTuple):
 class ControlServer:
     """The control server of one cluster. Call `start` first and `stop` at the end.
 
-    If `token` is set, requests must send the token.
+    If `token` is set, requests must send the token or log in as a user of the broker.
     """
 
     def __init__(
@@ -65,10 +76,12 @@ class ControlServer:
         routes: Sequence[ControlRoute] = ROUTES,
         *,
         token: str | None = None,
+        options: ControlOptions | None = None,
     ) -> None:
         self._cluster = cluster
-        self._authorization = None if token is None else f"Bearer {token}".encode()
+        self._state = ControlState(cluster, options or ControlOptions(), token)
         self._routes = routes
+        self._answers: dict[str, Answer] = {}
         self._host = ""
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -126,23 +139,61 @@ class ControlServer:
             status, answer = 200, await self._answer(message)
         except ControlError as error:
             status, answer, headers = error.status, {"error": str(error)}, error.headers
-        return await connection.send(status, answer, headers)
+        if isinstance(answer, EventStream):
+            await connection.stream(answer)
+            return False
+        if not isinstance(answer, Content):
+            answer = Content("application/json", await encoded(answer) + b"\n", headers)
+        return await connection.send(status, answer)
 
     async def _answer(self, message: _Message) -> object:
         """Return the response of the request's route. Raises ControlError."""
-        self._check_token(message.headers.get("authorization", ""))
-        host, origin = message.headers.get("host"), message.headers.get("origin")
-        if self._authorization is None and host is not None and not self._is_own(host):
-            text = f"Host: {host}: this is {self._host}; other names need --http-token-file"
-            raise ControlError(403, text)
-        if origin is not None and _is_foreign(origin, host):
-            raise ControlError(403, f"a page of {origin} may not do that")
+        self._check_origin(message)
         try:
             split = urlsplit(message.target)
         except ValueError as error:
             raise ControlError(400, f"{message.target!r} is not an address: {error}") from error
         # Split before decoding, because a group id may contain a slash.
         path = [unquote(segment) for segment in split.path.strip("/").split("/")]
+        route, parameters = await self._find(message, path)
+        user = None
+        if not route.is_public:
+            user = await self._state.user_of(message.headers.get("authorization", ""))
+        if self._state.options.is_read_only and route.method != "GET" and not route.is_public:
+            text = f"{message.method} {message.target}: this server is read-only (--http-read-only)"
+            raise ControlError(403, text)
+        query = dict(parse_qsl(split.query, keep_blank_values=True))
+        refuse_others("query parameter", query, [parameter.name for parameter in route.query])
+        request = ControlRequest(
+            self._cluster,
+            parameters,
+            query,
+            message.body,
+            route.values(query),
+            route,
+            user,
+            self._state,
+            message.headers.get("last-event-id"),
+        )
+        _check_access(request, route)
+        return await self._answer_of(route)(request)
+
+    def _check_origin(self, message: _Message) -> None:
+        """Check the headers Host and Origin of a request. Raises ControlError."""
+        host, origin = message.headers.get("host"), message.headers.get("origin")
+        if not self._state.is_protected and host is not None and not self._is_own(host):
+            text = f"Host: {host}: this is {self._host}; other names need --http-token-file"
+            raise ControlError(403, text)
+        if origin is not None and _is_foreign(origin, host):
+            raise ControlError(403, f"a page of {origin} may not do that")
+
+    async def _find(
+        self, message: _Message, path: list[str]
+    ) -> tuple[ControlRoute, dict[str, str]]:
+        """Return the route of a request and the parameters in its path. Raises ControlError.
+
+        Without a token, the answer does not tell which paths exist.
+        """
         method = "GET" if message.method == "HEAD" else message.method
         allowed: list[str] = []
         for route in self._routes:
@@ -150,16 +201,25 @@ class ControlServer:
             if parameters is None:
                 continue
             if route.method == method:
-                query = dict(parse_qsl(split.query, keep_blank_values=True))
-                refuse_others("query parameter", query, route.query)
-                request = ControlRequest(self._cluster, parameters, query, message.body)
-                return await route.answer(request)
+                return route, parameters
             allowed += ["GET", "HEAD"] if route.method == "GET" else [route.method]
+        await self._state.user_of(message.headers.get("authorization", ""))
         if allowed:
             methods = ", ".join(allowed)
             text = f"{message.target}: {message.method} is not served, but {methods}"
             raise ControlError(405, text, {"Allow": methods})
         raise ControlError(404, f"{message.target}: there is nothing here")
+
+    def _answer_of(self, route: ControlRoute) -> Answer:
+        """Return the handler of a route, which is imported with the first request."""
+        if not isinstance(route.answer, str):
+            return route.answer
+        answer = self._answers.get(route.answer)
+        if answer is None:
+            module, _, name = route.answer.partition(":")
+            answer = getattr(import_module(f"coordinator_server.control.{module}"), name)
+            self._answers[route.answer] = answer
+        return answer
 
     def _is_own(self, host: str) -> bool:
         """Return whether a Host header is an IP address, localhost or this server's host name."""
@@ -168,13 +228,6 @@ class ControlServer:
         except ValueError:
             return False
         return name in ("localhost", self._host.lower()) or is_address(name)
-
-    def _check_token(self, given: str) -> None:
-        if self._authorization is None:
-            return
-        if not hmac.compare_digest(given.encode("utf-8", "replace"), self._authorization):
-            text = "the token of --http-token-file is missing or wrong: Authorization: Bearer TOKEN"
-            raise ControlError(401, text, {"WWW-Authenticate": "Bearer"})
 
 
 class _Connection:
@@ -233,32 +286,62 @@ class _Connection:
                 self._writer.write(self._http.send(going_on))
             self._http.receive_data(await self._reader.read(_READ_BYTES))
 
-    async def send(self, status: int, answer: object, headers: Mapping[str, str]) -> bool:
-        """Send a response as JSON; return whether another request may follow.
+    async def send(self, status: int, answer: Content) -> bool:
+        """Send a response; return whether another request may follow.
 
         Raises TimeoutError if the client does not read the response.
         """
-        body = json.dumps(answer).encode() + b"\n"
         fields = {
-            "Content-Type": "application/json",
-            "Content-Length": str(len(body)),
-            **headers,
+            "Content-Type": answer.content_type,
+            "Content-Length": str(len(answer.body)),
+            **answer.headers,
         }
         if not self._is_whole:
             fields["Connection"] = "close"
-        head = h11.Response(
-            status_code=status, headers=list(fields.items()), reason=HTTPStatus(status).phrase
-        )
-        self._writer.write(self._http.send(head))
-        if self._request is None or self._request.method != b"HEAD":
-            self._writer.write(self._http.send(h11.Data(data=body)))
+        self._send_head(status, fields)
+        if not self._is_head:
+            for start in range(0, len(answer.body), _WRITE_BYTES):
+                part = answer.body[start : start + _WRITE_BYTES]
+                self._writer.write(self._http.send(h11.Data(data=part)))
+                await self._drain()
         self._writer.write(self._http.send(h11.EndOfMessage()))
-        async with asyncio.timeout(IDLE_SECONDS):
-            await self._writer.drain()
+        await self._drain()
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
         return True
+
+    async def stream(self, answer: EventStream) -> None:
+        """Send a response without an end, until it ends or the client disconnects.
+
+        Raises TimeoutError if the client does not read the response.
+        """
+        fields = {
+            "Content-Type": answer.content_type,
+            "Cache-Control": "no-store",
+            "Connection": "close",
+        }
+        self._send_head(200, fields)
+        if not self._is_head:
+            async with aclosing(answer.parts) as parts:
+                async for part in parts:
+                    self._writer.write(self._http.send(h11.Data(data=part)))
+                    await self._drain()
+        self._writer.write(self._http.send(h11.EndOfMessage()))
+
+    @property
+    def _is_head(self) -> bool:
+        return self._request is not None and self._request.method == b"HEAD"
+
+    def _send_head(self, status: int, fields: Mapping[str, str]) -> None:
+        head = h11.Response(
+            status_code=status, headers=list(fields.items()), reason=HTTPStatus(status).phrase
+        )
+        self._writer.write(self._http.send(head))
+
+    async def _drain(self) -> None:
+        async with asyncio.timeout(IDLE_SECONDS):
+            await self._writer.drain()
 
     async def linger(self) -> None:
         """Stop sending, and discard input for a moment before the connection is closed.
@@ -323,6 +406,21 @@ def _match(pattern: str, path: list[str]) -> dict[str, str] | None:
         elif word != segment:
             return None
     return parameters
+
+
+def _check_access(request: ControlRequest, route: ControlRoute) -> None:
+    """Check that the user's ACLs allow the route. Raises ControlError.
+
+    Handlers of lists leave out what the user may not see.
+    """
+    if request.user is None or route.needs is None:
+        return
+    operation, resource_type = route.needs
+    name = request.parameters.get(_NAMES[resource_type])
+    if resource_type == "CLUSTER":
+        request.require(operation, resource_type, "kafka-cluster")
+    elif name is not None:
+        request.require(operation, resource_type, name)
 
 
 def _report_bug(task: asyncio.Task[None]) -> None:

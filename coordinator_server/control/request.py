@@ -1,84 +1,120 @@
-"""Requests and routes of the control server.
+"""A request to the control server.
 
-The table of routes is in `routes`. Handlers, such as the functions in `clock`, `data` and `groups`,
-depend on this module only, not on the table.
+The table of routes is in `routes`. Handlers, such as the functions in `clock`, `topics` and
+`groups`, depend on this module only, not on the table.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from coordinator_server.control.errors import ControlError, natural_number, refuse_others
+from coordinator_server.control.route import ControlRoute
 
 if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
+    from coordinator_server.control.state import ControlState
+    from coordinator_server.security.principal import Principal
+
+__all__ = [
+    "Content",
+    "ControlError",
+    "ControlRequest",
+    "ControlRoute",
+    "EventStream",
+    "natural_number",
+    "refuse_others",
+]
 
 
-_INT64 = 1 << 63
-_INT64_DIGITS = 19
+class Content(NamedTuple):
+    """A response that is not JSON."""
+
+    content_type: str
+    body: bytes
+    headers: Mapping[str, str] = {}
 
 
-class ControlError(Exception):
-    """A failed request: `status` is the HTTP status, the message states the problem.
+class EventStream(NamedTuple):
+    """A response that has no end: `parts` yields its bytes until the client disconnects."""
 
-    `headers` are sent with the response.
-    """
-
-    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.headers = headers or {}
+    content_type: str
+    parts: AsyncGenerator[bytes, None]
 
 
 class ControlRequest(NamedTuple):
-    """One request: `parameters` from the path, by name, and the `query` parameters."""
+    """One request: `parameters` from the path, by name, and the `query` parameters.
+
+    `values` has the values of all query parameters of the route. `user` is the principal of a
+    request with a login, otherwise None, and then everything is allowed. `last_event_id` is the
+    header of this name.
+    """
 
     cluster: Cluster
     parameters: Mapping[str, str]
     query: Mapping[str, str]
     body: bytes
+    values: Mapping[str, Any] = {}
+    route: ControlRoute | None = None
+    user: Principal | None = None
+    state: ControlState | None = None
+    last_event_id: str | None = None
 
     def json(self, *fields: str) -> dict[str, Any]:
         """Return the body as a JSON object with no other fields, {} if the body is empty.
 
         Raises ControlError.
         """
+        value = self._object()
+        refuse_others("field of the body", value, fields)
+        return value
+
+    def shaped(self) -> dict[str, Any]:
+        """Return the body as a JSON object of the route's shape. Raises ControlError."""
+        from coordinator_server.control.schema import shape_error, shape_named
+
+        assert self.route is not None
+        value = self._object()
+        error = shape_error(value, shape_named(self.route.body))
+        if error is not None:
+            raise ControlError(400, error)
+        return value
+
+    def _object(self) -> dict[str, Any]:
         try:
             value = json.loads(self.body or b"{}")
         except (ValueError, RecursionError) as error:
             raise ControlError(400, f"the body is not JSON: {error}") from error
         if not isinstance(value, dict):
             raise ControlError(400, "the body is not a JSON object")
-        refuse_others("field of the body", value, fields)
         return value
 
+    # --- access -----------------------------------------------------------------------------------
 
-def refuse_others(what: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raise ControlError if a name is not known, with the known names."""
-    for name in given:
-        if name not in known:
-            names = f"the names are {', '.join(known)}" if known else "there is none"
-            raise ControlError(400, f"{name!r} is no {what}: {names}")
+    def allows(self, operation: str, resource_type: str, name: str) -> bool:
+        """Return whether the user may do an operation on a resource; True without a login."""
+        authorizer = self.cluster.security.authorizer if self.user is not None else None
+        if authorizer is None:
+            return True
+        from coordinator_server.security.acl import Operation, ResourceType
 
+        assert self.user is not None
+        return authorizer.allows(
+            self.user, "/127.0.0.1", Operation[operation], ResourceType[resource_type], name
+        )
 
-def natural_number(text: str) -> int | None:
-    """Parse decimal digits; return None for other text and for numbers of 2^63 or more."""
-    if not (text.isascii() and text.isdigit() and len(text) <= _INT64_DIGITS):
-        return None
-    return number if (number := int(text)) < _INT64 else None
+    def require(self, operation: str, resource_type: str, name: str) -> None:
+        """Raise ControlError unless the user may do an operation on a resource."""
+        if not self.allows(operation, resource_type, name):
+            what = f"{operation} on {resource_type} {name}"
+            raise ControlError(403, f"{self.user} may not do that: no ACL allows {what}")
 
+    def sees_topic(self, name: str) -> bool:
+        """Return whether the user may see a topic."""
+        return self.allows("DESCRIBE", "TOPIC", name)
 
-Answer = Callable[[ControlRequest], Awaitable[dict[str, Any]]]
-
-
-class ControlRoute(NamedTuple):
-    """A method, a path and a handler. Upper-case words of the path are parameters.
-
-    `answer(request)` returns the response, which is sent as JSON, or raises ControlError. `query`
-    has the names of the query parameters.
-    """
-
-    method: str
-    path: str
-    answer: Answer
-    query: tuple[str, ...] = ()
+    def sees_group(self, group_id: str) -> bool:
+        """Return whether the user may see a group."""
+        return self.allows("DESCRIBE", "GROUP", group_id)

@@ -1,157 +1,288 @@
 """The table of routes of the control server.
 
-    GET  /brokers                               list brokers and the partitions that they lead
-    POST /brokers/ID/stop                       stop a broker as in a controlled shutdown
-    POST /brokers/ID/start                      start a broker on its previous ports
-    POST /partitions/TOPIC/INDEX/move?to=ID     move the leadership of a partition
-    POST /groups/GROUP/move?to=ID               move a group to another coordinator
-    GET  /topics, /topics/TOPIC                 list topics with configs and offsets (`data`)
-    POST /topics/TOPIC                          create a topic
-    POST /topics/TOPIC/records                  write records
-    GET  /partitions/TOPIC/INDEX/records        read records
-    GET  /groups, /groups/GROUP                 list or describe groups (`groups`)
-    GET  /transactions                          list transactions (`transactions`)
-    GET  /telemetry, /telemetry/CLIENT          show pushed client metrics (`telemetry`)
-    POST /reset?move=true                       reset the cluster; move=true: to other ports
-    GET  /clock                                 show the broker's time (`clock`)
-    POST /clock/advance?seconds=N               advance the time by N seconds
-    POST /clock/freeze                          stop the time
-    POST /clock/resume                          let the time run again
-
-A group moves with its partition of `__consumer_offsets`, together with all groups of this
-partition. GET routes also answer HEAD.
+The JSON API, its OpenAPI document, the Python client in `coordinator_server.testing`, `ctl` and the
+table in docs/control-api.md come from this table. Handlers and shapes are named by text and
+imported when they are needed, so that `--http` adds little to the start, and `ctl` can use the
+table without the broker. GET routes also answer HEAD.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING, Any
+from coordinator_server.control.route import ControlRoute, Parameter
 
-from coordinator_server.control import clock, data, groups, telemetry, transactions
-from coordinator_server.control.request import (
-    ControlError,
-    ControlRequest,
-    ControlRoute,
-    natural_number,
+PATH_PARAMETERS = {
+    "TOPIC": ("string", "name of a topic"),
+    "INDEX": ("integer", "number of a partition"),
+    "OFFSET": ("integer", "offset of a record"),
+    "GROUP": ("string", "group id"),
+    "ID": ("integer", "node id of a broker, or number of a connection"),
+    "CLIENT": ("string", "client instance id or client id"),
+    "TRANSACTION": ("string", "transactional id"),
+}
+"""Type and meaning of the parameters in paths."""
+
+DEFAULT_LIMIT, MOST_AT_ONCE = 1_000, 10_000
+"""Number of entries on a page by default and at most."""
+
+MOST_RECORDS, DEFAULT_CONTENT_BYTES, MOST_CONTENT_BYTES = 1_000, 4_096, 16 * 1024 * 1024
+"""Limit of records on a page, and limits of the bytes that are shown of a key or value."""
+
+_PAGE = (
+    Parameter(
+        "limit", "integer", "entries on a page", DEFAULT_LIMIT, minimum=1, maximum=MOST_AT_ONCE
+    ),
+    Parameter("after", "text", "`next` of the previous page"),
 )
-from coordinator_server.net.acceptor import StartError
-from coordinator_server.topics.names import OFFSETS_TOPIC
-from protocol.errors import ErrorCode
+_FILTER = Parameter("filter", "text", "only names that contain this text")
+_FORMAT = Parameter(
+    "format",
+    "text",
+    "how contents are shown; `auto` is json for objects and arrays, text for printable UTF-8, "
+    "otherwise hex",
+    "auto",
+    choices=("auto", "text", "json", "hex", "base64"),
+)
+_TO = Parameter("to", "broker", "the broker to move to", metavar="ID", is_required=True)
+_MAX_BYTES = Parameter(
+    "max_bytes",
+    "integer",
+    "shown bytes of each key, value and header",
+    DEFAULT_CONTENT_BYTES,
+    maximum=MOST_CONTENT_BYTES,
+)
 
-if TYPE_CHECKING:
-    from coordinator_server.cluster import Cluster
-    from coordinator_server.topics.topic import Partition, Topic
+_DESCRIBE_CLUSTER, _ALTER_CLUSTER = ("DESCRIBE", "CLUSTER"), ("ALTER", "CLUSTER")
+_DESCRIBE_TOPIC, _DESCRIBE_GROUP = ("DESCRIBE", "TOPIC"), ("DESCRIBE", "GROUP")
+_READ_TOPIC, _READ_GROUP = ("READ", "TOPIC"), ("READ", "GROUP")
+_DESCRIBE_CONFIGS, _ALTER_CONFIGS = ("DESCRIBE_CONFIGS", "CLUSTER"), ("ALTER_CONFIGS", "CLUSTER")
 
 
-async def _brokers(request: ControlRequest) -> dict[str, Any]:
-    cluster = request.cluster
-    leaders = Counter(
-        partition.leader_id
-        for topic in cluster.topics.all_topics()
-        for partition in topic.partitions
+def _row(
+    request_line: str,
+    verb: str,
+    answer: str,
+    response: str,
+    meaning: str,
+    needs: tuple[str, str] | None,
+    query: tuple[Parameter, ...] = (),
+    *,
+    body: str = "",
+    content_type: str = "application/json",
+    is_public: bool = False,
+) -> ControlRoute:
+    """Return a route; `request_line` is its method and path."""
+    method, _, path = request_line.partition(" ")
+    return ControlRoute(
+        method, path, answer, query, verb, meaning, response, body, needs, content_type, is_public
     )
-    return {
-        "cluster_id": cluster.cluster_id,
-        "data_directory": cluster.topics.volume()[0],
-        "controller": cluster.brokers.controller_id,
-        "brokers": [_broker(cluster, node_id, leaders) for node_id in cluster.node_ids],
-        "offline_partitions": leaders[-1],
-    }
 
 
-def _broker(cluster: Cluster, node_id: int, leaders: Counter[int]) -> dict[str, Any]:
-    broker = cluster.brokers.get(node_id)
-    return {
-        "id": node_id,
-        "state": "stopped" if broker is None else "running",
-        "listeners": [str(listener) for listener in cluster.servers.addresses(node_id)],
-        "partitions_led": leaders[node_id],
-        "groups": 0 if broker is None else len(broker.groups.tasks),
-        "connections": cluster.servers.connection_count(node_id),
-    }
+# fmt: off
+_CLUSTER = (
+    _row("GET /cluster", "cluster show", "brokers:cluster", "cluster:Cluster",
+         "describe the cluster: versions, counts, security", None),
+    _row("GET /brokers", "brokers list", "brokers:brokers", "cluster:Brokers",
+         "list the brokers: state, listeners, number of led partitions, groups, connections",
+         _DESCRIBE_CLUSTER),
+    _row("POST /brokers/ID/stop", "brokers stop", "brokers:stop", "cluster:Brokers",
+         "stop a broker as in a controlled shutdown; it stays stopped", _ALTER_CLUSTER),
+    _row("POST /brokers/ID/start", "brokers start", "brokers:start", "cluster:Brokers",
+         "start a stopped broker on its previous ports", _ALTER_CLUSTER),
+    _row("POST /partitions/TOPIC/INDEX/move", "partitions move", "brokers:move", "cluster:Moved",
+         "make a running broker the leader of a partition", _ALTER_CLUSTER, (_TO,)),
+    _row("POST /groups/GROUP/move", "groups move", "brokers:move_group", "cluster:GroupMoved",
+         "move a group to another coordinator, with all groups of its partition of "
+         "`__consumer_offsets`", _ALTER_CLUSTER, (_TO,)),
+)
 
+_TOPICS = (
+    _row("GET /topics", "topics list", "topics:topics", "topics:Topics",
+         "list topics with configs and offsets", _DESCRIBE_TOPIC, (*_PAGE, _FILTER,
+         Parameter("internal", "boolean", "whether internal topics are included", True))),
+    _row("GET /topics/TOPIC", "topics show", "topics:topic", "topics:Topic",
+         "describe a topic: configs, and the start and end offset of each partition",
+         _DESCRIBE_TOPIC),
+    _row("POST /topics/TOPIC", "topics create", "topics:create", "topics:Topic", "create a topic",
+         ("CREATE", "TOPIC"), body="topics:NewTopic"),
+    _row("DELETE /topics/TOPIC", "topics delete", "topics:delete", "topics:Deleted",
+         "delete a topic", ("DELETE", "TOPIC")),
+    _row("POST /topics/TOPIC/partitions", "topics grow", "topics:grow", "topics:Topic",
+         "add partitions to a topic", ("ALTER", "TOPIC"), body="topics:PartitionCount"),
+    _row("GET /topics/TOPIC/partitions", "topics partitions", "topics:partitions",
+         "topics:Partitions", "describe the partitions of a topic: leader, offsets, size",
+         _DESCRIBE_TOPIC, _PAGE),
+    _row("GET /partitions", "partitions list", "topics:all_partitions", "topics:Partitions",
+         "describe the partitions of all topics", _DESCRIBE_TOPIC, _PAGE),
+    _row("GET /topics/TOPIC/configs", "topics configs", "settings:topic_configs",
+         "topics:Configs", "describe the configs of a topic with their sources",
+         ("DESCRIBE_CONFIGS", "TOPIC")),
+    _row("PATCH /topics/TOPIC/configs", "topics alter", "settings:alter_topic_configs",
+         "topics:Configs", "change configs of a topic", ("ALTER_CONFIGS", "TOPIC"),
+         body="topics:ConfigChange"),
+)
 
-async def _stop(request: ControlRequest) -> dict[str, Any]:
-    node_id = _broker_id(request.cluster, request.parameters["ID"])
-    await request.cluster.stop_broker(node_id)
-    return await _brokers(request)
+_RECORDS = (
+    _row("POST /topics/TOPIC/records", "records produce", "records:produce",
+         "records:WrittenRecords",
+         "write records; a missing topic is created if auto.create.topics.enable is on",
+         ("WRITE", "TOPIC"), body="records:NewRecords"),
+    _row("GET /topics/TOPIC/records", "records list", "records:browse", "records:Records",
+         "read records of a topic, from any offset or time, with filters", _READ_TOPIC,
+         (Parameter("partition", "integer", "only this partition"), Parameter("position", "text",
+         "where to start without offset and timestamp_ms; `last` is `limit` records before "
+         "the end of each partition", "earliest", choices=("earliest", "latest", "last")),
+         Parameter("offset", "integer", "offset to start at, in each partition"),
+         Parameter("timestamp_ms", "integer", "start at the first record of this time or later"),
+         Parameter("key", "text", "only records whose key contains this text"), Parameter("value",
+         "text", "only records whose value contains this text"), Parameter("header", "text",
+         "only records with a header of this name"), Parameter("limit", "integer",
+         "records on a page", 100, minimum=1, maximum=MOST_RECORDS), Parameter("after", "text",
+         "`next` or `tail` of the previous page"), _FORMAT, _MAX_BYTES)),
+    _row("GET /partitions/TOPIC/INDEX/records", "records fetch", "records:records",
+         "records:EncodedRecords",
+         "read records of a partition from an offset, with base64 contents", _READ_TOPIC,
+         (Parameter("offset", "integer", "offset to start at", 0), Parameter("count", "integer",
+         "number of records", 100))),
+    _row("GET /partitions/TOPIC/INDEX/records/OFFSET", "records show", "records:record",
+         "records:Record", "read one record", _READ_TOPIC, (_FORMAT, Parameter("max_bytes",
+         "integer", "shown bytes of each key, value and header", 16777216,
+         maximum=MOST_CONTENT_BYTES))),
+    _row("DELETE /partitions/TOPIC/INDEX/records", "records delete", "topics:delete_records",
+         "records:RecordsDeleted", "delete the records of a partition before an offset",
+         ("DELETE", "TOPIC"), (Parameter("before", "integer",
+         "offset before which records are deleted; -1 is the high watermark", metavar="OFFSET",
+         is_required=True, minimum=-1),)),
+)
 
+_GROUPS = (
+    _row("GET /groups", "groups list", "groups:groups", "groups:Groups",
+         "list groups of all four types", _DESCRIBE_GROUP, (*_PAGE, _FILTER, Parameter("type",
+         "text", "only groups of this type", choices=("classic", "consumer", "share", "streams")),
+         Parameter("state", "text", "only groups in this state, such as Stable"),
+         Parameter("times", "boolean", "whether `time_lag_ms` is filled in", False))),
+    _row("GET /groups/GROUP", "groups show", "groups:group", "groups:Group",
+         "describe a group: members, assignments now and target, offsets, the last rebalance",
+         _DESCRIBE_GROUP),
+    _row("DELETE /groups/GROUP", "groups delete", "offsets:delete_group", "topics:Deleted",
+         "delete a group without members", ("DELETE", "GROUP")),
+    _row("GET /groups/GROUP/lag", "groups lag", "group_lag:lag", "groups:GroupLag",
+         "lag of a group in records and in time, by partition", _DESCRIBE_GROUP),
+    _row("PUT /groups/GROUP/offsets", "offsets set", "offsets:set_offsets",
+         "groups:OffsetChanges", "commit offsets for a group without members", _READ_GROUP,
+         body="groups:OffsetsToSet"),
+    _row("POST /groups/GROUP/offsets/reset", "offsets reset", "offsets:reset_offsets",
+         "groups:OffsetChanges", "reset the offsets of a group without members", _READ_GROUP,
+         body="groups:OffsetReset"),
+    _row("DELETE /groups/GROUP/offsets", "offsets delete", "offsets:delete_offsets",
+         "groups:OffsetChanges",
+         "delete committed offsets of a topic that no member is subscribed to",
+         ("DELETE", "GROUP"), (Parameter("topic", "text", "topic", is_required=True),
+         Parameter("partition", "integer", "only this partition of the topic"))),
+    _row("GET /groups/GROUP/rebalances", "groups rebalances", "rebalances:rebalances",
+         "groups:Rebalances", "list rebalances of a group with their accounts, the latest first",
+         _DESCRIBE_GROUP, (Parameter("limit", "integer", "rebalances on a page", 50, minimum=1,
+         maximum=500), Parameter("after", "text", "`next` of the previous page"),
+         Parameter("since_ms", "integer", "only rebalances that ended at this time or later"),
+         Parameter("until_ms", "integer", "only rebalances that ended before this time"))),
+    _row("GET /groups/GROUP/in-flight", "groups in-flight", "groups:in_flight",
+         "share:InFlightRecords",
+         "list in-flight records of a share group: state, delivery count, member, lock",
+         _DESCRIBE_GROUP, _PAGE),
+)
 
-async def _start(request: ControlRequest) -> dict[str, Any]:
-    node_id = _broker_id(request.cluster, request.parameters["ID"])
-    try:
-        await request.cluster.start_broker(node_id)
-    except StartError as error:
-        raise ControlError(500, f"broker {node_id} cannot start: {error}") from error
-    return await _brokers(request)
+_TRANSACTIONS = (
+    _row("GET /transactions", "transactions list", "transactions:transactions",
+         "transactions:Transactions",
+         "list transactional ids, and partitions where open transactions block read_committed",
+         ("DESCRIBE", "TRANSACTIONAL_ID"), (*_PAGE, _FILTER)),
+    _row("GET /transactions/TRANSACTION", "transactions show", "transactions:transaction",
+         "transactions:TransactionDetails",
+         "describe a transaction, what it holds back, and the groups that wait for its end",
+         ("DESCRIBE", "TRANSACTIONAL_ID")),
+    _row("POST /transactions/TRANSACTION/abort", "transactions abort", "transactions:abort",
+         "transactions:TransactionEnded", "abort an open transaction by fencing its producer",
+         ("WRITE", "TRANSACTIONAL_ID")),
+)
 
+_CONNECTIONS = (
+    _row("GET /connections", "connections list", "connections:connections",
+         "connections:Connections",
+         "list client connections: software, principal, APIs, bytes, errors, topics",
+         _DESCRIBE_CLUSTER, (*_PAGE, Parameter("broker", "integer",
+         "only connections of this broker"), Parameter("filter", "text",
+         "only if client id, address or principal has this text"), Parameter("topic", "text",
+         "only clients that wrote or read this topic"))),
+    _row("DELETE /connections/ID", "connections close", "connections:close",
+         "connections:ConnectionClosed", "close a client connection", _ALTER_CLUSTER),
+)
 
-async def _move(request: ControlRequest) -> dict[str, Any]:
-    topic = data.topic_of(request)
-    return _moved(request, topic, data.partition_of(request, topic))
+_SECURITY = (
+    _row("GET /quotas", "quotas list", "security:quotas", "security:Quotas", "list quotas",
+         _DESCRIBE_CONFIGS),
+    _row("PATCH /quotas", "quotas alter", "security:alter_quotas", "security:Quotas",
+         "change the quotas of an entity", _ALTER_CONFIGS, body="security:QuotaChange"),
+    _row("GET /acls", "acls list", "security:acls", "security:Acls", "list ACLs",
+         _DESCRIBE_CLUSTER),
+    _row("POST /acls", "acls create", "security:create_acls", "security:Acls", "create ACLs",
+         _ALTER_CLUSTER, body="security:Acls"),
+    _row("POST /acls/delete", "acls delete", "security:delete_acls", "security:Acls",
+         "delete the ACLs that match a filter, and return them", _ALTER_CLUSTER,
+         body="security:AclFilter"),
+    _row("POST /login", "login", "security:login", "security:Session",
+         "log in as a user of the broker (`--http-login`)", None, body="security:Login",
+         is_public=True),
+    _row("GET /settings", "settings list", "settings:settings", "topics:Configs",
+         "list the broker's settings with their sources", _DESCRIBE_CONFIGS, (_FILTER,
+         Parameter("broker", "broker", "node id; by default the first broker"))),
+    _row("PATCH /settings", "settings alter", "settings:alter_settings", "topics:Configs",
+         "change settings at run time, see dynamic-configs.md", _ALTER_CONFIGS,
+         (Parameter("broker", "broker",
+         "node id; by default the setting applies to all brokers"),), body="topics:ConfigChange"),
+)
 
+_OTHERS = (
+    _row("GET /telemetry", "telemetry list", "telemetry:telemetry", "telemetry:MetricsClients",
+         "list subscriptions to client metrics, and clients that have pushed metrics",
+         _DESCRIBE_CLUSTER),
+    _row("GET /telemetry/CLIENT", "telemetry show", "telemetry:client_metrics",
+         "telemetry:ClientMetrics", "show the metrics that a client has pushed last",
+         _DESCRIBE_CLUSTER),
+    _row("GET /clock", "clock show", "clock:state", "cluster:Clock", "show the broker's time",
+         _DESCRIBE_CLUSTER),
+    _row("POST /clock/advance", "clock advance", "clock:advance", "cluster:Clock",
+         "advance the broker's time and do all work that becomes due", _ALTER_CLUSTER,
+         (Parameter("seconds", "number", "how far to advance the clock", metavar="N",
+         is_required=True),)),
+    _row("POST /clock/freeze", "clock freeze", "clock:freeze", "cluster:Clock", "stop the time",
+         _ALTER_CLUSTER),
+    _row("POST /clock/resume", "clock resume", "clock:resume", "cluster:Clock",
+         "let the time run", _ALTER_CLUSTER),
+    _row("POST /snapshot", "snapshot", "snapshots:snapshot", "cluster:Snapshot",
+         "copy the data directory, consistently", _ALTER_CLUSTER, body="cluster:NewSnapshot"),
+    _row("POST /reset", "reset", "brokers:reset", "cluster:ResetDone",
+         "remove all topics, groups and connections, as after the first start", _ALTER_CLUSTER,
+         (Parameter("move", "boolean", "whether the brokers move to other ports", False),)),
+    _row("GET /events", "events", "events:events", "events:Event",
+         "follow changes as server-sent events; the header Last-Event-ID resumes",
+         _DESCRIBE_CLUSTER, (Parameter("types", "text",
+         "types of events, separated by commas; by default all"), Parameter("group", "text",
+         "only events of this group, for types group and rebalance"), Parameter("last_event_id",
+         "integer", "resume after this event, as Last-Event-ID")),
+         content_type="text/event-stream"),
+    _row("GET /openapi.json", "openapi", "openapi:document", "",
+         "the OpenAPI 3.1 document of this API", None),
+)
 
-async def _move_group(request: ControlRequest) -> dict[str, Any]:
-    cluster, group_id = request.cluster, request.parameters["GROUP"]
-    _running_broker(request)
-    if cluster.offsets_topic.ensure() is not ErrorCode.NONE:
-        raise ControlError(500, f"{OFFSETS_TOPIC} cannot be created")
-    topic = cluster.topics.topic(OFFSETS_TOPIC)
-    assert topic is not None
-    partition = cluster.offsets_topic.partition_of(group_id)
-    return {"group": group_id, **_moved(request, topic, partition)}
-
-
-def _moved(request: ControlRequest, topic: Topic, partition: Partition) -> dict[str, Any]:
-    request.cluster.move(topic, partition, _running_broker(request))
-    return {
-        "topic": topic.name,
-        "partition": partition.index,
-        "leader": partition.leader_id,
-        "leader_epoch": partition.known_epoch,
-        "replicas": list(partition.replicas),
-    }
-
-
-def _running_broker(request: ControlRequest) -> int:
-    if "to" not in request.query:
-        raise ControlError(400, "to=ID is missing: the broker to move to")
-    node_id = _broker_id(request.cluster, request.query["to"])
-    if node_id not in request.cluster.brokers:
-        raise ControlError(400, f"broker {node_id} is stopped")
-    return node_id
-
-
-def _broker_id(cluster: Cluster, text: str) -> int:
-    node_id = natural_number(text)
-    if node_id is None:
-        raise ControlError(400, f"{text!r} is not the id of a broker")
-    if node_id not in cluster.node_ids:
-        known = ", ".join(map(str, cluster.node_ids))
-        raise ControlError(404, f"there is no broker {text}, but {known}")
-    return node_id
-
+# fmt: on
 
 ROUTES: tuple[ControlRoute, ...] = (
-    ControlRoute("GET", "/brokers", _brokers),
-    ControlRoute("POST", "/brokers/ID/stop", _stop),
-    ControlRoute("POST", "/brokers/ID/start", _start),
-    ControlRoute("POST", "/partitions/TOPIC/INDEX/move", _move, ("to",)),
-    ControlRoute("POST", "/groups/GROUP/move", _move_group, ("to",)),
-    ControlRoute("GET", "/topics", data.topics),
-    ControlRoute("GET", "/topics/TOPIC", data.topic),
-    ControlRoute("POST", "/topics/TOPIC", data.create_topic),
-    ControlRoute("POST", "/topics/TOPIC/records", data.produce),
-    ControlRoute("GET", "/partitions/TOPIC/INDEX/records", data.records, ("offset", "count")),
-    ControlRoute("GET", "/groups", groups.groups),
-    ControlRoute("GET", "/groups/GROUP", groups.group),
-    ControlRoute("GET", "/transactions", transactions.transactions),
-    ControlRoute("GET", "/telemetry", telemetry.telemetry),
-    ControlRoute("GET", "/telemetry/CLIENT", telemetry.client_metrics),
-    ControlRoute("POST", "/reset", data.reset, ("move",)),
-    ControlRoute("GET", "/clock", clock.state),
-    ControlRoute("POST", "/clock/advance", clock.advance, ("seconds",)),
-    ControlRoute("POST", "/clock/freeze", clock.freeze),
-    ControlRoute("POST", "/clock/resume", clock.resume),
+    *_CLUSTER,
+    *_TOPICS,
+    *_RECORDS,
+    *_GROUPS,
+    *_TRANSACTIONS,
+    *_CONNECTIONS,
+    *_SECURITY,
+    *_OTHERS,
 )
 """All routes of the control server."""

@@ -5,28 +5,134 @@ A consumer with `read_committed` stops at the start of the oldest open transacti
 
 from __future__ import annotations
 
+import asyncio
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from coordinator_server.control.errors import ControlError
+from coordinator_server.control.local import TIMEOUT_SECONDS, ask, check
+from coordinator_server.control.pace import in_steps
+from coordinator_server.control.pages import page_of_names
+from protocol.errors import ErrorCode
+
 if TYPE_CHECKING:
-    from coordinator_server.cluster import Cluster
+    from collections.abc import Iterable, Iterator
+
     from coordinator_server.control.request import ControlRequest
+    from coordinator_server.core.groups.group import Group
     from coordinator_server.core.transactions.metadata import TransactionMetadata
+    from coordinator_server.steps import Computation
     from storage.partition_log import PartitionLog
+
+_PAUSE_SECONDS = 0.02
 
 
 async def transactions(request: ControlRequest) -> dict[str, Any]:
     """GET /transactions: list transactional ids, and partitions that open transactions block."""
-    cluster = request.cluster
-    known = {
-        transactional_id: (node_id, entry.metadata)
-        for node_id, broker in cluster.brokers.items()
-        for transactional_id, entry in broker.transactions.ids.items()
-    }
+    known = _known(request)
+    page, next_name = page_of_names(request, known)
     return {
-        "transactions": [_transaction(*known[name]) for name in sorted(known)],
-        "held_back": _held_back(cluster, [metadata for _, metadata in known.values()]),
+        "transactions": [_transaction(*known[name]) for name in page],
+        "held_back": _held_back(request, [metadata for _, metadata in known.values()]),
+        "next": next_name,
     }
+
+
+def _known(request: ControlRequest) -> dict[str, tuple[int, TransactionMetadata]]:
+    """Return the transactional ids that the user may see, with coordinator and metadata."""
+    return {
+        transactional_id: (node_id, entry.metadata)
+        for node_id, broker in request.cluster.brokers.items()
+        for transactional_id, entry in broker.transactions.ids.items()
+        if request.allows("DESCRIBE", "TRANSACTIONAL_ID", transactional_id)
+    }
+
+
+async def transaction(request: ControlRequest) -> dict[str, Any]:
+    """GET /transactions/TRANSACTION: describe a transaction and what waits for its end.
+
+    Raises ControlError.
+    """
+    node_id, metadata = _transaction_of(request)
+    held = [
+        one
+        for one in _held_back(request, [metadata])
+        if one["transactional_id"] == metadata.transactional_id
+    ]
+    stuck = await in_steps(_stuck_groups(request, held))
+    return {
+        "transaction": _transaction(node_id, metadata),
+        "held_back": held,
+        "stuck_groups": stuck,
+    }
+
+
+def _transaction_of(request: ControlRequest) -> tuple[int, TransactionMetadata]:
+    name, known = request.parameters["TRANSACTION"], _known(request)
+    if name not in known:
+        names = ", ".join(sorted(known)[:20])
+        others = f"there are {names}" if names else "there is none at all"
+        raise ControlError(404, f"there is no transactional id {name}; {others}")
+    return known[name]
+
+
+def _stuck_groups(
+    request: ControlRequest, held: list[dict[str, Any]]
+) -> Computation[list[dict[str, Any]]]:
+    """Return the groups that have read up to the last stable offset of a blocked partition."""
+    stuck: list[dict[str, Any]] = []
+    for broker in tuple(request.cluster.brokers.values()):
+        for task in tuple(broker.groups.tasks.values()):
+            group = task.group
+            if not group.is_dead and request.sees_group(group.group_id):
+                stuck += _stuck(group, held)
+            yield
+    return sorted(stuck, key=lambda one: (one["group"], one["topic"], one["partition"]))
+
+
+def _stuck(group: Group, held: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for one in held:
+        commit = group.offsets.by_topic.get(one["topic"], {}).get(one["partition"])
+        if commit is not None and commit.offset >= one["last_stable_offset"]:
+            yield {
+                "group": group.group_id,
+                "topic": one["topic"],
+                "partition": one["partition"],
+                "offset": commit.offset,
+                "records_behind": one["log_end_offset"] - one["last_stable_offset"],
+            }
+
+
+async def abort(request: ControlRequest) -> dict[str, Any]:
+    """POST /transactions/TRANSACTION/abort: abort an open transaction. Raises ControlError.
+
+    InitProducerId fences the producer and aborts its transaction, as a restarted producer does.
+    """
+    from protocol.apis.init_producer_id import InitProducerIdRequest
+
+    node_id, metadata = _transaction_of(request)
+    name = metadata.transactional_id
+    if metadata.state.is_idle:
+        raise ControlError(409, f"transactional id {name} has no open transaction")
+    message = InitProducerIdRequest(
+        transactional_id=name,
+        transaction_timeout_ms=metadata.timeout_ms,
+        producer_id=-1,
+        producer_epoch=-1,
+    )
+    give_up_s = time.monotonic() + TIMEOUT_SECONDS
+    while True:
+        response = await ask(request, "InitProducerId", message, node_id=node_id)
+        # The first request begins the abort; clients repeat it until the markers are written.
+        if response.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:
+            break
+        if time.monotonic() > give_up_s:
+            break
+        await asyncio.sleep(_PAUSE_SECONDS)
+    check(response.error_code, None, f"transactional id {name}")
+    _, metadata = _transaction_of(request)
+    return {"transactional_id": name, "state": metadata.state.label}
 
 
 def _transaction(node_id: int, metadata: TransactionMetadata) -> dict[str, Any]:
@@ -43,7 +149,9 @@ def _transaction(node_id: int, metadata: TransactionMetadata) -> dict[str, Any]:
     }
 
 
-def _held_back(cluster: Cluster, known: list[TransactionMetadata]) -> list[dict[str, Any]]:
+def _held_back(
+    request: ControlRequest, known: Iterable[TransactionMetadata]
+) -> list[dict[str, Any]]:
     """Return the partitions where open transactions block `read_committed` consumers, and why."""
     owners = {
         (place, metadata.producer_id): metadata
@@ -51,8 +159,8 @@ def _held_back(cluster: Cluster, known: list[TransactionMetadata]) -> list[dict[
         for place in metadata.partitions
     }
     held: list[dict[str, Any]] = []
-    for log in cluster.topics.open_logs():
-        if not log.producers.transactions:
+    for log in request.cluster.topics.open_logs():
+        if not log.producers.transactions or not request.sees_topic(log.topic):
             continue
         producer_id, offset = min(log.producers.transactions.items(), key=lambda item: item[1])
         owner = owners.get(((log.topic, log.partition), producer_id))

@@ -41,7 +41,7 @@ TOPIC_RECORDS = "/topics/orders/records"
         ("POST", TOPIC_RECORDS, {"records": [{"kye": ""}]}, 400, "'kye' is no field of a record"),
         ("POST", "/reset?mvoe=true", None, 400, "'mvoe' is no query parameter: the names are move"),
         ("GET", "/partitions/orders/0/records?ofset=4", None, 400, "the names are offset, count"),
-        ("GET", "/groups?all=1", None, 400, "'all' is no query parameter: there is none"),
+        ("GET", "/brokers?all=1", None, 400, "'all' is no query parameter: there is none"),
         ("POST", "/reset?move=perhaps", None, 400, "move=perhaps is neither true nor false"),
     ],
 )

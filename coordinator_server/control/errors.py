@@ -1,0 +1,35 @@
+"""The error of a control request, and checks of names and numbers that raise it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+_INT64 = 1 << 63
+_INT64_DIGITS = 19
+
+
+class ControlError(Exception):
+    """A failed request: `status` is the HTTP status, the message states the problem.
+
+    `headers` are sent with the response.
+    """
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = headers or {}
+
+
+def refuse_others(what: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raise ControlError if a name is not known, with the known names."""
+    for name in given:
+        if name not in known:
+            names = f"the names are {', '.join(known)}" if known else "there is none"
+            raise ControlError(400, f"{name!r} is no {what}: {names}")
+
+
+def natural_number(text: str) -> int | None:
+    """Parse decimal digits; return None for other text and for numbers of 2^63 or more."""
+    if not (text.isascii() and text.isdigit() and len(text) <= _INT64_DIGITS):
+        return None
+    return number if (number := int(text)) < _INT64 else None

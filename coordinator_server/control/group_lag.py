@@ -1,0 +1,75 @@
+"""Control requests about the lag of a group, by partition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from coordinator_server.control.groups import group_of, owners_of
+from coordinator_server.control.lag import LagReader
+from coordinator_server.control.pace import in_steps
+
+if TYPE_CHECKING:
+    from coordinator_server.control.lag import Position
+    from coordinator_server.control.request import ControlRequest
+    from coordinator_server.steps import Computation
+
+
+async def lag(request: ControlRequest) -> dict[str, Any]:
+    """GET /groups/GROUP/lag: return the lag of a group by partition. Raises ControlError."""
+    _, group = group_of(request)
+    reader = LagReader(request)
+    positions, owners = reader.positions(group), owners_of(request, group)
+    rows = await in_steps(_rows(request, reader, positions, owners))
+    lags = [row["lag"] for row in rows if row["lag"] is not None]
+    times = [row["time_lag_ms"] for row in rows if row["time_lag_ms"] is not None]
+    return {
+        "group": group.group_id,
+        "state": group.listed().group_state,
+        "now_ms": reader.now_ms,
+        "lag": sum(lags) if lags else None,
+        "lost": sum(row["lost"] for row in rows),
+        "time_lag_ms": max(times, default=None),
+        "partitions": rows,
+    }
+
+
+def _rows(
+    request: ControlRequest,
+    reader: LagReader,
+    positions: dict[tuple[str, int], Position],
+    owners: dict[tuple[str, int], dict[str, Any]],
+) -> Computation[list[dict[str, Any]]]:
+    rows = []
+    for place in sorted(positions.keys() | owners.keys()):
+        topic, index = place
+        if request.sees_topic(topic):
+            owner, position = owners.get(place, {}), positions.get(place)
+            row: dict[str, Any] = {
+                "topic": topic,
+                "partition": index,
+                "member_id": owner.get("member_id"),
+                "client_id": owner.get("client_id"),
+                "host": owner.get("host"),
+            }
+            partition = request.cluster.topics.partition(topic, index)
+            if partition is None:
+                row |= _without_topic(position)
+            else:
+                row |= reader.of_partition(partition, position)
+            rows.append(row)
+        yield
+    return rows
+
+
+def _without_topic(position: Position | None) -> dict[str, Any]:
+    """Return the fields of a partition whose topic was deleted."""
+    return {
+        "offset": None if position is None else position.offset,
+        "commit_timestamp_ms": None if position is None else position.commit_timestamp_ms,
+        "start_offset": None,
+        "end_offset": None,
+        "lag": None,
+        "lost": 0,
+        "time_lag_ms": None,
+        "lagging_since_ms": None,
+    }

@@ -1,0 +1,160 @@
+"""The lag of groups in records and in time.
+
+The committed offset is read before the end of the partition, so that a lag is never too small. Lag
+in time is exact: the age of the oldest unread record, which is read from the log.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from coordinator_server.core.groups.settings import GroupKind
+from protocol.batch import iterate_records
+from protocol.batch_header import iterate_batches
+from protocol.errors import ProtocolError
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from coordinator_server.control.request import ControlRequest
+    from coordinator_server.core.groups.group import Group
+    from coordinator_server.core.share_partitions.share_partition import SharePartition
+    from coordinator_server.steps import Computation
+    from coordinator_server.topics.topic import Partition
+
+_KEPT_TIMES = 20_000
+"""Timestamps of unread records that are remembered: a group that is stuck needs no more reads."""
+
+
+class Position(NamedTuple):
+    """Where a group is in a partition: the next record to read, and when it was committed.
+
+    `done` counts later records that a share group has processed already.
+    """
+
+    offset: int
+    commit_timestamp_ms: int | None = None
+    done: int = 0
+
+
+class Lag(NamedTuple):
+    """The lag of a group; None without offsets. `time_ms` is None unless it was asked for."""
+
+    records: int | None
+    time_ms: int | None
+
+
+class LagReader:
+    """Reads the lag of groups for one request."""
+
+    def __init__(self, request: ControlRequest) -> None:
+        self._request = request
+        self._cluster = request.cluster
+        self.now_ms = request.cluster.clock.now_ms()
+        self._share: dict[str, list[SharePartition]] | None = None
+
+    def of_group(self, group: Group, *, with_times: bool) -> Computation[Lag]:
+        """Return the lag of a group over all partitions that the user may see, in steps."""
+        total, time_ms = None, None
+        for (topic, index), position in self.positions(group).items():
+            partition = self._cluster.topics.partition(topic, index)
+            if partition is not None and self._request.sees_topic(topic):
+                row = self.of_partition(partition, position, with_time=with_times)
+                if row["lag"] is not None:
+                    total = row["lag"] + (total or 0)
+                if row["time_lag_ms"] is not None:
+                    time_ms = max(row["time_lag_ms"], time_ms or 0)
+            yield
+        return Lag(total, time_ms)
+
+    def positions(self, group: Group) -> dict[tuple[str, int], Position]:
+        """Return the positions of a group by topic and partition."""
+        if group.kind is GroupKind.SHARE:
+            return self._share_positions(group.group_id)
+        return {
+            (topic, index): Position(commit.offset, commit.commit_timestamp)
+            for topic, commits in group.offsets.by_topic.items()
+            for index, commit in commits.items()
+        }
+
+    def _share_positions(self, group_id: str) -> dict[tuple[str, int], Position]:
+        if self._share is None:
+            self._share = {}
+            for broker in self._cluster.brokers.values():
+                for one in broker.share_partitions.all_partitions():
+                    self._share.setdefault(one.key.group_id, []).append(one)
+        positions = {}
+        for one in self._share.get(group_id, ()):
+            topic = self._cluster.topics.topic_by_id(one.key.topic_id)
+            if topic is not None and one.start_offset >= 0:
+                done = sum(
+                    one.count_in_flight(run.first, run.last)
+                    for batch in one.in_flight
+                    for run in batch.runs
+                    if run.state.is_terminal
+                )
+                positions[topic.name, one.key.partition] = Position(one.start_offset, done=done)
+        return positions
+
+    def of_partition(
+        self, partition: Partition, position: Position | None, *, with_time: bool = True
+    ) -> dict[str, Any]:
+        """Return the lag in a partition, the fields from `offset` on of `groups.PartitionLag`."""
+        row: dict[str, Any] = {
+            "offset": None if position is None else position.offset,
+            "commit_timestamp_ms": None if position is None else position.commit_timestamp_ms,
+            "start_offset": None,
+            "end_offset": None,
+            "lag": None,
+            "lost": 0,
+            "time_lag_ms": None,
+            "lagging_since_ms": None,
+        }
+        try:
+            log = partition.log
+        except StorageError:
+            return row
+        row["start_offset"], row["end_offset"] = log.log_start_offset, log.high_watermark
+        if position is None:
+            return row
+        row["lag"] = max(0, log.high_watermark - position.offset - position.done)
+        row["lost"] = max(0, log.log_start_offset - position.offset)
+        if not row["lag"]:
+            row["time_lag_ms"] = 0
+        elif with_time and not row["lost"]:
+            since_ms = self._time_of(partition, position.offset)
+            if since_ms is not None:
+                row["lagging_since_ms"] = since_ms
+                row["time_lag_ms"] = max(0, self.now_ms - since_ms)
+        return row
+
+    def _time_of(self, partition: Partition, offset: int) -> int | None:
+        """Return the timestamp of the first record at or after an offset, None if unreadable."""
+        state = self._request.state
+        times = {} if state is None else state.record_times
+        key = partition.topic_name, partition.index, partition.log.topic_id, offset
+        if key not in times:
+            if len(times) >= _KEPT_TIMES:
+                times.clear()
+            try:
+                times[key] = _first_timestamp(partition, offset)
+            except (StorageError, ProtocolError):
+                return None
+        return times[key]
+
+
+def _first_timestamp(partition: Partition, offset: int) -> int | None:
+    log = partition.log
+    while offset < log.high_watermark:
+        data = log.read(offset, 1, up_to=log.high_watermark)
+        before = offset
+        for batch in iterate_batches(data):
+            if batch.is_control:
+                offset = batch.next_offset
+                continue
+            for record in iterate_records(data, batch):
+                if record.offset >= offset:
+                    return record.timestamp_ms
+            offset = batch.next_offset
+        if offset == before:
+            break
+    return None

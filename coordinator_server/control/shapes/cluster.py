@@ -1,0 +1,134 @@
+"""The cluster, its brokers, the clock, snapshots and the reset."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypedDict
+
+
+class Counts(TypedDict):
+    """How many things the cluster has."""
+
+    topics: Annotated[int, "topics, including internal ones"]
+    partitions: Annotated[int, "partitions of all topics"]
+    groups: Annotated[int, "groups of all four types"]
+    connections: Annotated[int, "open client connections"]
+    transactions: Annotated[int, "transactional ids"]
+    open_transactions: Annotated[int, "transactions that are not completed"]
+
+
+class Security(TypedDict):
+    """How clients of this broker authenticate, and what they may do."""
+
+    has_authorizer: Annotated[bool, "whether ACLs are enforced"]
+    user: Annotated[str | None, "the user of this request, null without a login"]
+    requires_login: Annotated[bool, "whether this server only serves users (`--http-login`)"]
+    is_read_only: Annotated[bool, "whether this server only serves GET (`--http-read-only`)"]
+
+
+class Cluster(TypedDict):
+    """The cluster as a whole."""
+
+    cluster_id: Annotated[str, "cluster id"]
+    version: Annotated[str, "version of coordinator-server"]
+    kafka_version: Annotated[str, "release of Apache Kafka whose behaviour this broker has"]
+    controller: Annotated[int, "node id of the broker that clients are told to be the controller"]
+    brokers: Annotated[int, "brokers of the process"]
+    running: Annotated[int, "brokers that run"]
+    offline_partitions: Annotated[int, "partitions without a leader"]
+    counts: Annotated[Counts, "numbers of topics, groups and so on"]
+    security: Annotated[Security, "authorizer and login"]
+    started_at_ms: Annotated[int, "when the control server was started"]
+    now_ms: Annotated[int, "the broker's time"]
+    data_directory: Annotated[str, "the directory of the data"]
+    is_ephemeral: Annotated[bool, "whether the data is deleted with the process"]
+
+
+class Listener(TypedDict):
+    """An address that clients connect to."""
+
+    name: Annotated[str, "name of the listener, such as PLAINTEXT"]
+    protocol: Annotated[str, "security protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"]
+    address: Annotated[str, "HOST:PORT to connect to"]
+    mechanisms: Annotated[list[str], "SASL mechanisms; empty without SASL"]
+
+
+class Broker(TypedDict):
+    """One broker of the process."""
+
+    id: Annotated[int, "node id"]
+    state: Annotated[Literal["running", "stopped"], "whether the broker runs"]
+    listeners: Annotated[list[str], "addresses, as `NAME://HOST:PORT`"]
+    endpoints: Annotated[list[Listener], "the same addresses with their protocols"]
+    rack: Annotated[str | None, "the setting broker.rack"]
+    partitions_led: Annotated[int, "partitions that the broker leads"]
+    groups: Annotated[int, "groups that the broker coordinates"]
+    connections: Annotated[int, "open client connections"]
+
+
+class Brokers(TypedDict):
+    """All brokers of the process."""
+
+    cluster_id: Annotated[str, "cluster id"]
+    data_directory: Annotated[str, "the directory of the data"]
+    controller: Annotated[int, "node id of the controller"]
+    brokers: Annotated[list[Broker], "the brokers by id"]
+    offline_partitions: Annotated[int, "partitions without a leader"]
+
+
+class Moved(TypedDict):
+    """The new leader of a partition."""
+
+    topic: Annotated[str, "topic"]
+    partition: Annotated[int, "partition"]
+    leader: Annotated[int, "node id of the leader"]
+    leader_epoch: Annotated[int, "leader epoch after the move"]
+    replicas: Annotated[list[int], "node ids of the replicas"]
+
+
+class GroupMoved(Moved):
+    """The new coordinator of a group: the leader of its partition of `__consumer_offsets`."""
+
+    group: Annotated[str, "group"]
+
+
+class Clock(TypedDict):
+    """The broker's time."""
+
+    now_ms: Annotated[int, "the broker's time"]
+    frozen: Annotated[bool, "whether the time stands still"]
+    offset_ms: Annotated[int, "difference to the machine's time"]
+
+
+class ResetDone(TypedDict):
+    """What a reset removed, and where the brokers listen now."""
+
+    topics: Annotated[int, "removed topics"]
+    groups: Annotated[int, "removed groups"]
+    connections: Annotated[int, "closed connections"]
+    listeners: Annotated[list[list[str]], "addresses of each broker"]
+
+
+class NewSnapshot(TypedDict):
+    """Where to write a snapshot."""
+
+    directory: Annotated[str, "absolute path of a directory that does not exist or is empty"]
+
+
+class Snapshot(TypedDict):
+    """A consistent copy of the data directory, for `POST /restore` or `serve --data-dir`."""
+
+    directory: Annotated[str, "where the copy is"]
+    partitions: Annotated[int, "copied partitions"]
+    batches: Annotated[int, "verified record batches"]
+    records: Annotated[int, "verified records"]
+    bytes_cut: Annotated[int, "bytes of unfinished batches that were left out"]
+    duration_ms: Annotated[int, "how long the snapshot took"]
+
+
+class Restored(TypedDict):
+    """What a restore read."""
+
+    topics: Annotated[int, "restored topics"]
+    partitions: Annotated[int, "restored partitions"]
+    records: Annotated[int, "restored records"]
+    listeners: Annotated[list[list[str]], "addresses of each broker"]

@@ -1,0 +1,66 @@
+"""Transactions, and the partitions that they block."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypedDict
+
+
+class Transaction(TypedDict):
+    """A transactional id."""
+
+    transactional_id: Annotated[str, "transactional id"]
+    coordinator: Annotated[int, "node id of the coordinator"]
+    state: Annotated[str, "state by Kafka's name, such as Ongoing"]
+    producer_id: Annotated[int, "producer id"]
+    producer_epoch: Annotated[int, "producer epoch"]
+    timeout_ms: Annotated[int, "transaction.timeout.ms of the producer"]
+    open_since_ms: Annotated[int | None, "start of the open transaction"]
+    partitions: Annotated[list[str], "partitions of the open transaction, as TOPIC-PARTITION"]
+
+
+class HeldBack(TypedDict):
+    """A partition in which an open transaction blocks consumers with read_committed."""
+
+    topic: Annotated[str, "topic"]
+    partition: Annotated[int, "partition"]
+    last_stable_offset: Annotated[int, "where consumers with read_committed stop"]
+    log_end_offset: Annotated[int, "log end offset"]
+    producer_id: Annotated[int, "producer id of the transaction"]
+    transactional_id: Annotated[str | None, "its transactional id, null if it is not known"]
+    since_ms: Annotated[int, "start of the transaction"]
+    reason: Annotated[str, "the same in words"]
+
+
+class Transactions(TypedDict):
+    """A page of transactional ids, sorted, and all partitions that are held back."""
+
+    transactions: Annotated[list[Transaction], "transactional ids"]
+    held_back: Annotated[list[HeldBack], "blocked partitions"]
+    next: Annotated[str | None, "the value of `after` for the next page; null on the last page"]
+
+
+class StuckGroup(TypedDict):
+    """A group that stopped at a blocked partition."""
+
+    group: Annotated[str, "group id"]
+    topic: Annotated[str, "topic"]
+    partition: Annotated[int, "partition"]
+    offset: Annotated[int, "committed offset"]
+    records_behind: Annotated[int, "records between the last stable offset and the log end"]
+
+
+class TransactionDetails(TypedDict):
+    """A transaction, what it holds back, and the groups that wait for its end."""
+
+    transaction: Annotated[Transaction, "the transaction"]
+    held_back: Annotated[list[HeldBack], "the partitions that it blocks"]
+    stuck_groups: Annotated[
+        list[StuckGroup], "groups whose committed offset is at the last stable offset or after"
+    ]
+
+
+class TransactionEnded(TypedDict):
+    """A transaction that was aborted."""
+
+    transactional_id: Annotated[str, "transactional id"]
+    state: Annotated[str, "state after the request"]

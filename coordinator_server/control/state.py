@@ -1,0 +1,73 @@
+"""ControlState: what the requests to one control server share."""
+
+from __future__ import annotations
+
+import hmac
+import time
+from typing import TYPE_CHECKING
+
+from coordinator_server.control.errors import ControlError
+
+if TYPE_CHECKING:
+    from coordinator_server.cluster import Cluster
+    from coordinator_server.control.login import Logins
+    from coordinator_server.security.principal import Principal
+
+
+class ControlOptions:
+    """The options of the control server: `--http-read-only` and `--http-login`."""
+
+    def __init__(self, *, is_read_only: bool = False, requires_login: bool = False) -> None:
+        self.is_read_only = is_read_only
+        self.requires_login = requires_login
+
+
+class ControlState:
+    """The state of one control server. `started_at_ms` is by the machine's clock."""
+
+    def __init__(self, cluster: Cluster, options: ControlOptions, token: str | None) -> None:
+        self.options = options
+        self.started_at_ms = time.time_ns() // 1_000_000
+        self.record_times: dict[tuple[str, int, bytes, int], int | None] = {}
+        """Timestamps of records by topic, partition, topic id and offset, see `lag`."""
+        self._cluster = cluster
+        self._authorization = None if token is None else f"Bearer {token}".encode()
+        self._logins: Logins | None = None
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether requests need a token or a login."""
+        return self._authorization is not None or self.options.requires_login
+
+    @property
+    def logins(self) -> Logins:
+        """The users' sessions, created with the first login."""
+        if self._logins is None:
+            from coordinator_server.control.login import Logins
+
+            self._logins = Logins(self._cluster)
+        return self._logins
+
+    async def user_of(self, given: str) -> Principal | None:
+        """Return the user of the header Authorization; None if the request may do everything.
+
+        Raises ControlError without a valid token or login, if one is required.
+        """
+        requires_login = self.options.requires_login
+        if self._authorization is None and not requires_login and not given:
+            return None
+        expected = self._authorization
+        if expected is not None and hmac.compare_digest(given.encode("utf-8", "replace"), expected):
+            return None
+        if requires_login and given:
+            user = await self.logins.user_of(given)
+            if user is not None:
+                return user
+        if requires_login:
+            challenge = {"WWW-Authenticate": 'Basic realm="coordinator-server", charset="UTF-8"'}
+            text = "log in as a user of the broker: POST /login, or Authorization: Basic"
+            raise ControlError(401, text, challenge)
+        if expected is None:
+            return None
+        text = "the token of --http-token-file is missing or wrong: Authorization: Bearer TOKEN"
+        raise ControlError(401, text, {"WWW-Authenticate": "Bearer"})

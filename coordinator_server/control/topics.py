@@ -1,0 +1,248 @@
+"""Control requests about topics and partitions."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from coordinator_server.control.local import ask, check
+from coordinator_server.control.pace import in_steps
+from coordinator_server.control.pages import page_of_names, page_of_places
+from coordinator_server.control.request import ControlError, ControlRequest, natural_number
+from coordinator_server.topics.topic_configs import configs_error
+from protocol.json_form import uuid_to_text
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from coordinator_server.steps import Computation
+    from coordinator_server.topics.topic import Partition, Topic
+
+_PARTITIONS_MAX = 10_000
+_TIMEOUT_MS = 30_000
+_NAMED = 20
+
+
+# --- topics ---------------------------------------------------------------------------------------
+
+
+async def topics(request: ControlRequest) -> dict[str, Any]:
+    """GET /topics: list a page of topics."""
+    names = [
+        one.name
+        for one in request.cluster.topics.all_topics()
+        if (request.values["internal"] or not one.is_internal) and request.sees_topic(one.name)
+    ]
+    page, next_name = page_of_names(request, names)
+    return {"topics": await in_steps(_described(request, page)), "next": next_name}
+
+
+def _described(request: ControlRequest, names: Iterable[str]) -> Computation[list[dict[str, Any]]]:
+    described = []
+    for name in names:
+        topic = request.cluster.topics.topic(name)
+        if topic is not None:
+            described.append((yield from _topic(topic)))
+        yield
+    return described
+
+
+async def topic(request: ControlRequest) -> dict[str, Any]:
+    """GET /topics/TOPIC: describe a topic. Raises ControlError."""
+    return await in_steps(_topic(topic_of(request)))
+
+
+def _topic(topic: Topic) -> Computation[dict[str, Any]]:
+    partitions = []
+    for partition in topic.partitions:
+        partitions.append(offsets_of(partition))
+        yield
+    return {
+        "topic": topic.name,
+        "topic_id": uuid_to_text(topic.topic_id),
+        "is_internal": topic.is_internal,
+        "configs": dict(topic.configs),
+        "partitions": partitions,
+    }
+
+
+async def create(request: ControlRequest) -> dict[str, Any]:
+    """POST /topics/TOPIC: create a topic. Raises ControlError.
+
+    The body is such as {"partitions": 3, "configs": {"retention.ms": "1000"}}.
+    """
+    manager, name = request.cluster.topics, request.parameters["TOPIC"]
+    body = request.json("partitions", "configs")
+    error = manager.creation_error(name)
+    if error is not None:
+        raise ControlError(400, f"topic {name!r}: {error[1]}")
+    count = body.get("partitions")
+    if count is None:
+        count = request.cluster.config.integer("num.partitions")
+    if not isinstance(count, int) or not 0 < count <= _PARTITIONS_MAX:
+        raise ControlError(400, f"topic {name} cannot have {count!r} partitions")
+    configs = body.get("configs") or {}
+    if not isinstance(configs, dict):
+        raise ControlError(400, f"topic {name}: configs are an object, not {configs!r}")
+    texts = {key: None if value is None else str(value) for key, value in configs.items()}
+    try:
+        message = configs_error(request.cluster.config, texts.items())
+        if message is not None:
+            raise ControlError(400, f"topic {name}: {message}")
+        kept = {key: value.strip() for key, value in texts.items() if value is not None}
+        created = manager.create(name, count, kept)
+    except StorageError as refusal:
+        raise ControlError(400, f"topic {name}: {refusal}") from refusal
+    return await in_steps(_topic(created))
+
+
+async def delete(request: ControlRequest) -> dict[str, Any]:
+    """DELETE /topics/TOPIC: delete a topic. Raises ControlError."""
+    from protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
+    name = topic_of(request).name
+    message = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=_TIMEOUT_MS)
+    (result,) = (await ask(request, "DeleteTopics", message)).responses
+    check(result.error_code, result.error_message, f"topic {name}")
+    return {"deleted": [name]}
+
+
+async def grow(request: ControlRequest) -> dict[str, Any]:
+    """POST /topics/TOPIC/partitions: add partitions to a topic. Raises ControlError."""
+    from protocol.apis.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+
+    count, name = request.shaped()["count"], topic_of(request).name
+    if not 0 < count <= _PARTITIONS_MAX:
+        raise ControlError(400, f"topic {name} cannot have {count} partitions")
+    wanted = CreatePartitionsTopic(name=name, count=count, assignments=None)
+    message = CreatePartitionsRequest(topics=[wanted], timeout_ms=_TIMEOUT_MS)
+    (result,) = (await ask(request, "CreatePartitions", message)).results
+    check(result.error_code, result.error_message, f"topic {name}")
+    return await topic(request)
+
+
+def topic_of(request: ControlRequest) -> Topic:
+    """Return the topic in the path. Raises ControlError."""
+    name = request.parameters["TOPIC"]
+    topic = request.cluster.topics.topic(name)
+    if topic is None:
+        names = sorted(one.name for one in request.cluster.topics.all_topics())
+        seen = [one for one in names if request.sees_topic(one)][: _NAMED + 1]
+        raise ControlError(404, f"there is no topic {name}{_but(seen)}")
+    return topic
+
+
+def _but(names: list[str]) -> str:
+    """Return the end of an error message that lists existing names."""
+    some = [*names[:_NAMED], "..."] if len(names) > _NAMED else names
+    return f", but {', '.join(some)}" if some else ""
+
+
+# --- partitions -----------------------------------------------------------------------------------
+
+
+def partition_of(request: ControlRequest, topic: Topic) -> Partition:
+    """Return the topic's partition in the path. Raises ControlError."""
+    return partition_at(topic, request.parameters["INDEX"])
+
+
+def partition_at(topic: Topic, text: str) -> Partition:
+    """Return the partition with this number, given as text. Raises ControlError."""
+    index, count = natural_number(text), len(topic.partitions)
+    if index is None or index >= count:
+        raise ControlError(404, f"topic {topic.name} has no partition {text}, but {count} of them")
+    return topic.partitions[index]
+
+
+def offsets_of(partition: Partition) -> dict[str, int]:
+    """Return the start and end offset of a partition. Raises ControlError."""
+    try:
+        log = partition.log
+    except StorageError as error:
+        raise ControlError(500, str(error)) from error
+    return {"start_offset": log.log_start_offset, "end_offset": log.high_watermark}
+
+
+async def partitions(request: ControlRequest) -> dict[str, Any]:
+    """GET /topics/TOPIC/partitions: describe a page of partitions. Raises ControlError."""
+    topic = topic_of(request)
+    return await _partitions(request, [topic])
+
+
+async def all_partitions(request: ControlRequest) -> dict[str, Any]:
+    """GET /partitions: describe a page of the partitions of all topics."""
+    topics = request.cluster.topics.all_topics()
+    return await _partitions(request, [one for one in topics if request.sees_topic(one.name)])
+
+
+async def _partitions(request: ControlRequest, topics: Iterable[Topic]) -> dict[str, Any]:
+    places = ((topic.name, partition.index) for topic in topics for partition in topic.partitions)
+    page, next_place = page_of_places(request, places)
+    return {"partitions": await in_steps(_details(request, page)), "next": next_place}
+
+
+def _details(
+    request: ControlRequest, places: Iterable[tuple[Any, ...]]
+) -> Computation[list[dict[str, Any]]]:
+    details = []
+    for name, index in places:
+        partition = request.cluster.topics.partition(name, index)
+        if partition is not None:
+            details.append(_partition(partition))
+        yield
+    return details
+
+
+def _partition(partition: Partition) -> dict[str, Any]:
+    details: dict[str, Any] = {
+        "topic": partition.topic_name,
+        "partition": partition.index,
+        "leader": partition.leader_id,
+        "leader_epoch": partition.known_epoch,
+        "replicas": list(partition.replicas),
+        "start_offset": -1,
+        "end_offset": -1,
+        "last_stable_offset": -1,
+        "size_bytes": 0,
+        "open_transactions": 0,
+    }
+    with suppress(StorageError):  # a log that cannot be opened has no offsets
+        log = partition.log
+        details |= {
+            "start_offset": log.log_start_offset,
+            "end_offset": log.high_watermark,
+            "last_stable_offset": log.last_stable_offset,
+            "size_bytes": log.size_bytes,
+            "open_transactions": len(log.producers.transactions),
+        }
+    return details
+
+
+async def delete_records(request: ControlRequest) -> dict[str, Any]:
+    """DELETE /partitions/TOPIC/INDEX/records: delete records before an offset.
+
+    Raises ControlError.
+    """
+    from protocol.apis.delete_records import (
+        DeleteRecordsPartition,
+        DeleteRecordsRequest,
+        DeleteRecordsTopic,
+    )
+
+    topic = topic_of(request)
+    partition = partition_of(request, topic)
+    wanted = DeleteRecordsPartition(
+        partition_index=partition.index, offset=request.values["before"]
+    )
+    message = DeleteRecordsRequest(
+        topics=[DeleteRecordsTopic(name=topic.name, partitions=[wanted])], timeout_ms=_TIMEOUT_MS
+    )
+    response = await ask(request, "DeleteRecords", message, node_id=partition.leader_id)
+    result = response.topics[0].partitions[0]
+    check(result.error_code, None, f"{topic.name}-{partition.index}")
+    return {
+        "topic": topic.name,
+        "partition": partition.index,
+        "start_offset": result.low_watermark,
+    }

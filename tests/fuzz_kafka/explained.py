@@ -34,9 +34,9 @@ EXPLAINED = (
         r"\[\(\d+, {'error_code': 'UNKNOWN_MEMBER_ID'",
     ),
     Explained(
-        r"\w+( [\w.]*assignment\.topic_partitions[\w.#]*: [^;]*;?)+",
+        r"\w+( [\w.]*assignment(\.topic_partitions[\w.#]*)?: [^;]*;?)+",
         "which partitions `uniform` and the share assignor give to whom follows hash maps of "
-        "random topic and member ids",
+        "random topic and member ids; a member whose assignment stays empty is sent none",
     ),
     Explained(
         r"\w*Describe\w* .*: (Dead \| Empty|GROUP_ID_NOT_FOUND \| NONE).*",

@@ -61,7 +61,10 @@ class Report(NamedTuple):
 
 
 def difference(before: Any, now: Any) -> str:
-    """Return the path of the first part that differs, and this part's new and old values."""
+    """Return the path of the first part that differs, and this part's new and old values.
+
+    The path has no indexes, so that equal differences in different places are described equally.
+    """
     path, was, is_now = next(_parts(before, now, ""), ("", before, now))
     place = f"{path}: " if path else ""
     if was is _NOTHING:
@@ -78,10 +81,7 @@ def _parts(before: Any, now: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
             inner = f"{path}.{name}" if path else str(name)
             yield from _parts(before.get(name, _NOTHING), now.get(name, _NOTHING), inner)
     elif isinstance(before, list) and isinstance(now, list):
-        if _is_step(before) and _is_step(now) and before[0] == now[0]:
-            yield from _parts(before[1], now[1], f"{path} {before[0]}")
-        else:
-            yield from _elements(before, now, path)
+        yield from _elements(before, now, path)
     elif isinstance(before, str) and isinstance(now, str) and "\n" in before + now:
         yield from _elements(before.split("\n"), now.split("\n"), path)
     elif before != now or before is _NOTHING:
@@ -90,14 +90,18 @@ def _parts(before: Any, now: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
 
 def _elements(before: list[Any], now: list[Any], path: str) -> Iterator[tuple[str, object, object]]:
     for index in range(max(len(before), len(now))):
-        one = before[index] if index < len(before) else _NOTHING
-        other = now[index] if index < len(now) else _NOTHING
-        yield from _parts(one, other, f"{path}[{index}]")
+        one: Any = before[index] if index < len(before) else _NOTHING
+        other: Any = now[index] if index < len(now) else _NOTHING
+        if _label(one) is not None and _label(one) == _label(other):
+            yield from _parts(one[1], other[1], f"{path} {one[0]}".strip())
+        else:
+            yield from _parts(one, other, f"{path}[]")
 
 
-def _is_step(value: list[Any]) -> bool:
-    """Return whether a list is a step of a transcript: a label and a result."""
-    return len(value) == 2 and isinstance(value[0], str)
+def _label(value: Any) -> str | None:
+    """Return the label of a step of a transcript, which is a list of a label and a result."""
+    is_step = isinstance(value, list) and len(value) == 2 and isinstance(value[0], str)
+    return value[0] if is_step else None
 
 
 def _short(value: Any) -> str:

@@ -57,7 +57,7 @@ public class ToolServer {
             System.setOut(new PrintStream(out, true, StandardCharsets.UTF_8));
             System.setErr(new PrintStream(err, true, StandardCharsets.UTF_8));
             try {
-                Class.forName(call.get("main").asText())
+                toolClass(call.get("main").asText())
                     .getMethod("main", String[].class)
                     .invoke(null, (Object) arguments.toArray(new String[0]));
             } catch (ClassNotFoundException missing) {
@@ -81,6 +81,15 @@ public class ToolServer {
                 "out", out.toString(StandardCharsets.UTF_8),
                 "err", err.toString(StandardCharsets.UTF_8))));
             answers.flush();
+        }
+    }
+
+    /** Return a tool's class. Before 4.4 kafka-configs was a class of the broker's jar. */
+    private static Class<?> toolClass(String name) throws ClassNotFoundException {
+        try {
+            return Class.forName(name);
+        } catch (ClassNotFoundException missing) {
+            return Class.forName("kafka.admin" + name.substring(name.lastIndexOf('.')));
         }
     }
 

@@ -19,12 +19,12 @@ from tests.reference.suites import Suite, is_served, repeated
     ("before", "now", "text"),
     [
         ({"a": {"b": 1}}, {"a": {"b": 2}}, "a.b: 2, was 1"),
-        ([["Join", {"error": 0}]], [["Join", {"error": 25}]], "[0] Join.error: 25, was 0"),
-        ([["Join", 1]], [["Leave", 1]], '[0][0]: "Leave", was "Join"'),
-        ([1], [1, 2], "[1]: new 2"),
+        ([["Join", {"error": 0}]], [["Join", {"error": 25}]], "Join.error: 25, was 0"),
+        ([["Join", 1]], [["Leave", 1]], '[][]: "Leave", was "Join"'),
+        ([1], [1, 2], "[]: new 2"),
         ({"a": 1, "b": 2}, {"a": 1}, "b: missing, was 2"),
-        ({"out": "x\ny\n"}, {"out": "x\nz\n"}, 'out[1]: "z", was "y"'),
-        ({"out": "x\n"}, {"out": "x"}, 'out[1]: missing, was ""'),
+        ({"out": "x\ny\n"}, {"out": "x\nz\n"}, 'out[]: "z", was "y"'),
+        ({"out": "x\n"}, {"out": "x"}, 'out[]: missing, was ""'),
         ("x" * 200, "y", f'"y", was "{"x" * 159}..'),
     ],
 )
@@ -40,7 +40,7 @@ def test_equal_differences_share_a_line() -> None:
     assert Report.of_recording(Recording(before, now, {"varies"})) == Report(
         5,
         [
-            "2 x [0]: 2, was 1: a, b",
+            "2 x []: 2, was 1: a, b",
             "1 x 6, was 5: c",
             "1 x missing, was 4: gone",
             "1 x new 7: extra",

@@ -41,9 +41,18 @@ SUITES = {
 DIFFERS = {
     "Produce": "errors of several partitions are in the order of the request; [topics](topics.md), "
     "[record batches](record-batches.md#where-it-differs)",
-    "Fetch": "a whole batch is the end of an answer; [topics](topics.md)",
-    "Metadata": "an auto-created topic is there at once; [topics](topics.md)",
-    "CreateTopics": "names that collide within one request; [topics](topics.md)",
+    "Fetch": "the last batch of a response is complete; "
+    "[topics](topics.md#where-the-answers-differ-from-kafkas)",
+    "ListOffsets": "reads batches with wrong record lengths; "
+    "[record batches](record-batches.md#where-it-differs)",
+    "Metadata": "the response that creates a topic has the topic; "
+    "[topics](topics.md#where-the-answers-differ-from-kafkas)",
+    "CreateTopics": "names that collide within one request; "
+    "[topics](topics.md#where-the-answers-differ-from-kafkas)",
+    "DescribeConfigs": "one broker logger; "
+    "[topics](topics.md#where-the-answers-differ-from-kafkas)",
+    "AlterConfigs": "NaN and settings of listeners; "
+    "[dynamic configs](dynamic-configs.md#what-differs-from-kafka)",
     "JoinGroup": "every request is answered; "
     "[coordinator](coordinator.md#where-we-differ-from-kafka)",
     "SyncGroup": "every request is answered; "
@@ -59,7 +68,15 @@ DIFFERS = {
     "ShareAcknowledge": "[share groups](share-groups.md#where-it-differs-from-kafka)",
     "DescribeShareGroupOffsets": "a partition that does not exist is answered; "
     "[share groups](share-groups.md#where-it-differs-from-kafka)",
-    "AlterShareGroupOffsets": "[share groups](share-groups.md#where-it-differs-from-kafka)",
+    **dict.fromkeys(
+        (
+            "InitializeShareGroupState",
+            "ReadShareGroupState",
+            "DeleteShareGroupState",
+            "ReadShareGroupStateSummary",
+        ),
+        "the state topic is there at once; [decision 3](decisions/0003-offsets-topic-at-once.md)",
+    ),
     "WriteShareGroupState": "at most 20 000 state batches of a share partition; "
     "[share groups](share-groups.md#where-it-differs-from-kafka)",
     "StreamsGroupHeartbeat": "[streams groups](streams-groups.md#where-it-differs-from-kafka)",
@@ -69,13 +86,13 @@ DIFFERS = {
     "[transactions](transactions.md#differences-from-kafka)",
     "CreateDelegationToken": "at most 2 MiB of tokens; [SASL](sasl.md#what-differs-from-kafka)",
     "SaslHandshake": "no GSSAPI; [SASL](sasl.md#what-differs-from-kafka)",
+    "SaslAuthenticate": "a large or early request closes the connection; "
+    "[SASL](sasl.md#what-differs-from-kafka)",
     "AlterClientQuotas": "[quotas](quotas.md#what-is-different-from-kafka)",
-    "IncrementalAlterConfigs": "listeners cannot change at run time; "
+    "IncrementalAlterConfigs": "NaN and settings of listeners; "
     "[dynamic configs](dynamic-configs.md#what-differs-from-kafka)",
     "UpdateFeatures": "no level can change: FEATURE_UPDATE_FAILED; [topics](topics.md)",
-    "UnregisterBroker": "a single broker serves nobody afterwards; [cluster](cluster.md)",
-    "StreamsGroupTopologyDescriptionUpdate": "as a Kafka without a plugin answers; "
-    "[streams groups](streams-groups.md)",
+    "UnregisterBroker": "a single broker closes its listener; [cluster](cluster.md)",
 }
 """APIs whose answers differ from Kafka's, with links to the reasons."""
 

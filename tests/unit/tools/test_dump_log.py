@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from coordinator_server.core.transactions.state import TransactionState
+from coordinator_server.core.transactions.metadata import TransactionState
 
 from protocol.batch import Record, build_batch
 from protocol.compression import Compression, compress

@@ -40,9 +40,9 @@ from coordinator_server.core.groups.modern.members import (
     refuse_unreleased,
     serve_heartbeat,
     static_member,
+    topic_names,
 )
 from coordinator_server.core.groups.modern.modern_group import config
-from coordinator_server.core.groups.modern.topic_names import topic_names
 from coordinator_server.core.groups.settings import GroupKind
 from protocol.apis.consumer_group_heartbeat import (
     AssignedPartitions,

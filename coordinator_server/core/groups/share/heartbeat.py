@@ -21,10 +21,10 @@ from coordinator_server.core.groups.modern.members import (
     no_group,
     other_kind,
     serve_heartbeat,
+    topic_names,
 )
 from coordinator_server.core.groups.modern.metadata_hash import metadata_hash
 from coordinator_server.core.groups.modern.modern_group import config
-from coordinator_server.core.groups.modern.topic_names import topic_names
 from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.core.groups.share import timers
 from coordinator_server.core.groups.share.initialize import Initialization, initialization_due

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
+from typing import TypeVar
 
 from coordinator_server.client import Client, ClientError, ClientSettings
 from coordinator_server.kafka_tools.frame import (
@@ -20,6 +21,8 @@ from coordinator_server.kafka_tools.log_offsets import RUNTIME, parse_partitions
 from coordinator_server.kafka_tools.options import Option, Options, OptionsError, UsageError
 from coordinator_server.kafka_tools.reset_plan import Plan
 from protocol.errors import ErrorCode
+
+T = TypeVar("T")
 
 Action = Callable[[Client, Options], object]
 
@@ -85,7 +88,7 @@ def act_on_groups(options: Options, actions: Mapping[str, Action], kind: str) ->
     return 0
 
 
-def selected(options: Options, actions: Mapping[str, Action]) -> Action:
+def selected(options: Options, actions: Mapping[str, T]) -> T:
     """Return the one action that the options select."""
     (name,) = filter(options.has, actions)
     return actions[name]

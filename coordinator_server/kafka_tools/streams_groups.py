@@ -75,7 +75,7 @@ def _run(options: Options) -> int:
     check_arguments(options)
     with closing(connect_for_groups(options)) as client:
         _ = options.integers("to-offset"), options.value("by-duration"), options.integer("shift-by")
-        return int(selected(options, _ON_CLUSTER)(client, options) or 0)
+        return selected(options, _ON_CLUSTER)(client, options) or 0
 
 
 def _listed(client: Client) -> list[Listing]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ from coordinator_server.kafka_tools.frame import (
     print_stack_trace,
     raise_wrapped,
 )
+from coordinator_server.kafka_tools.groups_description import LEAST_WIDTH, MISSING, print_table
 from coordinator_server.kafka_tools.groups_read import Listing, Partition, delete_offsets
 from coordinator_server.kafka_tools.log_offsets import RUNTIME, parse_partitions, topic_partitions
 from coordinator_server.kafka_tools.options import Option, Options, OptionsError, UsageError
@@ -26,8 +27,6 @@ T = TypeVar("T")
 
 Action = Callable[[Client, Options], object]
 
-MISSING = "-"
-LEAST_WIDTH = 15
 TIMEOUT = Option(
     "timeout",
     "How long to wait for the brokers.",
@@ -134,14 +133,6 @@ def print_states(groups: Sequence[Listing]) -> None:
     print(f"{'GROUP':<{width}} STATE")
     for group in groups:
         print(f"{group.name:<{width}} {group.state or 'Unknown'}")
-
-
-def print_table(rows: Iterable[Sequence[object]], widths: Sequence[int]) -> None:
-    """Print the rows of a table; the last column has no width."""
-    for row in rows:
-        cells = [f"{cell!s:<{width}}" for cell, width in zip(row[:-1], widths, strict=False)]
-        print("\n" + " ".join((*cells, str(row[-1]))), end="")
-    print()
 
 
 def export_plans(plans: Mapping[str, Plan], *, has_groups: bool) -> None:

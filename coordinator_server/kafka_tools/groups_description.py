@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from coordinator_server.client import Client, ClientError
 from coordinator_server.kafka_tools.frame import EXECUTION, raise_wrapped
-from coordinator_server.kafka_tools.group_commands import LEAST_WIDTH, MISSING, print_table
 from coordinator_server.kafka_tools.groups_read import (
     DEAD,
     Committed,
@@ -19,6 +18,8 @@ from coordinator_server.kafka_tools.groups_read import (
 )
 from coordinator_server.kafka_tools.log_offsets import RUNTIME, end_offsets
 
+MISSING = "-"
+LEAST_WIDTH = 15
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 _MEMBER_COLUMNS = ("GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS")
 _EPOCH_COLUMNS = (
@@ -41,6 +42,14 @@ _OFFSET_COLUMNS = (
 )
 
 Row = tuple[str, ...]
+
+
+def print_table(rows: Iterable[Sequence[object]], widths: Sequence[int]) -> None:
+    """Print the rows of a table; the last column has no width."""
+    for row in rows:
+        cells = [f"{cell!s:<{width}}" for cell, width in zip(row[:-1], widths, strict=False)]
+        print("\n" + " ".join((*cells, str(row[-1]))), end="")
+    print()
 
 
 def read_groups(client: Client, names: Sequence[str]) -> list[GroupDescription]:

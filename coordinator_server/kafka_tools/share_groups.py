@@ -20,7 +20,6 @@ from coordinator_server.kafka_tools.frame import (
     raise_wrapped,
 )
 from coordinator_server.kafka_tools.group_commands import (
-    LEAST_WIDTH,
     RESET_OPTIONS,
     TIMEOUT,
     act_on_groups,
@@ -32,8 +31,8 @@ from coordinator_server.kafka_tools.group_commands import (
     print_deletions,
     print_plans,
     print_states,
-    print_table,
 )
+from coordinator_server.kafka_tools.groups_description import LEAST_WIDTH, print_table
 from coordinator_server.kafka_tools.groups_read import DEAD, delete_group, list_kind
 from coordinator_server.kafka_tools.log_offsets import check_partitions
 from coordinator_server.kafka_tools.options import Option, Options, OptionsError, UsageError

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.client import Client, ClientError, check
-from coordinator_server.kafka_tools.group_commands import LEAST_WIDTH, MISSING, print_table
+from coordinator_server.kafka_tools.groups_description import LEAST_WIDTH, MISSING, print_table
 from coordinator_server.kafka_tools.groups_read import (
     DEAD,
     Partition,

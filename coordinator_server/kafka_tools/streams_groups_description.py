@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from coordinator_server.client import Client, ClientError, check
 from coordinator_server.kafka_tools.frame import EXECUTION, ToolError, raise_wrapped
 from coordinator_server.kafka_tools.get_offsets import list_offsets
-from coordinator_server.kafka_tools.group_commands import LEAST_WIDTH, MISSING
+from coordinator_server.kafka_tools.groups_description import LEAST_WIDTH, MISSING
 from coordinator_server.kafka_tools.groups_read import DEAD, Committed, Partition, on_coordinator
 from coordinator_server.kafka_tools.log_offsets import EARLIEST, LATEST
 

@@ -17,6 +17,12 @@ from coordinator_server.kafka_tools.java import (
     numbers_in_hash_order,
 )
 from coordinator_server.kafka_tools.options import Options
+from coordinator_server.kafka_tools.reassign_state import (
+    MOVE_RATE,
+    all_moves,
+    set_rates,
+    throttle_replicas,
+)
 from coordinator_server.kafka_tools.reassignment_files import (
     FAILED,
     REFUSED,
@@ -24,12 +30,6 @@ from coordinator_server.kafka_tools.reassignment_files import (
     plan_text,
     read_moves,
     read_topics,
-)
-from coordinator_server.kafka_tools.reassignment_throttles import (
-    MOVE_RATE,
-    all_moves,
-    set_rates,
-    throttle_replicas,
 )
 from coordinator_server.kafka_tools.reassignments import (
     Place,

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from coordinator_server.config.config import ConfigError, Listener
-from coordinator_server.config.sasl_settings import MECHANISMS
+from coordinator_server.config.security_settings import MECHANISMS
 from coordinator_server.security.credentials.jaas import JaasError, parse_login_module
 from coordinator_server.security.sasl.plain import PLAIN_MODULE, USER_PREFIX, Plain
 

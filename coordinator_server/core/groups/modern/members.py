@@ -8,7 +8,7 @@ methods, and the ends of its heartbeats.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
 from coordinator_server.core.groups.effects import STEP_ITEMS, Pace
 from protocol.coordinator_errors import client_error
@@ -17,6 +17,7 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from coordinator_server.core.caller import Caller
     from coordinator_server.core.groups.effects import Effects, Reply, Write
     from coordinator_server.core.groups.group import Group
     from coordinator_server.core.groups.modern.modern_group import ModernGroup
@@ -65,6 +66,8 @@ class HeartbeatPlan(Protocol):
 
 
 P = TypeVar("P", bound=HeartbeatPlan)
+G = TypeVar("G")
+Q = TypeVar("Q", bound=Heartbeat)
 
 
 # --- without a group ------------------------------------------------------------------------------
@@ -165,6 +168,23 @@ def check_epoch(
 
 
 # --- heartbeats -----------------------------------------------------------------------------------
+
+
+class HeartbeatComputation(Generic[G, Q]):
+    """Computes the plan of a heartbeat that does not leave.
+
+    The records of the plan follow `records`, which create the group.
+    """
+
+    def __init__(
+        self, group: G, records: list[CoordinatorRecord], request: Q, caller: Caller, now_ms: int
+    ) -> None:
+        self._group = group
+        self._records = records
+        self._request = request
+        self._caller = caller
+        self._now_ms = now_ms
+        self._is_joining = request.member_epoch == JOINING_EPOCH
 
 
 def serve_heartbeat(

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator_server.config.config import ConfigError
 from coordinator_server.events.log import LOG
-from coordinator_server.maintenance.timer import MaintenanceTimer
+from coordinator_server.maintenance.scheduler import MaintenanceTimer
 from coordinator_server.net.acceptor import StartError
 from coordinator_server.net.addresses import check_names
-from coordinator_server.net.socket_servers import SocketServers
+from coordinator_server.net.socket_server import SocketServers
 from coordinator_server.topics.names import OFFSETS_TOPIC
 
 if TYPE_CHECKING:

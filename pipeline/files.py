@@ -5,6 +5,9 @@ Writing through Spark takes ten times as long, because Spark converts every valu
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from uuid import uuid4
@@ -62,3 +65,10 @@ def _write(table: schema.Table, rows: pl.DataFrame, folder: Path, name: str) -> 
     begun = folder / f".{name}.{uuid4().hex}"
     pq.write_table(rows.to_arrow().cast(wanted), begun)
     begun.replace(folder / name)
+
+
+def temporary_folder(prefix: str) -> Path:
+    """Create a folder whose name begins with `prefix`; it is removed when the process ends."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

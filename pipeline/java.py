@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from shlex import quote
 
-from pipeline.temporary import temporary_folder
+from pipeline.files import temporary_folder
 
 LEAST_VERSION = 17
 """The oldest Java version that Spark 4 supports."""

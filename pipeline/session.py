@@ -16,10 +16,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from pipeline.files import ROWS_PER_FILE
+from pipeline.files import ROWS_PER_FILE, temporary_folder
 from pipeline.java import use_java
 from pipeline.shipping import is_local, name_python, ship
-from pipeline.temporary import temporary_folder
 
 _LOCAL = {
     "spark.ui.enabled": "false",

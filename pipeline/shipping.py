@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pipeline.temporary import temporary_folder
+from pipeline.files import temporary_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,22 +22,9 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, call: Call, request: AlterConfigsRequest) -> Steps:
     """Respond with one result per resource; resources named twice are not changed."""
-    outcomes = yield from config_writes.apply_all(
-        broker, request.resources, _plan, validate_only=request.validate_only
+    return config_writes.reply_to_all(
+        broker, call, request, _plan, AlterConfigsResourceResponse, AlterConfigsResponse
     )
-    responses = []
-    for one, (code, message) in zip(request.resources, outcomes, strict=True):
-        responses.append(
-            AlterConfigsResourceResponse(
-                error_code=code,
-                error_message=message,
-                resource_type=one.resource_type,
-                resource_name=one.resource_name,
-            )
-        )
-        yield
-    responses = yield from call.rights.in_order(responses)
-    call.reply(AlterConfigsResponse(responses=responses))
 
 
 def _plan(

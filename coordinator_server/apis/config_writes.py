@@ -23,7 +23,9 @@ from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
+    from coordinator_server.net.call import Call
     from coordinator_server.steps import Computation, Steps
+    from protocol.schema import Message
 
 TWICE: Outcome = (ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
 
@@ -36,6 +38,31 @@ class ConfigResource(Protocol):
 
 
 R = TypeVar("R", bound=ConfigResource)
+
+
+def reply_to_all(
+    broker: Broker,
+    call: Call,
+    request: Any,
+    plan: Callable[[Broker, R], Computation[Outcome | Planned]],
+    result: Callable[..., Message],
+    response: Callable[..., Message],
+) -> Steps:
+    """Change the configs of all resources of a request and send one `result` per resource."""
+    resources: Sequence[R] = request.resources
+    outcomes = yield from apply_all(broker, resources, plan, validate_only=request.validate_only)
+    results = []
+    for one, (code, message) in zip(resources, outcomes, strict=True):
+        results.append(
+            result(
+                error_code=code,
+                error_message=message,
+                resource_type=one.resource_type,
+                resource_name=one.resource_name,
+            )
+        )
+        yield
+    call.reply(response(responses=(yield from call.rights.in_order(results))))
 
 
 def apply_all(

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from coordinator_server.apis.described_groups import (
-    DESCRIBES_HIDDEN_TOPICS,
-    describe_all,
-    reply_visible,
-)
+from coordinator_server.apis.described_groups import DESCRIBES_HIDDEN_TOPICS, describe_visible
 from coordinator_server.core.groups.consumer.describe import DescribeConsumerGroup
 from protocol.apis.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
     DescribedConsumerGroup,
 )
-from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,17 +23,9 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, call: Call, request: ConsumerGroupDescribeRequest) -> Steps:
     """Describe each group; the response is sent when all groups have been described."""
-
-    def finish(groups: list[DescribedConsumerGroup]) -> None:
-        reply_visible(call, groups, ConsumerGroupDescribeResponse, _topics, _hidden)
-
-    return describe_all(
-        broker,
-        call,
-        request.group_ids,
-        DescribeConsumerGroup,
-        finish,
-        with_operations=request.include_authorized_operations,
+    hidden = partial(DescribedConsumerGroup, error_message=DESCRIBES_HIDDEN_TOPICS)
+    return describe_visible(
+        broker, call, request, DescribeConsumerGroup, ConsumerGroupDescribeResponse, _topics, hidden
     )
 
 
@@ -49,11 +37,3 @@ def _topics(group: DescribedConsumerGroup) -> Iterator[str]:
     for member in group.members:
         for one in member.target_assignment.topic_partitions:
             yield one.topic_name
-
-
-def _hidden(group: DescribedConsumerGroup) -> DescribedConsumerGroup:
-    return DescribedConsumerGroup(
-        group_id=group.group_id,
-        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        error_message=DESCRIBES_HIDDEN_TOPICS,
-    )

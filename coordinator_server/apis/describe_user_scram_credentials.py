@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from coordinator_server.credentials.scram_mechanisms import SCRAM_BY_NAME
+from coordinator_server.security.credentials.scram_mechanisms import SCRAM_BY_NAME
 from protocol.apis.describe_user_scram_credentials import (
     CredentialInfo,
     DescribeUserScramCredentialsRequest,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from coordinator_server.coordinator.fan_in import FanIn
 from coordinator_server.core.groups.api import NOT_REQUESTED
+from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
@@ -14,7 +15,21 @@ if TYPE_CHECKING:
     from coordinator_server.steps import Steps
     from protocol.schema import Message
 
-Group = TypeVar("Group")
+
+class DescribedGroup(Protocol):
+    """The description of one group in a response."""
+
+    group_id: str
+
+
+class DescribeRequest(Protocol):
+    """A request that names groups of one kind."""
+
+    group_ids: list[str]
+    include_authorized_operations: bool
+
+
+Group = TypeVar("Group", bound=DescribedGroup)
 
 DESCRIBES_HIDDEN_TOPICS = (
     "The group has described topic(s) that the client is not authorized to describe."
@@ -44,22 +59,35 @@ def describe_all(
         yield  # a group may have hundreds of members
 
 
-def reply_visible(
+def describe_visible(
+    broker: Broker,
     call: Call,
-    groups: list[Group],
+    request: DescribeRequest,
+    describe: Callable[[str, int], Any],
     response: Callable[..., Message],
     topics: Callable[[Group], Iterable[str]],
-    hidden: Callable[[Group], Group],
-) -> None:
-    """Send `response(groups=...)` with refused groups first.
+    hidden: Callable[..., Group],
+) -> Steps:
+    """Describe all groups of a request, then send `response(groups=...)`, refused groups first.
 
     `topics(group)` yields the topics in a description. If the client may not describe all of them,
-    the response has `hidden(group)` instead.
+    the response has `hidden(group_id=, error_code=)` instead.
     """
-    if call.rights.is_restricted:
-        call.run(_reply_in_steps(call, groups, response, topics, hidden))
-    else:
-        call.reply(response(groups=groups))
+
+    def finish(groups: list[Group]) -> None:
+        if call.rights.is_restricted:
+            call.run(_reply_in_steps(call, groups, response, topics, hidden))
+        else:
+            call.reply(response(groups=groups))
+
+    return describe_all(
+        broker,
+        call,
+        request.group_ids,
+        describe,
+        finish,
+        with_operations=request.include_authorized_operations,
+    )
 
 
 def _reply_in_steps(
@@ -67,7 +95,7 @@ def _reply_in_steps(
     groups: list[Group],
     response: Callable[..., Message],
     topics: Callable[[Group], Iterable[str]],
-    hidden: Callable[[Group], Group],
+    hidden: Callable[..., Group],
 ) -> Steps:
     shown: list[Group] = []
     for group in groups:
@@ -77,6 +105,9 @@ def _reply_in_steps(
             if not is_visible:
                 break
             yield
-        shown.append(group if is_visible else hidden(group))
+        if not is_visible:
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            group = hidden(group_id=group.group_id, error_code=error)
+        shown.append(group)
         yield
     call.reply(response(groups=call.rights.before(shown)))

@@ -52,27 +52,6 @@ class MergedTopics(Generic[Topic]):
         return self.topics
 
 
-class CommitCall(Protocol):
-    """The call that an offset commit answers: of OffsetCommit, or of TxnOffsetCommit as one."""
-
-    @property
-    def caller(self) -> Caller:
-        """The client that sent the request."""
-
-    @property
-    def is_large(self) -> bool:
-        """Whether the request must be handled in steps."""
-
-    def reply(self, response: OffsetCommitResponse, /) -> None:
-        """Send the response."""
-
-    def run(self, steps: Steps) -> None:
-        """Run work for the request in steps."""
-
-    def fail(self) -> None:
-        """Fail the request."""
-
-
 class MergeableCall(Protocol):
     """The original call, as a merged call uses it."""
 
@@ -89,6 +68,13 @@ class MergeableCall(Protocol):
 
     def fail(self) -> None:
         """Fail the request."""
+
+
+class CommitCall(MergeableCall, Protocol):
+    """The call that an offset commit answers: of OffsetCommit, or of TxnOffsetCommit as one."""
+
+    def reply(self, response: OffsetCommitResponse, /) -> None:
+        """Send the response."""
 
 
 class MergedCall(Generic[Response]):

@@ -6,13 +6,15 @@ The brokers of a Kafka cluster send these requests to each other; here brokers u
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from coordinator_server.core.share_partitions.persister import SharePartitionKey
 from coordinator_server.topics.counts import ShardedDict
+from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from coordinator_server.core.share_partitions.persister import ShareState, ShareStateSummary
     from coordinator_server.core.share_state.shard import StateOutcome
     from coordinator_server.net.call import Call
@@ -37,20 +39,43 @@ class TopicResult(Protocol[R]):
     partitions: list[R]
 
 
-class AskedTopic(Protocol):
-    """One topic of a request."""
-
-    @property
-    def partitions(self) -> Sequence[object]:
-        """The share partitions of the topic."""
+Ask = Callable[[SharePartitionKey, Any, Callable[[Any], None]], "Steps | None"]
+"""`ask(key, asked, done)` passes the request for one share partition to the share coordinator."""
 
 
-def names_partitions(group_id: str, topics: Sequence[AskedTopic]) -> bool:
-    """Return whether every topic of the request names partitions.
+def serve_all(
+    call: Call,
+    request: Any,
+    response: Any,
+    topic_result: Callable[..., TopicResult[R]],
+    result: Callable[..., R],
+    ask: Ask,
+    fill: Callable[[R, Any], None] | None = None,
+) -> Steps:
+    """Ask for every share partition of a request; send `response` when all results are set.
 
-    Otherwise the response is empty, even if only one topic has no partitions.
+    `fill(result, answer)` sets further fields of a result, from an answer without an error. If a
+    topic names no partitions, the response is empty.
     """
-    return bool(group_id and topics) and all(topic.partitions for topic in topics)
+    topics = request.topics
+    if not (request.group_id and topics and all(topic.partitions for topic in topics)):
+        call.reply(response)
+        return
+
+    def add_topic(topic_id: bytes) -> TopicResult[R]:
+        response.results.append(topic_result(topic_id=topic_id))
+        added: TopicResult[R] = response.results[-1]
+        return added
+
+    answers: Answers[R] = Answers(call, response, add_topic, fill)
+    for topic in topics:
+        for asked in topic.partitions:
+            key = SharePartitionKey(request.group_id, topic.topic_id, asked.partition)
+            expected = answers.expect(topic.topic_id, result(partition=asked.partition))
+            yield from ask(key, asked, partial(answers.take, expected)) or ()
+            yield
+        yield
+    yield from answers.all_asked()
 
 
 class Answers(Generic[R]):
@@ -60,11 +85,16 @@ class Answers(Generic[R]):
     and has one result, the last.
     """
 
-    __slots__ = ("_add_topic", "_by_key", "_by_topic", "_call", "_left", "_response")
+    __slots__ = ("_add_topic", "_by_key", "_by_topic", "_call", "_fill", "_left", "_response")
 
     def __init__(
-        self, call: Call, response: Message, add_topic: Callable[[bytes], TopicResult[R]]
+        self,
+        call: Call,
+        response: Message,
+        add_topic: Callable[[bytes], TopicResult[R]],
+        fill: Callable[[R, Any], None] | None,
     ) -> None:
+        self._fill = fill
         self._call = call
         self._response = response
         self._add_topic = add_topic
@@ -84,7 +114,9 @@ class Answers(Generic[R]):
         return known
 
     def take(self, result: R, answer: StateOutcome | ShareState | ShareStateSummary) -> None:
-        """Set error and message of a result; the caller sets the other fields."""
+        """Set the fields of a result."""
+        if self._fill is not None and answer.error is ErrorCode.NONE:
+            self._fill(result, answer)
         result.error_code = answer.error
         result.error_message = answer.message
         self._settle()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator_server.client.errors import ClientError, SaslError
 from coordinator_server.client.security import SaslSettings, invalid
-from coordinator_server.credentials.scram_mechanisms import SCRAM_BY_NAME, ScramMechanism
+from coordinator_server.security.credentials.scram_mechanisms import SCRAM_BY_NAME, ScramMechanism
 from protocol.apis.sasl_authenticate import SaslAuthenticateRequest
 from protocol.apis.sasl_handshake import SaslHandshakeRequest
 from protocol.errors import ErrorCode

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from coordinator_server.client.client import Client
 from coordinator_server.client.errors import check
-from coordinator_server.credentials.scram_mechanisms import SCRAM_BY_NAME, SCRAM_BY_TYPE
+from coordinator_server.security.credentials.scram_mechanisms import SCRAM_BY_NAME, SCRAM_BY_TYPE
 from protocol.errors import ErrorCode
 
 MIN_ITERATIONS = 4_096

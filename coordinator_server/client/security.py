@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from coordinator_server.client.errors import ClientError, UnsupportedSettingError
-from coordinator_server.credentials.jaas import JaasError, parse_login_module
+from coordinator_server.security.credentials.jaas import JaasError, parse_login_module
 from protocol.errors import ErrorCode
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")

@@ -17,11 +17,11 @@ from pathlib import Path
 from coordinator_server.client.errors import ClientError, TlsError, UnsupportedSettingError
 from coordinator_server.client.security import CertificateStore, Secret, TlsSettings, invalid
 from coordinator_server.client.settings import Address
-from coordinator_server.credentials.certificate_strength import (
+from coordinator_server.security.credentials.certificate_strength import (
     accept_old_algorithms,
     chain_weakness,
 )
-from coordinator_server.credentials.jks import (
+from coordinator_server.security.credentials.jks import (
     MAGIC,
     JksEntry,
     WrongPasswordError,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.clock.timer_heap import TimerHeap, milliseconds
+from coordinator_server.clock.broker_clock import TimerHeap, milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,8 +20,11 @@ from coordinator_server.config.rows import integer as _int
 from coordinator_server.config.rows import long as _long
 from coordinator_server.config.rows import short as _short
 from coordinator_server.config.rows import string as _string
-from coordinator_server.config.sasl_settings import MAX_REAUTH_SETTING, SASL_SETTINGS
-from coordinator_server.config.tls_settings import TLS_SETTINGS
+from coordinator_server.config.security_settings import (
+    MAX_REAUTH_SETTING,
+    SASL_SETTINGS,
+    TLS_SETTINGS,
+)
 from storage.config_def import INT_MAX, LONG_MAX, Kind, Setting, render
 from storage.topic_settings import (
     PRODUCER_ID_EXPIRATION_MS,

@@ -14,7 +14,7 @@ import re
 from typing import TYPE_CHECKING
 
 from coordinator_server.config.config import ConfigError
-from coordinator_server.credentials.jaas import LoginModule, render_login_module
+from coordinator_server.security.credentials.jaas import LoginModule, render_login_module
 from coordinator_server.security.sasl.jaas_file import LOGIN_CONFIG, VARIABLE
 from coordinator_server.security.sasl.plain import PLAIN_MODULE, USER_PREFIX
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import Any, NamedTuple
 
 from coordinator_server.client import Client, ClientError, check
@@ -146,12 +147,9 @@ def run(options: Options) -> int:
     """Check the options and run the one action that they select."""
     _check(options)
     try:
-        client = connect(options)
-        try:
+        with closing(connect(options)) as client:
             (action,) = (name for name in _ACTIONS if options.has(name))
             {"add": _add, "remove": _remove, "list": _list}[action](client, options)
-        finally:
-            client.close()
     except FAILURES as error:
         print(f"Error while executing ACL command: {error}")
         print_stack_trace(error, stream=sys.stdout)

@@ -6,6 +6,8 @@ retry, because it often serves as a health check.
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from coordinator_server.client import Client, ClientError, ClientSettings, parse_addresses
 from coordinator_server.kafka_tools.frame import (
     BOOTSTRAP_SERVER,
@@ -132,11 +134,10 @@ OTHER_APIS = (
 def run(options: Options) -> int:
     """Print the APIs of each broker of the cluster."""
     options.required("bootstrap-server")
-    client = connect(options, name="LegacyAdminClient", failure=None, settings=SETTINGS)
-    try:
+    with closing(
+        connect(options, name="LegacyAdminClient", failure=None, settings=SETTINGS)
+    ) as client:
         print_versions(client, _brokers(client, options.value("bootstrap-server") or ""))
-    finally:
-        client.close()
     return 0
 
 

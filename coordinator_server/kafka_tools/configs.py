@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 
 from coordinator_server.client import Client, ClientError, check
 from coordinator_server.kafka_tools import quotas
@@ -113,16 +114,13 @@ def run(options: Options) -> int:
     if options.has("bootstrap-controller"):
         raise NotHereError("--bootstrap-controller: use --bootstrap-server, of any broker")
     try:
-        client = connect(options)
-        try:
+        with closing(connect(options)) as client:
             if options.has("alter"):
                 _alter(client, options, types, names)
             elif types[0] in quotas.ENTITIES:
                 quotas.describe(client, types, names)
             else:
                 _describe(client, types[0], names[:1], everything=options.has("all"))
-        finally:
-            client.close()
     except FAILURES as error:
         return _print_failure(error, options.arguments)
     return 0

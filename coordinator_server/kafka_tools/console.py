@@ -6,15 +6,24 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
+from coordinator_server.client import ClientError
 from coordinator_server.kafka_tools.formatters import DEFAULT, Formatter, make_formatter
-from coordinator_server.kafka_tools.frame import NETWORK_CLIENT, Failure, print_stack_trace
+from coordinator_server.kafka_tools.frame import (
+    NETWORK_CLIENT,
+    Failure,
+    ToolError,
+    print_stack_trace,
+)
 from coordinator_server.kafka_tools.java import log
-from coordinator_server.kafka_tools.options import Option, Options
+from coordinator_server.kafka_tools.options import Option, Options, UsageError
 from coordinator_server.kafka_tools.properties import file_properties, key_values
 from protocol.errors import ErrorCode
+
+T = TypeVar("T")
 
 _PROPERTY_HELP = (
     "print.timestamp, print.key, print.offset, print.partition, print.headers, print.value,"
@@ -129,6 +138,28 @@ def log_error(message: str, error: Failure, logger: str) -> None:
     """Log an error with its stack trace, as Java's tools do."""
     log("ERROR", message, logger)
     print_stack_trace(error)
+
+
+def next_record(receive: Callable[[], T], logger: str) -> T | None:
+    """Return what `receive` returns; if it raises, log the error as Java does and return None."""
+    try:
+        return receive()
+    except TimeoutError:
+        error: Failure = ToolError("org.apache.kafka.common.errors.TimeoutException", "")
+    except (ClientError, ToolError) as failure:
+        error = failure
+    log_error("Error processing message, terminating consumer process: ", error, logger)
+    return None
+
+
+def check_group_ids(groups: Collection[str], config: str) -> None:
+    """Raise UsageError if the group ids from different places differ."""
+    if len(set(groups)) > 1:
+        raise UsageError(
+            "The group ids provided in different places (directly using '--group', via"
+            f" '--consumer-property', or via '--{config}') do not match. Detected group ids:"
+            f" {', '.join(repr(group) for group in sorted(set(groups)))}"
+        )
 
 
 def write_record(line: bytes) -> bool:

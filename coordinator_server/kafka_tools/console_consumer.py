@@ -10,15 +10,17 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from coordinator_server.client import ClientError, ClientSettings
+from coordinator_server.client import ClientSettings
 from coordinator_server.kafka_tools.console import (
     DESERIALIZERS,
     FORMATTER,
     FORMATTER_CONFIG,
     FORMATTER_PROPERTY,
     PROPERTY,
+    check_group_ids,
     ended_by_sigterm,
     log_error,
+    next_record,
     read_formatter,
     warn_replaced,
     warn_topic,
@@ -176,12 +178,7 @@ def _properties(options: Options) -> dict[str, str] | None:
     groups = [source["group.id"] for source in (from_file, given) if "group.id" in source]
     if options.has("group"):
         groups.insert(0, options.value("group") or "")
-    if len(set(groups)) > 1:
-        raise UsageError(
-            "The group ids provided in different places (directly using '--group', via"
-            " '--consumer-property', or via '--consumer.config') do not match. Detected group ids:"
-            f" {', '.join(repr(group) for group in sorted(set(groups)))}"
-        )
+    check_group_ids(groups, "consumer.config")
     if groups and options.has("partition"):
         raise UsageError("Options group and partition cannot be specified together.")
     properties = {**from_file, **given}
@@ -282,14 +279,8 @@ def _reset(text: str) -> int | None:
     )
 
 
-def _consume(
-    options: Options,
-    properties: Mapping[str, str],
-    offset: int,
-    timeout_ms: int | None,
-    formatter: Formatter,
-) -> None:
-    """Read and print records. Raises ToolError, ClientError, OptionsError."""
+def new_consumer(options: Options, properties: Mapping[str, str], client_id: str) -> RecordConsumer:
+    """Return a consumer with these settings. Raises ToolError, NotHereError."""
     from coordinator_server.kafka_tools.record_consumer import RecordConsumer
 
     settings = consumer_settings(properties)
@@ -300,24 +291,41 @@ def _consume(
         properties,
         name="Consumer",
         failure="Failed to construct kafka consumer",
-        settings=ClientSettings(client_id=CLIENT_ID),
+        settings=ClientSettings(client_id=client_id),
         group=group,
     )
-    client_id = properties.get("client.id") or CLIENT_ID
-    warn = partial(warn_topic, client_label("Consumer", client_id, group))
-    consumer = RecordConsumer(connect, settings, warn)
+    label = client_label("Consumer", properties.get("client.id") or client_id, group)
+    return RecordConsumer(connect, settings, partial(warn_topic, label))
+
+
+def subscribe(consumer: RecordConsumer, options: Options) -> None:
+    """Subscribe to `--topic`, or to the topics that match `--include`. Raises ToolError."""
     topic = options.value("topic")
-    if topic is None:
-        pattern = options.value("include") or ""
-        try:
-            consumer.subscribe_pattern(re.compile(pattern))
-        except re.error as error:
-            name = "java.util.regex.PatternSyntaxException"
-            raise ToolError(name, f"{error}: {pattern}") from None
-    elif options.has("partition"):
-        consumer.assign((topic, options.integer("partition") or 0), offset)
-    else:
+    if topic is not None:
         consumer.subscribe([topic])
+        return
+    pattern = options.value("include") or ""
+    try:
+        consumer.subscribe_pattern(re.compile(pattern))
+    except re.error as error:
+        name = "java.util.regex.PatternSyntaxException"
+        raise ToolError(name, f"{error}: {pattern}") from None
+
+
+def _consume(
+    options: Options,
+    properties: Mapping[str, str],
+    offset: int,
+    timeout_ms: int | None,
+    formatter: Formatter,
+) -> None:
+    """Read and print records. Raises ToolError, ClientError, OptionsError."""
+    consumer = new_consumer(options, properties, CLIENT_ID)
+    if options.has("partition"):
+        place = options.value("topic") or "", options.integer("partition") or 0
+        consumer.assign(place, offset)
+    else:
+        subscribe(consumer, options)
     timeout_s = None if timeout_ms is None or timeout_ms < 0 else timeout_ms / 1000
     counter = _Counter()
     sys.stdout.flush()  # records bypass the text layer of sys.stdout
@@ -347,14 +355,8 @@ def _print_records(
 ) -> None:
     skips = options.has("skip-message-on-error")
     while limit in (None, -1) or counter.count < (limit or 0):
-        try:
-            fetched = consumer.receive(timeout_s)
-        except TimeoutError:
-            timeout = ToolError("org.apache.kafka.common.errors.TimeoutException", "")
-            log_error("Error processing message, terminating consumer process: ", timeout, _LOGGER)
-            return
-        except (ClientError, ToolError) as error:
-            log_error("Error processing message, terminating consumer process: ", error, _LOGGER)
+        fetched = next_record(partial(consumer.receive, timeout_s), _LOGGER)
+        if fetched is None:
             return
         counter.count += 1
         try:

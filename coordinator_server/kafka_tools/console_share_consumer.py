@@ -19,7 +19,9 @@ from coordinator_server.kafka_tools.console import (
     FORMATTER_PROPERTY,
     PROPERTY,
     Stop,
+    check_group_ids,
     log_error,
+    next_record,
     read_formatter,
     stopped_by_signals,
     warn_replaced,
@@ -159,12 +161,7 @@ def _properties(options: Options) -> dict[str, str]:
     groups = {source["group.id"] for source in (from_file, given) if "group.id" in source}
     if options.has("group"):
         groups.add(options.value("group") or "")
-    if len(groups) > 1:
-        raise UsageError(
-            "The group ids provided in different places (directly using '--group', via"
-            " '--consumer-property', or via '--consumer-config') do not match. Detected group ids:"
-            f" {', '.join(repr(group) for group in sorted(groups))}"
-        )
+    check_group_ids(groups, "consumer-config")
     return {**from_file, **given, "group.id": next(iter(groups), GROUP)}
 
 
@@ -313,15 +310,7 @@ def _print_records(
     kind = REJECT if options.has("reject") else RELEASE if options.has("release") else ACCEPT
     limit = options.integer("max-messages")
     while limit in (None, -1) or consumer.count < (limit or 0):
-        try:
-            acquired = consumer.receive(timeout_s, stop)
-        except TimeoutError:
-            timeout = ToolError("org.apache.kafka.common.errors.TimeoutException", "")
-            log_error("Error processing message, terminating consumer process: ", timeout, _LOGGER)
-            return
-        except (ClientError, ToolError) as error:
-            log_error("Error processing message, terminating consumer process: ", error, _LOGGER)
-            return
+        acquired = next_record(partial(consumer.receive, timeout_s, stop), _LOGGER)
         if acquired is None:
             return
         try:

@@ -16,15 +16,14 @@ from coordinator_server.kafka_tools.frame import (
     FAILURES,
     ToolSpec,
     java_class,
-    print_stack_trace,
     print_thrown_by_main,
     raise_wrapped,
 )
 from coordinator_server.kafka_tools.group_commands import (
     RESET_OPTIONS,
     TIMEOUT,
+    act_on_groups,
     check_available,
-    connect_for_groups,
     delete_group_offsets,
     export_plans,
     parse_list,
@@ -130,29 +129,7 @@ def run(options: Options) -> int:
     if options.has("validate-regex"):
         _validate_regex(options.value("validate-regex") or "")
         return 0
-    try:
-        client = connect_for_groups(options)
-        try:
-            _act(client, options)
-        finally:
-            client.close()
-    except FAILURES as error:
-        print(f"\nError: Executing consumer group command failed due to {error}")
-        print_stack_trace(error)
-    return 0
-
-
-def _act(client: Client, options: Options) -> None:
-    if options.has("list"):
-        _list(client, options)
-    elif options.has("describe"):
-        _describe(client, options)
-    elif options.has("delete"):
-        _delete(client, options)
-    elif options.has("reset-offsets"):
-        _reset(client, options)
-    else:
-        _delete_offsets(client, options)
+    return act_on_groups(options, _ON_CLUSTER, "consumer")
 
 
 def _check_arguments(options: Options) -> None:
@@ -313,6 +290,14 @@ def _validate_regex(pattern: str) -> None:
     else:
         print(f"The regular expression `{pattern}` is valid.")
 
+
+_ON_CLUSTER = {
+    "list": _list,
+    "describe": _describe,
+    "delete": _delete,
+    "reset-offsets": _reset,
+    "delete-offsets": _delete_offsets,
+}
 
 TOOL = ToolSpec(
     "kafka-consumer-groups",

@@ -9,15 +9,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from coordinator_server.client import ClientSettings
-from coordinator_server.kafka_tools.console import ended_by_sigterm, warn_topic
-from coordinator_server.kafka_tools.console_consumer import READER_OPTIONS, consumer_settings
+from coordinator_server.kafka_tools.console import ended_by_sigterm
+from coordinator_server.kafka_tools.console_consumer import READER_OPTIONS, new_consumer, subscribe
 from coordinator_server.kafka_tools.frame import (
     NotHereError,
-    ToolError,
     ToolSpec,
-    client_label,
-    connect_to,
     illegal_argument,
 )
 from coordinator_server.kafka_tools.options import Option, Options, UsageError
@@ -188,8 +184,6 @@ def _check_arguments(options: Options) -> None:
 
 def _consumer(options: Options) -> RecordConsumer:
     """Return a consumer that has subscribed. Raises ToolError, NotHereError."""
-    from coordinator_server.kafka_tools.record_consumer import RecordConsumer
-
     properties = file_properties(options, "consumer.config", "command-config")
     properties |= key_values(options.values("command-property"))
     group = options.value("group") or f"perf-consumer-{random.randrange(_RANDOM_GROUPS)}"
@@ -198,28 +192,8 @@ def _consumer(options: Options) -> RecordConsumer:
         "max.partition.fetch.bytes": options.value("fetch-size") or "",
         "auto.offset.reset": "latest" if options.has("from-latest") else "earliest",
     }
-    client_id = properties.setdefault("client.id", _CLIENT_ID)
-    connect = partial(
-        connect_to,
-        options.value("bootstrap-server") or "",
-        properties,
-        name="Consumer",
-        failure="Failed to construct kafka consumer",
-        settings=ClientSettings(client_id=client_id),
-        group=group,
-    )
-    warn = partial(warn_topic, client_label("Consumer", client_id, group))
-    consumer = RecordConsumer(connect, consumer_settings(properties), warn)
-    topic = options.value("topic")
-    if topic is not None:
-        consumer.subscribe([topic])
-        return consumer
-    pattern = options.value("include") or ""
-    try:
-        consumer.subscribe_pattern(re.compile(pattern))
-    except re.error as error:
-        name = "java.util.regex.PatternSyntaxException"
-        raise ToolError(name, f"{error}: {pattern}") from None
+    consumer = new_consumer(options, properties, properties.setdefault("client.id", _CLIENT_ID))
+    subscribe(consumer, options)
     return consumer
 
 

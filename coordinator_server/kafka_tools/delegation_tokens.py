@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any, NamedTuple, NoReturn
 
 from coordinator_server.client import Client, ClientError, check
@@ -114,13 +115,10 @@ def run(options: Options) -> int:
         )
     (action,) = filter(options.has, _ACTIONS)
     _check(options, action)
-    client = connect(options)
-    try:
+    with closing(connect(options)) as client:
         {"create": _create, "renew": _renew, "expire": _expire, "describe": _describe}[action](
             client, options
         )
-    finally:
-        client.close()
     return 0
 
 

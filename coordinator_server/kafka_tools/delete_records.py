@@ -6,6 +6,7 @@ is an error at once. Kafka's client looks for the partition for a minute.
 
 from __future__ import annotations
 
+from contextlib import closing
 from functools import partial
 
 from coordinator_server.client import Client, ClientError, check
@@ -42,13 +43,10 @@ Partition = tuple[str, int]
 def run(options: Options) -> int:
     """Delete the records and print each partition's new low watermark."""
     options.required("bootstrap-server", "offset-json-file")
-    client = connect(options)
-    try:
+    with closing(connect(options)) as client:
         offsets = _read(options.value("offset-json-file") or "")
         print("Executing records delete operation")
         results = _delete(client, offsets)
-    finally:
-        client.close()
     print("Records delete operation completed:")
     for (topic, index), result in sorted(results.items()):
         if isinstance(result, ClientError):

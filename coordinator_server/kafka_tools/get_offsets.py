@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 from coordinator_server.client import (
@@ -80,16 +81,13 @@ def run(options: Options) -> int:
         raise ToolError(_TERSE, "--topic-partitions cannot be used with --topic or --partitions")
     timestamp = _timestamp(options.value("time") or "")
     is_wanted = _filter(options)
-    client = connect(options, settings=SETTINGS)
-    try:
+    with closing(connect(options, settings=SETTINGS)) as client:
         topics = known_topics(client, options.value("topic"))
         partitions = _partitions(topics, is_wanted, options.has("exclude-internal-topics"))
         if not partitions:
             message = "Could not match any topic-partitions with the specified filters"
             raise ToolError(_TERSE, message)
         offsets = list_offsets(client, dict.fromkeys(partitions, timestamp))
-    finally:
-        client.close()
     for (topic, index), offset in sorted(offsets.items(), key=lambda item: _name(item[0])):
         if isinstance(offset, ClientError):
             print(

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
+from typing import TypeVar
 
 from coordinator_server.client import Client, ClientError, ClientSettings
-from coordinator_server.kafka_tools.frame import ToolError, connect, java_class, raise_wrapped
+from coordinator_server.kafka_tools.frame import (
+    FAILURES,
+    ToolError,
+    connect,
+    java_class,
+    print_stack_trace,
+    raise_wrapped,
+)
+from coordinator_server.kafka_tools.groups_description import LEAST_WIDTH, MISSING, print_table
 from coordinator_server.kafka_tools.groups_read import Listing, Partition, delete_offsets
 from coordinator_server.kafka_tools.log_offsets import RUNTIME, parse_partitions, topic_partitions
 from coordinator_server.kafka_tools.options import Option, Options, OptionsError, UsageError
 from coordinator_server.kafka_tools.reset_plan import Plan
 from protocol.errors import ErrorCode
 
-MISSING = "-"
-LEAST_WIDTH = 15
+T = TypeVar("T")
+
+Action = Callable[[Client, Options], object]
+
 TIMEOUT = Option(
     "timeout",
     "How long to wait for the brokers.",
@@ -59,6 +71,26 @@ def connect_for_groups(options: Options) -> Client:
     # As in Kafka, `--timeout` takes precedence over the properties file.
     client.settings = client.settings._replace(default_api_timeout_ms=timeout_ms)
     return client
+
+
+def act_on_groups(options: Options, actions: Mapping[str, Action], kind: str) -> int:
+    """Connect, run the action that the options select, and return the exit code.
+
+    Like Kafka's tools, returns 0 even if a broker refuses; the error is printed.
+    """
+    try:
+        with closing(connect_for_groups(options)) as client:
+            selected(options, actions)(client, options)
+    except FAILURES as error:
+        print(f"\nError: Executing {kind} group command failed due to {error}")
+        print_stack_trace(error)
+    return 0
+
+
+def selected(options: Options, actions: Mapping[str, T]) -> T:
+    """Return the one action that the options select."""
+    (name,) = filter(options.has, actions)
+    return actions[name]
 
 
 def check_available(options: Options, actions: Mapping[str, Sequence[str]]) -> None:
@@ -122,10 +154,7 @@ def print_plans(plans: Mapping[str, Plan]) -> None:
     rows: list[tuple[str, str, object, object]] = [("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")]
     for name, plan in plans.items():
         rows += ((name, topic, index, offset) for (topic, index), offset in plan.items())
-    for name, topic, index, offset in rows if plans else ():
-        line = f"\n{name:<{group_width}} {topic:<{topic_width}} {index!s:<10} {offset}"
-        print(line, end="")
-    print()
+    print_table(rows if plans else (), (group_width, topic_width, 10))
 
 
 def print_deletions(kind: str, listed: str, failed: Mapping[str, str], *, end: str = "") -> None:

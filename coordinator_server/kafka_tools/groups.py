@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from coordinator_server.kafka_tools.frame import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
@@ -62,11 +64,8 @@ def run(options: Options) -> int:
     if config is not None:
         read_properties(config)  # errors in the properties file are not caught below
     try:
-        client = connect(options)
-        try:
+        with closing(connect(options)) as client:
             groups = [one for one in list_all_groups(client) if _is_wanted(one, options)]
-        finally:
-            client.close()
     except FAILURES as error:
         print(f"Error while executing groups command : {error}")
         log("ERROR", f"{java_class(error)}: {error}\n", _LOGGER)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from coordinator_server.client import Client, ClientError
 from coordinator_server.kafka_tools.frame import EXECUTION, raise_wrapped
@@ -19,7 +19,7 @@ from coordinator_server.kafka_tools.groups_read import (
 from coordinator_server.kafka_tools.log_offsets import RUNTIME, end_offsets
 
 MISSING = "-"
-_LEAST_WIDTH = 15
+LEAST_WIDTH = 15
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 _MEMBER_COLUMNS = ("GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS")
 _EPOCH_COLUMNS = (
@@ -42,6 +42,14 @@ _OFFSET_COLUMNS = (
 )
 
 Row = tuple[str, ...]
+
+
+def print_table(rows: Iterable[Sequence[object]], widths: Sequence[int]) -> None:
+    """Print the rows of a table; the last column has no width."""
+    for row in rows:
+        cells = [f"{cell!s:<{width}}" for cell, width in zip(row[:-1], widths, strict=False)]
+        print("\n" + " ".join((*cells, str(row[-1]))), end="")
+    print()
 
 
 def read_groups(client: Client, names: Sequence[str]) -> list[GroupDescription]:
@@ -71,13 +79,9 @@ def print_offsets(client: Client, groups: Sequence[GroupDescription], *, verbose
             continue
         rows.insert(0, _OFFSET_COLUMNS)
         widths = _widths(rows, free=(0, 1, 7, 8), fixed={2: 10})
-        for row in rows:
-            cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)]
-            cells[-1] = row[-1]
-            if not verbose:
-                del cells[3]
-            print("\n" + " ".join(cells), end="")
-        print()
+        if not verbose:
+            rows, widths = [row[:3] + row[4:] for row in rows], widths[:3] + widths[4:]
+        print_table(rows, widths)
 
 
 def _offset_rows(client: Client, group: GroupDescription) -> list[Row]:
@@ -124,7 +128,7 @@ def print_members(groups: Sequence[GroupDescription], *, verbose: bool) -> None:
         has_instances = any(member.instance_id for member in group.members)
         tails = [_EPOCH_COLUMNS, *(_epoch_row(group, member) for member in group.members)]
         current, target = (max(20, *(len(tail[number]) for tail in tails)) for number in (1, 3))
-        tail_widths = (_LEAST_WIDTH, current, _LEAST_WIDTH, target)
+        tail_widths = (LEAST_WIDTH, current, LEAST_WIDTH, target)
         upgrades = ["UPGRADED", *(str(member.is_upgraded).lower() for member in group.members)]
         # During an upgrade, show which members use the consumer protocol.
         is_mixed = {True, False} <= {member.is_upgraded for member in group.members}
@@ -185,10 +189,7 @@ def print_states(groups: Sequence[GroupDescription], *, verbose: bool) -> None:
             header += ("GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH")
             row += (_optional(group.epoch), _optional(group.target_epoch))
         widths = [max(15, len(group.name)), max(25, len(row[1])), 20, 20, 15, 25]
-        for cells, last in ((header, "#MEMBERS"), (row, str(len(group.members)))):
-            columns = [f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=False)]
-            print("\n" + " ".join((*columns, last)), end="")
-        print()
+        print_table(((*header, "#MEMBERS"), (*row, str(len(group.members)))), widths)
 
 
 def _is_shown(group: GroupDescription, rows: int) -> bool:
@@ -206,7 +207,7 @@ def _widths(rows: Sequence[Row], free: Sequence[int], fixed: Mapping[int, int]) 
     """Return the width of each column; `free` columns grow with their contents."""
     widths = []
     for column in range(len(rows[0])):
-        width = fixed.get(column, _LEAST_WIDTH)
+        width = fixed.get(column, LEAST_WIDTH)
         if column in free:
             width = max(width, *(len(row[column]) for row in rows[1:] or rows))
         widths.append(width)

@@ -243,25 +243,16 @@ def committed_offsets(
     )
 
     wanted = None if partitions is None else _by_topic(partitions)
+
+    def topics(topic: Callable[..., T]) -> list[T] | None:
+        if wanted is None:
+            return None
+        return [topic(name=name, partition_indexes=wanted[name]) for name in wanted]
+
     request = OffsetFetchRequest(
         group_id=group,
-        topics=None
-        if wanted is None
-        else [
-            OffsetFetchRequestTopic(name=name, partition_indexes=indexes)
-            for name, indexes in wanted.items()
-        ],
-        groups=[
-            OffsetFetchRequestGroup(
-                group_id=group,
-                topics=None
-                if wanted is None
-                else [
-                    OffsetFetchRequestTopics(name=name, partition_indexes=indexes)
-                    for name, indexes in wanted.items()
-                ],
-            )
-        ],
+        topics=topics(OffsetFetchRequestTopic),
+        groups=[OffsetFetchRequestGroup(group_id=group, topics=topics(OffsetFetchRequestTopics))],
     )
 
     def attempt(node_id: int) -> dict[Partition, Committed]:

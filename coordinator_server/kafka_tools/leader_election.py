@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from contextlib import closing
 
 from coordinator_server.client import Client, ClientError, ClientSettings, check
 from coordinator_server.kafka_tools import jackson
@@ -72,11 +73,8 @@ def run(options: Options) -> int:
     if options.has("admin.config"):
         config = "admin.config"
         print(_DEPRECATED)
-    client = connect(options, config=config, settings=_TIMEOUTS)
-    try:
+    with closing(connect(options, config=config, settings=_TIMEOUTS)) as client:
         results = _elect(client, kind, places)
-    finally:
-        client.close()
     return _print(kind, results)
 
 

@@ -17,9 +17,9 @@ from coordinator_server.client.scram_users import (
     alter_scram_users,
     list_scram_users,
 )
-from coordinator_server.credentials.scram_mechanisms import SCRAM_BY_NAME
 from coordinator_server.kafka_tools.frame import illegal_argument, invalid_config
 from coordinator_server.kafka_tools.java import double_text
+from coordinator_server.security.credentials.scram_mechanisms import SCRAM_BY_NAME
 
 ENTITIES = {"users": "user", "clients": "client-id", "ips": "ip"}
 """The tool's entity types, with their names in the protocol."""

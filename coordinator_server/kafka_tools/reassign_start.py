@@ -8,6 +8,7 @@ from random import Random
 from typing import NoReturn
 
 from coordinator_server.client import Client, ClientError
+from coordinator_server.kafka_tools.config_requests import BROKER, TOPIC, alter_configs
 from coordinator_server.kafka_tools.frame import EXECUTION, ToolError, raise_wrapped
 from coordinator_server.kafka_tools.jackson import read_file
 from coordinator_server.kafka_tools.java import (
@@ -25,14 +26,9 @@ from coordinator_server.kafka_tools.reassignment_files import (
     read_moves,
     read_topics,
 )
-from coordinator_server.kafka_tools.reassignment_throttles import (
-    MOVE_RATE,
-    all_moves,
-    set_rates,
-    throttle_replicas,
-)
 from coordinator_server.kafka_tools.reassignments import (
     Place,
+    Reassignment,
     Replica,
     TerseError,
     alter_reassignments,
@@ -45,7 +41,6 @@ from coordinator_server.kafka_tools.reassignments import (
     plural,
     raise_execution,
 )
-from coordinator_server.kafka_tools.replica_placement import place
 from protocol.errors import ErrorCode
 from protocol.hashing import java_hash
 
@@ -240,3 +235,149 @@ def _raise_failed_move(replica: Replica, error: ClientError) -> None:
 def _replica_hash(replica: Replica) -> int:
     topic = 31 + java_hash(replica.topic)
     return 31 * (31 * topic + replica.partition) + replica.broker
+
+
+class _Rack:
+    """The brokers of a rack; each partition starts at the next broker."""
+
+    def __init__(self, brokers: list[int], random: Random) -> None:
+        self.brokers = sorted(brokers)
+        self._random = random
+        self._offset = random.randrange(len(brokers))
+        self._index = self._partition = 0
+
+    def next(self, partition: int) -> int | None:
+        """Return the next broker for a partition; None if all brokers of the rack are used."""
+        count = len(self.brokers)
+        if self._partition != partition:
+            self._partition, self._index = partition, 0
+            self._offset = (self._offset + 1) % count
+        if self._index >= count:
+            return None
+        self._index += 1
+        return self.brokers[(self._index - 1 + self._offset) % count]
+
+    def shuffle(self) -> None:
+        """Shuffle the brokers."""
+        self._random.shuffle(self.brokers)
+
+
+def place(
+    racks: Mapping[int, str | None], partitions: int, replicas: int, random: Random
+) -> list[list[int]]:
+    """Return the replicas of each partition, leader first; `racks` maps brokers to racks.
+
+    Raises ClientError if there are too few brokers.
+    """
+    if not racks:
+        message = "All brokers are currently fenced, or have all their log directories cordoned."
+        raise ClientError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+    if replicas > len(racks):
+        message = (
+            f"The target replication factor of {replicas} cannot be reached because only "
+            f"{len(racks)} broker(s) are registered or some brokers have all their log directories "
+            "cordoned."
+        )
+        raise ClientError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+    by_rack: dict[str | None, list[int]] = {}
+    for broker, rack in racks.items():
+        by_rack.setdefault(rack, []).append(broker)
+    names = sorted(by_rack, key=lambda name: (name is not None, name or ""))
+    ordered = [_Rack(by_rack[name], random) for name in names]
+    offset = random.randrange(len(ordered))
+    placed: list[list[int]] = []
+    turn = 0
+    for _ in range(partitions):
+        if turn == len(racks) > 1:  # shuffle, so that assignments are not repeated
+            random.shuffle(ordered)
+            for one in ordered:
+                one.shuffle()
+            turn = 0
+        placed.append(_place_one(ordered, offset % len(ordered), turn, replicas))
+        turn += 1
+        offset = offset % len(ordered) + 1
+    return placed
+
+
+def _place_one(racks: list[_Rack], offset: int, turn: int, replicas: int) -> list[int]:
+    """Return the replicas of a partition, chosen from the racks in turn."""
+    count = len(racks)
+    first = offset
+    while (leader := racks[first].next(turn)) is None:
+        first = (first + 1) % count
+    brokers = [leader]
+    index, used = offset, first
+    while len(brokers) < replicas:
+        if index == used:
+            used = -1  # skip the leader's rack once
+        else:
+            broker = racks[index].next(turn)
+            if broker is not None:
+                brokers.append(broker)
+        index = (index + 1) % count
+    return brokers
+
+
+_RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+MOVE_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
+_LEADERS = "leader.replication.throttled.replicas"
+_FOLLOWERS = "follower.replication.throttled.replicas"
+
+Moves = dict[Place, tuple[set[int], set[int]]]
+"""For each partition, the brokers to read from and the brokers to write to."""
+
+
+def all_moves(
+    running: Mapping[Place, Reassignment],
+    wanted: Mapping[Place, Sequence[int]],
+    current: Mapping[Place, Sequence[int]],
+) -> Moves:
+    """Return the moves of running reassignments and of the wanted ones."""
+    moves = {
+        one: (set(found.replicas) - set(found.adding), set(found.adding))
+        for one, found in running.items()
+    }
+    for one, replicas in wanted.items():
+        sources = moves[one][0] if one in moves else set(current[one])
+        moves[one] = sources, set(replicas) - sources
+    return moves
+
+
+def throttle_replicas(client: Client, moves: Moves, rate: int) -> None:
+    """Throttle the replicas that move. Raises ClientError."""
+    sides: dict[str, tuple[list[str], list[str]]] = {}
+    for (topic, index), brokers_of_sides in moves.items():
+        listed = sides.setdefault(topic, ([], []))
+        for side, brokers in zip(listed, brokers_of_sides, strict=True):
+            side += [f"{index}:{broker}" for broker in brokers]
+    topics = {
+        topic: [(_LEADERS, ",".join(sorted(leaders))), (_FOLLOWERS, ",".join(sorted(followers)))]
+        for topic, (leaders, followers) in sides.items()
+    }
+    alter_configs(client, TOPIC, topics)
+    moving = {broker for both in moves.values() for brokers in both for broker in brokers}
+    set_rates(client, moving, rate, *_RATES)
+    print(f"The inter-broker throttle limit was set to {rate} B/s")
+
+
+def set_rates(client: Client, brokers: Iterable[int], rate: int | None, *names: str) -> None:
+    """Set throttle rates of brokers; None removes the limit. Raises ClientError."""
+    value = None if rate is None else str(rate)
+    changes = [(name, value) for name in names]
+    alter_configs(
+        client, BROKER, {str(broker): changes for broker in numbers_in_hash_order(brokers)}
+    )
+
+
+def clear_throttles(client: Client, plan: Plan) -> None:
+    """Remove the throttles of all brokers and of the topics of a plan. Raises ClientError."""
+    nodes = client.call("listNodes", lambda: client.metadata([])).brokers
+    brokers = {node.node_id for node in nodes}
+    brokers.update(broker for _, replicas in plan.partitions for broker in replicas)
+    named = ",".join(map(str, numbers_in_hash_order(brokers)))
+    print(f"Clearing broker-level throttles on broker{plural(brokers)} {named}")
+    set_rates(client, brokers, None, *_RATES, MOVE_RATE)
+    topics = plan.topics
+    print(f"Clearing topic-level throttles on topic{plural(topics)} {','.join(topics)}")
+    changes = [(_LEADERS, None), (_FOLLOWERS, None)]
+    alter_configs(client, TOPIC, dict.fromkeys(topics, changes))

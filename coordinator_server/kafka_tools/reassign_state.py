@@ -9,9 +9,8 @@ from coordinator_server.kafka_tools.frame import ToolError
 from coordinator_server.kafka_tools.jackson import read_file
 from coordinator_server.kafka_tools.java import in_hash_order
 from coordinator_server.kafka_tools.options import Options
-from coordinator_server.kafka_tools.reassign_start import start_moves
+from coordinator_server.kafka_tools.reassign_start import clear_throttles, start_moves
 from coordinator_server.kafka_tools.reassignment_files import Plan, read_plan
-from coordinator_server.kafka_tools.reassignment_throttles import clear_throttles
 from coordinator_server.kafka_tools.reassignments import (
     Directories,
     Place,

@@ -16,17 +16,15 @@ from coordinator_server.kafka_tools.frame import (
     ToolError,
     ToolSpec,
     java_class,
-    print_stack_trace,
     print_thrown_by_main,
     raise_wrapped,
 )
 from coordinator_server.kafka_tools.group_commands import (
-    LEAST_WIDTH,
     RESET_OPTIONS,
     TIMEOUT,
+    act_on_groups,
     check_available,
     check_exclusive,
-    connect_for_groups,
     export_plans,
     names,
     parse_list,
@@ -34,19 +32,18 @@ from coordinator_server.kafka_tools.group_commands import (
     print_plans,
     print_states,
 )
+from coordinator_server.kafka_tools.groups_description import LEAST_WIDTH, print_table
 from coordinator_server.kafka_tools.groups_read import DEAD, delete_group, list_kind
 from coordinator_server.kafka_tools.log_offsets import check_partitions
 from coordinator_server.kafka_tools.options import Option, Options, OptionsError, UsageError
 from coordinator_server.kafka_tools.reset_plan import Plan, plan_for, topic_scope
 from coordinator_server.kafka_tools.share_groups_description import (
-    print_group_states,
-    print_members,
-    print_offsets,
-)
-from coordinator_server.kafka_tools.share_groups_read import (
     alter_share_offsets,
     delete_share_offsets,
     describe_share_group,
+    print_group_states,
+    print_members,
+    print_offsets,
     share_offsets,
 )
 from protocol.errors import ErrorCode
@@ -109,32 +106,10 @@ def run(options: Options) -> int:
         actions = ", ".join(f"--{action}" for action in ACTIONS)
         raise UsageError(f"Command must include exactly one action: {actions}.")
     try:
-        client = connect_for_groups(options)
-        try:
-            _act(client, options)
-        finally:
-            client.close()
+        return act_on_groups(options, _ON_CLUSTER, "share")
     except _RefusedError as error:
         print(error, file=sys.stderr)
         return 1
-    except FAILURES as error:
-        print(f"\nError: Executing share group command failed due to {error}")
-        print_stack_trace(error)
-    return 0
-
-
-def _act(client: Client, options: Options) -> None:
-    _ = options.integers("to-offset")
-    if options.has("list"):
-        _list(client, options)
-    elif options.has("describe"):
-        _describe(client, options)
-    elif options.has("delete"):
-        _delete(client, options)
-    elif options.has("reset-offsets"):
-        _reset(client, options)
-    else:
-        _delete_offsets(client, options)
 
 
 def _check_arguments(options: Options) -> None:
@@ -298,11 +273,10 @@ def _delete_offsets(client: Client, options: Options) -> None:
     if error is not None:
         _print_top_error(error)
     width = max([LEAST_WIDTH, *map(len, results)])
-    print(f"\n{'TOPIC':<{width}} STATUS", end="")
+    rows = [("TOPIC", "STATUS")]
     for topic, reason in sorted(results.items()):
-        status = "Successful" if reason is None else f"Error: {reason}"
-        print(f"\n{topic:<{width}} {status}", end="")
-    print()
+        rows.append((topic, "Successful" if reason is None else f"Error: {reason}"))
+    print_table(rows, (width,))
 
 
 def _print_top_error(error: ClientError) -> None:
@@ -319,6 +293,14 @@ def _print_top_error(error: ClientError) -> None:
     ):
         print(f"\nError: Encounter some unknown error: {java_class(error)}: {error}")
 
+
+_ON_CLUSTER = {
+    "list": _list,
+    "describe": _describe,
+    "delete": _delete,
+    "reset-offsets": _reset,
+    "delete-offsets": _delete_offsets,
+}
 
 TOOL = ToolSpec(
     "kafka-share-groups",

@@ -1,18 +1,23 @@
-"""The output of `kafka-share-groups.sh --describe`: offsets, members or states of share groups."""
+"""Reads, changes and prints share groups: offsets, members and states (KIP-932)."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coordinator_server.client import Client
-from coordinator_server.kafka_tools.group_commands import LEAST_WIDTH, MISSING
-from coordinator_server.kafka_tools.groups_read import DEAD, Partition
-from coordinator_server.kafka_tools.share_groups_read import ShareGroup, ShareOffset
+from coordinator_server.client import Client, ClientError, check
+from coordinator_server.kafka_tools.groups_description import LEAST_WIDTH, MISSING, print_table
+from coordinator_server.kafka_tools.groups_read import (
+    DEAD,
+    Partition,
+    on_coordinator,
+    raise_altering,
+)
 
 if TYPE_CHECKING:
-    from protocol.apis.share_group_describe import DescribedShareAssignment
+    from protocol.apis.share_group_describe import DescribedShareAssignment, DescribedShareGroup
+
 
 Row = Sequence[object]
 
@@ -39,7 +44,7 @@ def print_offsets(
         if not is_verbose:
             rows = [(*row[:3], *row[4:]) for row in rows]
         topic_width = max(len(topic) for topic, _ in partitions)
-        _print(rows, (len(group), topic_width), (10, 13, 13))
+        print_table(rows, (*_widened(len(group), topic_width), 10, 13, 13))
 
 
 def print_group_states(client: Client, groups: Sequence[ShareGroup], *, is_verbose: bool) -> None:
@@ -61,7 +66,8 @@ def print_group_states(client: Client, groups: Sequence[ShareGroup], *, is_verbo
         ]
         if not is_verbose:
             rows = [(*row[:3], row[5]) for row in rows]
-        _print(rows, (len(group.group_id), max(25, len(coordinator))), (15, 12, 17))
+        widths = _widened(len(group.group_id), max(25, len(coordinator)))
+        print_table(rows, (*widths, 15, 12, 17))
 
 
 def print_members(groups: Sequence[ShareGroup], *, is_verbose: bool) -> None:
@@ -80,7 +86,7 @@ def print_members(groups: Sequence[ShareGroup], *, is_verbose: bool) -> None:
         widths = tuple(max(len(str(row[column])) for row in rows[1:]) for column in range(4))
         if not is_verbose:
             rows = [(*row[:5], row[6]) for row in rows]
-        _print(rows, widths, (12, 13))
+        print_table(rows, (*_widened(*widths), 12, 13))
 
 
 def _assignment(assignment: DescribedShareAssignment) -> str:
@@ -93,6 +99,10 @@ def _assignment(assignment: DescribedShareAssignment) -> str:
     )
 
 
+def _widened(*widths: int) -> tuple[int, ...]:
+    return tuple(max(LEAST_WIDTH, width) for width in widths)
+
+
 def _print_state(group: str, state: str) -> None:
     if state == DEAD:
         print(f"\nError: Share group '{group}' does not exist.")
@@ -100,13 +110,125 @@ def _print_state(group: str, state: str) -> None:
         print(f"\nShare group '{group}' has no active members.", file=sys.stderr)
 
 
-def _print(rows: Sequence[Row], widths: Sequence[int], fixed: Sequence[int]) -> None:
-    """Print a table: columns at least 15 wide, then columns of fixed widths.
+class ShareOffset(NamedTuple):
+    """The start offset of a share partition; None for values that the broker does not know."""
 
-    The last column has no width.
-    """
-    columns = (*(max(LEAST_WIDTH, width) for width in widths), *fixed)
-    for row in rows:
-        cells = [f"{cell!s:<{width}}" for cell, width in zip(row[:-1], columns, strict=False)]
-        print("\n" + " ".join((*cells, str(row[-1]))), end="")
-    print()
+    start: int
+    leader_epoch: int | None
+    lag: int | None
+
+
+class ShareGroup(NamedTuple):
+    """A described share group and the node id of its coordinator."""
+
+    described: DescribedShareGroup
+    node_id: int
+
+
+def describe_share_group(client: Client, name: str) -> ShareGroup:
+    """Describe a share group."""
+    from protocol.apis.share_group_describe import ShareGroupDescribeRequest
+
+    def attempt(node_id: int) -> ShareGroup:
+        answer = client.ask(ShareGroupDescribeRequest(group_ids=[name]), node_id).groups[0]
+        check(answer.error_code, answer.error_message)
+        return ShareGroup(answer, node_id)
+
+    return on_coordinator(client, "describeShareGroups", name, attempt)
+
+
+def share_offsets(client: Client, group: str) -> dict[Partition, ShareOffset | None]:
+    """Return the start offset of each partition of a share group, or None if not set."""
+    from protocol.apis.describe_share_group_offsets import (
+        DescribeShareGroupOffsetsRequest,
+        DescribeShareGroupOffsetsRequestGroup,
+    )
+
+    call = "describeShareGroupOffsets"
+    request = DescribeShareGroupOffsetsRequest(
+        groups=[DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)]
+    )
+
+    def attempt(node_id: int) -> dict[Partition, ShareOffset | None]:
+        answer = client.ask(request, node_id).groups[0]
+        check(answer.error_code, answer.error_message)
+        return {
+            (topic.topic_name, partition.partition_index): _offset(partition)
+            for topic in answer.topics
+            for partition in topic.partitions
+            if not partition.error_code
+        }
+
+    return on_coordinator(client, call, group, attempt)
+
+
+def _offset(partition: Any) -> ShareOffset | None:
+    if partition.start_offset < 0:
+        return None
+    epoch, lag = partition.leader_epoch, partition.lag
+    return ShareOffset(
+        partition.start_offset, epoch if epoch >= 0 else None, lag if lag >= 0 else None
+    )
+
+
+def alter_share_offsets(client: Client, group: str, offsets: Mapping[Partition, int]) -> None:
+    """Set the start offsets of a share group without members."""
+    from protocol.apis.alter_share_group_offsets import (
+        AlterShareGroupOffsetsRequest,
+        AlterShareGroupOffsetsRequestPartition,
+        AlterShareGroupOffsetsRequestTopic,
+    )
+
+    topics: dict[str, AlterShareGroupOffsetsRequestTopic] = {}
+    for (name, index), offset in offsets.items():
+        topic = topics.setdefault(name, AlterShareGroupOffsetsRequestTopic(topic_name=name))
+        topic.partitions.append(
+            AlterShareGroupOffsetsRequestPartition(partition_index=index, start_offset=offset)
+        )
+    request = AlterShareGroupOffsetsRequest(group_id=group, topics=list(topics.values()))
+
+    def attempt(node_id: int) -> dict[Partition, ClientError]:
+        answer = client.ask(request, node_id)
+        if answer.error_code:
+            error = ClientError(answer.error_code, answer.error_message)
+            if error.code.retriable:
+                raise error
+            return dict.fromkeys(offsets, error)
+        return {
+            (topic.topic_name, partition.partition_index): ClientError(
+                partition.error_code, partition.error_message
+            )
+            for topic in answer.responses
+            for partition in topic.partitions
+            if partition.error_code
+        }
+
+    failed = on_coordinator(client, "alterShareGroupOffsets", group, attempt)
+    raise_altering(failed, next((str(error) for error in failed.values()), ""))
+
+
+def delete_share_offsets(
+    client: Client, group: str, topics: Collection[str]
+) -> dict[str, ClientError | None]:
+    """Delete the offsets of topics; return each topic's error or None. Raises the group's error."""
+    from protocol.apis.delete_share_group_offsets import (
+        DeleteShareGroupOffsetsRequest,
+        DeleteShareGroupOffsetsRequestTopic,
+    )
+
+    request = DeleteShareGroupOffsetsRequest(
+        group_id=group,
+        topics=[DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in topics],
+    )
+
+    def attempt(node_id: int) -> dict[str, ClientError | None]:
+        answer = client.ask(request, node_id)
+        check(answer.error_code, answer.error_message)
+        return {
+            topic.topic_name: ClientError(topic.error_code, topic.error_message)
+            if topic.error_code
+            else None
+            for topic in answer.responses
+        }
+
+    return on_coordinator(client, "deleteShareGroupOffsets", group, attempt)

@@ -6,7 +6,8 @@ Groups and partitions are printed in sorted order; Kafka prints them in hash tab
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 
 from coordinator_server.client import Client, ClientError
 from coordinator_server.kafka_tools.frame import (
@@ -25,6 +26,7 @@ from coordinator_server.kafka_tools.group_commands import (
     parse_list,
     print_deletions,
     print_states,
+    selected,
     selected_partitions,
 )
 from coordinator_server.kafka_tools.groups_description import read_committed
@@ -41,6 +43,10 @@ from coordinator_server.kafka_tools.log_offsets import RUNTIME, check_partitions
 from coordinator_server.kafka_tools.options import Options, OptionsError, UsageError
 from coordinator_server.kafka_tools.reset_plan import Plan, plan_for, topic_scope
 from coordinator_server.kafka_tools.streams_groups_description import (
+    StreamsGroup,
+    delete_topics,
+    describe_streams_group,
+    is_internal_topic,
     print_members,
     print_offsets,
     print_state,
@@ -50,12 +56,6 @@ from coordinator_server.kafka_tools.streams_groups_options import (
     OPTIONS,
     check_arguments,
     check_parsed,
-)
-from coordinator_server.kafka_tools.streams_groups_read import (
-    StreamsGroup,
-    delete_topics,
-    describe_streams_group,
-    is_internal_topic,
 )
 from protocol.errors import ErrorCode
 
@@ -73,22 +73,9 @@ def run(options: Options) -> int:
 
 def _run(options: Options) -> int:
     check_arguments(options)
-    client = connect_for_groups(options)
-    try:
+    with closing(connect_for_groups(options)) as client:
         _ = options.integers("to-offset"), options.value("by-duration"), options.integer("shift-by")
-        if options.has("list"):
-            _list(client, options)
-        elif options.has("describe"):
-            return _describe(client, options)
-        elif options.has("reset-offsets"):
-            _reset(client, options)
-        elif options.has("delete"):
-            _delete(client, options)
-        else:
-            _delete_offsets(client, options)
-    finally:
-        client.close()
-    return 0
+        return selected(options, _ON_CLUSTER)(client, options) or 0
 
 
 def _listed(client: Client) -> list[Listing]:
@@ -373,6 +360,14 @@ def _failed(error: Failure) -> int:
     print_stack_trace(error)
     return 1
 
+
+_ON_CLUSTER: Mapping[str, Callable[[Client, Options], int | None]] = {
+    "list": _list,
+    "describe": _describe,
+    "delete": _delete,
+    "reset-offsets": _reset,
+    "delete-offsets": _delete_offsets,
+}
 
 TOOL = ToolSpec(
     "kafka-streams-groups",

@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from coordinator_server.clock.broker_clock import Clock
 from coordinator_server.config.config import Config
@@ -27,8 +27,10 @@ from storage.retention import DeletedSegment
 from storage.worker import Pause
 
 if TYPE_CHECKING:
+    from coordinator_server.clock.broker_clock import BrokerClock, Timer
     from storage.maintenance import Event, Step
     from storage.own_logs import OwnLogs
+
 
 SLICE_MS = 1
 PAUSE_MS = 4
@@ -276,3 +278,51 @@ def _report(event: Event) -> None:
             bytes_before=event.bytes_before,
             bytes_after=event.bytes_after,
         )
+
+
+FAILED_MAINTENANCE_DELAY_MS = 1000
+"""Delay before maintenance continues after an error outside any one log."""
+
+
+class Maintained(Protocol):
+    """Logs that need maintenance; implemented by TopicManager."""
+
+    @property
+    def is_in_maintenance(self) -> bool:
+        """Whether a round of maintenance has begun and is not finished."""
+
+    def maintenance_step(self) -> float:
+        """Do one step of maintenance; return the delay before the next step in ms."""
+
+
+class MaintenanceTimer:
+    """Calls `maintenance_step` of `maintained` whenever a step is due, after `start`."""
+
+    def __init__(
+        self, maintained: Maintained, clock: BrokerClock, machine_clock: BrokerClock
+    ) -> None:
+        self._maintained = maintained
+        self._clock = clock
+        self._machine_clock = machine_clock
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        """Do one step and set the timer for the next step.
+
+        A failing step ends its round; the next round still runs.
+        """
+        delay_ms: float = FAILED_MAINTENANCE_DELAY_MS
+        try:
+            delay_ms = self._maintained.maintenance_step()
+        except OSError as error:  # for example, a late import finds no free file descriptor
+            LOG.emit("log.failed", reason=f"maintenance is interrupted: {error}")
+        finally:
+            # Pauses within a round use the machine's clock, the time between rounds the broker's.
+            is_working = self._maintained.is_in_maintenance
+            call = self._machine_clock.call_later if is_working else self._clock.call_maintenance
+            self._timer = call(delay_ms / 1000, self.start)
+
+    def stop(self) -> None:
+        """Cancel the next step."""
+        if self._timer is not None:
+            self._timer.cancel()

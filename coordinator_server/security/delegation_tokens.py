@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from coordinator_server.clock.broker_clock import Clock
     from coordinator_server.config.config import Config
-    from coordinator_server.credentials.scram_mechanisms import ScramMechanism
+    from coordinator_server.security.credentials.scram_mechanisms import ScramMechanism
     from coordinator_server.security.sasl.scram import ScramCredential
     from storage.security_state import SecurityState
 

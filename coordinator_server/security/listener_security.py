@@ -80,7 +80,7 @@ class ListenerSecurity:
 
         Raises ValueError if no rule matches, or if the connection violates the settings.
         """
-        from coordinator_server.credentials.certificate_strength import chain_weakness
+        from coordinator_server.security.credentials.certificate_strength import chain_weakness
         from coordinator_server.security.tls.distinguished_name import subject_of
         from coordinator_server.security.tls.principal_mapping import NoMatchingRuleError
 

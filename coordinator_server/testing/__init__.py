@@ -9,8 +9,9 @@ This package runs in the user's process, so it uses only the light parts of the 
 The pytest fixtures are in `plugin`, which pytest loads by its entry point.
 """
 
+from coordinator_server.testing.aio import AsyncClock
 from coordinator_server.testing.broker import Broker
-from coordinator_server.testing.clock import AsyncClock, Clock, ClockState
+from coordinator_server.testing.clock import Clock, ClockState
 from coordinator_server.testing.control import BrokerError, Control
 from coordinator_server.testing.groups import GivenUp, Group, GroupMember, SharePartition
 from coordinator_server.testing.helpers import WaitTimeout

@@ -5,107 +5,61 @@ Each helper runs in a thread, so that clients in the event loop keep running mea
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-if TYPE_CHECKING:
-    from coordinator_server.testing.clock import AsyncClock
-    from coordinator_server.testing.groups import Group
-    from coordinator_server.testing.helpers import Helpers
-    from coordinator_server.testing.records import Content, Headers, Record, TopicPartition
+from coordinator_server.testing.clock import Clock
+from coordinator_server.testing.helpers import Helpers
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _in_thread(
+    method: Callable[Concatenate[Any, P], T],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Return a method that calls the method of `self._wrapped` in a thread."""
+
+    @wraps(method)
+    async def call(self: Any, /, *arguments: P.args, **named: P.kwargs) -> T:
+        import asyncio  # tests without an event loop do not need asyncio
+
+        blocking: Callable[P, T] = getattr(self._wrapped, method.__name__)
+        return await asyncio.to_thread(blocking, *arguments, **named)
+
+    return call
+
+
+class AsyncClock:
+    """The methods of `Clock` as coroutines; available as `broker.aio.clock`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._wrapped = clock
+
+    advance = _in_thread(Clock.advance)
+    freeze = _in_thread(Clock.freeze)
+    resume = _in_thread(Clock.resume)
+    state = _in_thread(Clock.state)
 
 
 class AsyncHelpers:
-    """The methods of `Helpers` as coroutines; see `Helpers`."""
+    """The methods of `Helpers` as coroutines; available as `broker.aio`."""
 
     def __init__(self, helpers: Helpers) -> None:
-        self._helpers = helpers
+        self._wrapped = helpers
 
     @property
     def clock(self) -> AsyncClock:
         """Like `Helpers.clock`."""
-        from coordinator_server.testing.clock import AsyncClock
+        return AsyncClock(self._wrapped.clock)
 
-        return AsyncClock(self._helpers.clock)
-
-    async def reset(self) -> None:
-        """Like `Helpers.reset`."""
-        await asyncio.to_thread(self._helpers.reset)
-
-    async def create_topic(
-        self,
-        topic: str,
-        partitions: int | None = None,
-        configs: Mapping[str, object] | None = None,
-    ) -> None:
-        """Like `Helpers.create_topic`."""
-        await asyncio.to_thread(self._helpers.create_topic, topic, partitions, configs)
-
-    async def topics(self) -> dict[str, int]:
-        """Like `Helpers.topics`."""
-        return await asyncio.to_thread(self._helpers.topics)
-
-    async def produce(
-        self,
-        topic: str,
-        *values: Content,
-        key: Content = None,
-        partition: int | None = None,
-        headers: Headers = (),
-        timestamp_ms: int | None = None,
-    ) -> list[Record]:
-        """Like `Helpers.produce`."""
-        return await asyncio.to_thread(
-            self._helpers.produce,
-            topic,
-            *values,
-            key=key,
-            partition=partition,
-            headers=headers,
-            timestamp_ms=timestamp_ms,
-        )
-
-    async def consume(
-        self,
-        topic: str,
-        count: int | None = 1,
-        *,
-        partition: int | None = None,
-        offset: int = 0,
-        timeout: float = 10.0,
-    ) -> list[Record]:
-        """Like `Helpers.consume`."""
-        return await asyncio.to_thread(
-            self._helpers.consume,
-            topic,
-            count,
-            partition=partition,
-            offset=offset,
-            timeout=timeout,
-        )
-
-    async def groups(self) -> dict[str, str]:
-        """Like `Helpers.groups`."""
-        return await asyncio.to_thread(self._helpers.groups)
-
-    async def group(self, group: str) -> Group | None:
-        """Like `Helpers.group`."""
-        return await asyncio.to_thread(self._helpers.group, group)
-
-    async def committed(self, group: str) -> dict[TopicPartition, int]:
-        """Like `Helpers.committed`."""
-        return await asyncio.to_thread(self._helpers.committed, group)
-
-    async def wait_for_group(
-        self,
-        group: str,
-        *,
-        state: str | None = "Stable",
-        members: int | None = None,
-        timeout: float = 10.0,
-    ) -> Group:
-        """Like `Helpers.wait_for_group`."""
-        return await asyncio.to_thread(
-            self._helpers.wait_for_group, group, state=state, members=members, timeout=timeout
-        )
+    reset = _in_thread(Helpers.reset)
+    create_topic = _in_thread(Helpers.create_topic)
+    topics = _in_thread(Helpers.topics)
+    produce = _in_thread(Helpers.produce)
+    consume = _in_thread(Helpers.consume)
+    groups = _in_thread(Helpers.groups)
+    group = _in_thread(Helpers.group)
+    committed = _in_thread(Helpers.committed)
+    wait_for_group = _in_thread(Helpers.wait_for_group)

@@ -72,34 +72,3 @@ class Clock:
     def _call(self, method: str, path: str, query: dict[str, object] | None = None) -> ClockState:
         answer = self._control.call(method, path, query, timeout=_TIMEOUT_SECONDS)
         return ClockState(answer["now_ms"], answer["frozen"], answer["offset_ms"])
-
-
-class AsyncClock:
-    """`Clock` for tests that run in an event loop; available as `broker.aio.clock`."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-
-    async def advance(self, seconds: float | timedelta) -> ClockState:
-        """Like `Clock.advance`."""
-        import asyncio  # tests without an event loop do not need asyncio
-
-        return await asyncio.to_thread(self._clock.advance, seconds)
-
-    async def freeze(self) -> ClockState:
-        """Like `Clock.freeze`."""
-        import asyncio  # tests without an event loop do not need asyncio
-
-        return await asyncio.to_thread(self._clock.freeze)
-
-    async def resume(self) -> ClockState:
-        """Like `Clock.resume`."""
-        import asyncio  # tests without an event loop do not need asyncio
-
-        return await asyncio.to_thread(self._clock.resume)
-
-    async def state(self) -> ClockState:
-        """Like `Clock.state`."""
-        import asyncio  # tests without an event loop do not need asyncio
-
-        return await asyncio.to_thread(self._clock.state)

@@ -21,7 +21,7 @@ from coordinator_server.client.scram_users import (
     alter_scram_users,
     list_scram_users,
 )
-from coordinator_server.credentials.scram_mechanisms import MAX_ITERATIONS, SCRAM_BY_NAME
+from coordinator_server.security.credentials.scram_mechanisms import MAX_ITERATIONS, SCRAM_BY_NAME
 from coordinator_server.tools.client_options import add_client_options, read_client_settings
 from protocol.errors import ErrorCode
 

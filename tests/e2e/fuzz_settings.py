@@ -9,9 +9,9 @@ from coordinator_server.client.errors import ClientError
 from coordinator_server.client.security import read_security
 from coordinator_server.config.authorizer_settings import split_super_users
 from coordinator_server.config.config import Config, ConfigError
-from coordinator_server.credentials.jaas import JaasError, parse_jaas
-from coordinator_server.credentials.scram_mechanisms import SHA_256
 from coordinator_server.security.authorizer import load_authorizer
+from coordinator_server.security.credentials.jaas import JaasError, parse_jaas
+from coordinator_server.security.credentials.scram_mechanisms import SHA_256
 from coordinator_server.security.delegation_tokens import DelegationTokens
 from coordinator_server.security.principal import user
 from coordinator_server.security.quotas.client_quotas import ClientQuotas

@@ -21,7 +21,7 @@ from coordinator_server.client.errors import ClientError
 from coordinator_server.client.security import CertificateStore, Secret, TlsSettings
 from coordinator_server.client.tls import context_of
 from coordinator_server.config.config import Config, ConfigError
-from coordinator_server.credentials.jks import WrongPasswordError, read_jks, reveal_key
+from coordinator_server.security.credentials.jks import WrongPasswordError, read_jks, reveal_key
 from coordinator_server.security.tls.distinguished_name import rfc2253, subject_of
 from coordinator_server.security.tls.key_stores import key_entry, trusted_certificates
 from coordinator_server.security.tls.principal_mapping import NoMatchingRuleError, PrincipalMapper

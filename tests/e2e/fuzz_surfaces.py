@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from coordinator_server.config.config import Config
-from coordinator_server.credentials.scram_mechanisms import SHA_256
+from coordinator_server.security.credentials.scram_mechanisms import SHA_256
 from coordinator_server.security.sasl.mechanism import SaslRefusalError, UnreadableTokenError
 from coordinator_server.security.sasl.oauthbearer import BearerTokenError, OAuthBearer
 from coordinator_server.security.sasl.plain import Plain

@@ -13,9 +13,14 @@ from random import Random
 
 import pytest
 
-from coordinator_server.credentials.jaas import JaasError, LoginModule, parse_jaas, parse_jaas_file
+from coordinator_server.security.credentials.jaas import (
+    JaasError,
+    LoginModule,
+    parse_jaas,
+    parse_jaas_file,
+)
 from tests.oracle.kafka_process import SECONDS, java
-from tests.unit.credentials.jaas_files import BAD, BAD_FILES, GOOD, GOOD_FILES
+from tests.unit.security.credentials.jaas_files import BAD, BAD_FILES, GOOD, GOOD_FILES
 
 pytestmark = pytest.mark.nightly
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from coordinator_server.cluster_reset import reset
-from coordinator_server.maintenance import timer
+from coordinator_server.maintenance import scheduler
 from tests.unit.nodes import Nodes
 
 
@@ -29,7 +29,7 @@ async def test_maintenance_goes_on_after_an_error(
         steps += 1
         raise error
 
-    monkeypatch.setattr(timer, "FAILED_MAINTENANCE_DELAY_MS", 1)
+    monkeypatch.setattr(scheduler, "FAILED_MAINTENANCE_DELAY_MS", 1)
     monkeypatch.setattr(nodes.cluster.topics, "maintenance_step", fail)
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)
     with suppress(ValueError):

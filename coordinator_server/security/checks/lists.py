@@ -10,6 +10,10 @@ from coordinator_server.security.acl import Operation, ResourceType
 from coordinator_server.security.checks import refusals
 from coordinator_server.security.checks.check import allows_everything
 from coordinator_server.security.checks.entries import Entries
+from protocol.apis.consumer_group_describe import DescribedConsumerGroup
+from protocol.apis.describe_groups import DescribedGroup
+from protocol.apis.share_group_describe import DescribedShareGroup
+from protocol.apis.streams_group_describe import DescribedStreamsGroup
 
 if TYPE_CHECKING:
     from coordinator_server.security.checks.check import Asking
@@ -59,10 +63,14 @@ def describe_cluster(asking: Asking, request: Any) -> Generator[None, None, bool
 class DescribedGroups:
     """Checks of the APIs that describe groups.
 
-    The response shows a group if all topics in its description may be described.
+    The response shows a group if all topics in its description may be described. `described` is the
+    class of the response to one group.
     """
 
-    def __init__(self, refused: Callable[[str, ErrorCode], Any], field: str = "group_ids") -> None:
+    def __init__(self, described: Callable[..., Any], field: str = "group_ids") -> None:
+        def refused(group_id: str, error: ErrorCode) -> Any:
+            return described(group_id=group_id, error_code=error)
+
         self._entries = Entries(
             Operation.DESCRIBE,
             ResourceType.GROUP,
@@ -77,7 +85,9 @@ class DescribedGroups:
         return (yield from self._entries.serve(asking, request))
 
 
-GROUPS = DescribedGroups(refusals.describe_group, "groups")
-CONSUMER_GROUPS = DescribedGroups(refusals.describe_consumer_group)
-SHARE_GROUPS = DescribedGroups(refusals.describe_share_group)
-STREAMS_GROUPS = DescribedGroups(refusals.describe_streams_group)
+GROUPS = DescribedGroups(DescribedGroup, "groups")
+"""A refused group has no state, as in Kafka for every error."""
+
+CONSUMER_GROUPS = DescribedGroups(DescribedConsumerGroup)
+SHARE_GROUPS = DescribedGroups(DescribedShareGroup)
+STREAMS_GROUPS = DescribedGroups(partial(DescribedStreamsGroup, topology=None))

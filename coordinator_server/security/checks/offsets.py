@@ -87,6 +87,30 @@ def _check_topics(
     return refused
 
 
+_refused_topics = refusals.by_partition(
+    OffsetFetchResponseTopics,
+    OffsetFetchResponsePartitions,
+    ("name", "topic_id"),
+    asked="partition_indexes",
+    committed_offset=-1,
+    metadata="",
+)
+_refused_topic = refusals.by_partition(
+    OffsetFetchResponseTopic,
+    OffsetFetchResponsePartition,
+    asked="partition_indexes",
+    committed_offset=-1,
+    metadata="",
+)
+_refused_offsets = refusals.by_partition(
+    DescribeShareGroupOffsetsResponseTopic,
+    DescribeShareGroupOffsetsResponsePartition,
+    ("topic_name",),
+    has_message=True,
+    start_offset=-1,
+)
+
+
 def offset_fetch(asking: Asking, request: Any) -> Generator[None, None, bool]:
     """Leave the groups and topics that may be described."""
     if asking.call.api_version < _GROUPS_SINCE:
@@ -128,33 +152,6 @@ def _name(topic: Any) -> str:
     return str(topic.name)
 
 
-def _refused_topics(topic: Any, error: ErrorCode) -> refusals.Refusal:
-    return refusals.with_partitions(
-        OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id),
-        (
-            OffsetFetchResponsePartitions(
-                partition_index=index,
-                committed_offset=-1,
-                metadata="",
-                error_code=error,
-            )
-            for index in topic.partition_indexes
-        ),
-    )
-
-
-def _refused_topic(topic: Any, error: ErrorCode) -> refusals.Refusal:
-    return refusals.with_partitions(
-        OffsetFetchResponseTopic(name=topic.name),
-        (
-            OffsetFetchResponsePartition(
-                partition_index=index, committed_offset=-1, metadata="", error_code=error
-            )
-            for index in topic.partition_indexes
-        ),
-    )
-
-
 def describe_share_group_offsets(asking: Asking, request: Any) -> Generator[None, None, bool]:
     """Leave the groups and topics that may be described."""
     request.groups = yield from _check(
@@ -188,18 +185,3 @@ def alter_share_group_offsets(asking: Asking, request: Any) -> Generator[None, N
 
 def _topic_name(topic: Any) -> str:
     return str(topic.topic_name)
-
-
-def _refused_offsets(topic: Any, error: ErrorCode) -> refusals.Refusal:
-    return refusals.with_partitions(
-        DescribeShareGroupOffsetsResponseTopic(topic_name=topic.topic_name),
-        (
-            DescribeShareGroupOffsetsResponsePartition(
-                partition_index=index,
-                start_offset=-1,
-                error_code=error,
-                error_message=error.message,
-            )
-            for index in topic.partitions
-        ),
-    )

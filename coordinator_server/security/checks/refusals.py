@@ -6,6 +6,7 @@ A topic of a request may have a million partitions, so entries are built in step
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.topics.config_requests import BROKER, BROKER_LOGGER
@@ -15,14 +16,12 @@ from protocol.apis.alter_share_group_offsets import (
     AlterShareGroupOffsetsResponseTopic,
 )
 from protocol.apis.alter_user_scram_credentials import AlterUserScramCredentialsResult
-from protocol.apis.consumer_group_describe import DescribedConsumerGroup
 from protocol.apis.create_partitions import CreatePartitionsTopicResult
 from protocol.apis.create_topics import CreatableTopicResult
 from protocol.apis.delete_groups import DeletableGroupResult
 from protocol.apis.delete_records import DeleteRecordsPartitionResult, DeleteRecordsTopicResult
 from protocol.apis.delete_share_group_offsets import DeleteShareGroupOffsetsResponseTopic
 from protocol.apis.describe_configs import DescribeConfigsResult
-from protocol.apis.describe_groups import DescribedGroup
 from protocol.apis.describe_producers import DescribedProducersPartition, DescribedProducersTopic
 from protocol.apis.describe_transactions import DescribedTransaction
 from protocol.apis.describe_user_scram_credentials import DescribeUserScramCredentialsResult
@@ -34,8 +33,6 @@ from protocol.apis.offset_commit import OffsetCommitResponsePartition, OffsetCom
 from protocol.apis.offset_delete import OffsetDeleteResponsePartition, OffsetDeleteResponseTopic
 from protocol.apis.offset_for_leader_epoch import EpochEndOffset, OffsetForLeaderTopicResult
 from protocol.apis.produce import PartitionProduceResponse, TopicProduceResponse
-from protocol.apis.share_group_describe import DescribedShareGroup
-from protocol.apis.streams_group_describe import DescribedStreamsGroup
 
 if TYPE_CHECKING:
     from protocol.errors import ErrorCode
@@ -66,6 +63,39 @@ def with_partitions(topic: Any, partitions: Iterable[Any], field: str = "partiti
     return topic
 
 
+def by_partition(
+    topic_result: Callable[..., Any],
+    partition_result: Callable[..., Any],
+    names: tuple[str, ...] = ("name",),
+    *,
+    index: str = "partition_index",
+    asked: str = "partitions",
+    has_message: bool = False,
+    **rest: Any,
+) -> Refused:
+    """Return a Refused for topics, whose response entry has an entry with the error per partition.
+
+    The entry of the topic has the same fields `names` as in the request, the entry of a partition
+    the same field `index`; `asked` is the field of the request with the partitions, or with their
+    indexes. `rest` are further fields of each partition.
+    """
+
+    def refused(topic: Any, error: ErrorCode) -> Refusal:
+        fields = {**rest, "error_code": error}
+        if has_message:
+            fields["error_message"] = error.message
+        answer = topic_result(**{name: getattr(topic, name) for name in names})
+        entries = (
+            partition_result(
+                **{index: one if isinstance(one, int) else getattr(one, index)}, **fields
+            )
+            for one in getattr(topic, asked)
+        )
+        return with_partitions(answer, entries)
+
+    return refused
+
+
 def produce(topic: Any, error: ErrorCode) -> Refusal:
     """Refuse a topic of Produce."""
     return with_partitions(
@@ -78,84 +108,30 @@ def produce(topic: Any, error: ErrorCode) -> Refusal:
     )
 
 
-def list_offsets(topic: Any, error: ErrorCode) -> Refusal:
-    """Refuse a topic of ListOffsets."""
-    return with_partitions(
-        ListOffsetsTopicResponse(name=topic.name),
-        (
-            ListOffsetsPartitionResponse(partition_index=one.partition_index, error_code=error)
-            for one in topic.partitions
-        ),
-    )
+_NAME_AND_ID = ("name", "topic_id")
 
-
-def offset_commit(topic: Any, error: ErrorCode) -> Refusal:
-    """Refuse a topic of OffsetCommit or TxnOffsetCommit."""
-    return with_partitions(
-        OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id),
-        (
-            OffsetCommitResponsePartition(partition_index=one.partition_index, error_code=error)
-            for one in topic.partitions
-        ),
-    )
-
-
-def offset_delete(topic: Any, error: ErrorCode) -> Refusal:
-    """Refuse a topic of OffsetDelete."""
-    return with_partitions(
-        OffsetDeleteResponseTopic(name=topic.name),
-        (
-            OffsetDeleteResponsePartition(partition_index=one.partition_index, error_code=error)
-            for one in topic.partitions
-        ),
-    )
-
-
-def delete_records(topic: Any, error: ErrorCode) -> Refusal:
-    """Refuse a topic of DeleteRecords."""
-    return with_partitions(
-        DeleteRecordsTopicResult(name=topic.name),
-        (
-            DeleteRecordsPartitionResult(
-                partition_index=one.partition_index, low_watermark=-1, error_code=error
-            )
-            for one in topic.partitions
-        ),
-    )
-
-
-def offset_for_leader_epoch(topic: Any, error: ErrorCode) -> Refusal:
-    """Refuse a topic of OffsetForLeaderEpoch."""
-    return with_partitions(
-        OffsetForLeaderTopicResult(topic=topic.topic),
-        (EpochEndOffset(partition=one.partition, error_code=error) for one in topic.partitions),
-    )
-
-
-def describe_producers(topic: Any, error: ErrorCode) -> Refusal:
-    """Refuse a topic of DescribeProducers."""
-    return with_partitions(
-        DescribedProducersTopic(name=topic.name),
-        (
-            DescribedProducersPartition(
-                partition_index=index, error_code=error, error_message=error.message
-            )
-            for index in topic.partition_indexes
-        ),
-    )
-
-
-def alter_share_group_offsets(topic: Any, error: ErrorCode) -> Refusal:
-    """Refuse a topic of AlterShareGroupOffsets; the caller adds the topic id."""
-    return with_partitions(
-        AlterShareGroupOffsetsResponseTopic(topic_name=topic.topic_name),
-        (
-            AlterShareGroupOffsetsResponsePartition(
-                partition_index=one.partition_index, error_code=error, error_message=error.message
-            )
-            for one in topic.partitions
-        ),
-    )
+list_offsets = by_partition(ListOffsetsTopicResponse, ListOffsetsPartitionResponse)
+offset_commit = by_partition(OffsetCommitResponseTopic, OffsetCommitResponsePartition, _NAME_AND_ID)
+offset_delete = by_partition(OffsetDeleteResponseTopic, OffsetDeleteResponsePartition)
+delete_records = by_partition(
+    DeleteRecordsTopicResult, DeleteRecordsPartitionResult, low_watermark=-1
+)
+offset_for_leader_epoch = by_partition(
+    OffsetForLeaderTopicResult, EpochEndOffset, ("topic",), index="partition"
+)
+describe_producers = by_partition(
+    DescribedProducersTopic,
+    DescribedProducersPartition,
+    asked="partition_indexes",
+    has_message=True,
+)
+alter_share_group_offsets = by_partition(
+    AlterShareGroupOffsetsResponseTopic,
+    AlterShareGroupOffsetsResponsePartition,
+    ("topic_name",),
+    has_message=True,
+)
+"""The caller adds the topic id."""
 
 
 @in_one_step
@@ -188,26 +164,6 @@ def delete_group(group_id: str, error: ErrorCode) -> DeletableGroupResult:
     return DeletableGroupResult(group_id=group_id, error_code=error)
 
 
-def describe_group(group_id: str, error: ErrorCode) -> DescribedGroup:
-    """Refuse a group of DescribeGroups; the state is empty, as in Kafka for every error."""
-    return DescribedGroup(group_id=group_id, error_code=error)
-
-
-def describe_consumer_group(group_id: str, error: ErrorCode) -> DescribedConsumerGroup:
-    """Refuse a group of ConsumerGroupDescribe."""
-    return DescribedConsumerGroup(group_id=group_id, error_code=error)
-
-
-def describe_share_group(group_id: str, error: ErrorCode) -> DescribedShareGroup:
-    """Refuse a group of ShareGroupDescribe."""
-    return DescribedShareGroup(group_id=group_id, error_code=error)
-
-
-def describe_streams_group(group_id: str, error: ErrorCode) -> DescribedStreamsGroup:
-    """Refuse a group of StreamsGroupDescribe."""
-    return DescribedStreamsGroup(group_id=group_id, error_code=error, topology=None)
-
-
 @in_one_step
 def describe_transaction(transactional_id: str, error: ErrorCode) -> DescribedTransaction:
     """Refuse a transactional id of DescribeTransactions."""
@@ -229,9 +185,9 @@ def _text(resource: Any, error: ErrorCode) -> str | None:
     return None if resource.resource_type in (BROKER, BROKER_LOGGER) else error.message
 
 
-def alter_configs(resource: Any, error: ErrorCode) -> AlterConfigsResourceResponse:
-    """Refuse a resource of AlterConfigs."""
-    return AlterConfigsResourceResponse(
+def config_change(result: Callable[..., Any], resource: Any, error: ErrorCode) -> Any:
+    """Refuse a resource of AlterConfigs or IncrementalAlterConfigs; `result` is its response."""
+    return result(
         error_code=error,
         error_message=_text(resource, error),
         resource_type=resource.resource_type,
@@ -239,16 +195,8 @@ def alter_configs(resource: Any, error: ErrorCode) -> AlterConfigsResourceRespon
     )
 
 
-def incremental_alter_configs(
-    resource: Any, error: ErrorCode
-) -> IncrementalAlterConfigsResourceResponse:
-    """Refuse a resource of IncrementalAlterConfigs."""
-    return IncrementalAlterConfigsResourceResponse(
-        error_code=error,
-        error_message=_text(resource, error),
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )
+alter_configs = partial(config_change, AlterConfigsResourceResponse)
+incremental_alter_configs = partial(config_change, IncrementalAlterConfigsResourceResponse)
 
 
 def describe_user(error: ErrorCode) -> DescribeUserScramCredentialsResult:

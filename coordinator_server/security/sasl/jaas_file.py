@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.config.config import ConfigError
-from coordinator_server.credentials.jaas import (
+from coordinator_server.security.credentials.jaas import (
     JaasError,
     LoginModule,
     parse_jaas_file,

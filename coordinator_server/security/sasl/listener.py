@@ -9,15 +9,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from coordinator_server.config.config import ConfigError, Listener
-from coordinator_server.config.sasl_settings import MECHANISMS
-from coordinator_server.credentials.jaas import JaasError, parse_login_module
+from coordinator_server.config.security_settings import MECHANISMS
+from coordinator_server.security.credentials.jaas import JaasError, parse_login_module
 from coordinator_server.security.sasl.plain import PLAIN_MODULE, USER_PREFIX, Plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from coordinator_server.config.config import Config
-    from coordinator_server.credentials.jaas import LoginModule
+    from coordinator_server.security.credentials.jaas import LoginModule
     from coordinator_server.security.sasl.mechanism import NewMechanism
     from coordinator_server.security.security import Security
 
@@ -74,7 +74,7 @@ class SaslListener:
             own = [one for one in config.listeners() if one.name == self.name]
             listener = own[0] if own else Listener(self.name, "", 0)
             return new_oauthbearer(config, module, self._security, listener)
-        from coordinator_server.credentials.scram_mechanisms import SCRAM_BY_NAME
+        from coordinator_server.security.credentials.scram_mechanisms import SCRAM_BY_NAME
         from coordinator_server.security.sasl.scram import Scram
 
         security = self._security

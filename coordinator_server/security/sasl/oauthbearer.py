@@ -24,7 +24,7 @@ from coordinator_server.security.sasl.mechanism import (
 
 if TYPE_CHECKING:
     from coordinator_server.config.config import Config, Listener
-    from coordinator_server.credentials.jaas import LoginModule
+    from coordinator_server.security.credentials.jaas import LoginModule
     from coordinator_server.security.sasl.mechanism import NewMechanism
     from coordinator_server.security.security import Security
 

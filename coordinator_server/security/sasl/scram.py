@@ -13,7 +13,7 @@ import re
 import secrets
 from typing import NamedTuple, Protocol
 
-from coordinator_server.credentials.scram_mechanisms import ScramMechanism
+from coordinator_server.security.credentials.scram_mechanisms import ScramMechanism
 from coordinator_server.security.sasl.mechanism import (
     SaslAuthenticationError,
     SaslRefusalError,

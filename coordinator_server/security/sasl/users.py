@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.config.config import ConfigError
-from coordinator_server.credentials.scram_mechanisms import (
+from coordinator_server.security.credentials.scram_mechanisms import (
     MAX_ITERATIONS,
     SCRAM_BY_NAME,
     SCRAM_BY_TYPE,

@@ -8,7 +8,7 @@ compares many names with the output of a JVM.
 
 from __future__ import annotations
 
-from coordinator_server.credentials.der import elements
+from coordinator_server.security.credentials.der import elements
 
 _OBJECT_IDENTIFIER, _VERSION = 0x06, 0xA0
 # UTF8String, PrintableString, T61String, IA5String, GeneralString, BMPString: Java decodes

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from coordinator_server.config.config import ConfigError
-from coordinator_server.credentials.jks import (
+from coordinator_server.security.credentials.jks import (
     MAGIC,
     JksEntry,
     WrongPasswordError,

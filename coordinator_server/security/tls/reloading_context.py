@@ -26,8 +26,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from coordinator_server.config.config import ConfigError
-from coordinator_server.credentials.certificate_strength import accept_old_algorithms
 from coordinator_server.events.log import LOG
+from coordinator_server.security.credentials.certificate_strength import accept_old_algorithms
 from coordinator_server.security.tls import cipher_suites, key_stores
 
 if TYPE_CHECKING:

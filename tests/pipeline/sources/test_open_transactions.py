@@ -13,9 +13,8 @@ from pipeline import schema
 from pipeline.sources.kafka import BrokerSource
 from pipeline.sources.logdir import LogPartition, segments_of
 from pipeline.sources.scan import first_timestamp_ms
-from pipeline.sources.segments import LogDirSource
+from pipeline.sources.segments import TRANSACTIONS_TOPIC, LogDirSource, holders_of
 from pipeline.sources.source import Holder, Source
-from pipeline.sources.transaction_log import TRANSACTIONS_TOPIC, holders_of
 from protocol.batch import Record, build_batch
 from protocol.batch_header import LOG_APPEND_TIME, read_header
 from protocol.transaction_log import (

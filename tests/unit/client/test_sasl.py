@@ -20,7 +20,7 @@ from coordinator_server.client.sasl import (
     scram,
 )
 from coordinator_server.client.security import SaslSettings, Secret
-from coordinator_server.credentials.scram_mechanisms import SHA_256, SHA_512
+from coordinator_server.security.credentials.scram_mechanisms import SHA_256, SHA_512
 from protocol.apis.sasl_authenticate import SaslAuthenticateResponse
 from protocol.apis.sasl_handshake import SaslHandshakeResponse
 from protocol.errors import ErrorCode

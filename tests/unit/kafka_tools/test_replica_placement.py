@@ -11,8 +11,7 @@ import pytest
 
 from coordinator_server.client import ClientError
 from coordinator_server.kafka_tools.frame import ToolError
-from coordinator_server.kafka_tools.reassign_start import known_racks
-from coordinator_server.kafka_tools.replica_placement import place
+from coordinator_server.kafka_tools.reassign_start import known_racks, place
 
 RACKS = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
 SEEDS = range(20)

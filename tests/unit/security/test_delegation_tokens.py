@@ -12,7 +12,11 @@ from functools import partial
 import pytest
 
 from coordinator_server.config.config import Config
-from coordinator_server.credentials.scram_mechanisms import SHA_256, SHA_512, ScramMechanism
+from coordinator_server.security.credentials.scram_mechanisms import (
+    SHA_256,
+    SHA_512,
+    ScramMechanism,
+)
 from coordinator_server.security.delegation_tokens import (
     MOST_BYTES,
     MOST_TOKEN_BYTES,

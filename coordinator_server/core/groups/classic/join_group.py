@@ -22,7 +22,7 @@ from coordinator_server.core.groups.classic.responses import (
     join_error,
     join_response,
     members_for_leader,
-    sync_error,
+    refuse_parked,
 )
 from coordinator_server.core.groups.classic.state import (
     COMPLETING_REBALANCE,
@@ -311,7 +311,7 @@ def _replace_static(
     """Replace a restarted static member: it gets a new member id, and the old id is fenced."""
     old_member_id, old_leader_id = member.member_id, group.membership.leader_id
     before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
-    _fence(group, member, effects)
+    refuse_parked(group, member, ErrorCode.FENCED_INSTANCE_ID, effects)
     _rename(group, member, new_member_id)
     # As in Kafka, the session timeout of the request applies from the next renewal on.
     group.renew_session(member, now_ms)
@@ -364,18 +364,6 @@ def _answer_replaced(
     else:
         response = join_response(group, member, [], leader_id=old_leader_id)
     effects.reply(join.reply, response)
-
-
-def _fence(group: GroupMetadata, member: MemberMetadata, effects: Effects) -> None:
-    """Answer the parked requests of the former static member with FENCED_INSTANCE_ID."""
-    error = ErrorCode.FENCED_INSTANCE_ID
-    joining = group.membership.take_join(member)
-    if joining is not None:
-        refused = join_error(member.member_id, error, joining.caller.api_version)
-        effects.reply(joining, refused)
-    if member.awaiting_sync is not None:
-        effects.reply(member.awaiting_sync, sync_error(error))
-        member.awaiting_sync = None
 
 
 def _rename(group: GroupMetadata, member: MemberMetadata, member_id: str) -> None:

@@ -11,6 +11,7 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from coordinator_server.core.groups.classic.member import MemberMetadata
     from coordinator_server.core.groups.classic.metadata import GroupMetadata
+    from coordinator_server.core.groups.effects import Effects
 
 NULL_PROTOCOL_NAME_SINCE = 7
 
@@ -59,6 +60,18 @@ def members_for_leader(group: GroupMetadata) -> list[JoinGroupResponseMember]:
 def sync_error(error: ErrorCode) -> SyncGroupResponse:
     """Return a refused SyncGroup, without protocol and assignment."""
     return SyncGroupResponse(error_code=error)
+
+
+def refuse_parked(
+    group: GroupMetadata, member: MemberMetadata, error: ErrorCode, effects: Effects
+) -> None:
+    """Answer the parked JoinGroup and SyncGroup of a member with an error."""
+    joining = group.membership.take_join(member)
+    if joining is not None:
+        effects.reply(joining, join_error(member.member_id, error, joining.caller.api_version))
+    if member.awaiting_sync is not None:
+        effects.reply(member.awaiting_sync, sync_error(error))
+        member.awaiting_sync = None
 
 
 def sync_response(group: GroupMetadata, member: MemberMetadata) -> SyncGroupResponse:

@@ -28,6 +28,7 @@ from coordinator_server.core.groups.modern.members import (
     JOINING_EPOCH,
     LEAVING_EPOCH,
     STATIC_LEAVING_EPOCH,
+    HeartbeatComputation,
     RefusedError,
     caller,
     check_epoch,
@@ -40,9 +41,9 @@ from coordinator_server.core.groups.modern.members import (
     refuse_unreleased,
     serve_heartbeat,
     static_member,
+    topic_names,
 )
 from coordinator_server.core.groups.modern.modern_group import config
-from coordinator_server.core.groups.modern.topic_names import topic_names
 from coordinator_server.core.groups.settings import GroupKind
 from protocol.apis.consumer_group_heartbeat import (
     AssignedPartitions,
@@ -267,23 +268,8 @@ def _leave(
     return ConsumerPlan(removal.records, response, downgrade=removal.downgrade)
 
 
-class _ConsumerHeartbeat:
+class _ConsumerHeartbeat(HeartbeatComputation["ConsumerGroup", ConsumerGroupHeartbeatRequest]):
     """Computes the plan of a heartbeat that does not leave."""
-
-    def __init__(
-        self,
-        group: ConsumerGroup,
-        records: list[CoordinatorRecord],
-        request: ConsumerGroupHeartbeatRequest,
-        caller: Caller,
-        now_ms: int,
-    ) -> None:
-        self._group = group
-        self._request = request
-        self._caller = caller
-        self._now_ms = now_ms
-        self._records = records
-        self._is_joining = request.member_epoch == JOINING_EPOCH
 
     def plan(self) -> Computation[ConsumerPlan]:
         """Compute the plan. Raises RefusedError."""

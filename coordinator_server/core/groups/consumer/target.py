@@ -7,15 +7,16 @@ GroupMetadataManager, and TargetAssignmentBuilder.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Final
 
-from coordinator_server.core.groups.consumer.assignors.table import ASSIGNORS
+from coordinator_server.core.groups.consumer.assignors.range import assign as assign_ranges
+from coordinator_server.core.groups.consumer.assignors.uniform import assign as assign_uniformly
 from coordinator_server.core.groups.consumer.reconcile import PartitionTarget
 from coordinator_server.core.groups.consumer.records import target_epoch_record, target_record
 from coordinator_server.core.groups.consumer.timers import ASSIGNMENT_INTERVAL
 from coordinator_server.core.groups.effects import Pace
-from coordinator_server.core.groups.modern.assignor_spec import GroupSpec, MemberSpec
+from coordinator_server.core.groups.modern.assignor_spec import Assignment, GroupSpec, MemberSpec
 
 if TYPE_CHECKING:
     from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.modern.assignor_spec import Partitions
     from coordinator_server.core.groups.records import CoordinatorRecord
     from coordinator_server.steps import Computation
+
+Assignor = Callable[[GroupSpec], "Computation[Assignment]"]
+"""An assignor runs in steps, because a group can be very large."""
+
+ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": assign_uniformly, "range": assign_ranges}
+"""The assignors by name, as in `group.consumer.assignors` and in heartbeats."""
 
 
 def target_of_member(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_server.core.groups.classic.responses import join_error, sync_error
+from coordinator_server.core.groups.classic.responses import refuse_parked
 from coordinator_server.core.groups.consumer import timers
 from coordinator_server.core.groups.consumer.classic_protocol import (
     assigned_partitions,
@@ -99,15 +99,8 @@ def _refused(group: GroupMetadata, reason: str) -> RefusedError:
 
 
 def _ask_to_rejoin(group: GroupMetadata, effects: Effects) -> None:
-    error = ErrorCode.REBALANCE_IN_PROGRESS
     for member in group.membership.members.values():
-        joining = group.membership.take_join(member)
-        if joining is not None:
-            refused = join_error(member.member_id, error, joining.caller.api_version)
-            effects.reply(joining, refused)
-        if member.awaiting_sync is not None:
-            effects.reply(member.awaiting_sync, sync_error(error))
-            member.awaiting_sync = None
+        refuse_parked(group, member, ErrorCode.REBALANCE_IN_PROGRESS, effects)
 
 
 def _member_records(group: GroupMetadata, member: MemberMetadata) -> list[CoordinatorRecord]:

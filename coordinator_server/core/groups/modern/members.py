@@ -7,15 +7,19 @@ methods, and the ends of its heartbeats.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
+from collections import deque
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
+from coordinator_server.core.groups.effects import STEP_ITEMS, Pace
 from protocol.coordinator_errors import client_error
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from coordinator_server.core.caller import Caller
     from coordinator_server.core.groups.effects import Effects, Reply, Write
+    from coordinator_server.core.groups.group import Group
     from coordinator_server.core.groups.modern.modern_group import ModernGroup
     from coordinator_server.core.groups.records import CoordinatorRecord
     from coordinator_server.core.groups.settings import GroupKind
@@ -62,6 +66,8 @@ class HeartbeatPlan(Protocol):
 
 
 P = TypeVar("P", bound=HeartbeatPlan)
+G = TypeVar("G")
+Q = TypeVar("Q", bound=Heartbeat)
 
 
 # --- without a group ------------------------------------------------------------------------------
@@ -164,6 +170,23 @@ def check_epoch(
 # --- heartbeats -----------------------------------------------------------------------------------
 
 
+class HeartbeatComputation(Generic[G, Q]):
+    """Computes the plan of a heartbeat that does not leave.
+
+    The records of the plan follow `records`, which create the group.
+    """
+
+    def __init__(
+        self, group: G, records: list[CoordinatorRecord], request: Q, caller: Caller, now_ms: int
+    ) -> None:
+        self._group = group
+        self._records = records
+        self._request = request
+        self._caller = caller
+        self._now_ms = now_ms
+        self._is_joining = request.member_epoch == JOINING_EPOCH
+
+
 def serve_heartbeat(
     group: ModernGroup,
     planning: Computation[P],
@@ -194,3 +217,34 @@ def serve_heartbeat(
         return effects.write(plan.records, done)
     effects.reply(reply, finish(group, plan, now_ms, effects))
     return None
+
+
+def topic_names(group: Group, names: Sequence[str]) -> Computation[tuple[str, ...]]:
+    """Return the sorted, distinct topic names that a member subscribes to.
+
+    Raises RefusedError if the names exceed the largest record, with the same error as when the log
+    refuses the record: such a subscription would take too long to process.
+    """
+    if len(names) <= STEP_ITEMS:
+        return tuple(sorted(set(names)))
+    left_bytes = group.environment.largest_write_bytes()
+    found: set[str] = set()
+    runs: deque[list[str]] = deque()
+    for start in range(0, len(names), STEP_ITEMS):
+        new = set(names[start : start + STEP_ITEMS]) - found
+        left_bytes -= sum(map(len, new)) + len(new)
+        if left_bytes < 0:
+            error = client_error(ErrorCode.MESSAGE_TOO_LARGE)
+            raise RefusedError(error, "The member subscribes to too many topics.")
+        found |= new
+        runs.append(sorted(new))
+        yield
+    pace = Pace()
+    while len(runs) > 1:
+        run = runs.popleft()
+        run += runs.popleft()
+        run.sort()  # fast: sort() merges two sorted runs in linear time
+        runs.append(run)
+        if pace.is_due(len(run)):
+            yield
+    return tuple(runs[0])

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.core.groups.api import NOT_REQUESTED
+from coordinator_server.core.groups.api import NOT_REQUESTED, describe_api
 from coordinator_server.core.groups.effects import Pace
-from coordinator_server.core.groups.modern.describe import describe_api
 from coordinator_server.core.groups.settings import GroupKind
 from protocol.apis.share_group_describe import (
     DescribedShareAssignment,

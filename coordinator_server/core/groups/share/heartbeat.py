@@ -13,6 +13,7 @@ from coordinator_server.core.groups.api import GroupApi
 from coordinator_server.core.groups.modern.members import (
     JOINING_EPOCH,
     LEAVING_EPOCH,
+    HeartbeatComputation,
     check_epoch,
     check_size,
     creates_group,
@@ -21,10 +22,10 @@ from coordinator_server.core.groups.modern.members import (
     no_group,
     other_kind,
     serve_heartbeat,
+    topic_names,
 )
 from coordinator_server.core.groups.modern.metadata_hash import metadata_hash
 from coordinator_server.core.groups.modern.modern_group import config
-from coordinator_server.core.groups.modern.topic_names import topic_names
 from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.core.groups.share import timers
 from coordinator_server.core.groups.share.initialize import Initialization, initialization_due
@@ -138,7 +139,7 @@ def heartbeat(
     if request.member_epoch == LEAVING_EPOCH:
         planning = _leave(group, request)
     else:
-        planning = _ShareHeartbeat(group, request, reply.caller, now_ms).plan()
+        planning = _ShareHeartbeat(group, [], request, reply.caller, now_ms).plan()
     yield from serve_heartbeat(group, planning, reply, _error, _finish, now_ms, effects)
 
 
@@ -177,22 +178,8 @@ def _leave(group: ShareGroup, request: ShareGroupHeartbeatRequest) -> Computatio
     return SharePlan(records, response)
 
 
-class _ShareHeartbeat:
+class _ShareHeartbeat(HeartbeatComputation["ShareGroup", ShareGroupHeartbeatRequest]):
     """Computes the plan of a heartbeat that does not leave."""
-
-    def __init__(
-        self,
-        group: ShareGroup,
-        request: ShareGroupHeartbeatRequest,
-        caller: Caller,
-        now_ms: int,
-    ) -> None:
-        self._group = group
-        self._request = request
-        self._caller = caller
-        self._now_ms = now_ms
-        self._records: list[CoordinatorRecord] = []
-        self._is_joining = request.member_epoch == JOINING_EPOCH
 
     def plan(self) -> Computation[SharePlan]:
         """Compute the plan. Raises RefusedError."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator_server.core.groups.api import NOT_REQUESTED
+from coordinator_server.core.groups.api import NOT_REQUESTED, describe_api
 from coordinator_server.core.groups.effects import STEP_ITEMS
-from coordinator_server.core.groups.modern.describe import describe_api
 from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.core.groups.streams.assignors.spec import MemberTasks
 from coordinator_server.core.groups.streams.configs import ASSIGNOR

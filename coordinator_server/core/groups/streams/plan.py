@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.core.groups.modern.members import (
-    JOINING_EPOCH,
+    HeartbeatComputation,
     RefusedError,
     caller,
     check_epoch,
@@ -126,7 +126,7 @@ class _Topics(NamedTuple):
     revision: int
 
 
-class _StreamsHeartbeat:
+class _StreamsHeartbeat(HeartbeatComputation["StreamsGroup", "StreamsGroupHeartbeatRequest"]):
     """Computes the plan of one heartbeat."""
 
     def __init__(
@@ -137,14 +137,9 @@ class _StreamsHeartbeat:
         caller: Caller,
         now_ms: int,
     ) -> None:
-        self._group = group
-        self._request = request
-        self._caller = caller
-        self._now_ms = now_ms
+        super().__init__(group, records, request, caller, now_ms)
         self._is_new_group = group.is_new
-        self._records = records
         self._statuses: list[StreamsStatus] = []
-        self._is_joining = request.member_epoch == JOINING_EPOCH
         self._listed = TaskLists(request.active_tasks, request.standby_tasks, request.warmup_tasks)
 
     def plan(self) -> steps.Computation[StreamsPlan]:

@@ -9,7 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator_server.credentials.scram_mechanisms import SHA_256, SHA_512, ScramMechanism
+from coordinator_server.security.credentials.scram_mechanisms import (
+    SHA_256,
+    SHA_512,
+    ScramMechanism,
+)
 from coordinator_server.security.sasl import scram
 from coordinator_server.security.sasl.mechanism import (
     SaslAuthenticationError,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from coordinator_server.config.config import Config, ConfigError
-from coordinator_server.credentials.scram_mechanisms import SHA_256, SHA_512
+from coordinator_server.security.credentials.scram_mechanisms import SHA_256, SHA_512
 from coordinator_server.security.sasl import users as users_module
 from coordinator_server.security.sasl.users import ScramUsers, parse_users
 from coordinator_server.security.security import Security

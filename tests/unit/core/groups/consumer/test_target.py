@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from coordinator_server.core.groups.consumer.assignors.table import ASSIGNORS, Assignor
+from coordinator_server.core.groups.consumer.target import ASSIGNORS, Assignor
 from coordinator_server.core.groups.modern.assignor_spec import Assignment, GroupSpec
 from coordinator_server.steps import Computation
 from protocol.errors import ErrorCode

@@ -10,8 +10,7 @@ import pytest
 from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
 from coordinator_server.core.groups.effects import STEP_ITEMS
 from coordinator_server.core.groups.kinds import in_place_of
-from coordinator_server.core.groups.modern.members import RefusedError
-from coordinator_server.core.groups.modern.topic_names import topic_names
+from coordinator_server.core.groups.modern.members import RefusedError, topic_names
 from coordinator_server.core.groups.settings import (
     DEFAULT_WRITE_BYTES,
     GroupEnvironment,

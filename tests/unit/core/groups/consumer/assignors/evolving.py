@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from coordinator_server.core.groups.consumer.assignors.table import ASSIGNORS
+from coordinator_server.core.groups.consumer.target import ASSIGNORS
 from coordinator_server.core.groups.modern.assignor_spec import Assignment, GroupSpec, MemberSpec
 from coordinator_server.core.groups.share.assignors.simple import simple
 from coordinator_server.steps import run_all

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator_server.credentials.jaas import (
+from coordinator_server.security.credentials.jaas import (
     JaasError,
     LoginModule,
     parse_jaas,
     parse_jaas_file,
     render_login_module,
 )
-from tests.unit.credentials.jaas_files import BAD, BAD_FILES, GOOD, GOOD_FILES
+from tests.unit.security.credentials.jaas_files import BAD, BAD_FILES, GOOD, GOOD_FILES
 
 
 @pytest.mark.parametrize("text", GOOD)

@@ -9,7 +9,10 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from coordinator_server.credentials.certificate_strength import accept_old_algorithms, weakness
+from coordinator_server.security.credentials.certificate_strength import (
+    accept_old_algorithms,
+    weakness,
+)
 from tests.certificates import Authority, OldAuthority
 
 EXPECTED = {

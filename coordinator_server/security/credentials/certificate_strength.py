@@ -10,7 +10,7 @@ from __future__ import annotations
 import ssl
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.credentials.der import elements
+from coordinator_server.security.credentials.der import elements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from hmac import compare_digest
 from struct import Struct, error
 from typing import NamedTuple
 
-from coordinator_server.credentials.der import header
+from coordinator_server.security.credentials.der import header
 
 MAGIC = b"\xfe\xed\xfe\xed"
 _PRIVATE_KEY, _TRUSTED = 1, 2

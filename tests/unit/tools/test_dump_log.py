@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from coordinator_server.core.transactions.metadata import TransactionState
 
+from coordinator_server.core.transactions.metadata import TransactionState
 from protocol.batch import Record, build_batch
 from protocol.compression import Compression, compress
 from protocol.share_state_log import (

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from coordinator_server.testing.aio_api import AsyncControlApi
     from coordinator_server.testing.clock import AsyncClock
     from coordinator_server.testing.groups import Group
     from coordinator_server.testing.helpers import Helpers
@@ -28,6 +29,15 @@ class AsyncHelpers:
         from coordinator_server.testing.clock import AsyncClock
 
         return AsyncClock(self._helpers.clock)
+
+    @property
+    def api(self) -> AsyncControlApi:
+        """The control API, with a coroutine for each route."""
+        from coordinator_server.testing.aio_api import AsyncControlApi
+        from coordinator_server.testing.aio_control import AsyncControl
+
+        control = self._helpers.control
+        return AsyncControlApi(AsyncControl(control.address, control.token))
 
     async def reset(self) -> None:
         """Like `Helpers.reset`."""

@@ -176,6 +176,14 @@ def parser() -> argparse.ArgumentParser:
         help="a token that requests to the control server need; without one it is on loopback only",
     )
     serve.add_argument(
+        "--http-login",
+        action="store_true",
+        help="requests to the control server log in as users of the broker, whose ACLs apply",
+    )
+    serve.add_argument(
+        "--http-read-only", action="store_true", help="the control server changes nothing"
+    )
+    serve.add_argument(
         "--watch-stdin",
         action="store_true",
         help="stop when standard input ends, as it does when the process that holds it is gone",
@@ -217,13 +225,20 @@ def _describe_unknown_command(name: str) -> str:
 
 def _serve(options: argparse.Namespace) -> int:
     config = load_config(options)
-    control = control_token = None
+    control = control_token = control_options = None
     if options.http is not None:
+        from coordinator_server.control.state import ControlOptions
+
+        control_options = ControlOptions(
+            is_read_only=options.http_read_only, requires_login=options.http_login
+        )
         try:
             control = parse_address(options.http)
         except ValueError as error:
             raise ConfigError(f"--http: {error}") from error
-        control_token = _control_token(options.http_token_file, control)
+        control_token = _control_token(
+            options.http_token_file, control, has_login=options.http_login
+        )
     # Imports create many objects and no garbage; `run` enables the garbage collector again.
     gc.disable()
     from coordinator_server.events.log import LOG
@@ -239,6 +254,7 @@ def _serve(options: argparse.Namespace) -> int:
             config,
             control,
             control_token=control_token,
+            control_options=control_options,
             watch_stdin=options.watch_stdin,
             ready_message=options.ready_message,
         )
@@ -247,8 +263,8 @@ def _serve(options: argparse.Namespace) -> int:
         return 1
 
 
-def _control_token(path: str | None, address: tuple[str, int]) -> str | None:
-    """Return the token of the control server, or None if it listens on loopback without one.
+def _control_token(path: str | None, address: tuple[str, int], *, has_login: bool) -> str | None:
+    """Return the token of the control server; None on loopback or with logins without a token.
 
     Raises ConfigError.
     """
@@ -262,10 +278,10 @@ def _control_token(path: str | None, address: tuple[str, int]) -> str | None:
     from coordinator_server.config.hosts import is_loopback
 
     host, port = address
-    if host and not is_loopback(host):
+    if host and not is_loopback(host) and not has_login:
         raise ConfigError(
             f"--http: {format_address(host, port)} is no loopback address: whoever reaches it "
-            "commands the broker, so it needs a token, see --http-token-file"
+            "commands the broker, so it needs a token, see --http-token-file, or --http-login"
         )
     return None
 

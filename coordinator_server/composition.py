@@ -160,15 +160,24 @@ def _shared_state(
 def _socket_server(shared: SharedState, broker: Broker) -> SocketServer:
     """Return a socket server for the requests to a broker; the server does not listen yet."""
     security, machine_clock = shared.security, shared.clocks.machine
+    # Requests are only counted if there is a control server, which also has virtual clocks.
+    is_counted = shared.clocks.broker is not machine_clock
 
     def find_handler(spec: ApiSpec) -> Handler[Broker]:
-        return handler_of(spec, security.authorizer)
+        handle = handler_of(spec, security.authorizer)
+        if not is_counted:
+            return handle
+        from coordinator_server.net.counted_connection import noting_topics
+
+        return noting_topics(spec, handle)
 
     metering = Metering(security, machine_clock)
     dispatch = Dispatcher(broker, shared.step_runner, find_handler, metering).dispatch
     gate = ConnectionGate(broker.config, security, machine_clock)
     server = SocketServer(broker.config, machine_clock, dispatch, security, gate)
     server.connections.on_lost.append(broker.disconnected)
+    if is_counted:
+        server.connections.count_requests()
     return server
 
 

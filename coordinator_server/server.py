@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from coordinator_server.cluster import Cluster
     from coordinator_server.config.config import Config
+    from coordinator_server.control.state import ControlOptions
 
 
 def run(
@@ -38,18 +39,21 @@ def run(
     control: tuple[str, int] | None = None,
     *,
     control_token: str | None = None,
+    control_options: ControlOptions | None = None,
     watch_stdin: bool = False,
     ready_message: str | None = None,
 ) -> int:
     """Serve until a signal, or with `watch_stdin` the end of standard input; return the exit code.
 
     `control` is the address of the control server, None for no control server, and `control_token`
-    the token that its clients must send. `ready_message` is printed after the addresses once the
-    broker listens. Raises StartError, ConfigError.
+    the token that its clients must send, `control_options` its options. `ready_message` is printed
+    after the addresses once the broker listens. Raises StartError, ConfigError.
     """
     raise_limit()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(config, control, control_token, watch_stdin, ready_message))
+        runner.run(
+            _serve(config, control, control_token, control_options, watch_stdin, ready_message)
+        )
     return 0
 
 
@@ -65,6 +69,7 @@ async def _serve(
     config: Config,
     control: tuple[str, int] | None,
     control_token: str | None,
+    control_options: ControlOptions | None,
     watch_stdin: bool,
     ready_message: str | None,
 ) -> None:
@@ -83,7 +88,7 @@ async def _serve(
         if control is not None:
             from coordinator_server.control.http import ControlServer
 
-            control_server = ControlServer(cluster, token=control_token)
+            control_server = ControlServer(cluster, token=control_token, options=control_options)
             control_address = await control_server.start(*control)
         if watch_stdin:
             _stop_at_end_of_stdin(stop)

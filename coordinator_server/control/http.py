@@ -102,6 +102,7 @@ class ControlServer:
         """Close the socket and the connections."""
         if self._server is not None:
             self._server.close()
+        self._state.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -143,7 +144,7 @@ class ControlServer:
             await connection.stream(answer)
             return False
         if not isinstance(answer, Content):
-            answer = Content("application/json", await encoded(answer) + b"\n", headers)
+            answer = Content(await encoded(answer) + b"\n", "application/json", headers)
         return await connection.send(status, answer)
 
     async def _answer(self, message: _Message) -> object:
@@ -169,11 +170,11 @@ class ControlServer:
             parameters,
             query,
             message.body,
+            message.headers,
             route.values(query),
             route,
             user,
             self._state,
-            message.headers.get("last-event-id"),
         )
         _check_access(request, route)
         return await self._answer_of(route)(request)

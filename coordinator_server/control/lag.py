@@ -61,7 +61,7 @@ class LagReader:
                 row = self.of_partition(partition, position, with_time=with_times)
                 if row["lag"] is not None:
                     total = row["lag"] + (total or 0)
-                if row["time_lag_ms"] is not None:
+                if with_times and row["time_lag_ms"] is not None:
                     time_ms = max(row["time_lag_ms"], time_ms or 0)
             yield
         return Lag(total, time_ms)

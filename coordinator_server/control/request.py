@@ -30,10 +30,10 @@ __all__ = [
 
 
 class Content(NamedTuple):
-    """A response that is not JSON."""
+    """A response that is not JSON: its bytes, content type and further headers."""
 
-    content_type: str
     body: bytes
+    content_type: str
     headers: Mapping[str, str] = {}
 
 
@@ -48,19 +48,19 @@ class ControlRequest(NamedTuple):
     """One request: `parameters` from the path, by name, and the `query` parameters.
 
     `values` has the values of all query parameters of the route. `user` is the principal of a
-    request with a login, otherwise None, and then everything is allowed. `last_event_id` is the
-    header of this name.
+    request with a login, otherwise None, and then everything is allowed. `headers` are by
+    lower-case name.
     """
 
     cluster: Cluster
     parameters: Mapping[str, str]
     query: Mapping[str, str]
     body: bytes
+    headers: Mapping[str, str] = {}
     values: Mapping[str, Any] = {}
     route: ControlRoute | None = None
     user: Principal | None = None
     state: ControlState | None = None
-    last_event_id: str | None = None
 
     def json(self, *fields: str) -> dict[str, Any]:
         """Return the body as a JSON object with no other fields, {} if the body is empty.

@@ -264,7 +264,7 @@ _OTHERS = (
          (Parameter("move", "boolean", "whether the brokers move to other ports", False),)),
     _row("GET /events", "events", "events:events", "events:Event",
          "follow changes as server-sent events; the header Last-Event-ID resumes",
-         _DESCRIBE_CLUSTER, (Parameter("types", "text",
+         None, (Parameter("types", "text",
          "types of events, separated by commas; by default all"), Parameter("group", "text",
          "only events of this group, for types group and rebalance"), Parameter("last_event_id",
          "integer", "resume after this event, as Last-Event-ID")),

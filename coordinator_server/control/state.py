@@ -10,6 +10,7 @@ from coordinator_server.control.errors import ControlError
 
 if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
+    from coordinator_server.control.feed import Feed
     from coordinator_server.control.login import Logins
     from coordinator_server.security.principal import Principal
 
@@ -33,6 +34,7 @@ class ControlState:
         self._cluster = cluster
         self._authorization = None if token is None else f"Bearer {token}".encode()
         self._logins: Logins | None = None
+        self._feed: Feed | None = None
 
     @property
     def is_protected(self) -> bool:
@@ -47,6 +49,20 @@ class ControlState:
 
             self._logins = Logins(self._cluster)
         return self._logins
+
+    @property
+    def feed(self) -> Feed:
+        """The events of the cluster, created for the first listener."""
+        if self._feed is None:
+            from coordinator_server.control.feed import Feed
+
+            self._feed = Feed(self._cluster)
+        return self._feed
+
+    def stop(self) -> None:
+        """End the events."""
+        if self._feed is not None:
+            self._feed.stop()
 
     async def user_of(self, given: str) -> Principal | None:
         """Return the user of the header Authorization; None if the request may do everything.

@@ -34,6 +34,8 @@ class Connections:
 
     def __init__(self, config: Config, clock: Clock, dispatch: Dispatch) -> None:
         self.dispatch = dispatch
+        self.connection_type: type[Connection] = Connection
+        """The class of new connections."""
         self.on_lost: list[Callable[[Connection], None]] = []
         """Callbacks for each connection that has ended."""
         self.request_max_bytes = config.integer("socket.request.max.bytes")
@@ -55,6 +57,17 @@ class Connections:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    def open_connections(self) -> tuple[Connection, ...]:
+        """Return the open connections."""
+        return tuple(self._open)
+
+    def count_requests(self) -> None:
+        """Count the requests of future connections."""
+        from coordinator_server.net.counted_connection import CountedConnection, counting
+
+        self.connection_type = CountedConnection
+        self.dispatch = counting(self.dispatch)
 
     def settings_changed(self) -> None:
         """Apply limits changed at run time; open connections stay open."""

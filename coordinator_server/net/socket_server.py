@@ -143,7 +143,8 @@ class SocketServer:
         authenticate = security.authentication(self._clock, self._security, self._logins.await_turn)
 
         def new_connection(slot: Slot | None) -> Connection:
-            return Connection(self.connections, security.listener_name, authenticate, slot)
+            new = self.connections.connection_type
+            return new(self.connections, security.listener_name, authenticate, slot)
 
         if not security.protocol.uses_tls:
             return new_connection

@@ -143,6 +143,8 @@ class RebalanceJournal:
         self._accounts: deque[tuple[str, Rebalance]] = deque()
         self._recording: Steps | None = None
         """The steps that turn `_accounts` into records; None if not running."""
+        self.listeners: list[Callable[[str, RebalanceRecord], None]] = []
+        """Callbacks for each record, with the group id."""
         self._history = RebalanceHistory(config.integer("group.events.history.size"))
         self._queue: deque[tuple[int, bytes, bytes]] = deque()
         self._queued_bytes = 0
@@ -211,6 +213,8 @@ class RebalanceJournal:
             # Triggers without a rebalance have other log events.
             LOG.emit("group.rebalanced", **log_fields(record))
         value = encode_record(record)
+        if self.listeners:
+            self._tell_listeners(group_id, value)
         if len(value) > BATCH_BYTES:
             yield
         if rebalance.outcome is RebalanceOutcome.DEAD:
@@ -219,6 +223,13 @@ class RebalanceJournal:
             self._history.add(group_id, value)
         if self._is_published:
             self._enqueue(rebalance.ended_ms, group_id, value)
+
+    def _tell_listeners(self, group_id: str, value: bytes) -> None:
+        import json
+
+        record = json.loads(value)
+        for listener in tuple(self.listeners):
+            listener(group_id, record)
 
     # --- the topic --------------------------------------------------------------------------------
 

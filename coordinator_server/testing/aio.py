@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from coordinator_server.testing.clock import Clock
 from coordinator_server.testing.helpers import Helpers
+
+if TYPE_CHECKING:
+    from coordinator_server.testing.aio_api import AsyncControlApi
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -53,6 +56,15 @@ class AsyncHelpers:
     def clock(self) -> AsyncClock:
         """Like `Helpers.clock`."""
         return AsyncClock(self._wrapped.clock)
+
+    @property
+    def api(self) -> AsyncControlApi:
+        """The control API, with a coroutine for each route."""
+        from coordinator_server.testing.aio_api import AsyncControlApi
+        from coordinator_server.testing.aio_control import AsyncControl
+
+        control = self._wrapped.control
+        return AsyncControlApi(AsyncControl(control.address, control.token))
 
     reset = _in_thread(Helpers.reset)
     create_topic = _in_thread(Helpers.create_topic)

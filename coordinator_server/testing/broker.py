@@ -14,6 +14,7 @@ from coordinator_server.testing.process import BrokerProcess
 
 if TYPE_CHECKING:
     from coordinator_server.testing.aio import AsyncHelpers
+    from coordinator_server.testing.api import ControlApi
     from coordinator_server.testing.secured import Secured
 
 SettingValue = str | int | float | bool | Iterable[str]
@@ -232,6 +233,13 @@ class Broker(Helpers):
         if self._control is None:
             raise BrokerError("the broker is not started")
         return self._control
+
+    @property
+    def api(self) -> ControlApi:
+        """The control API, with a method for each route."""
+        from coordinator_server.testing.api import ControlApi
+
+        return ControlApi(self.control)
 
     @property
     def aio(self) -> AsyncHelpers:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from coordinator_server.testing import groups
 from coordinator_server.testing.clock import Clock
@@ -74,7 +74,7 @@ class Helpers:
 
     def topics(self) -> dict[str, int]:
         """Return the partition count of each topic, including internal topics."""
-        topics = self.control.call("GET", "/topics")["topics"]
+        topics = self._all_pages("/topics", "topics")
         return {topic["topic"]: len(topic["partitions"]) for topic in topics}
 
     def produce(
@@ -172,8 +172,18 @@ class Helpers:
 
     def groups(self) -> dict[str, str]:
         """Return the state of each group, by group id."""
-        listed = self.control.call("GET", "/groups")["groups"]
-        return {entry["group"]: entry["state"] for entry in listed}
+        return {entry["group"]: entry["state"] for entry in self._all_pages("/groups", "groups")}
+
+    def _all_pages(self, path: str, name: str) -> list[dict[str, Any]]:
+        """Return the entries of all pages of a list."""
+        entries: list[dict[str, Any]] = []
+        after: str | None = None
+        while True:
+            page = self.control.call("GET", path, {"after": after})
+            entries += page[name]
+            after = page["next"]
+            if after is None:
+                return entries
 
     def group(self, group: str) -> Group | None:
         """Return the current state of a group, or None if it does not exist. Raises BrokerError."""

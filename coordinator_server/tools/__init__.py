@@ -30,6 +30,7 @@ _LIST = (
     Command("dump-log", "dump_log", "show what log, index and snapshot files hold"),
     Command("doctor", "doctor", "walk a client's first steps and say which one fails, and why"),
     Command("users", "users", "users with SCRAM credentials: list, set a password, delete"),
+    Command("ctl", "ctl", "inspect and change a running broker by its control server"),
     Command("explain", "explain", "tell why a group rebalanced and how it went"),
     Command("verify-log", "verify_log", "check every byte of a data directory or a partition"),
     Command("snapshot", "snapshot", "copy a data directory, its broker running or not"),

@@ -115,20 +115,8 @@ class NewSnapshot(TypedDict):
 
 
 class Snapshot(TypedDict):
-    """A consistent copy of the data directory, for `POST /restore` or `serve --data-dir`."""
+    """A consistent copy of the data directory, for `coordinator-server restore`."""
 
     directory: Annotated[str, "where the copy is"]
-    partitions: Annotated[int, "copied partitions"]
-    batches: Annotated[int, "verified record batches"]
-    records: Annotated[int, "verified records"]
-    bytes_cut: Annotated[int, "bytes of unfinished batches that were left out"]
+    summary: Annotated[list[str], "what was copied and verified, in words"]
     duration_ms: Annotated[int, "how long the snapshot took"]
-
-
-class Restored(TypedDict):
-    """What a restore read."""
-
-    topics: Annotated[int, "restored topics"]
-    partitions: Annotated[int, "restored partitions"]
-    records: Annotated[int, "restored records"]
-    listeners: Annotated[list[list[str]], "addresses of each broker"]

@@ -1,0 +1,118 @@
+"""Control requests about client connections."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from coordinator_server.control.errors import ControlError, natural_number
+from coordinator_server.net.counted_connection import CountedConnection
+from protocol.errors import ErrorCode
+from protocol.registry import SPEC_BY_KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from coordinator_server.control.request import ControlRequest
+
+
+async def connections(request: ControlRequest) -> dict[str, Any]:
+    """GET /connections: list a page of client connections. Raises ControlError."""
+    values = request.values
+    after = _number(values["after"] or "0", "after")
+    now_ms = time.time_ns() // 1_000_000
+    wanted = sorted(
+        (
+            (one.number, node_id, one)
+            for node_id, one in _all(request)
+            if one.number > after and values["broker"] in (None, node_id) and _matches(one, values)
+        ),
+    )
+    page = wanted[: values["limit"]]
+    return {
+        "connections": [_connection(node_id, one, now_ms) for _, node_id, one in page],
+        "next": str(page[-1][0]) if len(wanted) > len(page) else None,
+    }
+
+
+def _all(request: ControlRequest) -> Iterator[tuple[int, CountedConnection]]:
+    for node_id, server in request.cluster.servers.by_id.items():
+        for connection in server.connections.open_connections():
+            if isinstance(connection, CountedConnection):
+                yield node_id, connection
+
+
+def _matches(connection: CountedConnection, values: Any) -> bool:
+    text, topic = values["filter"], values["topic"]
+    if topic is not None and not (
+        topic in connection.topics_read or topic in connection.topics_written
+    ):
+        return False
+    return text is None or any(
+        text in one
+        for one in (
+            connection.caller.client_id or "",
+            connection.remote,
+            str(connection.principal),
+        )
+    )
+
+
+def _connection(node_id: int, connection: CountedConnection, now_ms: int) -> dict[str, Any]:
+    name, version = connection.software
+    uses = connection.uses
+    return {
+        "id": connection.number,
+        "broker": node_id,
+        "listener": connection.listener_name,
+        "remote": connection.remote,
+        "client_id": connection.caller.client_id,
+        "software_name": name,
+        "software_version": version,
+        "principal": str(connection.principal),
+        "connected_at_ms": connection.opened_at_ms,
+        "age_ms": max(0, now_ms - connection.opened_at_ms),
+        "last_request_at_ms": connection.last_request_at_ms,
+        "requests": sum(use.requests for use in uses.values()),
+        "errors": sum(use.errors for use in uses.values()),
+        "bytes_in": connection.bytes_in,
+        "bytes_out": connection.bytes_out,
+        "apis": [
+            {
+                "api": _api(key),
+                "version": use.version,
+                "requests": use.requests,
+                "errors": use.errors,
+                "last_error": _error(use.last_error),
+            }
+            for key, use in sorted(uses.items())
+        ],
+        "topics_written": sorted(connection.topics_written),
+        "topics_read": sorted(connection.topics_read),
+    }
+
+
+def _api(key: int) -> str:
+    spec = SPEC_BY_KEY.get(key)
+    return f"API {key}" if spec is None else spec.name
+
+
+def _error(code: int) -> str | None:
+    return ErrorCode(code).name if code else None
+
+
+async def close(request: ControlRequest) -> dict[str, Any]:
+    """DELETE /connections/ID: close a client connection. Raises ControlError."""
+    number = _number(request.parameters["ID"], "the number of a connection")
+    for _, connection in _all(request):
+        if connection.number == number:
+            connection.close()
+            return {"id": number, "remote": connection.remote}
+    raise ControlError(404, f"there is no connection {number}")
+
+
+def _number(text: str, what: str) -> int:
+    number = natural_number(text)
+    if number is None:
+        raise ControlError(400, f"{text[:100]!r} is not {what}")
+    return number

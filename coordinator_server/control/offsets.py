@@ -1,0 +1,335 @@
+"""Control requests that change the offsets of a group, or delete the group.
+
+All changes are requests to the coordinator, which refuses what it refuses from Kafka's tools: a
+group with members keeps its offsets, and a topic with subscribed members too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from coordinator_server.control.errors import ControlError
+from coordinator_server.control.groups import group_of
+from coordinator_server.control.lag import LagReader
+from coordinator_server.control.local import ask, check, error_text
+from coordinator_server.control.pace import in_steps
+from coordinator_server.core.groups.settings import GroupKind
+from coordinator_server.topics.names import OFFSETS_TOPIC
+from protocol.errors import ErrorCode, ProtocolError
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from coordinator_server.control.request import ControlRequest
+    from coordinator_server.core.groups.group import Group
+    from coordinator_server.steps import Computation
+    from coordinator_server.topics.topic import Partition
+
+Place = tuple[str, int]
+Errors = dict[Place, str | None]
+
+_WITH_NAMES = 9
+"""The last version of OffsetCommit with topic names."""
+
+_REQUIRED = {"timestamp": "timestamp_ms", "shift": "shift_by", "offset": "offset"}
+
+
+async def set_offsets(request: ControlRequest) -> dict[str, Any]:
+    """PUT /groups/GROUP/offsets: commit offsets. Raises ControlError.
+
+    A group that does not exist is created, as in Kafka's tools.
+    """
+    wanted: dict[Place, int] = {}
+    metadata: dict[Place, str] = {}
+    for one in request.shaped()["offsets"]:
+        place = one["topic"], one["partition"]
+        if not 0 <= one["partition"] < 1 << 31 or one["offset"] < 0:
+            raise ControlError(400, f"offset {one['offset']} of {one['topic']}-{one['partition']}")
+        wanted[place] = one["offset"]
+        metadata[place] = one.get("metadata", "")
+    group = _group(request)
+    before = {} if group is None else LagReader(request).positions(group)
+    errors = await _commit(request, group, wanted, metadata)
+    return _changes(request, {place: one.offset for place, one in before.items()}, wanted, errors)
+
+
+async def reset_offsets(request: ControlRequest) -> dict[str, Any]:
+    """POST /groups/GROUP/offsets/reset: reset offsets. Raises ControlError."""
+    body = request.shaped()
+    field = _REQUIRED.get(body["to"])
+    if field is not None and field not in body:
+        raise ControlError(400, f"{field} is missing: to={body['to']} needs it")
+    _, group = group_of(request)
+    before = {
+        place: position.offset for place, position in LagReader(request).positions(group).items()
+    }
+    places = _places(request, body, before)
+    wanted = await in_steps(_targets(request, body, before, places))
+    is_dry_run = body.get("dry_run", False)
+    errors: Errors = {}
+    if not is_dry_run:
+        errors = await _commit(request, group, wanted, {})
+    return _changes(request, before, wanted, errors, is_dry_run=is_dry_run)
+
+
+async def delete_offsets(request: ControlRequest) -> dict[str, Any]:
+    """DELETE /groups/GROUP/offsets: delete the offsets of a topic. Raises ControlError."""
+    _, group = group_of(request)
+    topic, index = request.values["topic"], request.values["partition"]
+    positions = LagReader(request).positions(group)
+    before = {
+        place: position.offset
+        for place, position in positions.items()
+        if place[0] == topic and index in (None, place[1])
+    }
+    if not before:
+        where = topic if index is None else f"{topic}-{index}"
+        raise ControlError(404, f"group {group.group_id} has no offset in {where}")
+    if group.kind is GroupKind.SHARE:
+        errors = await _delete_share(request, topic, before)
+    else:
+        errors = await _delete(request, topic, before)
+    return _changes(request, before, dict.fromkeys(before), errors)
+
+
+async def delete_group(request: ControlRequest) -> dict[str, Any]:
+    """DELETE /groups/GROUP: delete a group without members. Raises ControlError."""
+    from protocol.apis.delete_groups import DeleteGroupsRequest
+
+    broker, group = group_of(request)
+    message = DeleteGroupsRequest(groups_names=[group.group_id])
+    (result,) = (await ask(request, "DeleteGroups", message, node_id=broker.node_id)).results
+    check(result.error_code, result.error_message, f"group {group.group_id}")
+    return {"deleted": [group.group_id]}
+
+
+# --- which offsets --------------------------------------------------------------------------------
+
+
+def _group(request: ControlRequest) -> Group | None:
+    """Return the group in the path, or None."""
+    try:
+        return group_of(request)[1]
+    except ControlError:
+        return None
+
+
+def _places(
+    request: ControlRequest, body: Mapping[str, Any], before: Mapping[Place, int]
+) -> list[Place]:
+    """Return the partitions of a reset. Raises ControlError for an unknown topic."""
+    topics, indexes = body.get("topics"), body.get("partitions")
+    if topics is None:
+        places = list(before)
+    else:
+        places = []
+        for name in topics:
+            topic = request.cluster.topics.topic(name)
+            if topic is None or not request.sees_topic(name):
+                raise ControlError(404, f"there is no topic {name}")
+            places += [(name, partition.index) for partition in topic.partitions]
+    places = sorted(place for place in places if indexes is None or place[1] in indexes)
+    if not places:
+        raise ControlError(400, "no partition is selected: name topics, or commit an offset first")
+    return places
+
+
+def _targets(
+    request: ControlRequest,
+    body: Mapping[str, Any],
+    before: Mapping[Place, int],
+    places: Iterable[Place],
+) -> Computation[dict[Place, int]]:
+    """Return the new offsets of a reset, in steps. Raises ControlError."""
+    targets = {}
+    for place in places:
+        partition = request.cluster.topics.partition(*place)
+        if partition is None:
+            raise ControlError(404, f"there is no partition {place[0]}-{place[1]}")
+        try:
+            target = _target(partition, body, before.get(place))
+        except (StorageError, ProtocolError) as error:
+            raise ControlError(500, f"{place[0]}-{place[1]}: {error}") from error
+        if target is not None:
+            targets[place] = target
+        yield
+    return targets
+
+
+def _target(partition: Partition, body: Mapping[str, Any], before: int | None) -> int | None:
+    """Return the new offset of a partition, within the log; None to leave out the partition."""
+    log, to = partition.log, body["to"]
+    start, end = log.log_start_offset, log.high_watermark
+    if to == "earliest":
+        return start
+    if to == "latest":
+        return end
+    if to == "timestamp":
+        since = log.offset_for_timestamp(body["timestamp_ms"])
+        return end if since is None else min(since.offset, end)
+    if to == "current":
+        return end if before is None else max(start, min(before, end))
+    if to == "offset":
+        return int(max(start, min(body["offset"], end)))
+    return None if before is None else int(max(start, min(before + body["shift_by"], end)))
+
+
+def _changes(
+    request: ControlRequest,
+    before: Mapping[Place, int],
+    wanted: Mapping[Place, int | None],
+    errors: Errors,
+    *,
+    is_dry_run: bool = False,
+) -> dict[str, Any]:
+    return {
+        "group": request.parameters["GROUP"],
+        "is_dry_run": is_dry_run,
+        "offsets": [
+            {
+                "topic": topic,
+                "partition": index,
+                "before": before.get((topic, index)),
+                "after": after,
+                "error": errors.get((topic, index)),
+            }
+            for (topic, index), after in sorted(wanted.items())
+        ],
+    }
+
+
+# --- the requests ---------------------------------------------------------------------------------
+
+
+async def _commit(
+    request: ControlRequest,
+    group: Group | None,
+    wanted: Mapping[Place, int],
+    metadata: Mapping[Place, str],
+) -> Errors:
+    """Commit offsets; return the errors by partition. Raises ControlError if all have the same."""
+    if not wanted:
+        raise ControlError(400, "no offset is given: there is nothing to change")
+    if group is not None and group.kind is GroupKind.SHARE:
+        return await _alter_share(request, wanted)
+    from protocol.apis.offset_commit import (
+        OffsetCommitRequest,
+        OffsetCommitRequestPartition,
+        OffsetCommitRequestTopic,
+    )
+
+    topics = [
+        OffsetCommitRequestTopic(
+            name=name,
+            partitions=[
+                OffsetCommitRequestPartition(
+                    partition_index=index,
+                    committed_offset=wanted[name, index],
+                    committed_metadata=metadata.get((name, index), ""),
+                )
+                for index in indexes
+            ],
+        )
+        for name, indexes in _by_topic(wanted).items()
+    ]
+    group_id = request.parameters["GROUP"]
+    message = OffsetCommitRequest(group_id=group_id, topics=topics)
+    node_id = _coordinator(request, group_id)
+    response = await ask(request, "OffsetCommit", message, node_id=node_id, version=_WITH_NAMES)
+    return _errors_of(group_id, response.topics)
+
+
+def _errors_of(group_id: str, topics: Iterable[Any]) -> Errors:
+    """Return the errors by partition. Raises ControlError if every partition has the same one."""
+    codes = {
+        (getattr(topic, "name", None) or topic.topic_name, one.partition_index): one.error_code
+        for topic in topics
+        for one in topic.partitions
+    }
+    distinct = set(codes.values())
+    if len(distinct) == 1:
+        check(distinct.pop(), None, f"group {group_id}")
+    return {
+        place: None if code == ErrorCode.NONE else error_text(code) for place, code in codes.items()
+    }
+
+
+async def _alter_share(request: ControlRequest, wanted: Mapping[Place, int]) -> Errors:
+    from protocol.apis.alter_share_group_offsets import (
+        AlterShareGroupOffsetsRequest,
+        AlterShareGroupOffsetsRequestPartition,
+        AlterShareGroupOffsetsRequestTopic,
+    )
+
+    topics = [
+        AlterShareGroupOffsetsRequestTopic(
+            topic_name=name,
+            partitions=[
+                AlterShareGroupOffsetsRequestPartition(
+                    partition_index=index, start_offset=wanted[name, index]
+                )
+                for index in indexes
+            ],
+        )
+        for name, indexes in _by_topic(wanted).items()
+    ]
+    group_id = request.parameters["GROUP"]
+    message = AlterShareGroupOffsetsRequest(group_id=group_id, topics=topics)
+    node_id = _coordinator(request, group_id)
+    response = await ask(request, "AlterShareGroupOffsets", message, node_id=node_id)
+    check(response.error_code, response.error_message, f"group {group_id}")
+    return _errors_of(group_id, response.responses)
+
+
+async def _delete(request: ControlRequest, topic: str, places: Iterable[Place]) -> Errors:
+    from protocol.apis.offset_delete import (
+        OffsetDeleteRequest,
+        OffsetDeleteRequestPartition,
+        OffsetDeleteRequestTopic,
+    )
+
+    partitions = [OffsetDeleteRequestPartition(partition_index=index) for _, index in places]
+    group_id = request.parameters["GROUP"]
+    message = OffsetDeleteRequest(
+        group_id=group_id, topics=[OffsetDeleteRequestTopic(name=topic, partitions=partitions)]
+    )
+    node_id = _coordinator(request, group_id)
+    response = await ask(request, "OffsetDelete", message, node_id=node_id)
+    check(response.error_code, None, f"group {group_id}")
+    return _errors_of(group_id, response.topics)
+
+
+async def _delete_share(request: ControlRequest, topic: str, places: Iterable[Place]) -> Errors:
+    from protocol.apis.delete_share_group_offsets import (
+        DeleteShareGroupOffsetsRequest,
+        DeleteShareGroupOffsetsRequestTopic,
+    )
+
+    if request.values["partition"] is not None:
+        raise ControlError(400, "the offsets of a share group are deleted by topic only")
+    group_id = request.parameters["GROUP"]
+    message = DeleteShareGroupOffsetsRequest(
+        group_id=group_id, topics=[DeleteShareGroupOffsetsRequestTopic(topic_name=topic)]
+    )
+    node_id = _coordinator(request, group_id)
+    response = await ask(request, "DeleteShareGroupOffsets", message, node_id=node_id)
+    check(response.error_code, response.error_message, f"group {group_id}")
+    for one in response.responses:
+        check(one.error_code, one.error_message, f"group {group_id}, topic {topic}")
+    return dict.fromkeys(places)
+
+
+def _coordinator(request: ControlRequest, group_id: str) -> int:
+    """Return the coordinator of a group, which need not exist yet. Raises ControlError."""
+    offsets_topic = request.cluster.offsets_topic
+    if offsets_topic.ensure() is not ErrorCode.NONE:
+        raise ControlError(500, f"{OFFSETS_TOPIC} cannot be created")
+    return offsets_topic.partition_of(group_id).leader_id
+
+
+def _by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for name, index in sorted(places):
+        topics.setdefault(name, []).append(index)
+    return topics

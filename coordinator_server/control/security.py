@@ -1,0 +1,165 @@
+"""Control requests about quotas, ACLs and logins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from coordinator_server.control.errors import ControlError
+from coordinator_server.control.local import ask, check
+from coordinator_server.security.acl import Operation, PatternType, Permission, ResourceType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from enum import IntEnum
+
+    from coordinator_server.control.request import ControlRequest
+
+
+async def login(request: ControlRequest) -> dict[str, Any]:
+    """POST /login: begin a session. Raises ControlError."""
+    body, state = request.shaped(), request.state
+    assert state is not None
+    if not state.options.requires_login:
+        raise ControlError(400, "this server has no logins, see --http-login")
+    return await state.logins.begin(body["user"], body["password"])
+
+
+# --- quotas ---------------------------------------------------------------------------------------
+
+
+async def quotas(request: ControlRequest) -> dict[str, Any]:
+    """GET /quotas: list all quotas. Raises ControlError."""
+    from protocol.apis.describe_client_quotas import DescribeClientQuotasRequest
+
+    message = DescribeClientQuotasRequest(components=[], strict=False)
+    response = await ask(request, "DescribeClientQuotas", message)
+    check(response.error_code, response.error_message, "quotas")
+    return {
+        "quotas": [
+            {
+                "entity": {one.entity_type: one.entity_name for one in entry.entity},
+                "quotas": {one.key: one.value for one in entry.values},
+            }
+            for entry in response.entries or ()
+        ]
+    }
+
+
+async def alter_quotas(request: ControlRequest) -> dict[str, Any]:
+    """PATCH /quotas: change the quotas of an entity. Raises ControlError."""
+    from protocol.apis.alter_client_quotas import (
+        AlterClientQuotasRequest,
+        AlteredQuotaEntity,
+        AlterQuotaEntry,
+        QuotaOperation,
+    )
+
+    body = request.shaped()
+    operations = [
+        QuotaOperation(key=name, value=float(value), remove=False)
+        for name, value in body.get("set", {}).items()
+    ]
+    operations += [
+        QuotaOperation(key=name, value=0.0, remove=True) for name in body.get("unset", [])
+    ]
+    if not operations:
+        raise ControlError(400, "set and unset are empty: there is nothing to change")
+    entity = [
+        AlteredQuotaEntity(entity_type=kind, entity_name=name)
+        for kind, name in body["entity"].items()
+    ]
+    message = AlterClientQuotasRequest(entries=[AlterQuotaEntry(entity=entity, ops=operations)])
+    (result,) = (await ask(request, "AlterClientQuotas", message)).entries
+    check(result.error_code, result.error_message, "quotas")
+    return await quotas(request)
+
+
+# --- ACLs -----------------------------------------------------------------------------------------
+
+
+async def acls(request: ControlRequest) -> dict[str, Any]:
+    """GET /acls: list all ACLs. Raises ControlError."""
+    from protocol.apis.describe_acls import DescribeAclsRequest
+
+    response = await ask(request, "DescribeAcls", DescribeAclsRequest(**_filter({})))
+    check(response.error_code, response.error_message, "ACLs")
+    return {
+        "acls": [
+            _acl(one, resource.resource_type, resource.resource_name, resource.pattern_type)
+            for resource in response.resources
+            for one in resource.acls
+        ]
+    }
+
+
+def _acl(entry: Any, resource_type: int, name: str, pattern_type: int) -> dict[str, Any]:
+    return {
+        "principal": entry.principal,
+        "host": entry.host,
+        "operation": Operation(entry.operation).name,
+        "permission": Permission(entry.permission_type).name,
+        "resource_type": ResourceType(resource_type).name,
+        "resource_name": name,
+        "pattern_type": PatternType(pattern_type).name,
+    }
+
+
+async def create_acls(request: ControlRequest) -> dict[str, Any]:
+    """POST /acls: create ACLs, and return them. Raises ControlError."""
+    from protocol.apis.create_acls import AclCreation, CreateAclsRequest
+
+    wanted = request.shaped()["acls"]
+    creations = [
+        AclCreation(
+            resource_type=_member(ResourceType, one, "resource_type", ""),
+            resource_name=one["resource_name"],
+            resource_pattern_type=_member(PatternType, one, "pattern_type", "LITERAL"),
+            principal=one["principal"],
+            host=one.get("host", "*"),
+            operation=_member(Operation, one, "operation", ""),
+            permission_type=_member(Permission, one, "permission", "ALLOW"),
+        )
+        for one in wanted
+    ]
+    response = await ask(request, "CreateAcls", CreateAclsRequest(creations=creations))
+    for result in response.results:
+        check(result.error_code, result.error_message, "ACLs")
+    return {"acls": wanted}
+
+
+async def delete_acls(request: ControlRequest) -> dict[str, Any]:
+    """POST /acls/delete: delete the ACLs that match a filter. Raises ControlError."""
+    from protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+
+    selected = DeleteAclsFilter(**_filter(request.shaped()))
+    response = await ask(request, "DeleteAcls", DeleteAclsRequest(filters=[selected]))
+    (result,) = response.filter_results
+    check(result.error_code, result.error_message, "ACLs")
+    return {
+        "acls": [
+            _acl(one, one.resource_type, one.resource_name, one.pattern_type)
+            for one in result.matching_acls
+        ]
+    }
+
+
+def _filter(body: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields of a filter in Kafka's requests. Raises ControlError."""
+    return {
+        "resource_type_filter": _member(ResourceType, body, "resource_type", "ANY"),
+        "resource_name_filter": body.get("resource_name"),
+        "pattern_type_filter": _member(PatternType, body, "pattern_type", "ANY"),
+        "principal_filter": body.get("principal"),
+        "host_filter": body.get("host"),
+        "operation": _member(Operation, body, "operation", "ANY"),
+        "permission_type": _member(Permission, body, "permission", "ANY"),
+    }
+
+
+def _member(kind: type[IntEnum], body: Mapping[str, str], field: str, default: str) -> int:
+    """Return the number of a name in a body. Raises ControlError for an unknown name."""
+    name = body.get(field, default)
+    if name not in kind.__members__ or name == "UNKNOWN":
+        known = ", ".join(one for one in kind.__members__ if one != "UNKNOWN")
+        raise ControlError(400, f"{field} is {name[:100]!r}, not one of {known}")
+    return kind[name].value

@@ -66,13 +66,16 @@ class Server(Protocol):
 
 @contextmanager
 def served(
-    settings: Mapping[str, str] = SETTINGS, command: Sequence[str] = COMMAND
+    settings: Mapping[str, str] = SETTINGS,
+    command: Sequence[str] = COMMAND,
+    more_arguments: Sequence[str] = (),
 ) -> Iterator[Serve]:
     """Run a broker as users do, with its own data directory; `command` starts it."""
     with tempfile.TemporaryDirectory(prefix="benchmark-") as directory:
         arguments = ["--data-dir", f"{directory}/data", "--log-level", "warning"]
         for name, value in settings.items():
             arguments += ["--set", f"{name}={value}"]
+        arguments += more_arguments
         with Serve(*arguments, directory=ROOT, command=command) as broker:
             yield broker
             broker.stop()

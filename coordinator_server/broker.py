@@ -133,6 +133,11 @@ class Broker:
         return self._share_partitions.get()
 
     @property
+    def built_share_partitions(self) -> SharePartitionManager | None:
+        """`share_partitions`, or None before the first share group uses this broker."""
+        return self._share_partitions.built
+
+    @property
     def share_states(self) -> ShareCoordinator:
         """The share coordinator of this broker, which stores the state of share partitions."""
         return self._share_states.get()

@@ -63,8 +63,10 @@ if TYPE_CHECKING:
     from coordinator_server.coordinator.share_coordinator import ShareCoordinator
     from coordinator_server.coordinator.share_partition_manager import SharePartitionManager
     from coordinator_server.coordinator.share_persister import LocalSharePersister
+    from coordinator_server.core.groups.explain import Rebalance
     from coordinator_server.core.share_partitions.in_flight import GivenUpRecords
     from coordinator_server.core.share_partitions.share_partition import SharePartition
+    from coordinator_server.counting.counts import Counts
     from coordinator_server.net.dispatch import Handler
     from coordinator_server.telemetry.instances import ClientInstances
     from protocol.registry import ApiSpec
@@ -78,24 +80,30 @@ def compose(
     *,
     has_virtual_clock: bool = False,
     step_runner: StepRunner | None = None,
+    counts: Counts | None = None,
 ) -> Cluster:
     """Open the logs and return a cluster that is not started; needs a running event loop.
 
     `clock` is the machine's clock. With `has_virtual_clock` the time of the brokers and clients can
-    be changed (see `control.advance`). `disk` and `step_runner` are for tests. Raises StorageError,
-    ConfigError, OSError.
+    be changed (see `control.advance`). `counts` counts requests and rebalances for metrics, None
+    without metrics. `disk` and `step_runner` are for tests. Raises StorageError, ConfigError,
+    OSError.
     """
     clocks = Clocks(clock, clock, clock)
     if has_virtual_clock:
         from coordinator_server.clock.virtual_clock import VirtualClock
 
         clocks = Clocks(VirtualClock(clock), VirtualClock(clock), clock)
-    shared = _shared_state(config, clocks, disk, step_runner or StepRunner(clock))
+    shared = _shared_state(config, clocks, disk, step_runner or StepRunner(clock), counts)
     return Cluster(shared, partial(_broker, shared), partial(_socket_server, shared))
 
 
 def _shared_state(
-    config: Config, clocks: Clocks, disk: Disk | None, step_runner: StepRunner
+    config: Config,
+    clocks: Clocks,
+    disk: Disk | None,
+    step_runner: StepRunner,
+    counts: Counts | None,
 ) -> SharedState:
     """Open the logs, and build what the brokers share."""
     clock, machine_clock = clocks.broker, clocks.machine
@@ -154,6 +162,8 @@ def _shared_state(
             partial(_share_persister, share_state_topic, running, machine_clock),
             lambda persister: persister.close(),
         ),
+        storage_counts=logs.files.counts,
+        counts=counts,
     )
 
 
@@ -172,12 +182,16 @@ def _socket_server(shared: SharedState, broker: Broker) -> SocketServer:
         return noting_topics(spec, handle)
 
     metering = Metering(security, machine_clock)
-    dispatch = Dispatcher(broker, shared.step_runner, find_handler, metering).dispatch
+    counts = None if shared.counts is None else shared.counts.of(broker.node_id)
+    counter = None if counts is None else counts.traffic
+    dispatch = Dispatcher(broker, shared.step_runner, find_handler, metering, counter).dispatch
     gate = ConnectionGate(broker.config, security, machine_clock)
     server = SocketServer(broker.config, machine_clock, dispatch, security, gate)
     server.connections.on_lost.append(broker.disconnected)
     if is_counted:
         server.connections.count_requests()
+    if counts is not None:
+        server.connections.on_lost.append(counts.connection_lost)
     return server
 
 
@@ -216,6 +230,13 @@ def _broker(
     return Broker(config, shared, parts, stop_broker)
 
 
+def _explain(shared: SharedState, node_id: int) -> Callable[[str, Rebalance], None]:
+    """Return the function that takes the rebalances of a broker that have ended."""
+    if shared.counts is None:
+        return shared.journal.take
+    return shared.counts.of(node_id).counting(shared.journal.take)
+
+
 def _group_coordinator(shared: SharedState, config: Config) -> GroupCoordinator:
     return GroupCoordinator(
         GroupEnvironment(
@@ -232,7 +253,7 @@ def _group_coordinator(shared: SharedState, config: Config) -> GroupCoordinator:
         shared.topics,
         shared.offsets_topic,
         node_id=config.node_id,
-        explain=shared.journal.take,
+        explain=_explain(shared, config.node_id),
         persister=shared.share_persister.get,
         keeps_snapshots=not config.ephemeral,
     )
@@ -286,7 +307,7 @@ def _share_partition_manager(shared: SharedState, config: Config) -> SharePartit
         shared.share_persister.get(),
         configs_of,
         node_id=config.node_id,
-        gave_up=partial(_explain_given_up, shared),
+        gave_up=partial(_explain_given_up, shared, config.node_id),
         queues=DeadLetterQueues(config, clock, shared.step_runner, shared.topics, configs_of),
     )
     manager.start()
@@ -294,7 +315,7 @@ def _share_partition_manager(shared: SharedState, config: Config) -> SharePartit
 
 
 def _explain_given_up(
-    shared: SharedState, share_partition: SharePartition, records: GivenUpRecords
+    shared: SharedState, node_id: int, share_partition: SharePartition, records: GivenUpRecords
 ) -> None:
     """Publish an event for records that a share group has given up."""
     from coordinator_server.rebalances.given_up import given_up
@@ -304,7 +325,7 @@ def _explain_given_up(
     if topic is not None:
         group, now_ms = shared.running.group(key.group_id), shared.clocks.broker.now_ms()
         account = given_up(group, topic.name, key.partition, records, now_ms)
-        shared.journal.take(key.group_id, account)
+        _explain(shared, node_id)(key.group_id, account)
 
 
 # --- ids ------------------------------------------------------------------------------------------

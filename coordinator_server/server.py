@@ -75,8 +75,15 @@ async def _serve(
 ) -> None:
     from coordinator_server.composition import compose
 
+    counts = None
+    if control is not None:
+        from coordinator_server.counting.counts import Counts
+
+        counts = Counts()
     try:
-        cluster = compose(config, SystemClock(), has_virtual_clock=control is not None)
+        cluster = compose(
+            config, SystemClock(), has_virtual_clock=control is not None, counts=counts
+        )
         await cluster.start()
     except (StorageError, OSError) as error:
         raise StartError(str(error)) from error

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from coordinator_server.config.group_configs import GroupConfigs
     from coordinator_server.coordinator.markers import Markers
     from coordinator_server.coordinator.share_persister import LocalSharePersister
+    from coordinator_server.counting.counts import Counts
     from coordinator_server.fetch.purgatory import KeyedPurgatory
     from coordinator_server.maintenance.ephemeral import OwnDirectory
     from coordinator_server.maintenance.flusher import Flusher
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from coordinator_server.telemetry.telemetry import Telemetry
     from coordinator_server.topics.manager import TopicManager
     from coordinator_server.topics.producer_ids import ProducerIdManager
+    from storage.open_files import StorageCounts
 
 
 class Clocks(NamedTuple):
@@ -48,7 +50,7 @@ class SharedState(NamedTuple):
     """The parts that every broker of the process uses. `configs` are the settings by node id.
 
     `own_directory` is the directory of ephemeral data, or None. `share_persister` is the client of
-    the share coordinators.
+    the share coordinators. `counts` is None without metrics.
     """
 
     cluster_id: str
@@ -72,3 +74,5 @@ class SharedState(NamedTuple):
     markers: Markers
     journal: RebalanceJournal
     share_persister: OnDemand[LocalSharePersister]
+    storage_counts: StorageCounts
+    counts: Counts | None

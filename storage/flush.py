@@ -8,6 +8,7 @@ thread may close the log's descriptors at any time.
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
 from storage.errors import StorageError
@@ -57,10 +58,11 @@ class Flush:
     `sealed_only` leaves out the active segment. Recovery then reads only the active segment.
     """
 
-    __slots__ = ("_directories", "_files", "_indexes", "_segments", "end_offset", "log")
+    __slots__ = ("_directories", "_files", "_indexes", "_seconds", "_segments", "end_offset", "log")
 
     def __init__(self, log: PartitionLog, *, sealed_only: bool = False) -> None:
         self.log = log
+        self._seconds = 0.0
         segments = log.segments
         self.end_offset = segments[-1].base_offset if sealed_only else log.log_end_offset
         self._segments = segments[-1].base_offset
@@ -90,6 +92,7 @@ class Flush:
         """Sync the files. Can run in any thread. Raises OSError."""
         log = self.log
         disk = log.files.disk
+        began_s = perf_counter()
         for index in self._indexes:
             if index.is_behind:
                 raise OSError(f"entries of {index.path} could not be written")
@@ -106,6 +109,7 @@ class Flush:
         except FileNotFoundError:
             if not log.closed:  # the topic was not deleted: another process has removed files
                 raise
+        self._seconds = perf_counter() - began_s
 
     def _is_wanted(self, path: str) -> bool:
         return any(segment.stem + LOG_SUFFIX == path for segment in list(self.log.segments))
@@ -113,6 +117,9 @@ class Flush:
     def done(self) -> None:
         """Advance the recovery point after `run` has succeeded."""
         log = self.log
+        if self.is_needed:
+            log.files.counts.flushes += 1
+            log.files.counts.flush_s += self._seconds
         log.recovery_point = max(log.recovery_point, min(self.end_offset, log.log_end_offset))
         if self._directories and log.segments[-1].base_offset == self._segments:
             log.names_are_synced = True

@@ -17,11 +17,34 @@ DEFAULT_MAX_OPEN_FILES = 256
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
+class StorageCounts:
+    """Counts of rare work on the logs since the start (Kafka: LogFlushStats, LogCleaner)."""
+
+    __slots__ = (
+        "compacted_bytes",
+        "compactions",
+        "deleted_bytes",
+        "deleted_segments",
+        "flush_s",
+        "flushes",
+    )
+
+    def __init__(self) -> None:
+        self.flushes = 0
+        self.flush_s = 0.0
+        self.compactions = 0
+        self.compacted_bytes = 0
+        """Bytes that compaction has removed."""
+        self.deleted_segments = 0
+        self.deleted_bytes = 0
+
+
 class OpenFiles:
-    """The open files, in the order in which they were opened."""
+    """The open files, in the order in which they were opened; `counts` is about all their logs."""
 
     def __init__(self, disk: Disk, max_open: int = DEFAULT_MAX_OPEN_FILES) -> None:
         self.disk = disk
+        self.counts = StorageCounts()
         self.worker: Worker = ON_THE_SPOT
         self.flushes_in_thread = False  # whether the caller of append handles `flush.messages`
         self._max_open = max_open

@@ -174,6 +174,9 @@ def clean(
     finally:
         manager.being_cleaned.discard(key)
     if result is not None:
+        counts = log.files.counts
+        counts.compactions += 1
+        counts.compacted_bytes += max(result.bytes_before - result.bytes_after, 0)
         manager.cleaner_offsets[key] = result.first_dirty_offset
         yield result
 

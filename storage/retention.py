@@ -49,6 +49,9 @@ def delete_old_segments(log: PartitionLog, now_ms: int) -> list[DeletedSegment]:
         raise StorageError(
             f"old segments of {log.topic}-{log.partition} cannot be deleted: {error}"
         ) from error
+    counts = log.files.counts
+    counts.deleted_segments += len(deleted)
+    counts.deleted_bytes += sum(segment.size_bytes for segment in deleted)
     return deleted
 
 

@@ -269,6 +269,9 @@ _OTHERS = (
          "only events of this group, for types group and rebalance"), Parameter("last_event_id",
          "integer", "resume after this event, as Last-Event-ID")),
          content_type="text/event-stream"),
+    _row("GET /metrics", "", "metrics:metrics", "",
+         "metrics for Prometheus; a user needs Describe on all topics and groups",
+         _DESCRIBE_CLUSTER, content_type="text/plain"),
     _row("GET /openapi.json", "openapi", "openapi:document", "",
          "the OpenAPI 3.1 document of this API", None),
 )

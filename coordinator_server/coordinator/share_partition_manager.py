@@ -157,6 +157,10 @@ class SharePartitionManager:
         """Return all share partitions."""
         return [share_partition for share_partition, _ in self._partitions.values()]
 
+    def led(self) -> list[tuple[SharePartition, Partition]]:
+        """Return all share partitions, each with its partition."""
+        return list(self._partitions.values())
+
     def find(self, key: SharePartitionKey, partition: Partition) -> SharePartition | ErrorCode:
         """Return the share partition of a partition, creating it if needed, or an error."""
         entry = self._partitions.get(key)

@@ -141,6 +141,8 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
         self._markers = markers
         self._marker_scheduler = marker_scheduler
         self._peer = peer
+        self.committed = self.aborted = self.timed_out = 0
+        """The transactions that have ended here, and those aborted because of their timeout."""
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -412,6 +414,10 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
             self.clock.call_later(_RETRY_MS / 1000, partial(self._complete, ending))
             return
         entry.metadata, entry.ending = ended, None
+        if metadata.partitions:  # else no transaction was open, and the producer gets a new epoch
+            is_commit = ended.state is TransactionState.COMPLETE_COMMIT
+            self.committed += is_commit
+            self.aborted += not is_commit
         self.log.emit(
             "transaction.ended",
             transactional_id=metadata.transactional_id,
@@ -443,6 +449,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
                     producer_id=entry.metadata.producer_id,
                     timeout_ms=entry.metadata.timeout_ms,
                 )
+                self.timed_out += 1
                 self.submit(transactional_id, self._fence_timed_out, _ignore)
                 yield
             if not number % _IDS_PER_STEP:

@@ -89,6 +89,10 @@ class KeyedPurgatory:
         """Return the number of waiting operations."""
         return self._waiting
 
+    def operations(self) -> list[KeyedOperation]:
+        """Return the waiting operations."""
+        return [entry[2] for entry in self._heap if not entry[2].is_completed]
+
     @property
     def is_busy(self) -> bool:
         """Whether changed keys are still to be checked."""

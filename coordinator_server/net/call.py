@@ -34,7 +34,8 @@ class ApiBinding(Generic[B]):
     `decode(frame, position)` returns (request, end). `handle(broker, call, request)` serves the
     request: it responds now or later, or returns long work as steps. `encode(response)` returns the
     body of the response, as a list of parts if it may contain records. `new_call` creates the Call
-    of a request; if `is_metered`, the call is given the frame size.
+    of a request; if `is_metered`, because of a quota or for metrics, the call is given the frame
+    size. `traffic` belongs to the counted calls of metrics, None without metrics.
     """
 
     __slots__ = (
@@ -45,6 +46,7 @@ class ApiBinding(Generic[B]):
         "is_metered",
         "new_call",
         "spec",
+        "traffic",
         "version",
     )
 
@@ -58,6 +60,7 @@ class ApiBinding(Generic[B]):
         new_call: Callable[..., Call],
         *,
         is_metered: bool = False,
+        traffic: Any = None,
     ) -> None:
         self.spec = spec
         self.version = version
@@ -66,6 +69,7 @@ class ApiBinding(Generic[B]):
         self.encode = encode
         self.new_call = new_call
         self.is_metered = is_metered
+        self.traffic = traffic
         self.flexible_response = spec.response_header_version(version) == 1
 
 
@@ -135,8 +139,16 @@ class Call:
         """The client id of the request."""
         return self.caller.client_id
 
-    def received(self, frame_bytes: int) -> None:
-        """Record the frame size of the request in bytes. Only metered calls use it."""
+    def received(self, frame_bytes: int, began_s: float | None = None) -> None:
+        """Record the frame size in bytes; called only if the binding is metered.
+
+        `began_s` is the perf_counter time at which decoding began, if the request was decoded in
+        steps.
+        """
+
+    def sending(self, response: Message, body_bytes: int) -> Steps:
+        """Record a response with a body of this size that was encoded in steps."""
+        yield from ()
 
     def most_fetched_bytes(self) -> int:
         """Return the maximum number of bytes that one fetch may return."""
@@ -196,6 +208,7 @@ class Call:
             self.answered = self.is_large = False
             raise
         size = sum(map(len, body)) if isinstance(body, list) else len(body)
+        yield from self.sending(response, size)
         self.connection.answer(
             response_prefix(self.correlation_id, binding.flexible_response, size), body
         )

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Generic
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from coordinator_server.core.caller import Caller
 from coordinator_server.events.log import LOG
@@ -38,13 +39,26 @@ _FRAME_LENGTH_BYTES = 4
 _API_VERSIONS_V0 = Struct(">hihhh")
 
 
+class RequestCounter(Protocol):
+    """Counts requests for metrics."""
+
+    def counted(
+        self, spec: ApiSpec, version: int, metering: Metering | None
+    ) -> tuple[Callable[..., Call], object]:
+        """Return a factory of counted calls, and the counts for their binding.
+
+        With `metering`, the calls are metered as well.
+        """
+
+
 class Dispatcher(Generic[B]):
     """Handles the frames of all connections of one broker; handlers get the broker.
 
-    `find_handler(spec)` is called when an API is bound. `metering` applies the clients' quotas.
+    `find_handler(spec)` is called when an API is bound. `metering` applies the clients' quotas,
+    `counter` counts the requests, None without metrics.
     """
 
-    __slots__ = ("_bindings", "_broker", "_find_handler", "_metering", "_step_runner")
+    __slots__ = ("_bindings", "_broker", "_counter", "_find_handler", "_metering", "_step_runner")
 
     def __init__(
         self,
@@ -52,8 +66,10 @@ class Dispatcher(Generic[B]):
         step_runner: StepRunner,
         find_handler: FindHandler[B],
         metering: Metering | None = None,
+        counter: RequestCounter | None = None,
     ) -> None:
         self._find_handler = find_handler
+        self._counter = counter
         self._metering = metering
         if metering is not None:
             metering.on_changed = self._bind_anew
@@ -111,6 +127,7 @@ class Dispatcher(Generic[B]):
         """Decode and handle a large frame in steps."""
         from protocol.codec import step_decoder
 
+        began_s = perf_counter()
         decode = step_decoder(binding.spec.request_type, binding.version)
         try:
             request, _ = yield from decode(frame, position)
@@ -133,7 +150,7 @@ class Dispatcher(Generic[B]):
             self, binding, connection, caller, header.correlation_id, request, True
         )
         if binding.is_metered:
-            call.received(len(frame))
+            call.received(len(frame), began_s)
         del request, frame  # drop references, so that `dispose` frees the request in steps
         yield from self._guarded(call, self._handle(binding, call))
 
@@ -185,10 +202,19 @@ class Dispatcher(Generic[B]):
         is_metered = self._metering is not None and self._metering.meters(spec)
         if self._metering is not None and is_metered:
             handle, new_call = self._metering.metered(handle)
+        traffic: object = None
+        if self._counter is not None:
+            metering = self._metering if is_metered else None
+            new_call, traffic = self._counter.counted(spec, version, metering)
+            is_metered = True
         decode = decoder(spec.request_type, version)
         make_encoder = parts_encoder if spec.name in APIS_WITH_RECORDS else encoder
         encode = make_encoder(spec.response_type, version)
-        binding = ApiBinding(spec, version, decode, handle, encode, new_call, is_metered=is_metered)
+        binding = ApiBinding(
+            *(spec, version, decode, handle, encode, new_call),
+            is_metered=is_metered,
+            traffic=traffic,
+        )
         self._bindings[api_key, version] = binding
         return binding
 

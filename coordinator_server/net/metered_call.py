@@ -41,7 +41,7 @@ class MeteredCall(Call):
         self._spent_ns = self._frame_bytes = 0
         self._began_ns = thread_time_ns() if self._counts_time else 0
 
-    def received(self, frame_bytes: int) -> None:
+    def received(self, frame_bytes: int, began_s: float | None = None) -> None:
         """Record the frame size in bytes, including the length prefix."""
         self._frame_bytes = frame_bytes
 

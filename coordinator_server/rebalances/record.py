@@ -79,7 +79,7 @@ def record_in_steps(group_id: str, rebalance: Rebalance) -> Computation[Record]:
         "generation_before": rebalance.generation_before,
         "generation": rebalance.generation,
         **_chosen(rebalance),
-        **_times(rebalance),
+        **times(rebalance),
         **_counts(rebalance),
         "stragglers": _stragglers(rebalance),
         "dropped": [_dropped(member) for member in rebalance.dropped],
@@ -190,7 +190,7 @@ def _chosen(rebalance: Rebalance) -> RebalanceRecord:
     }
 
 
-def _times(rebalance: Rebalance) -> RebalanceRecord:
+def times(rebalance: Rebalance) -> RebalanceRecord:
     """Return start, end and the duration of each phase; a phase that was not reached took 0 ms."""
     started_ms, ended_ms = rebalance.started_ms, rebalance.ended_ms
     if isinstance(rebalance, EpochChange):

@@ -28,6 +28,8 @@ from coordinator_server.apis.handlers import handler_of
 from coordinator_server.clock.step_runner import StepRunner
 from coordinator_server.composition import compose
 from coordinator_server.config.config import Config
+from coordinator_server.counting.counts import Counts
+from coordinator_server.counting.traffic import Traffic
 from coordinator_server.net.connection import Connection
 from coordinator_server.net.connections import Connections
 from coordinator_server.net.dispatch import Dispatcher
@@ -65,6 +67,10 @@ BOUNDS = {
     "fetch of 16 KB": Bound(85, 55_000),
 }
 """Lower a bound when a request costs less. Raise it only for a reason that the commit gives."""
+
+METRICS_CALLS = 1
+"""Additional calls of a heartbeat that is counted for metrics; `benchmarks/metrics.py` measures
+their CPU time."""
 
 REBALANCE_CALLS = 291
 """Calls of a whole rebalance of one member, including those of the test's requests."""
@@ -111,6 +117,13 @@ class Counted:
         while broker.groups.is_loading:
             await asyncio.sleep(0)
         self.member = await self.rebalance("group")
+
+    def count(self, traffic: Traffic) -> None:
+        """Count the requests of the connection from now on."""
+        (broker,) = self.cluster.brokers.values()
+        step_runner = self.cluster.step_runner
+        dispatcher = Dispatcher(broker, step_runner, handler_of, counter=traffic)
+        self.connection.hand_frames_to(dispatcher.dispatch, None)
 
     async def rebalance(self, group: str, member_id: str = "") -> Member:
         """Let the only member of a group join or rejoin, and sync."""
@@ -230,6 +243,28 @@ async def test_a_request_costs_no_more_than_its_bounds(name: str, tmp_path: Path
     await broker.cluster.stop()
     assert calls <= BOUNDS[name].calls
     assert peak <= BOUNDS[name].peak_bytes
+    assert kept <= KEPT_BLOCKS
+
+
+async def test_metrics_cost_one_call_per_heartbeat(tmp_path: Path) -> None:
+    """A counted heartbeat stays within its bound plus METRICS_CALLS, and keeps no memory."""
+    broker = Counted()
+    await broker.start(tmp_path / "data")
+    counts = Counts().of(1)
+    broker.count(counts.traffic)
+    frame = measured_frame("heartbeat", broker.member)
+
+    async def ask() -> None:
+        await broker.answer(frame)
+
+    for _ in range(WARM_UP):
+        load.decoded(frame, await broker.answer(frame))
+    calls = await counted_calls(ask)
+    kept = await kept_blocks(ask)
+    await broker.cluster.stop()
+    (heartbeats,) = counts.traffic.apis()
+    assert heartbeats.answers == WARM_UP + 3 * COUNTED + MANY
+    assert calls <= BOUNDS["heartbeat"].calls + METRICS_CALLS
     assert kept <= KEPT_BLOCKS
 
 

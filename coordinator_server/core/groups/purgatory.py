@@ -57,6 +57,10 @@ class Purgatory(Generic[G]):
         self.has_new_deadline = False
         """Set when an entry is pushed; cleared by the task once its timer covers the entry."""
 
+    def __len__(self) -> int:
+        """Return the number of operations, including those that were cancelled recently."""
+        return len(self._heap)
+
     def schedule(self, operation: DelayedOperation[G], deadline_ms: int) -> None:
         """Arm `operation`, or move its deadline."""
         operation.deadline_ms = deadline_ms

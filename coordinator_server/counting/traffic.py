@@ -1,0 +1,224 @@
+"""Counts the requests of one broker by API and version: number, bytes, error codes and latency.
+
+Kafka: RequestMetrics. The Dispatcher asks for a class of calls when it binds an API, so a broker
+without metrics runs none of this code. Latency is the time from the decoded request to the encoded
+response; for requests that are decoded in steps it includes decoding.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from coordinator_server.counting.counts import REQUEST_BOUNDS_S, Buckets
+from coordinator_server.counting.error_codes import ErrorCodes
+from coordinator_server.net.call import Call
+from coordinator_server.net.metered_call import MeteredCall
+from protocol.errors import ErrorCode
+from protocol.headers import response_prefix
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coordinator_server.net.call import Body
+    from coordinator_server.net.metering import Metering
+    from coordinator_server.steps import Steps
+    from protocol.registry import ApiSpec
+    from protocol.schema import Message
+
+
+_HEADER_BYTES, _FLEXIBLE_HEADER_BYTES = 8, 9
+"""Length prefix and header of a response."""
+
+
+class ApiTraffic:
+    """The counts of one API at one version."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "codes",
+        "errors",
+        "has_only_own_code",
+        "is_flexible",
+        "latencies",
+        "latency_s",
+        "places",
+        "shared",
+        "shared_codes",
+        "shared_errors",
+        "spec",
+        "unanswered",
+        "version",
+    )
+
+    def __init__(self, spec: ApiSpec, version: int) -> None:
+        self.spec = spec
+        self.version = version
+        self.is_flexible = spec.response_header_version(version) == 1
+        self.unanswered = 0
+        """Requests that need no response (Produce with acks=0)."""
+        self.bytes_in = self.bytes_out = 0
+        """Bytes of requests, and of response bodies."""
+        self.codes = 0
+        """Error codes in responses whose error code is not the only one, including NONE."""
+        self.errors: dict[int, int] = {}
+        """The number of each error code other than NONE."""
+        self.latencies = [0] * (len(REQUEST_BOUNDS_S) + 1)
+        self.latency_s = 0.0
+        self.places = ErrorCodes(spec.response_type, version)
+        self.has_only_own_code = self.places.own == "error_code" and not self.places.arrays
+        self.shared: Message | None = None
+        """The last response that several requests share, with its counts of codes and errors."""
+        self.shared_codes = 0
+        self.shared_errors: dict[int, int] = {}
+
+    def count_shared(self, response: Message) -> None:
+        """Count the error codes of a response that later requests may also get."""
+        if self.shared is not response:
+            self.shared_errors = {}
+            self.shared_codes = self.places.count(response, self.shared_errors)
+            self.shared = response
+        self.codes += self.shared_codes
+        for code, number in self.shared_errors.items():
+            self.errors[code] = self.errors.get(code, 0) + number
+
+    @property
+    def answers(self) -> int:
+        """The number of requests that were answered, or that need no response."""
+        return sum(self.latencies)
+
+    @property
+    def answer_bytes(self) -> int:
+        """Bytes of the responses with their headers and length prefixes."""
+        header_bytes = _FLEXIBLE_HEADER_BYTES if self.is_flexible else _HEADER_BYTES
+        return self.bytes_out + header_bytes * (self.answers - self.unanswered)
+
+    def error_codes(self) -> Counter[int]:
+        """Return the number of error codes in all responses, by code; NONE is included."""
+        codes = self.answers - self.unanswered if self.has_only_own_code else self.codes
+        counts = Counter(self.errors)
+        counts[ErrorCode.NONE] = codes - counts.total()
+        return counts
+
+    def histogram(self) -> Buckets:
+        """Return the latencies."""
+        buckets = Buckets(REQUEST_BOUNDS_S)
+        buckets.counts, buckets.total = list(self.latencies), self.latency_s
+        return buckets
+
+
+class _Counted(Call):
+    """A Call that counts its request when it is answered."""
+
+    __slots__ = ()
+
+    _began_s: float
+
+    def received(self, frame_bytes: int, began_s: float | None = None) -> None:
+        """Record the frame size and the start of the request."""
+        self._binding.traffic.bytes_in += frame_bytes
+        self._began_s = (  # type: ignore[misc]  # a slot of the subclasses
+            perf_counter() if began_s is None else began_s
+        )
+
+    def reply(self, response: Message) -> None:
+        """Send the response as `Call.reply` does, and count the request.
+
+        This is a copy of `Call.reply`: one more function per request would cost as much as the
+        whole count.
+        """
+        assert not self.answered, f"{self.api_name} answered twice"
+        if self.is_large:
+            self.answered = True
+            self.run(self._reply_in_steps(response))
+            return
+        binding = self._binding
+        encodings = response.encodings
+        body: Body | None = None if encodings is None else encodings.get(binding.version)
+        if body is None:
+            body = binding.encode(response)
+            if encodings is not None:
+                assert isinstance(body, bytes)
+                encodings[binding.version] = body
+        self.answered = True
+        size = sum(map(len, body)) if isinstance(body, list) else len(body)
+        traffic: ApiTraffic = binding.traffic
+        if traffic.has_only_own_code:
+            code: int = response.error_code  # type: ignore[attr-defined]  # as the schema says
+            if code:
+                traffic.errors[code] = traffic.errors.get(code, 0) + 1
+        elif encodings is None:
+            traffic.codes += traffic.places.count(response, traffic.errors)
+        else:
+            traffic.count_shared(response)
+        latency_s = perf_counter() - self._began_s
+        traffic.latencies[bisect_left(REQUEST_BOUNDS_S, latency_s)] += 1
+        traffic.latency_s += latency_s
+        traffic.bytes_out += size
+        prefix = response_prefix(self.correlation_id, binding.flexible_response, size)
+        self.connection.answer(prefix, body)
+
+    def reply_nothing(self) -> None:
+        """End the request without a response, and count the request."""
+        self._count(0)
+        self._binding.traffic.unanswered += 1
+        super().reply_nothing()
+
+    def sending(self, response: Message, body_bytes: int) -> Steps:
+        """Count a request whose response was encoded in steps."""
+        traffic: ApiTraffic = self._binding.traffic
+        self._count(body_bytes)
+        traffic.codes += yield from traffic.places.count_in_steps(response, traffic.errors)
+
+    def _count(self, body_bytes: int) -> None:
+        traffic: ApiTraffic = self._binding.traffic
+        latency_s = perf_counter() - self._began_s
+        traffic.latencies[bisect_left(REQUEST_BOUNDS_S, latency_s)] += 1
+        traffic.latency_s += latency_s
+        traffic.bytes_out += body_bytes
+
+
+class CountedCall(_Counted):
+    """A counted Call of an API without a quota."""
+
+    __slots__ = ("_began_s",)
+
+
+class CountedMeteredCall(MeteredCall, _Counted):
+    """A counted Call of an API with a quota."""
+
+    __slots__ = ("_began_s",)
+
+    def received(self, frame_bytes: int, began_s: float | None = None) -> None:
+        """Record the frame size for the quota and for metrics."""
+        MeteredCall.received(self, frame_bytes)
+        _Counted.received(self, frame_bytes, began_s)
+
+
+class Traffic:
+    """The counts of all requests of one broker."""
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[int, int], ApiTraffic] = {}
+
+    def counted(
+        self, spec: ApiSpec, version: int, metering: Metering | None
+    ) -> tuple[Callable[..., Call], ApiTraffic]:
+        """Return a factory of counted calls, and their counts.
+
+        With `metering`, the calls are metered as well.
+        """
+        traffic = self._of.get((spec.key, version))
+        if traffic is None:
+            traffic = self._of[spec.key, version] = ApiTraffic(spec, version)
+        if metering is None:
+            return CountedCall, traffic
+        return partial(CountedMeteredCall, metering), traffic
+
+    def apis(self) -> list[ApiTraffic]:
+        """Return the counts by API and version, in the order of the first requests."""
+        return list(self._of.values())

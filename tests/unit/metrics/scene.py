@@ -1,0 +1,110 @@
+"""A cluster that counts, with real connections, and its parsed metrics."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as parse_openmetrics,
+)
+from prometheus_client.parser import text_string_to_metric_families
+
+from coordinator_server.composition import compose
+from coordinator_server.counting.counts import Counts
+from coordinator_server.metrics.scrape import Exposition, scraper_of
+from coordinator_server.net.connection import Connection
+from protocol.schema import Message
+from tests.faults.client import frame_of
+from tests.unit.net.fakes import FakeTransport
+from tests.unit.nodes import Nodes
+
+OPENMETRICS = "application/openmetrics-text;version=1.0.0"
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def parsed(text: str, *, openmetrics: bool = False) -> Samples:
+    """Return the samples of an exposition by name and sorted labels; fail if one occurs twice."""
+    parse = parse_openmetrics if openmetrics else text_string_to_metric_families
+    samples: Samples = {}
+    for family in parse(text):
+        for sample in family.samples:
+            key = sample.name, tuple(sorted(sample.labels.items()))
+            assert key not in samples, key
+            samples[key] = sample.value
+    return samples
+
+
+def value(samples: Samples, name: str, **labels: object) -> float | None:
+    """Return the value of a series; None if the series does not exist."""
+    return samples.get((name, tuple(sorted((key, str(one)) for key, one in labels.items()))))
+
+
+def total(samples: Samples, name: str, **labels: object) -> float:
+    """Return the sum of all series that have these labels."""
+    wanted = {(key, str(one)) for key, one in labels.items()}
+    return sum(one for (found, has), one in samples.items() if found == name and wanted <= set(has))
+
+
+class CountingNodes(Nodes):
+    """Brokers that count, whose requests go through connections."""
+
+    async def start(self) -> CountingNodes:
+        """Start the cluster with its offsets topic and a topic `t` of one partition."""
+        self.cluster = compose(
+            self._config,
+            self.clock,
+            self.disk,
+            has_virtual_clock=self.has_virtual_clock,
+            counts=Counts(),
+        )
+        await self.cluster.start()
+        self.cluster.offsets_topic.ensure()
+        self.cluster.topics.create("t", 1, {})
+        for node_id, broker in self.cluster.brokers.items():
+            server = self.cluster.new_server(broker)
+            self.cluster.servers.by_id[node_id] = server
+        await self.loaded()
+        return self
+
+    def connect(self, node_id: int = 1, listener: str = "PLAINTEXT") -> Wire:
+        """Open a connection to a broker."""
+        return Wire(Connection(self.cluster.servers.by_id[node_id].connections, listener))
+
+    async def exposition(self, accept: str = "", accept_encoding: str = "") -> Exposition:
+        """Scrape the cluster."""
+        scraper = await scraper_of(self.cluster)
+        assert scraper is not None
+        return await scraper.scrape(accept, accept_encoding)
+
+    async def samples(self) -> Samples:
+        """Scrape the cluster and return the samples."""
+        return parsed((await self.exposition()).body.decode())
+
+
+class Wire:
+    """A connection and its transport, which records what is written."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.transport = FakeTransport()
+        connection.connection_made(cast("Any", self.transport))
+        self.sent_bytes = 0
+
+    def send(self, message: Message, version: int) -> None:
+        """Let the connection receive a request."""
+        self.send_frame(frame_of(message, version))
+
+    def send_frame(self, frame: bytes) -> None:
+        """Let the connection receive a frame."""
+        self.sent_bytes += len(frame)
+        self.connection.data_received(frame)
+
+    @property
+    def answers(self) -> list[bytes]:
+        """The frames that were written."""
+        return list(self.transport.written)
+
+    def close(self) -> None:
+        """Let the connection end."""
+        self.connection.connection_lost(None)

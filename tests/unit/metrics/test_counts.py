@@ -1,0 +1,256 @@
+"""Counts are exact: requests, error codes, bytes, rebalances, removed members, connections."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from benchmarks import load
+from coordinator_server.control.advance import ClockController
+from coordinator_server.counting.error_codes import ErrorCodes
+from coordinator_server.steps import run_all
+from protocol.apis.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlteredQuotaEntity,
+    AlterQuotaEntry,
+    QuotaOperation,
+)
+from protocol.apis.leave_group import LeaveGroupResponse, MemberResponse
+from protocol.apis.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.apis.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.batch import Record, build_batch
+from protocol.errors import ErrorCode
+from tests.faults.client import frame_of
+from tests.unit.coordinator.fakes import settle
+from tests.unit.metrics.scene import CountingNodes, Wire, total, value
+from tests.unit.topics.fakes import START_MS
+
+
+@pytest.fixture
+async def nodes() -> CountingNodes:
+    """Start one broker."""
+    return await CountingNodes(None, 1).start()
+
+
+async def asked(wire: Wire, frame: bytes) -> bytes:
+    """Return the response frame."""
+    before = len(wire.answers)
+    wire.send_frame(frame)
+    for _ in range(200):
+        if len(wire.answers) > before:
+            return wire.answers[-1]
+        await asyncio.sleep(0)
+    raise AssertionError("no response")
+
+
+async def member_of(wire: Wire, group: str) -> load.Member:
+    """Bring a group to Stable with one member."""
+    frame = frame_of(load.join_request(group), load.JOIN_VERSION)
+    joined = load.decoded(frame, (await asked(wire, frame))[4:])
+    member = load.Member(group, joined.member_id, joined.generation_id)
+    sync = load.sync_request(member, [member.member_id])
+    await asked(wire, frame_of(sync, load.SYNC_VERSION))
+    return member
+
+
+def committing(group: str, *offsets: tuple[int, int]) -> bytes:
+    """Return the frame of a standalone commit of (partition, offset) pairs in topic `t`."""
+    partitions = [
+        OffsetCommitRequestPartition(
+            partition_index=index, committed_offset=offset, committed_metadata=""
+        )
+        for index, offset in offsets
+    ]
+    topic = OffsetCommitRequestTopic(name="t", partitions=partitions)
+    request = OffsetCommitRequest(
+        group_id=group, generation_id_or_member_epoch=-1, member_id="", topics=[topic]
+    )
+    return frame_of(request, load.COMMIT_VERSION)
+
+
+async def test_ten_heartbeats_are_ten(nodes: CountingNodes) -> None:
+    """Ten heartbeats are ten requests with ten latencies, and their bytes are those on the wire."""
+    wire = nodes.connect()
+    member = await member_of(wire, "group")
+    sizes = [0, 0]
+    for _ in range(10):
+        frame = load.heartbeat(member)
+        sizes[0] += len(frame)
+        sizes[1] += len(await asked(wire, frame))
+    samples = await nodes.samples()
+    of = {"broker": 1, "api": "Heartbeat"}
+    version = load.HEARTBEAT_VERSION
+    assert value(samples, "coordinator_requests_total", **of, version=version) == 10
+    assert value(samples, "coordinator_request_seconds_count", **of) == 10
+    assert value(samples, "coordinator_request_seconds_bucket", **of, le="+Inf") == 10
+    assert value(samples, "coordinator_response_errors_total", **of, error="NONE") == 10
+    assert value(samples, "coordinator_request_bytes_total", **of) == sizes[0]
+    assert value(samples, "coordinator_response_bytes_total", **of) == sizes[1]
+    assert 0 < total(samples, "coordinator_request_seconds_sum", **of) < 10
+
+
+async def test_error_codes_are_counted_by_name(nodes: CountingNodes) -> None:
+    """A refused heartbeat counts as its error and not as NONE."""
+    wire = nodes.connect()
+    member = await member_of(wire, "group")
+    await asked(wire, load.heartbeat(member._replace(member_id="unknown")))
+    await asked(wire, load.heartbeat(member._replace(generation_id=7)))
+    samples = await nodes.samples()
+    errors = {
+        dict(labels)["error"]: count
+        for (name, labels), count in samples.items()
+        if name == "coordinator_response_errors_total" and dict(labels)["api"] == "Heartbeat"
+    }
+    assert errors == {"UNKNOWN_MEMBER_ID": 1, "ILLEGAL_GENERATION": 1}
+
+
+async def test_commits_count_offsets(nodes: CountingNodes) -> None:
+    """Each committed partition is a commit, also in shared responses; unknown partitions count as
+    errors only.
+    """
+    wire = nodes.connect()
+    for offset in range(3):
+        await asked(wire, committing("standalone", (0, offset)))
+    await asked(wire, committing("standalone", (0, 5), (7, 5)))
+    samples = await nodes.samples()
+    assert value(samples, "coordinator_offset_commits_total", broker=1) == 4
+    unknown = {"error": "UNKNOWN_TOPIC_OR_PARTITION"}
+    assert total(samples, "coordinator_response_errors_total", api="OffsetCommit", **unknown) == 1
+
+
+async def test_a_request_without_response_is_counted(nodes: CountingNodes) -> None:
+    """Produce with acks=0 counts as a request, without error codes and response bytes."""
+    batch = build_batch([Record(0, START_MS, None, b"value")]).to_bytes()
+    data = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=batch)])
+    wire = nodes.connect()
+    wire.send(ProduceRequest(acks=0, timeout_ms=100, topic_data=[data]), load.PRODUCE_VERSION)
+    await settle()
+    samples = await nodes.samples()
+    assert total(samples, "coordinator_requests_total", api="Produce") == 1
+    assert total(samples, "coordinator_response_bytes_total", api="Produce") == 0
+    assert total(samples, "coordinator_response_errors_total", api="Produce") == 0
+
+
+async def test_large_requests_are_counted(nodes: CountingNodes) -> None:
+    """A request that is decoded, served and answered in steps is counted once, with its codes."""
+    nodes.cluster.topics.create("wide", 10_000, {})
+    wire = nodes.connect()
+    topic = OffsetFetchRequestTopic(name="wide", partition_indexes=list(range(40_000)))
+    frame = frame_of(OffsetFetchRequest(group_id="group", topics=[topic]), 7)
+    answer = b""
+    wire.send_frame(frame)
+    for _ in range(5000):
+        await asyncio.sleep(0)
+        if wire.answers:
+            answer = wire.answers[-1]
+            break
+    samples = await nodes.samples()
+    of = {"broker": 1, "api": "OffsetFetch"}
+    assert value(samples, "coordinator_requests_total", **of, version=7) == 1
+    assert value(samples, "coordinator_request_bytes_total", **of) == len(frame)
+    assert value(samples, "coordinator_response_bytes_total", **of) == len(answer) > 400_000
+    assert value(samples, "coordinator_response_errors_total", **of, error="NONE") == 40_001
+
+
+async def test_quotas_and_metrics_count_the_same_requests(nodes: CountingNodes) -> None:
+    """A quota of requests does not change the counts."""
+    wire = nodes.connect()
+    member = await member_of(wire, "group")
+    await asked(wire, load.heartbeat(member))
+    entry = AlterQuotaEntry(
+        entity=[AlteredQuotaEntity(entity_type="user", entity_name=None)],
+        ops=[QuotaOperation(key="request_percentage", value=1e9, remove=False)],
+    )
+    await asked(wire, frame_of(AlterClientQuotasRequest(entries=[entry]), 1))
+    for _ in range(3):
+        await asked(wire, load.heartbeat(member))
+    assert total(await nodes.samples(), "coordinator_requests_total", api="Heartbeat") == 4
+
+
+async def test_rebalances_are_counted_by_cause(nodes: CountingNodes) -> None:
+    """Rebalances have type, cause and outcome; their phases are in the histograms."""
+    wire = nodes.connect()
+    member = await member_of(wire, "group")
+    frame = load.join_request("group", member.member_id, b"changed")
+    await asked(wire, frame_of(frame, load.JOIN_VERSION))
+    sync = load.sync_request(member._replace(generation_id=2), [member.member_id])
+    await asked(wire, frame_of(sync, load.SYNC_VERSION))
+    samples = await nodes.samples()
+    of = {"broker": 1, "type": "classic"}
+    stable = {**of, "outcome": "stable"}
+    for cause in ("member joined", "leader rejoined"):
+        assert value(samples, "coordinator_rebalances_total", **stable, cause=cause) == 1
+    assert total(samples, "coordinator_rebalances_total") == 2
+    phases = dict.fromkeys(("join", "sync"), "coordinator_rebalance_phase_seconds_count")
+    assert {phase: value(samples, name, **of, phase=phase) for phase, name in phases.items()} == {
+        "join": 2,
+        "sync": 2,
+    }
+    assert value(samples, "coordinator_groups", **of, state="Stable") == 1
+    assert value(samples, "coordinator_members", **of) == 1
+
+
+async def test_expired_members_are_counted() -> None:
+    """A member whose session expires counts once, and the group is empty afterwards."""
+    nodes = CountingNodes(None, 1)
+    nodes.has_virtual_clock = True
+    await nodes.start()
+    await member_of(nodes.connect(), "group")
+    await ClockController(nodes.cluster).advance(600_000)
+    await settle()
+    samples = await nodes.samples()
+    of = {"broker": 1, "type": "classic"}
+    assert value(samples, "coordinator_members_removed_total", **of, reason="session expired") == 1
+    assert total(samples, "coordinator_members_removed_total") == 1
+    assert not total(samples, "coordinator_members", broker=1)
+
+
+async def test_connections_are_counted_by_listener(nodes: CountingNodes) -> None:
+    """Accepted connections are the open and the closed connections of a listener."""
+    wires = [nodes.connect() for _ in range(3)] + [nodes.connect(listener="OTHER")]
+    wires[0].close()
+    samples = await nodes.samples()
+    found = {
+        listener: [
+            value(samples, f"coordinator_connections{suffix}", broker=1, listener=listener)
+            for suffix in ("", "_accepted_total", "_closed_total")
+        ]
+        for listener in ("PLAINTEXT", "OTHER")
+    }
+    assert found == {"PLAINTEXT": [2, 3, 1], "OTHER": [1, 1, 0]}
+
+
+def test_error_codes_are_found_in_every_shape() -> None:
+    """Codes of the response and of nested arrays count, in one go and in steps alike."""
+    leave = LeaveGroupResponse(
+        error_code=0,
+        members=[MemberResponse(error_code=code) for code in (0, 25, 25)],
+    )
+    partitions = [OffsetFetchResponsePartition(error_code=code) for code in (3, 0)]
+    fetched = OffsetFetchResponse(
+        error_code=16, topics=[OffsetFetchResponseTopic(name="t", partitions=partitions)]
+    )
+    for message, version, expected in (
+        (leave, 4, (4, {25: 2})),
+        (leave, 0, (1, {})),
+        (fetched, 7, (3, {16: 1, 3: 1})),
+        (fetched, 1, (2, {3: 1})),
+    ):
+        places = ErrorCodes(type(message), version)
+        errors: dict[int, int] = {}
+        assert (places.count(message, errors), errors) == expected
+        errors = {}
+        assert (run_all(places.count_in_steps(message, errors)), errors) == expected
+    assert ErrorCode(25).name == "UNKNOWN_MEMBER_ID"

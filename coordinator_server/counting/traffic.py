@@ -11,25 +11,29 @@ from bisect import bisect_left
 from collections import Counter
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coordinator_server.counting.counts import REQUEST_BOUNDS_S, Buckets
 from coordinator_server.counting.error_codes import ErrorCodes
 from coordinator_server.net.call import Call
 from coordinator_server.net.metered_call import MeteredCall
+from coordinator_server.security.rights import UNRESTRICTED
 from protocol.errors import ErrorCode
 from protocol.headers import response_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coordinator_server.net.call import Body
+    from coordinator_server.core.caller import Caller
+    from coordinator_server.net.call import ApiBinding, B, Body, StepDispatcher
+    from coordinator_server.net.connection import Connection
     from coordinator_server.net.metering import Metering
     from coordinator_server.steps import Steps
     from protocol.registry import ApiSpec
     from protocol.schema import Message
 
 
+_FIRST_BOUND_S = REQUEST_BOUNDS_S[0]
 _HEADER_BYTES, _FLEXIBLE_HEADER_BYTES = 8, 9
 """Length prefix and header of a response."""
 
@@ -42,6 +46,7 @@ class ApiTraffic:
         "bytes_out",
         "codes",
         "errors",
+        "fast",
         "has_only_own_code",
         "is_flexible",
         "latencies",
@@ -67,6 +72,8 @@ class ApiTraffic:
         """Error codes in responses whose error code is not the only one, including NONE."""
         self.errors: dict[int, int] = {}
         """The number of each error code other than NONE."""
+        self.fast = 0
+        """Latencies in the first bucket that are not in `latencies`, which are cheap to count."""
         self.latencies = [0] * (len(REQUEST_BOUNDS_S) + 1)
         self.latency_s = 0.0
         self.places = ErrorCodes(spec.response_type, version)
@@ -89,7 +96,7 @@ class ApiTraffic:
     @property
     def answers(self) -> int:
         """The number of requests that were answered, or that need no response."""
-        return sum(self.latencies)
+        return self.fast + sum(self.latencies)
 
     @property
     def answer_bytes(self) -> int:
@@ -108,6 +115,7 @@ class ApiTraffic:
         """Return the latencies."""
         buckets = Buckets(REQUEST_BOUNDS_S)
         buckets.counts, buckets.total = list(self.latencies), self.latency_s
+        buckets.counts[0] += self.fast
         return buckets
 
 
@@ -115,15 +123,6 @@ class _Counted(Call):
     """A Call that counts its request when it is answered."""
 
     __slots__ = ()
-
-    _began_s: float
-
-    def received(self, frame_bytes: int, began_s: float | None = None) -> None:
-        """Record the frame size and the start of the request."""
-        self._binding.traffic.bytes_in += frame_bytes
-        self._began_s = (  # type: ignore[misc]  # a slot of the subclasses
-            perf_counter() if began_s is None else began_s
-        )
 
     def reply(self, response: Message) -> None:
         """Send the response as `Call.reply` does, and count the request.
@@ -155,9 +154,13 @@ class _Counted(Call):
             traffic.codes += traffic.places.count(response, traffic.errors)
         else:
             traffic.count_shared(response)
-        latency_s = perf_counter() - self._began_s
-        traffic.latencies[bisect_left(REQUEST_BOUNDS_S, latency_s)] += 1
+        latency_s = perf_counter() - self.began_s
+        if latency_s <= _FIRST_BOUND_S:
+            traffic.fast += 1
+        else:
+            traffic.latencies[bisect_left(REQUEST_BOUNDS_S, latency_s)] += 1
         traffic.latency_s += latency_s
+        traffic.bytes_in += self.frame_bytes
         traffic.bytes_out += size
         prefix = response_prefix(self.correlation_id, binding.flexible_response, size)
         self.connection.answer(prefix, body)
@@ -176,7 +179,8 @@ class _Counted(Call):
 
     def _count(self, body_bytes: int) -> None:
         traffic: ApiTraffic = self._binding.traffic
-        latency_s = perf_counter() - self._began_s
+        latency_s = perf_counter() - self.began_s
+        traffic.bytes_in += self.frame_bytes
         traffic.latencies[bisect_left(REQUEST_BOUNDS_S, latency_s)] += 1
         traffic.latency_s += latency_s
         traffic.bytes_out += body_bytes
@@ -185,18 +189,39 @@ class _Counted(Call):
 class CountedCall(_Counted):
     """A counted Call of an API without a quota."""
 
-    __slots__ = ("_began_s",)
+    __slots__ = ()
+
+    def __init__(
+        self,
+        dispatcher: StepDispatcher,
+        binding: ApiBinding[B],
+        connection: Connection,
+        caller: Caller,
+        correlation_id: int,
+        request: Message,
+        is_large: bool,
+    ) -> None:
+        # A copy of Call.__init__, like `reply`.
+        self._dispatcher = dispatcher
+        self._binding = binding
+        self.connection = connection
+        self.caller = caller
+        self.correlation_id = correlation_id
+        self.request = request
+        self.is_large = is_large
+        self.answered = False
+        self.rights = UNRESTRICTED
+        self.began_s = perf_counter()
 
 
 class CountedMeteredCall(MeteredCall, _Counted):
     """A counted Call of an API with a quota."""
 
-    __slots__ = ("_began_s",)
+    __slots__ = ()
 
-    def received(self, frame_bytes: int, began_s: float | None = None) -> None:
-        """Record the frame size for the quota and for metrics."""
-        MeteredCall.received(self, frame_bytes)
-        _Counted.received(self, frame_bytes, began_s)
+    def __init__(self, *arguments: Any) -> None:
+        MeteredCall.__init__(self, *arguments)
+        self.began_s = perf_counter()
 
 
 class Traffic:

@@ -96,9 +96,11 @@ class Call:
         "_binding",
         "_dispatcher",
         "answered",
+        "began_s",
         "caller",
         "connection",
         "correlation_id",
+        "frame_bytes",
         "is_large",
         "request",
         "rights",
@@ -123,6 +125,10 @@ class Call:
         self.is_large = is_large
         self.answered = False
         self.rights: Rights = UNRESTRICTED
+        self.frame_bytes: int
+        """The frame size of a metered request, with the length prefix; set by the dispatcher."""
+        self.began_s: float
+        """The start of a counted request, in seconds of perf_counter."""
 
     @property
     def api_name(self) -> str:
@@ -138,13 +144,6 @@ class Call:
     def client_id(self) -> str | None:
         """The client id of the request."""
         return self.caller.client_id
-
-    def received(self, frame_bytes: int, began_s: float | None = None) -> None:
-        """Record the frame size in bytes; called only if the binding is metered.
-
-        `began_s` is the perf_counter time at which decoding began, if the request was decoded in
-        steps.
-        """
 
     def sending(self, response: Message, body_bytes: int) -> Steps:
         """Record a response with a body of this size that was encoded in steps."""

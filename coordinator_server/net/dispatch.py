@@ -106,7 +106,7 @@ class Dispatcher(Generic[B]):
             self, binding, connection, caller, header.correlation_id, request, False
         )
         if binding.is_metered:
-            call.received(len(frame))
+            call.frame_bytes = len(frame)
         try:
             steps = binding.handle(self._broker, call, request)
         except Exception:  # error boundary: a bug in a handler must not stop the broker
@@ -150,7 +150,7 @@ class Dispatcher(Generic[B]):
             self, binding, connection, caller, header.correlation_id, request, True
         )
         if binding.is_metered:
-            call.received(len(frame), began_s)
+            call.frame_bytes, call.began_s = len(frame), began_s
         del request, frame  # drop references, so that `dispose` frees the request in steps
         yield from self._guarded(call, self._handle(binding, call))
 

@@ -31,19 +31,15 @@ class MeteredCall(Call):
 
     is_metered = True
 
-    __slots__ = ("_began_ns", "_changes", "_frame_bytes", "_metering", "_spent_ns", "_throttle_ms")
+    __slots__ = ("_began_ns", "_changes", "_metering", "_spent_ns", "_throttle_ms")
 
     def __init__(self, metering: Metering, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._metering = metering
         self._changes: MutationQuota | None = None
         self._throttle_ms: int | None = None
-        self._spent_ns = self._frame_bytes = 0
+        self._spent_ns = self.frame_bytes = 0
         self._began_ns = thread_time_ns() if self._counts_time else 0
-
-    def received(self, frame_bytes: int, began_s: float | None = None) -> None:
-        """Record the frame size in bytes, including the length prefix."""
-        self._frame_bytes = frame_bytes
 
     # --- request time -----------------------------------------------------------------------------
 
@@ -138,7 +134,7 @@ class MeteredCall(Call):
         if self.api_name != "Produce" or not produce.is_enabled:
             return 0
         user, client_id = self._who
-        return produce.record(user, client_id, self._frame_bytes - _FRAME_LENGTH_BYTES, now_ms)
+        return produce.record(user, client_id, self.frame_bytes - _FRAME_LENGTH_BYTES, now_ms)
 
     # --- the answer -------------------------------------------------------------------------------
 

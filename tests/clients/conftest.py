@@ -19,7 +19,7 @@ from tests.clients.worker import CONFLUENT_KAFKA_CONSUMER, Settings
 from tests.left_out import leave_out
 from tests.support import Broker
 
-OTHER_LANGUAGES = "test_other_languages.py"
+OTHER_LANGUAGES = ("test_other_languages.py", "test_prometheus.py")
 EXTERNAL = os.environ.get("COORDINATOR_TEST_BOOTSTRAP")
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -40,10 +40,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     These are tests with `start_broker` when the broker is external, and tests in other languages
     when their tools are missing (in CI they fail instead).
     """
-    foreign = [item for item in items if item.path.name == OTHER_LANGUAGES]
+    foreign = [item for item in items if item.path.name in OTHER_LANGUAGES]
     reason = copies.missing() if foreign and not os.environ.get("CI") else None
     if reason is not None:
-        line = f"{len(foreign)} tests of franz-go and kafkajs left out: {reason}"
+        line = f"{len(foreign)} tests of Go and Node.js programs left out: {reason}"
         leave_out(config, items, foreign, line)
     if EXTERNAL is None:
         return

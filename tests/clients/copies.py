@@ -1,7 +1,7 @@
 """Pipelines in other languages: building their programs, and the tools that they need.
 
-Go downloads franz-go, sarama and kafka-go (each `go.sum` pins them); npm downloads kafkajs into the
-checkout. Each is downloaded once.
+Go downloads franz-go, sarama, kafka-go and Prometheus (each `go.sum` pins them); npm downloads
+kafkajs into the checkout. Each is downloaded once.
 """
 
 from __future__ import annotations
@@ -45,6 +45,16 @@ def sarama(directory: Path) -> tuple[list[str], dict[str, str]]:
 def kafka_go(directory: Path) -> tuple[list[str], dict[str, str]]:
     """Return the command of the group reader with kafka-go, and its environment."""
     return _go_program("kafka_go", directory)
+
+
+def kadm(directory: Path) -> tuple[list[str], dict[str, str]]:
+    """Return the command of the list of lags with franz-go's admin client, and its environment."""
+    return _go_program("kadm", directory)
+
+
+def promql(directory: Path) -> tuple[list[str], dict[str, str]]:
+    """Return the command of the check of rules with Prometheus' packages, and its environment."""
+    return _go_program("promql", directory)
 
 
 def _go_program(folder: str, directory: Path) -> tuple[list[str], dict[str, str]]:

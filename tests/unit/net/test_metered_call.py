@@ -68,7 +68,7 @@ class Metered:
         call = MeteredCall(
             self.metering, StepDispatcher(), binding, self.connection, caller, 1, None, False
         )
-        call.received(size)
+        call.frame_bytes = size
         return call
 
     def is_muted(self) -> bool:

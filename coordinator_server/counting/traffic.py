@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coordinator_server.core.caller import Caller
-    from coordinator_server.net.call import ApiBinding, B, Body, StepDispatcher
+    from coordinator_server.net.call import ApiBinding, Body, StepDispatcher
     from coordinator_server.net.connection import Connection
     from coordinator_server.net.metering import Metering
     from coordinator_server.steps import Steps
@@ -194,7 +194,7 @@ class CountedCall(_Counted):
     def __init__(
         self,
         dispatcher: StepDispatcher,
-        binding: ApiBinding[B],
+        binding: ApiBinding[Any],
         connection: Connection,
         caller: Caller,
         correlation_id: int,

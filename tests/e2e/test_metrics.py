@@ -12,7 +12,7 @@ import confluent_kafka
 import pytest
 
 from benchmarks import load
-from tests.support import Broker, Serve, wait_for
+from tests.support import Broker, wait_for
 from tests.unit.metrics.scene import OPENMETRICS, Samples, parsed, total, value
 
 
@@ -120,18 +120,6 @@ def test_state_survives_a_restart_and_counts_do_not(tmp_path: Path) -> None:
 
         wait_for(lambda: lag() == load.RECORDS - 5, "the group is loaded")
         assert total(samples_of(broker), "coordinator_offset_commits_total") == 0
-
-
-def test_nothing_of_metrics_is_imported_without_a_control_server() -> None:
-    """A broker without --http imports neither the counts nor prometheus_client."""
-    script = (
-        "import sys, atexit; from coordinator_server.__main__ import run; atexit.register(lambda: "
-        "print('imported', sorted(m for m in sys.modules if m.startswith(('prometheus_client', "
-        "'coordinator_server.counting', 'coordinator_server.metrics'))), flush=True)); run()"
-    )
-    with Serve("--ephemeral", command=[sys.executable, "-P", "-c", script]) as broker:
-        broker.stop()
-        assert "imported []" in broker.output
 
 
 @pytest.mark.parametrize("path", ["/metrics?name=x", "/metrics/x"])

@@ -65,12 +65,20 @@ def imported(*arguments: str, use: Callable[[Serve], object] = id) -> set[str]:
 
 
 def test_the_control_server_costs_nothing_unless_asked_for() -> None:
-    """h11 and the control server are only imported with --http."""
-    parts = {"h11", "coordinator_server.control.http", "coordinator_server.clock.virtual_clock"}
+    """h11, the control server and the counts of metrics are only imported with --http."""
+    parts = {
+        "h11",
+        "coordinator_server.clock.virtual_clock",
+        "coordinator_server.control.http",
+        "coordinator_server.counting.counts",
+    }
     without = imported()
     assert "coordinator_server.cluster" in without
     assert not parts & without
-    assert parts <= imported("--http", "127.0.0.1:0")
+    with_control = imported("--http", "127.0.0.1:0")
+    assert parts <= with_control
+    # prometheus_client is imported with the first scrape.
+    assert "prometheus_client" not in without | with_control
 
 
 def use_classic_group(broker: Serve) -> None:

@@ -9,6 +9,7 @@ from coordinator_server.apis.handlers import handler_of
 from coordinator_server.cluster import Cluster
 from coordinator_server.composition import compose
 from coordinator_server.config.config import Config
+from coordinator_server.counting.counts import Counts
 from coordinator_server.topics.names import OFFSETS_TOPIC
 from coordinator_server.topics.topic import Partition
 from protocol.apis.find_coordinator import FindCoordinatorRequest
@@ -36,6 +37,8 @@ class Nodes:
 
     cluster: Cluster
     has_virtual_clock = False
+    counts: Counts | None = None
+    """Set before `start`: what counts for metrics."""
 
     def __init__(self, disk: MemoryDisk | None = None, count: int = 3, /, **overrides: str) -> None:
         settings = {
@@ -54,7 +57,11 @@ class Nodes:
     async def start(self) -> Nodes:
         """Start the cluster with its offsets topic."""
         self.cluster = compose(
-            self._config, self.clock, self.disk, has_virtual_clock=self.has_virtual_clock
+            self._config,
+            self.clock,
+            self.disk,
+            has_virtual_clock=self.has_virtual_clock,
+            counts=self.counts,
         )
         await self.cluster.start()
         self.cluster.offsets_topic.ensure()

@@ -9,7 +9,7 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families
 
-from coordinator_server.composition import compose
+from coordinator_server.cluster import Cluster
 from coordinator_server.counting.counts import Counts
 from coordinator_server.metrics.scrape import Exposition, scraper_of
 from coordinator_server.net.connection import Connection
@@ -46,20 +46,20 @@ def total(samples: Samples, name: str, **labels: object) -> float:
     return sum(one for (found, has), one in samples.items() if found == name and wanted <= set(has))
 
 
+async def exposition(cluster: Cluster, accept: str = "", accept_encoding: str = "") -> Exposition:
+    """Scrape a cluster."""
+    scraper = await scraper_of(cluster)
+    assert scraper is not None
+    return await scraper.scrape(accept, accept_encoding)
+
+
 class CountingNodes(Nodes):
     """Brokers that count, whose requests go through connections."""
 
     async def start(self) -> CountingNodes:
         """Start the cluster with its offsets topic and a topic `t` of one partition."""
-        self.cluster = compose(
-            self._config,
-            self.clock,
-            self.disk,
-            has_virtual_clock=self.has_virtual_clock,
-            counts=Counts(),
-        )
-        await self.cluster.start()
-        self.cluster.offsets_topic.ensure()
+        self.counts = Counts()
+        await super().start()
         self.cluster.topics.create("t", 1, {})
         for node_id, broker in self.cluster.brokers.items():
             server = self.cluster.new_server(broker)
@@ -73,9 +73,7 @@ class CountingNodes(Nodes):
 
     async def exposition(self, accept: str = "", accept_encoding: str = "") -> Exposition:
         """Scrape the cluster."""
-        scraper = await scraper_of(self.cluster)
-        assert scraper is not None
-        return await scraper.scrape(accept, accept_encoding)
+        return await exposition(self.cluster, accept, accept_encoding)
 
     async def samples(self) -> Samples:
         """Scrape the cluster and return the samples."""

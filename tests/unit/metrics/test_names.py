@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from runpy import run_path
+from typing import Any
 
 from coordinator_server.metrics.names import METRICS, PROCESS_METRICS, Kind, series_of
-from examples.prometheus.dashboard import dashboard
 from tests.support import ROOT
 from tests.unit.metrics.page import PAGE, page
 
@@ -14,6 +15,12 @@ EXAMPLES = ROOT / "examples" / "prometheus"
 PIPELINE = ROOT / "pipeline" / "report" / "prometheus.py"
 
 _METRIC = re.compile(r"\b(?:coordinator|process|kafka)_[a-z_]+\b")
+
+
+def dashboard() -> dict[str, Any]:
+    """Return the dashboard that the script of the example writes."""
+    model: dict[str, Any] = run_path(str(EXAMPLES / "dashboard.py"))["dashboard"]()
+    return model
 
 
 def served() -> set[str]:

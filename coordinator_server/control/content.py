@@ -54,15 +54,14 @@ def content(data: bytes | None, how: str, most: int) -> dict[str, Any]:
         return _shown("null", None, 0)
     is_framed = len(data) >= _CONFLUENT_BYTES and data[0] == _CONFLUENT_MAGIC
     schema_id = int.from_bytes(data[1:_CONFLUENT_BYTES], "big") if is_framed else None
-    # The header of Confluent's serializers is no part of a text.
-    body = data[_CONFLUENT_BYTES:] if is_framed and how in ("auto", "json", "text") else data
-    cut = body[:most]
-    is_cut = len(cut) < len(body)
-    name, text = _rendered(cut, how, is_cut=is_cut)
-    if name in ("hex", "base64") and body is not data:
-        cut = data[:most]
-        is_cut = len(cut) < len(data)
-        text = cut.hex()
+    if is_framed and how in ("auto", "json"):
+        # The header of Confluent's serializers is not shown before JSON.
+        body = data[_CONFLUENT_BYTES:]
+        name, text = _rendered(body[:most], how, is_cut=len(body) > most)
+        if name == "json":
+            return _shown(name, text, len(data), schema_id=schema_id)
+    is_cut = len(data) > most
+    name, text = _rendered(data[:most], how, is_cut=is_cut)
     return _shown(name, text, len(data), is_cut=is_cut, schema_id=schema_id)
 
 

@@ -1,8 +1,8 @@
 """`coordinator-server ctl`: inspect and change a running broker by its control server.
 
 The commands are the verbs of the table of routes, such as `ctl groups list` or `ctl topics create
-NAME --partitions 3`. Answers are tables; --json prints them as JSON. The exit code is 1 if a request
-fails, 2 for wrong arguments.
+NAME --partitions 3`. Answers are tables; --json prints them as JSON. The exit code is 1 if a
+request fails, 2 for wrong arguments.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from coordinator_server.core.groups.consumer.records import (
     target_record,
 )
 from coordinator_server.core.groups.consumer.regex import NEVER_RESOLVED
-from coordinator_server.core.groups.modern.modern_group import ModernGroup
+from coordinator_server.core.groups.modern.modern_group import CommittingGroup
 from coordinator_server.core.groups.offsets import is_too_long
 from coordinator_server.core.groups.settings import GroupKind
 from protocol.consumer_group_records import (
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 EMPTY, ASSIGNING, RECONCILING, STABLE, DEAD = ConsumerGroupState
 
 
-class ConsumerGroup(ModernGroup):
+class ConsumerGroup(CommittingGroup):
     """A group whose partitions the coordinator assigns.
 
     `members` (subscriptions), `targets` (target assignments) and `currents` (current assignments)

@@ -105,37 +105,6 @@ class ModernGroup(Group):
 
     # Offsets
 
-    def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
-        """Check the member epoch; an older epoch may only commit partitions assigned since then.
-
-        Returns UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION or
-        NONE.
-        """
-        if request.generation_id_or_member_epoch < 0 and not self.members:
-            return ErrorCode.NONE
-        member = self.members.get(request.member_id)
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if api_version < MEMBER_EPOCHS_SINCE and getattr(member, "classic", None) is None:
-            return ErrorCode.UNSUPPORTED_VERSION
-        return self.check_member_epoch(request, member)
-
-    def check_transactional_commit(self, request: OffsetCommitRequest) -> ErrorCode:
-        """Check like `check_commit`, but accept commits without a member."""
-        received = request.generation_id_or_member_epoch
-        if received < 0 and not self.members:
-            return ErrorCode.NONE
-        if received == -1 and not request.member_id and request.group_instance_id is None:
-            return ErrorCode.NONE
-        member = self.members.get(request.member_id)
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        return self.check_member_epoch(request, member)
-
-    @abstractmethod
-    def check_member_epoch(self, request: OffsetCommitRequest, member: Any) -> ErrorCode:
-        """Return the error of a commit with a stale epoch of a known member, or NONE."""
-
     def committed_by(self, member_id: str, now_ms: int) -> None:
         """Do nothing: only heartbeats renew a session, commits do not."""
 
@@ -198,6 +167,41 @@ class ModernGroup(Group):
         Raises AssertionError.
         """
         raise AssertionError(f"{self.group_id} still has records")
+
+
+class CommittingGroup(ModernGroup):
+    """A ModernGroup whose members commit offsets: a consumer or streams group."""
+
+    def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
+        """Check the member epoch; an older epoch may only commit partitions assigned since then.
+
+        Returns UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION or
+        NONE.
+        """
+        if request.generation_id_or_member_epoch < 0 and not self.members:
+            return ErrorCode.NONE
+        member = self.members.get(request.member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if api_version < MEMBER_EPOCHS_SINCE and getattr(member, "classic", None) is None:
+            return ErrorCode.UNSUPPORTED_VERSION
+        return self.check_member_epoch(request, member)
+
+    def check_transactional_commit(self, request: OffsetCommitRequest) -> ErrorCode:
+        """Check like `check_commit`, but accept commits without a member."""
+        received = request.generation_id_or_member_epoch
+        if received < 0 and not self.members:
+            return ErrorCode.NONE
+        if received == -1 and not request.member_id and request.group_instance_id is None:
+            return ErrorCode.NONE
+        member = self.members.get(request.member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return self.check_member_epoch(request, member)
+
+    @abstractmethod
+    def check_member_epoch(self, request: OffsetCommitRequest, member: Any) -> ErrorCode:
+        """Return the error of a commit with a stale epoch of a known member, or NONE."""
 
 
 def config(group: Group, name: str) -> int:

@@ -271,10 +271,6 @@ class ShareGroup(ModernGroup):
         """Return GROUP_ID_NOT_FOUND: share groups have no committed offsets."""
         return ErrorCode.GROUP_ID_NOT_FOUND
 
-    def check_member_epoch(self, request: OffsetCommitRequest, member: ShareMember) -> ErrorCode:
-        """Return GROUP_ID_NOT_FOUND: share groups have no committed offsets."""
-        return ErrorCode.GROUP_ID_NOT_FOUND
-
     def is_subscribed(self, topic: str) -> bool:
         """Return whether a member subscribes to `topic`."""
         return topic in self.topics

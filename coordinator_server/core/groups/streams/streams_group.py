@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from coordinator_server.core.groups.modern.modern_group import (
     NEVER_ASSIGNED_MS,
-    ModernGroup,
+    CommittingGroup,
 )
 from coordinator_server.core.groups.offsets import is_too_long
 from coordinator_server.core.groups.settings import GroupKind
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from protocol.apis.offset_commit import OffsetCommitRequest
 
 
-class StreamsGroup(ModernGroup):
+class StreamsGroup(CommittingGroup):
     """A group whose tasks the coordinator assigns.
 
     `members` (attributes), `targets` (target tasks) and `currents` (current tasks) are by member

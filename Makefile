@@ -18,7 +18,7 @@ PYTEST := $(BIN)/python -m pytest -o faulthandler_exit_on_timeout=true
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test nightly test-lowest test-pythons pipeline compose-test lint lock coverage print-covered sim fuzz-kafka mutations bench bench-keep profile \
-	prose settings reference audit clean
+	docs man prose settings reference audit clean
 
 run: .venv/.installed
 	@exec $(BIN)/coordinator-server serve --listener $(LISTENER) --data-dir $(DATA_DIR)
@@ -113,11 +113,20 @@ audit: .venv-audit/.installed
 reference: .venv/.installed-dev
 	$(BIN)/python -m tests.reference $(VERSION) $(REFERENCE_ARGUMENTS)
 
+# The pages with search, in build/docs. A warning is an error: a link without a target, a page without a place.
+docs: .venv/.installed-docs
+	$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning -c docs . build/docs
+	@echo "file://$(CURDIR)/build/docs/index.html"
+
+# A manual page for each command, in build/man.
+man: .venv/.installed
+	$(BIN)/python -m tests.docs.command_line build/man
+
 # Sixty random texts for a reader who marks what has to be read twice; see CONTRIBUTING.md.
 prose: .venv/.installed-dev
 	@$(BIN)/python -m tests.prose --seed $(or $(SEED),0)
 
-# The page is printed from the table; a test holds the two together.
+# docs/settings.md, from the table of settings; a test compares them.
 settings: .venv/.installed
 	$(BIN)/coordinator-server settings > docs/settings.md
 
@@ -147,10 +156,14 @@ INSTALL = $(@D)/bin/python -m pip install --quiet --disable-pip-version-check
 	$(INSTALL) -c requirements.lock -e '.[pipeline,migrate]'
 	@touch .venv/.installed $@
 
+.venv/.installed-docs: pyproject.toml requirements.lock | .venv/bin/python
+	$(INSTALL) -c requirements.lock -e '.[docs]'
+	@touch .venv/.installed $@
+
 .venv/.installed-dev: pyproject.toml requirements.lock | .venv/bin/python
 	$(INSTALL) -r requirements.lock
 	$(INSTALL) --no-deps --no-build-isolation -e .
-	@touch .venv/.installed $@
+	@touch .venv/.installed .venv/.installed-docs $@
 
 .venv-lowest/.installed: pyproject.toml requirements-lowest.lock | .venv-lowest/bin/python
 	$(INSTALL) -r requirements-lowest.lock -e .

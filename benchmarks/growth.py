@@ -215,9 +215,15 @@ def rows(points: Sequence[Point]) -> Iterator[str]:
 
 def main() -> int:
     """Print a table for each dimension."""
-    parser = argparse.ArgumentParser(description="Memory and CPU by the number of things.")
-    parser.add_argument("--only", default="", help="what the names have in them")
-    parser.add_argument("--most", type=int, default=SIZES[-1], help="the largest size")
+    parser = argparse.ArgumentParser(
+        description=(
+            "Measure memory and CPU by the number of groups, members, partitions or connections."
+        )
+    )
+    parser.add_argument(
+        "--only", default="", help="run only benchmarks whose names contain this text"
+    )
+    parser.add_argument("--most", type=int, default=SIZES[-1], help="largest size to measure")
     options = parser.parse_args()
     most_descriptors = _raise_descriptors()
     for dimension in DIMENSIONS:

@@ -187,9 +187,11 @@ def line(figure: Figure, kept: float | None) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the table; return 1 if any cost has increased."""
-    parser = argparse.ArgumentParser(description="CPU per operation against what is kept.")
-    parser.add_argument("--keep", action="store_true", help="keep the figures of this run")
-    parser.add_argument("--only", default="", help="what the names of the cells have in them")
+    parser = argparse.ArgumentParser(
+        description="Measure CPU per operation and compare it with the stored figures."
+    )
+    parser.add_argument("--keep", action="store_true", help="store the figures of this run")
+    parser.add_argument("--only", default="", help="run only cells whose names contain this text")
     options = parser.parse_args(arguments)
     content = json.loads(FIGURES.read_text()) if FIGURES.exists() else {"ratios": {}}
     kept: dict[str, float] = content["ratios"]

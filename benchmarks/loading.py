@@ -64,7 +64,7 @@ def _measure(groups: int, rounds: int, *, keep_all: bool) -> None:
 
 def main() -> int:
     """Run the benchmark and print the figures."""
-    parser = argparse.ArgumentParser(description="CPU time to load what was committed.")
+    parser = argparse.ArgumentParser(description="Measure the CPU time to load committed offsets.")
     parser.add_argument("--groups", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=10)
     arguments = parser.parse_args()

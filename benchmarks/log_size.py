@@ -261,9 +261,11 @@ async def _sizes(load: Load, seconds: float, rate: int) -> None:
 
 def main() -> int:
     """Run the benchmark and print the table."""
-    parser = argparse.ArgumentParser(description="Commits against the size of the offsets log.")
+    parser = argparse.ArgumentParser(
+        description="Measure the size of the offsets log while groups commit."
+    )
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--rate", type=int, default=20_000, help="offsets a second; 0: no limit")
+    parser.add_argument("--rate", type=int, default=20_000, help="offsets per second; 0: no limit")
     parser.add_argument("--groups", type=int, default=1000)
     parser.add_argument("--connections", type=int, default=10)
     arguments = parser.parse_args()

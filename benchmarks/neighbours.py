@@ -172,9 +172,13 @@ def _print(name: str, waits: Waits, quiet: Waits, at_floor: Waits) -> None:
 
 def main() -> int:
     """Print the table."""
-    parser = argparse.ArgumentParser(description="p99 of heartbeats, quiet and beside others.")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each load")
-    parser.add_argument("--floods", action="store_true", help="only floods of TLS and SASL")
+    parser = argparse.ArgumentParser(
+        description="Measure the p99 of heartbeats without and with other load."
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=10.0, help="duration of each load in seconds"
+    )
+    parser.add_argument("--floods", action="store_true", help="run only the TLS and SASL floods")
     options = parser.parse_args()
     print("| heartbeats while | median ms | p99 ms | longest ms | p99 / quiet | floor's p99 ms |")
     print("|---|---|---|---|---|---|")

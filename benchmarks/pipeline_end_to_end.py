@@ -47,8 +47,12 @@ def main() -> int:
     """Print a line for each number of commits, and the growth of the costs."""
     options = argparse.ArgumentParser()
     options.add_argument("--commits", type=int, action="append", default=[])
-    options.add_argument("--groups", type=int, help="default: one for a thousand commits")
-    options.add_argument("--folder", type=Path, help="where files are kept; default: nowhere")
+    options.add_argument(
+        "--groups", type=int, help="number of groups (default: one per thousand commits)"
+    )
+    options.add_argument(
+        "--folder", type=Path, help="directory in which files are kept (default: files are deleted)"
+    )
     options.add_argument("--master", default="local[2]")
     options.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE")
     asked = options.parse_args()

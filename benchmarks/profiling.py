@@ -161,9 +161,11 @@ def _start(_: float, profiler: Profiler) -> tuple[int, float]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the table; return 2 if there is no profiler."""
-    parser = argparse.ArgumentParser(description="Flame graphs of the broker under load.")
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each load")
-    parser.add_argument("--only", default="", help="what the names of the loads have in them")
+    parser = argparse.ArgumentParser(description="Write flame graphs of the broker under load.")
+    parser.add_argument(
+        "--seconds", type=float, default=5.0, help="duration of each load in seconds"
+    )
+    parser.add_argument("--only", default="", help="run only loads whose names contain this text")
     parser.add_argument("--output", type=Path, default=Path(".profiles"))
     options = parser.parse_args(arguments)
     options.output.mkdir(parents=True, exist_ok=True)

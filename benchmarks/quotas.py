@@ -74,7 +74,9 @@ async def _print_table(broker: Server, seconds: float) -> None:
 def main(arguments: list[str]) -> int:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quotas")
-    parser.add_argument("--seconds", type=float, default=3.0, help="how long each is measured")
+    parser.add_argument(
+        "--seconds", type=float, default=3.0, help="duration of each measurement in seconds"
+    )
     options = parser.parse_args(arguments)
     with load.served() as broker:
         uvloop.run(_print_table(broker, options.seconds))

@@ -247,7 +247,7 @@ def memory_slope(samples: Sequence[Sample]) -> float:
 
 def main() -> int:
     """Print a line per minute, and the slope."""
-    parser = argparse.ArgumentParser(description="Memory, lag and timers over a long time.")
+    parser = argparse.ArgumentParser(description="Measure memory, lag and timers over a long time.")
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--members", type=int, default=5000)
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""The command line: `serve`, `pipeline`, `protocol`, `settings`, tools over data, `--version`.
+"""The command line: `serve`, `settings`, `pipeline`, `protocol`, the tools, Kafka's scripts.
 
 Exit codes: 0 after a clean stop, 1 if the broker cannot start, 2 for a wrong argument or a bad
 value of a setting, with one line on standard error.
@@ -135,45 +135,86 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    serve = commands.add_parser("serve", help="run the broker")
+    _add_serve_options(commands.add_parser("serve", help="run the broker"))
+    commands.add_parser("settings", help="print the table of settings as Markdown")
+    if importlib.util.find_spec("pipeline") is not None:
+        # The Docker image lacks the package `pipeline`.
+        commands.add_parser(
+            "pipeline", help="compute tables of lag, health and rebalances from an offsets log"
+        )
+    commands.add_parser("protocol", help="show the declaration of an API, or decode a hex dump")
+    for tool in installed_tools():
+        commands.add_parser(tool.name, help=tool.help)
+    for script in SCRIPTS:
+        commands.add_parser(script.command, help=f"{script.help} (Kafka's {script.name}.sh)")
+    return top
+
+
+def _add_serve_options(serve: argparse.ArgumentParser) -> None:
     serve.add_argument(
         "--listener",
         action="append",
         metavar="[NAME://]HOST:PORT",
-        help="where to listen; port 0 picks one (repeatable)",
+        help="address to listen on; port 0 selects a free port (repeatable)",
     )
     data = serve.add_mutually_exclusive_group()
-    data.add_argument("--data-dir", metavar="DIR", help="where the data lies (log.dirs)")
+    data.add_argument("--data-dir", metavar="DIR", help="data directory (log.dirs)")
     data.add_argument(
-        "--ephemeral", action="store_true", help="keep nothing: the data goes with the process"
+        "--ephemeral",
+        action="store_true",
+        help=("store the data in a temporary directory, which is deleted when the broker stops"),
     )
     serve.add_argument(
         "--dev-security",
         metavar="DIR",
-        help="TLS, users and ACLs; DIR gets certificates, passwords and settings of clients",
+        help=(
+            "enable TLS, users and ACLs; certificates, passwords and client settings are "
+            "written to DIR"
+        ),
     )
-    serve.add_argument("--config", metavar="FILE", help="a server.properties, as Kafka's")
     serve.add_argument(
-        "--set", metavar="NAME=VALUE", action="append", default=[], help="set one setting"
+        "--config",
+        metavar="FILE",
+        help="properties file with settings, like Kafka's server.properties",
+    )
+    serve.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="set one setting (repeatable); overrides --config and the environment",
     )
     serve.add_argument(
         "--strict",
         action="store_true",
-        help="refuse settings that neither we nor Kafka know, instead of a warning",
+        help=(
+            "fail for a setting that neither this broker nor Kafka knows, instead of "
+            "logging a warning"
+        ),
     )
     serve.add_argument(
-        "--cluster-id", metavar="ID", help="cluster id of a new data directory; random by default"
+        "--cluster-id", metavar="ID", help="cluster id of a new data directory (default: random)"
     )
     serve.add_argument(
-        "--ready-message", metavar="TEXT", help="one more line to print once the broker listens"
+        "--ready-message", metavar="TEXT", help="additional line to print when the broker is ready"
     )
+    _add_process_options(serve)
+
+
+def _add_process_options(serve: argparse.ArgumentParser) -> None:
+    """Add the options of `serve` for the control server, the parent process and the log."""
     serve.add_argument(
-        "--http", metavar="HOST:PORT", help="where the control server listens; off by default"
+        "--http",
+        metavar="HOST:PORT",
+        help="address of the control server (default: no control server)",
     )
     serve.add_argument(
         "--http-token-file",
         metavar="FILE",
-        help="a token that requests to the control server need; without one it is on loopback only",
+        help=(
+            "file with the token that requests to the control server need; required unless "
+            "the control server listens on a loopback address"
+        ),
     )
     serve.add_argument(
         "--http-login",
@@ -186,20 +227,22 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--watch-stdin",
         action="store_true",
-        help="stop when standard input ends, as it does when the process that holds it is gone",
+        help=(
+            "stop the broker at the end of standard input, for example when the parent process ends"
+        ),
     )
-    serve.add_argument("--log-format", choices=("console", "json"), default="console")
-    serve.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
-    commands.add_parser("settings", help="print the table of settings")
-    if importlib.util.find_spec("pipeline") is not None:
-        # The Docker image lacks the package `pipeline`.
-        commands.add_parser("pipeline", help="make tables of lag and health from an offsets log")
-    commands.add_parser("protocol", help="show an API's declaration, or decode a hex dump")
-    for tool in installed_tools():
-        commands.add_parser(tool.name, help=tool.help)
-    for script in SCRIPTS:
-        commands.add_parser(script.command, help=f"{script.help} (Kafka's {script.name}.sh)")
-    return top
+    serve.add_argument(
+        "--log-format",
+        choices=("console", "json"),
+        default="console",
+        help="format of the log on standard error (default: console)",
+    )
+    serve.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default="info",
+        help="lowest level of events to log (default: info)",
+    )
 
 
 def is_command(name: str) -> bool:
@@ -297,10 +340,12 @@ def _pipeline(arguments: Sequence[str]) -> int:
 def _protocol(arguments: Sequence[str]) -> int:
     """Run `protocol show ...` or `protocol dump ...`, the tools of the protocol package."""
     prog = "coordinator-server protocol"
-    tools = argparse.ArgumentParser(prog=prog, description="Look at messages and their bytes.")
+    tools = argparse.ArgumentParser(
+        prog=prog, description="Show the declaration of a message, or decode bytes."
+    )
     commands = tools.add_subparsers(dest="tool", required=True, metavar="TOOL")
-    commands.add_parser("show", help="show an API's declaration", add_help=False)
-    commands.add_parser("dump", help="decode a hex dump", add_help=False)
+    commands.add_parser("show", help="show the declaration of an API", add_help=False)
+    commands.add_parser("dump", help="decode a hex dump of frames or messages", add_help=False)
     name = tools.parse_known_args(arguments[:1])[0].tool
     if name == "show":
         from protocol.show import main as tool

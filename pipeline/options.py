@@ -18,12 +18,14 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of `run` and `stream`, which differ in when they stop, and `report`."""
     top = argparse.ArgumentParser(
         prog="coordinator-server pipeline",
-        description="Tables of lag, health and rebalances from an offsets log, by Spark.",
+        description="Compute tables of lag, health and rebalances from an offsets log, with Spark.",
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    run = commands.add_parser("run", help="read what is there, make all tables, stop")
-    stream = commands.add_parser("stream", help="read on where the last stream stopped")
-    add_arguments(commands.add_parser("report", help="a page and a summary of what a run wrote"))
+    run = commands.add_parser("run", help="read all records, compute all tables, and stop")
+    stream = commands.add_parser("stream", help="continue where the last stream stopped")
+    add_arguments(
+        commands.add_parser("report", help="print a summary of the tables, and write a page")
+    )
     for command in (run, stream):
         _add_inputs(command, can_be_parquet=command is run)
         _add_questions(command)
@@ -32,14 +34,17 @@ def parser() -> argparse.ArgumentParser:
         "--interval",
         type=duration_ms,
         metavar="TIME",
-        help="go on without an end, a micro-batch every TIME; default: stop when all is read",
+        help=(
+            "run until stopped, with a micro-batch every TIME (default: stop when all "
+            "records are read)"
+        ),
     )
     stream.add_argument(
         "--records-per-batch",
         type=count,
         default=0,
         metavar="N",
-        help="offsets that one micro-batch takes at most; default: all that there are",
+        help="maximum number of offsets per micro-batch (default: all)",
     )
     return top
 
@@ -51,23 +56,37 @@ def _add_inputs(command: argparse.ArgumentParser, *, can_be_parquet: bool) -> No
         "--bootstrap",
         dest="bootstrap",
         metavar="HOST:PORT",
-        help="read from a running broker",
+        help="read from this running broker",
     )
-    inputs.add_argument("--log-dir", metavar="DIR", help="read segment files, without a broker")
+    inputs.add_argument(
+        "--log-dir",
+        metavar="DIR",
+        help="read the log segments in this data directory, without a broker",
+    )
     if can_be_parquet:
-        inputs.add_argument("--parquet", metavar="DIR", help="make tables from bronze of DIR")
+        inputs.add_argument(
+            "--parquet", metavar="DIR", help="compute the tables from the bronze tables in DIR"
+        )
     command.add_argument(
         "--client-config",
         metavar="FILE",
-        help="settings of Kafka's clients for --bootstrap-server, as NAME=VALUE lines: TLS, SASL",
+        help=(
+            "file with settings of the Java client for --bootstrap-server, one NAME=VALUE "
+            "per line: TLS, SASL"
+        ),
     )
-    command.add_argument("--out", metavar="DIR", required=True, help="where bronze and tables go")
+    command.add_argument(
+        "--out",
+        metavar="DIR",
+        required=True,
+        help="directory for the bronze tables and the computed tables",
+    )
     command.add_argument(
         "--spark-checkpoint",
         metavar="PATH",
         action="append",
         default=[],
-        help="a checkpoint folder of a Spark query, or a file of its progress as JSON lines",
+        help="checkpoint folder of a Spark query, or file with its progress as JSON lines",
     )
 
 
@@ -76,32 +95,64 @@ def _add_questions(command: argparse.ArgumentParser) -> None:
         "--at",
         type=instant_ms,
         metavar="TIME",
-        help="the instant that tables are about, as 2026-11-22T01:30:00Z or ms; default: now",
+        help=(
+            "time for which the tables are computed, as 2026-11-22T01:30:00Z or in ms "
+            "(default: now)"
+        ),
     )
-    command.add_argument("--window", type=duration_ms, default=HOUR_MS, metavar="TIME")
-    command.add_argument("--allowed-lag", type=count, default=0, metavar="RECORDS")
     command.add_argument(
-        "--groups", type=regex, metavar="REGEX", help="groups with such whole names only"
+        "--window",
+        type=duration_ms,
+        default=HOUR_MS,
+        metavar="TIME",
+        help="time before --at from which rates are computed (default: 1h)",
+    )
+    command.add_argument(
+        "--allowed-lag",
+        type=count,
+        default=0,
+        metavar="RECORDS",
+        help="lag up to which a partition is healthy (default: 0)",
+    )
+    command.add_argument(
+        "--groups",
+        type=regex,
+        metavar="REGEX",
+        help="regular expression of the group names to process",
     )
     command.add_argument(
         "--offsets-retention",
         type=duration_ms,
         default=7 * DAY_MS,
         metavar="TIME",
-        help="the cluster's offsets.retention.minutes; default: 7d",
+        help="offsets.retention.minutes of the cluster (default: 7d)",
     )
     command.add_argument(
-        "--replay-from", type=instant_ms, metavar="TIME", help="what the replay plan is for"
+        "--replay-from",
+        type=instant_ms,
+        metavar="TIME",
+        help="time from which the replay plan reads records again",
     )
 
 
 def _add_spark(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--master", default="local[2]", help="default: local[2]")
+    command.add_argument("--master", default="local[2]", help="Spark master (default: local[2])")
     command.add_argument(
-        "--conf", metavar="NAME=VALUE", action="append", default=[], help="a setting of Spark's"
+        "--conf",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="Spark setting (repeatable)",
     )
-    command.add_argument("--jars", metavar="FILES", help="jars of the Kafka connector, by commas")
-    command.add_argument("--format", choices=("parquet", "delta"), default="parquet")
+    command.add_argument(
+        "--jars", metavar="FILES", help="additional jar files, separated by commas"
+    )
+    command.add_argument(
+        "--format",
+        choices=("parquet", "delta"),
+        default="parquet",
+        help="format of the tables (default: parquet)",
+    )
 
 
 def questions_of(options: argparse.Namespace) -> Questions:

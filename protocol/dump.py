@@ -1,4 +1,4 @@
-"""Decodes a hex dump of Kafka frames or of one message body, as a tree and as JSON.
+"""Decode a hex dump of Kafka frames or of one message body, as a tree and as JSON.
 
     python -m protocol.dump [HEX ...]                         requests, with their headers
     python -m protocol.dump --api A --version V --side S      the bare body of one message
@@ -151,11 +151,23 @@ def run(arguments: argparse.Namespace) -> None:
 def main(argv: list[str], prog: str = "python -m protocol.dump") -> int:
     """Run with these arguments and return the exit code: 1 if the bytes are malformed."""
     parser = argparse.ArgumentParser(prog=prog, description=__doc__.split("\n")[0])
-    parser.add_argument("hex", metavar="HEX", nargs="*", help="default: standard input")
-    parser.add_argument("--api", help="Kafka's name or key; needed for responses and bare bodies")
-    parser.add_argument("--version", type=int, help="default: the newest")
-    parser.add_argument("--side", choices=("request", "response"), default="request")
-    parser.add_argument("--frame", action="store_true", help="the bytes start with a header")
+    parser.add_argument(
+        "hex", metavar="HEX", nargs="*", help="hex digits (default: read from standard input)"
+    )
+    parser.add_argument(
+        "--api",
+        help="name or key of the API; required for responses, and for requests without a header",
+    )
+    parser.add_argument("--version", type=int, help="API version (default: the newest)")
+    parser.add_argument(
+        "--side",
+        choices=("request", "response"),
+        default="request",
+        help="whether the bytes are a request or a response (default: request)",
+    )
+    parser.add_argument(
+        "--frame", action="store_true", help="the bytes start with a request or response header"
+    )
     try:
         run(parser.parse_args(argv))
     except (ProtocolError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Prints what an API version is made of: declaration, construct Struct, generated source.
+"""Print an API version: the declarations of its messages, their structure, the generated codec.
 
     python -m protocol.show API [VERSION] [--side request|response]
 
@@ -99,9 +99,15 @@ def show_message(message_type: type[Message], version: int) -> str:
 def main(argv: list[str], prog: str = "python -m protocol.show") -> int:
     """Run with these arguments and return the exit code."""
     parser = argparse.ArgumentParser(prog=prog, description=__doc__.split("\n")[0])
-    parser.add_argument("api", metavar="API", help="Kafka's name or key, as Heartbeat or 12")
-    parser.add_argument("version", metavar="VERSION", nargs="?", type=int)
-    parser.add_argument("--side", choices=("request", "response"), help="default: both")
+    parser.add_argument(
+        "api", metavar="API", help="name or key of the API, such as Heartbeat or 12"
+    )
+    parser.add_argument(
+        "version", metavar="VERSION", nargs="?", type=int, help="API version (default: the newest)"
+    )
+    parser.add_argument(
+        "--side", choices=("request", "response"), help="request or response (default: both)"
+    )
     arguments = parser.parse_args(argv)
     spec = find_api(arguments.api)
     if spec is None:

@@ -59,28 +59,33 @@ OPTIONS = (
     BOOTSTRAP_SERVER,
     Option(
         "bootstrap-controller",
-        "The controllers to connect to, for those of Kafka.",
+        "Not supported: connect to brokers.",
         argument="controller to connect to",
-        instead="every broker takes ACLs here; use --bootstrap-server",
+        instead="every broker accepts ACL changes; use --bootstrap-server",
     ),
     COMMAND_CONFIG._replace(argument="command-config", is_argument_optional=True),
     Option("add", "Add ACLs."),
     Option("remove", "Remove ACLs."),
-    Option("list", "List the ACLs, of the resources that are named or of all."),
-    Option("topic", "A topic; '*' stands for all.", argument="topic"),
-    Option("group", "A group; '*' stands for all.", argument="group"),
-    Option("cluster", "The cluster."),
-    Option("transactional-id", "A transactional id; '*': all.", argument="transactional-id"),
-    Option("delegation-token", "The id of a token; '*': all.", argument="delegation-token"),
+    Option("list", "List the ACLs of the given resources, or of all resources."),
+    Option("topic", "A topic; '*' means all topics.", argument="topic"),
+    Option("group", "A group; '*' means all groups.", argument="group"),
+    Option("cluster", "The cluster as a resource."),
+    Option("transactional-id", "A transactional id; '*' means all.", argument="transactional-id"),
+    Option(
+        "delegation-token",
+        "The id of a delegation token; '*' means all.",
+        argument="delegation-token",
+    ),
     Option(
         "user-principal",
-        "A user as a resource: whose tokens may be created or described.",
+        "A user as a resource: permission to create or describe tokens of this user.",
         argument="user-principal",
     ),
     Option(
         "resource-pattern-type",
-        "How the names of resources are read: literal or prefixed. --list and --remove also take"
-        " any (the name as it is, whatever the type) and match (all that is for this resource).",
+        "The pattern type of resource names: literal or prefixed. --list and --remove "
+        "also accept any (this exact name with any pattern type) and match (all ACLs "
+        "that apply to the resource).",
         argument="ANY|MATCH|LITERAL|PREFIXED",
         default="LITERAL",
     ),
@@ -91,20 +96,36 @@ OPTIONS = (
         argument="String",
         default="All",
     ),
-    Option("allow-principal", "Who may, such as User:alice.", argument="allow-principal"),
-    Option("deny-principal", "Who may not, whatever is allowed.", argument="deny-principal"),
-    Option("allow-host", "From where they may (default: every host).", argument="allow-host"),
-    Option("deny-host", "From where they may not (default: every host).", argument="deny-host"),
+    Option(
+        "allow-principal", "The principal to allow, such as User:alice.", argument="allow-principal"
+    ),
+    Option(
+        "deny-principal",
+        "The principal to deny. A denial overrides every allow rule.",
+        argument="deny-principal",
+    ),
+    Option(
+        "allow-host",
+        "The host from which allowed principals have access (default: every host).",
+        argument="allow-host",
+    ),
+    Option(
+        "deny-host",
+        "The host from which denied principals have no access (default: every host).",
+        argument="deny-host",
+    ),
     Option(
         "principal",
-        "With --list: only the ACLs of this principal.",
+        "With --list: list only the ACLs of this principal.",
         argument="principal",
         is_argument_optional=True,
     ),
-    Option("producer", "What a producer needs: Write, Describe and Create on its topics."),
-    Option("consumer", "What a consumer needs: Read and Describe on topics, Read on its group."),
-    Option("idempotent", "With --producer: the right to an idempotent producer on the cluster."),
-    Option("force", "Do not ask before ACLs are removed."),
+    Option("producer", "The permissions of a producer: Write, Describe and Create on topics."),
+    Option(
+        "consumer", "The permissions of a consumer: Read and Describe on topics, Read on the group."
+    ),
+    Option("idempotent", "With --producer: also IdempotentWrite on the cluster."),
+    Option("force", "Remove ACLs without asking for confirmation."),
 )
 
 

@@ -33,21 +33,21 @@ from coordinator_server.kafka_tools.options import Option, Options, OptionsError
 OPTIONS = (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    Option("alter", "Change a subscription."),
+    Option("alter", "Create or change a subscription."),
     Option("delete", "Delete a subscription."),
-    Option("describe", "Show the configs of subscriptions."),
+    Option("describe", "Print the configs of subscriptions."),
     Option("list", "List the names of subscriptions."),
     Option("name", "The name of the subscription.", argument="name"),
-    Option("generate-name", "Make up a name."),
-    Option("interval", "The time between two pushes in ms.", argument="push interval"),
+    Option("generate-name", "Generate a name."),
+    Option("interval", "Time between two pushes in ms.", argument="push interval"),
     Option(
         "match",
-        "Which clients push: 'k1=v1,k2=v2', patterns of client_id, client_instance_id, "
-        "client_software_name, client_software_version, client_source_address and "
-        "client_source_port.",
+        "The clients that push, as 'k1=v1,k2=v2': patterns for client_id, "
+        "client_instance_id, client_software_name, client_software_version, "
+        "client_source_address and client_source_port.",
         argument="k1=v1,k2=v2",
     ),
-    Option("metrics", "Prefixes of the names of metrics: 'm1,m2'.", argument="m1,m2"),
+    Option("metrics", "Prefixes of metric names: 'm1,m2'.", argument="m1,m2"),
 )
 
 _PURPOSE = "This tool helps to manipulate and describe client metrics configurations."

@@ -41,22 +41,35 @@ def commands() -> dict[str, Parser]:
     """Return the parser of each command, by name."""
     parsers: dict[str, Parser] = {}
     for name, text in (
-        ("cluster-id", "the id of a cluster"),
+        ("cluster-id", "print the cluster id"),
         ("unregister", "unregister a broker"),
         ("unregister-controller", "unregister a controller"),
-        ("list-endpoints", "the addresses of the brokers"),
-        ("api-versions", "what each broker serves"),
+        ("list-endpoints", "print the addresses of the brokers"),
+        ("api-versions", "print the API versions of each broker"),
     ):
         command = parsers[name] = Parser(f"{_NAME} {name}", text)
         servers = command.add_mutually_exclusive_group()
-        servers.add_argument("--bootstrap-server", "-b", metavar="host:port")
-        servers.add_argument("--bootstrap-controller", "-C", metavar="host:port", help="not here")
-        command.add_argument("--config", metavar="FILE", help="the old name of --command-config")
-        command.add_argument("--command-config", "-c", metavar="FILE", help="client settings")
+        servers.add_argument(
+            "--bootstrap-server", "-b", metavar="host:port", help="bootstrap server"
+        )
+        servers.add_argument(
+            "--bootstrap-controller",
+            "-C",
+            metavar="host:port",
+            help="not supported: use --bootstrap-server",
+        )
+        command.add_argument("--config", metavar="FILE", help="deprecated name of --command-config")
+        command.add_argument(
+            "--command-config", "-c", metavar="FILE", help="properties file with client settings"
+        )
         if name.startswith("unregister"):
-            command.add_argument("--id", "-i", type=INTEGER, required=True)
+            command.add_argument(
+                "--id", "-i", type=INTEGER, required=True, help="id of the broker or controller"
+            )
         if name == "list-endpoints":
-            command.add_argument("--include-fenced-brokers", action="store_true")
+            command.add_argument(
+                "--include-fenced-brokers", action="store_true", help="also print fenced brokers"
+            )
     return parsers
 
 

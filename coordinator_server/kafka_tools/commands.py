@@ -42,7 +42,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, name: str, description: str) -> None:
         self._required: list[argparse.Action] = []
         super().__init__(name, description=description, add_help=False)
-        self.add_argument("-h", "--help", action=_Help, nargs=0, help="show this text and exit")
+        self.add_argument("-h", "--help", action=_Help, nargs=0, help="print this help and exit")
 
     def add_argument(self, *names: str, required: bool = False, **options: Any) -> argparse.Action:
         """Add an argument; `check_required` checks the required ones."""

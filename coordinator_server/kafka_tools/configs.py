@@ -79,23 +79,27 @@ OPTIONS = (
     BOOTSTRAP_SERVER,
     Option(
         "bootstrap-controller",
-        "Controllers to connect to instead of brokers.",
+        "Not supported: connect to brokers.",
         argument="controller to connect to",
     ),
     COMMAND_CONFIG,
     Option("alter", "Change settings."),
-    Option("describe", "Show settings."),
-    Option("all", "Show all settings, not only those that were set for the entity."),
+    Option("describe", "Print settings."),
+    Option("all", "Print all settings, not only the settings of the entity itself."),
     Option("entity-type", f"What has the settings: {'/'.join(TYPES)}.", argument="entity-type"),
-    Option("entity-name", "The topic's name, the broker's or group's id, ...", argument="name"),
-    Option("entity-default", "The defaults of an entity type, instead of --entity-name."),
+    Option(
+        "entity-name",
+        "The name of the entity: a topic name, a broker id, a group id, ...",
+        argument="name",
+    ),
+    Option("entity-default", "The defaults of an entity type; replaces --entity-name."),
     Option(
         "add-config",
-        "Settings to set: k1=v1,k2=[v1,v2],k3=v3 with brackets around commas.",
+        "The settings to set: k1=v1,k2=[v1,v2],k3=v3. Values with commas need brackets.",
         argument="settings",
     ),
     Option("add-config-file", "A properties file with settings to set.", argument="file"),
-    Option("delete-config", "Settings to go back to their defaults: k1,k2.", argument="names"),
+    Option("delete-config", "The settings to reset to their defaults: k1,k2.", argument="names"),
     *(
         Option(name, f"Short for --entity-type {kind} --entity-name.", argument="name")
         for name, kind in FLAGS.items()

@@ -31,18 +31,22 @@ _PROPERTY_HELP = (
     " headers.separator, null.literal, key.deserializer, value.deserializer,"
     " headers.deserializer."
 )
-FORMATTER = Option("formatter", "The class that prints records.", argument="class", default=DEFAULT)
-FORMATTER_PROPERTY = Option(
-    "formatter-property", f"How it prints: {_PROPERTY_HELP}", argument="prop"
+FORMATTER = Option(
+    "formatter", "The class that formats records.", argument="class", default=DEFAULT
 )
-PROPERTY = Option("property", "Old name of --formatter-property.", argument="prop")
+FORMATTER_PROPERTY = Option(
+    "formatter-property", f"A formatter property: {_PROPERTY_HELP}", argument="prop"
+)
+PROPERTY = Option("property", "Deprecated name of --formatter-property.", argument="prop")
 FORMATTER_CONFIG = Option(
-    "formatter-config", "A file of formatter properties.", argument="config file"
+    "formatter-config", "A properties file for the formatter.", argument="config file"
 )
 DESERIALIZERS = (
-    Option("key-deserializer", "The class that reads keys.", argument="deserializer for key"),
+    Option("key-deserializer", "The deserializer class of keys.", argument="deserializer for key"),
     Option(
-        "value-deserializer", "The class that reads values.", argument="deserializer for values"
+        "value-deserializer",
+        "The deserializer class of values.",
+        argument="deserializer for values",
     ),
 )
 

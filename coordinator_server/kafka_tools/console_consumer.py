@@ -69,9 +69,11 @@ _REPLACED = {
 READER_OPTIONS = (
     BOOTSTRAP_SERVER,
     Option("topic", "The topic to read.", argument="topic"),
-    Option("include", "The topics to read.", argument="Java regex (String)"),
-    Option("command-config", "A file of the consumer's settings.", argument="config file"),
-    Option("consumer.config", "Old name of --command-config.", argument="config file"),
+    Option(
+        "include", "A regular expression of the topics to read.", argument="Java regex (String)"
+    ),
+    Option("command-config", "A properties file with consumer settings.", argument="config file"),
+    Option("consumer.config", "Deprecated name of --command-config.", argument="config file"),
 )
 """Options that all tools that read topics have."""
 
@@ -79,37 +81,39 @@ OPTIONS = (
     *READER_OPTIONS,
     Option(
         "partition",
-        "One partition to read, outside of a group.",
+        "Read this partition, without a group.",
         argument="partition",
         kind="int",
     ),
     Option(
         "offset",
-        "Where to begin in it: an offset, earliest or latest.",
+        "The first offset to read of the partition: a number, earliest or latest.",
         argument="consume offset",
         default="latest",
     ),
-    Option("from-beginning", "Where the group has no offset, begin with the oldest record."),
+    Option(
+        "from-beginning", "Start with the oldest record of partitions without a committed offset."
+    ),
     Option(
         "max-messages",
-        "End after so many records.",
+        "Stop after this number of records.",
         argument="num_messages",
         kind="int",
     ),
     Option(
         "timeout-ms",
-        "End when no record has come for so long.",
+        "Stop if no record arrives for this time in ms.",
         argument="timeout_ms",
         kind="long",
     ),
     Option(
         "group",
-        "The group to join; else one with a random name, which commits nothing.",
+        "The group to join. The default is a group with a random name, which commits no offsets.",
         argument="consumer group id",
     ),
     Option(
         "isolation-level",
-        "read_committed leaves out what open or aborted transactions have written.",
+        "read_committed skips records of open and aborted transactions.",
         argument="level",
         default="read_uncommitted",
     ),
@@ -118,10 +122,10 @@ OPTIONS = (
     PROPERTY,
     FORMATTER_CONFIG,
     *DESERIALIZERS,
-    Option("skip-message-on-error", "Skip a record that cannot be printed."),
-    Option("command-property", "A setting of the consumer.", argument="consumer_prop"),
-    Option("consumer-property", "Old name of --command-property.", argument="consumer_prop"),
-    Option("enable-systest-events", "Say when the consumer has ended."),
+    Option("skip-message-on-error", "Skip records that cannot be formatted."),
+    Option("command-property", "A consumer setting.", argument="consumer_prop"),
+    Option("consumer-property", "Deprecated name of --command-property.", argument="consumer_prop"),
+    Option("enable-systest-events", "Print a line when the consumer has stopped."),
 )
 
 

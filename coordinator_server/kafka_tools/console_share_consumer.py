@@ -83,26 +83,28 @@ OPTIONS = (
         f"The share group to join; else {GROUP}.",
         argument="share group id",
     ),
-    Option("max-messages", "End after so many records.", argument="num_messages", kind="int"),
+    Option(
+        "max-messages", "Stop after this number of records.", argument="num_messages", kind="int"
+    ),
     Option(
         "timeout-ms",
-        "End when no record has come for so long.",
+        "Stop if no record arrives for this time in ms.",
         argument="timeout_ms",
         kind="int",
     ),
     Option("reject", "Reject the records instead of accepting them."),
     Option("release", "Release the records instead of accepting them."),
-    Option("reject-message-on-error", "Reject a record that cannot be printed, and go on."),
+    Option("reject-message-on-error", "Reject records that cannot be formatted, and continue."),
     FORMATTER,
     FORMATTER_PROPERTY,
     PROPERTY,
     FORMATTER_CONFIG,
     *DESERIALIZERS,
-    Option("command-property", "A setting of the consumer.", argument="consumer_prop"),
-    Option("consumer-property", "Old name of --command-property.", argument="consumer_prop"),
-    Option("command-config", "A file of the consumer's settings.", argument="config file"),
-    Option("consumer-config", "Old name of --command-config.", argument="config file"),
-    Option("enable-systest-events", "Print when the consumer has ended."),
+    Option("command-property", "A consumer setting.", argument="consumer_prop"),
+    Option("consumer-property", "Deprecated name of --command-property.", argument="consumer_prop"),
+    Option("command-config", "A properties file with consumer settings.", argument="config file"),
+    Option("consumer-config", "Deprecated name of --command-config.", argument="config file"),
+    Option("enable-systest-events", "Print a line when the consumer has stopped."),
 )
 
 

@@ -74,15 +74,19 @@ _AVAILABLE = {
 OPTIONS = (
     Option(
         "bootstrap-server",
-        "REQUIRED but for --validate-regex: the brokers to connect to first.",
+        "REQUIRED except for --validate-regex: the bootstrap servers.",
         argument="server to connect to",
     ),
     COMMAND_CONFIG,
     Option("list", "List the groups."),
-    Option("describe", "Show where groups are, who is in them or their state."),
-    Option("delete", "Delete groups with their offsets."),
-    Option("reset-offsets", "Put groups without members elsewhere; see the options of where."),
-    Option("delete-offsets", "Delete what a group has committed for topics."),
+    Option("describe", "Print the offsets, members or state of groups."),
+    Option("delete", "Delete groups and their offsets."),
+    Option(
+        "reset-offsets",
+        "Change the committed offsets of groups without members, as the --to, --by, "
+        "--shift and --from options specify.",
+    ),
+    Option("delete-offsets", "Delete the committed offsets of a group for topics."),
     Option("group", "A group; may be repeated.", argument="consumer group"),
     Option("all-groups", "All groups (--describe, --delete, --reset-offsets)."),
     Option(
@@ -91,29 +95,32 @@ OPTIONS = (
         " --delete-offsets).",
         argument="topic",
     ),
-    Option("all-topics", "All partitions that the group has committed (--reset-offsets)."),
-    Option("offsets", "Describe the offsets of each partition, as without any of these."),
+    Option("all-topics", "All partitions with a committed offset (--reset-offsets)."),
+    Option("offsets", "Describe the offsets of each partition; the default of --describe."),
     Option("members", "Describe the members."),
     Option(
         "state",
-        "Describe the state; with --list show it, or list only groups in these states.",
+        "With --describe: the state of groups. With --list: print the states, or list "
+        "only groups in these states.",
         argument="states",
         is_argument_optional=True,
     ),
     Option(
         "type",
-        "With --list show the types of groups, or list only groups of these types.",
+        "With --list: print the types of groups, or list only groups of these types.",
         argument="types",
         is_argument_optional=True,
     ),
-    Option("verbose", "Describe more columns."),
+    Option("verbose", "Print more columns."),
     TIMEOUT,
-    Option("dry-run", "Show the new offsets, change nothing: what happens without --execute."),
+    Option(
+        "dry-run", "Print the new offsets without changing anything; the default without --execute."
+    ),
     Option("execute", "Commit the new offsets."),
     *RESET_OPTIONS,
     Option(
         "validate-regex",
-        "Say whether a regular expression is one of RE2, as subscriptions of KIP-848 are.",
+        "Check whether a regular expression is valid for RE2, which subscriptions of KIP-848 use.",
         argument="regex",
     ),
 )

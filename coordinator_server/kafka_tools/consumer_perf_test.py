@@ -34,44 +34,50 @@ _COLUMNS = (
 
 OPTIONS = (
     *READER_OPTIONS,
-    Option("group", "The group to join; else one with a random name.", argument="gid"),
+    Option(
+        "group", "The group to join. The default is a group with a random name.", argument="gid"
+    ),
     Option(
         "fetch-size",
-        "How many bytes of a partition to ask for at once.",
+        "The bytes to fetch of a partition per request.",
         argument="size",
         kind="int",
         default="1048576",
     ),
     Option(
-        "from-latest", "Where the group has no offset, begin behind the newest record, not oldest."
+        "from-latest",
+        "Start after the newest record of partitions without a committed offset, not "
+        "with the oldest.",
     ),
     Option(
         "socket-buffer-size",
-        "Taken, without effect.",
+        "Accepted without effect.",
         argument="size",
         kind="int",
         default="2097152",
     ),
-    Option("num-records", "REQUIRED: how many records to read.", argument="count", kind="long"),
-    Option("messages", "Old name of --num-records.", argument="count", kind="long"),
-    Option("command-property", "A setting of the consumer.", argument="prop1=val1"),
+    Option(
+        "num-records", "REQUIRED: the number of records to read.", argument="count", kind="long"
+    ),
+    Option("messages", "Deprecated name of --num-records.", argument="count", kind="long"),
+    Option("command-property", "A consumer setting.", argument="prop1=val1"),
     Option(
         "print-metrics",
-        "The metrics of Java's consumer.",
-        instead="these metrics are those of Java's client; use Apache Kafka's tool",
+        "The metrics of the Java consumer.",
+        instead="only the Java client has these metrics; use Apache Kafka's tool",
     ),
-    Option("show-detailed-stats", "A line for each interval instead of one at the end."),
-    Option("hide-header", "Leave out the names of the columns."),
+    Option("show-detailed-stats", "Print a line per interval instead of one line at the end."),
+    Option("hide-header", "Print no column names."),
     Option(
         "reporting-interval",
-        "Milliseconds of an interval.",
+        "The length of an interval in ms.",
         argument="interval_ms",
         kind="long",
         default="5000",
     ),
     Option(
         "timeout",
-        "End when no record has come for so many milliseconds.",
+        "Stop if no record arrives for this time in ms.",
         argument="milliseconds",
         kind="long",
         default="10000",
@@ -79,7 +85,7 @@ OPTIONS = (
     ),
     Option(
         "date-format",
-        "How times are printed, as java.text.SimpleDateFormat has it.",
+        "The format of times, a pattern of java.text.SimpleDateFormat.",
         argument="date format",
         default="yyyy-MM-dd HH:mm:ss:SSS",
     ),

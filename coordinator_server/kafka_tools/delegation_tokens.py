@@ -56,13 +56,18 @@ def _optional(name: str, text: str, kind: str = "str") -> Option:
 OPTIONS = (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG._replace(
-        help="REQUIRED: a properties file with settings of the client: who asks for tokens has to"
-        " be known."
+        help=(
+            "REQUIRED: a properties file with client settings, because the broker must "
+            "authenticate the client."
+        )
     ),
-    Option("create", "Make a token, for --owner-principal or for yourself."),
-    Option("renew", "Have a token live longer, by --renew-time-period."),
-    Option("expire", "Have a token end, after --expiry-time-period."),
-    Option("describe", "The tokens of --owner-principal, or of which that is a renewer."),
+    Option("create", "Create a token for --owner-principal, or for the authenticated user."),
+    Option("renew", "Renew a token for --renew-time-period."),
+    Option("expire", "Expire a token after --expiry-time-period."),
+    Option(
+        "describe",
+        "Print the tokens of --owner-principal, and the tokens that this principal may renew.",
+    ),
     _optional("owner-principal", "A principal such as User:alice."),
     _optional("renewer-principal", "Who may renew the token, such as User:bob; repeatable."),
     _optional(

@@ -62,9 +62,13 @@ def parser() -> Parser:
     """Return the top-level parser, with the options of all commands."""
     top = _Parser(_NAME, "This tool manages feature flags in Kafka.")
     servers = top.add_mutually_exclusive_group()
-    servers.add_argument("--bootstrap-server", metavar="host:port", help="the brokers to ask")
-    servers.add_argument("--bootstrap-controller", metavar="host:port", help="not here")
-    top.add_argument("--command-config", metavar="FILE", help="settings of the client")
+    servers.add_argument("--bootstrap-server", metavar="host:port", help="bootstrap servers")
+    servers.add_argument(
+        "--bootstrap-controller", metavar="host:port", help="not supported: use --bootstrap-server"
+    )
+    top.add_argument(
+        "--command-config", metavar="FILE", help="properties file with client settings"
+    )
     return top
 
 
@@ -72,27 +76,44 @@ def commands() -> dict[str, Parser]:
     """Return the parser of each command, by name."""
     parsers: dict[str, Parser] = {}
     for name, text in (
-        ("describe", "the levels of all features"),
-        ("upgrade", "raise levels"),
-        ("downgrade", "lower levels"),
-        ("disable", "lower levels to 0"),
-        ("version-mapping", "the levels that a release has by default"),
-        ("feature-dependencies", "what the level of a feature needs"),
+        ("describe", "print the levels of all features"),
+        ("upgrade", "raise feature levels"),
+        ("downgrade", "lower feature levels"),
+        ("disable", "set feature levels to 0"),
+        ("version-mapping", "print the default feature levels of a release"),
+        ("feature-dependencies", "print the features that a feature level requires"),
     ):
         command = parsers[name] = _Parser(f"{_NAME} {name}", text)
         if name == "describe":
-            command.add_argument("--node-id", type=INTEGER, help="the broker to ask")
+            command.add_argument("--node-id", type=INTEGER, help="id of the broker that answers")
         if name in ("upgrade", "downgrade"):
-            command.add_argument("--metadata", metavar="VERSION", help="such as 3.9-IV0")
+            command.add_argument(
+                "--metadata", metavar="VERSION", help="release or metadata version, such as 3.9-IV0"
+            )
         if name in ("upgrade", "downgrade", "version-mapping"):
-            command.add_argument("--release-version", metavar="VERSION", help="such as 3.9-IV0")
+            command.add_argument(
+                "--release-version",
+                metavar="VERSION",
+                help="release or metadata version, such as 3.9-IV0",
+            )
         if name not in ("describe", "version-mapping"):
             is_required = name == "feature-dependencies"
-            command.add_argument("--feature", action="append", required=is_required)
+            command.add_argument(
+                "--feature",
+                action="append",
+                required=is_required,
+                help="a feature, or FEATURE=LEVEL (repeatable)",
+            )
         if name in ("downgrade", "disable"):
-            command.add_argument("--unsafe", action="store_true", help="even if data is lost")
+            command.add_argument(
+                "--unsafe", action="store_true", help="downgrade even if metadata is lost"
+            )
         if name in ("upgrade", "downgrade", "disable"):
-            command.add_argument("--dry-run", action="store_true", help="change nothing")
+            command.add_argument(
+                "--dry-run",
+                action="store_true",
+                help="validate the request without changing anything",
+            )
     return parsers
 
 

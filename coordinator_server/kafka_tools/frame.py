@@ -40,12 +40,12 @@ from protocol.errors import ErrorCode
 
 BOOTSTRAP_SERVER = Option(
     "bootstrap-server",
-    "REQUIRED: the brokers to connect to first.",
+    "REQUIRED: the bootstrap servers.",
     argument="server to connect to",
 )
 COMMAND_CONFIG = Option(
     "command-config",
-    "A properties file with settings of the client.",
+    "A properties file with client settings.",
     argument="command config property file",
 )
 

@@ -49,23 +49,24 @@ PartitionFilter = Callable[[str, int], bool]
 OPTIONS = (
     BOOTSTRAP_SERVER._replace(argument="HOST1:PORT1,...,HOST3:PORT3"),
     COMMAND_CONFIG._replace(argument="config file"),
-    Option("topic", "Only topics whose name is, or matches, this.", argument="topic"),
-    Option("partitions", "Only these partitions, by commas.", argument="partition ids"),
+    Option("topic", "A regular expression of topic names.", argument="topic"),
+    Option("partitions", "The partition numbers, separated by commas.", argument="partition ids"),
     Option(
         "topic-partitions",
-        "Only these, by commas, instead of --topic and --partitions: TOPIC, TOPIC:NUMBER,"
-        " TOPIC:FROM-TO (without TO), TOPIC:FROM- or TOPIC:-TO; the topic is a regular"
-        " expression, or any when empty.",
+        "Topics with partitions, separated by commas; replaces --topic and "
+        "--partitions. Each is TOPIC, TOPIC:NUMBER, TOPIC:FROM-TO (TO is excluded), "
+        "TOPIC:FROM- or TOPIC:-TO. TOPIC is a regular expression; an empty TOPIC "
+        "matches every topic.",
         argument="topic1:1,topic2:0-3,topic3,topic4:5-,topic5:-3",
     ),
     Option(
         "time",
-        "The first offset at or after a time in milliseconds, or one of these.",
+        "A time in ms, for the first offset at or after that time, or one of the named offsets.",
         argument="<timestamp> / -1 or latest / -2 or earliest / -3 or max-timestamp / -4 or"
         " earliest-local / -5 or latest-tiered / -6 or earliest-pending-upload",
         default="latest",
     ),
-    Option("exclude-internal-topics", "Leave internal topics out."),
+    Option("exclude-internal-topics", "Omit internal topics."),
 )
 
 

@@ -29,29 +29,35 @@ Action = Callable[[Client, Options], object]
 
 TIMEOUT = Option(
     "timeout",
-    "How long to wait for the brokers.",
+    "The timeout in ms.",
     argument="timeout (ms)",
     kind="long",
     default="30000",
 )
 RESET_OPTIONS = (
     Option("export", "Print the new offsets as CSV, for --from-file."),
-    Option("to-earliest", "To the beginning of each log."),
-    Option("to-latest", "To the end of each log."),
-    Option("to-current", "To where the group is, or to the end where it never was."),
-    Option("to-offset", "To an offset.", argument="offset", kind="long"),
-    Option("shift-by", "On, or back, by a number.", argument="number-of-offsets", kind="long"),
+    Option("to-earliest", "Reset to the start of each log."),
+    Option("to-latest", "Reset to the end of each log."),
+    Option("to-current", "Reset to the committed offset, or to the end of the log without one."),
+    Option("to-offset", "Reset to this offset.", argument="offset", kind="long"),
+    Option(
+        "shift-by",
+        "Move the offset forward by this number, or backward if the number is negative.",
+        argument="number-of-offsets",
+        kind="long",
+    ),
     Option(
         "to-datetime",
-        "To the first record since YYYY-MM-DDThh:mm:ss.sss, in UTC without a zone.",
+        "Reset to the first record at or after YYYY-MM-DDThh:mm:ss.sss; UTC unless a "
+        "zone is given.",
         argument="datetime",
     ),
     Option(
         "by-duration",
-        "To the first record of the time since, in the form PnDTnHnMnS.",
+        "Reset to the first record within this duration before now, in the form PnDTnHnMnS.",
         argument="duration",
     ),
-    Option("from-file", "To the offsets of a CSV file.", argument="path to CSV file"),
+    Option("from-file", "Reset to the offsets of a CSV file.", argument="path to CSV file"),
 )
 """The options that define the target of --reset-offsets; share groups lack two of them."""
 

@@ -37,14 +37,14 @@ OPTIONS = (
     COMMAND_CONFIG,
     Option("list", "List the groups."),
     Option("group-type", f"Only groups of a type: {', '.join(_TYPES)}.", argument="type"),
-    Option("protocol", "Only groups with a protocol type.", argument="protocol"),
+    Option("protocol", "List only groups with this protocol type.", argument="protocol"),
     Option(
         "consumer",
-        "Only groups of consumers: of the type consumer, and classic ones whose protocol type is"
-        " consumer or empty.",
+        "List only groups of the type consumer, and classic groups whose protocol type "
+        "is consumer or empty.",
     ),
-    Option("share", "Only share groups."),
-    Option("streams", "Only streams groups."),
+    Option("share", "List only share groups."),
+    Option("streams", "List only streams groups."),
 )
 
 

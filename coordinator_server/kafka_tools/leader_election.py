@@ -38,7 +38,7 @@ OPTIONS = (
     COMMAND_CONFIG._replace(argument="Config file"),
     Option(
         "admin.config",
-        "The old name of --command-config.",
+        "Deprecated name of --command-config.",
         argument="config file",
     ),
     Option(
@@ -51,8 +51,8 @@ OPTIONS = (
     Option("all-topic-partitions", "Elect leaders of all partitions that need it."),
     Option(
         "election-type",
-        "REQUIRED: preferred has the first replica lead, unclean any replica that runs, of a "
-        "partition without a leader.",
+        "REQUIRED: preferred elects the first replica; unclean elects any running "
+        "replica of a partition without a leader.",
         argument="election type",
     ),
 )

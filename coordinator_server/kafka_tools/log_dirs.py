@@ -24,8 +24,8 @@ OPTIONS = (
     BOOTSTRAP_SERVER._replace(argument="The server(s) to use for bootstrapping"),
     COMMAND_CONFIG._replace(argument="Admin client property file"),
     Option("describe", "REQUIRED: describe the log directories."),
-    Option("topic-list", "The topics, with commas between; all by default.", "Topic list"),
-    Option("broker-list", "Ids of brokers, with commas between; all by default.", "Broker list"),
+    Option("topic-list", "The topics, separated by commas (default: all).", "Topic list"),
+    Option("broker-list", "The broker ids, separated by commas (default: all).", "Broker list"),
 )
 
 

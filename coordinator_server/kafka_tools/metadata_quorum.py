@@ -45,12 +45,17 @@ def parser() -> Parser:
     """Return the top-level parser, with the options of all commands."""
     top = Parser(_NAME, "This tool describes kraft metadata quorum status.")
     servers = top.add_mutually_exclusive_group()
-    servers.add_argument("--bootstrap-server", metavar="host:port", help="the brokers to ask")
-    servers.add_argument("--bootstrap-controller", metavar="host:port", help="not here")
+    servers.add_argument("--bootstrap-server", metavar="host:port", help="bootstrap servers")
+    servers.add_argument(
+        "--bootstrap-controller", metavar="host:port", help="not supported: use --bootstrap-server"
+    )
     top.add_argument(
         "--command-config",
         metavar="FILE",
-        help="settings of the client; for add-controller those of the controller",
+        help=(
+            "properties file with client settings; for add-controller, with the settings "
+            "of the controller"
+        ),
     )
     return top
 
@@ -58,16 +63,24 @@ def parser() -> Parser:
 def commands() -> dict[str, Parser]:
     """Return the parser of each command, by name."""
     describe = Parser(f"{_NAME} describe", "describe the metadata quorum")
-    describe.add_argument("--status", action="store_true", help="a summary")
-    describe.add_argument("--replication", action="store_true", help="the replicas")
-    describe.add_argument("--human-readable", action="store_true", help="times by their age")
+    describe.add_argument("--status", action="store_true", help="print a summary")
+    describe.add_argument("--replication", action="store_true", help="print the replicas")
+    describe.add_argument("--human-readable", action="store_true", help="print times as ages")
     add = Parser(f"{_NAME} add-controller", "add a controller to the quorum")
-    add.add_argument("--dry-run", action="store_true", help="only print what would be done")
+    add.add_argument("--dry-run", action="store_true", help="print the change without making it")
     remove = Parser(f"{_NAME} remove-controller", "remove a controller from the quorum")
-    remove.add_argument("--controller-id", "-i", type=INTEGER, required=True)
-    remove.add_argument("--controller-directory-id", "-d", required=True)
-    remove.add_argument("--dry-run", action="store_true", help="only print what would be done")
-    remove.add_argument("--unregister", action="store_true", help="not here")
+    remove.add_argument(
+        "--controller-id", "-i", type=INTEGER, required=True, help="id of the controller"
+    )
+    remove.add_argument(
+        "--controller-directory-id", "-d", required=True, help="directory id of the controller"
+    )
+    remove.add_argument("--dry-run", action="store_true", help="print the change without making it")
+    remove.add_argument(
+        "--unregister",
+        action="store_true",
+        help="not supported: unregister the controller with kafka-cluster",
+    )
     return {"describe": describe, "add-controller": add, "remove-controller": remove}
 
 

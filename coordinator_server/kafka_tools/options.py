@@ -32,8 +32,8 @@ class Option(NamedTuple):
     is_argument_optional: bool = False
 
 
-HELP = Option("help", "Print this usage.")
-VERSION = Option("version", "Print the release of Kafka whose tool this is.")
+HELP = Option("help", "Print this help.")
+VERSION = Option("version", "Print the Kafka release that this tool implements.")
 
 
 class OptionsError(Exception):

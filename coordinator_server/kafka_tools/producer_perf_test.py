@@ -56,30 +56,81 @@ _REPLACED = {
 
 def parser() -> Parser:
     """Return the parser of the options."""
-    top = Parser("kafka-producer-perf-test", "Writes records and prints how long they took.")
-    top.add_argument("--bootstrap-server", help="the brokers to connect to first")
+    top = Parser("kafka-producer-perf-test", "Write records and print throughput and latencies.")
+    top.add_argument("--bootstrap-server", help="bootstrap servers")
     top.add_argument("--topic", required=True, help="the topic to write to")
-    top.add_argument("--num-records", type=LONG, required=True, help="how many records")
-    top.add_argument("--payload-delimiter", default="\\n", help="between payloads of a file")
+    top.add_argument("--num-records", type=LONG, required=True, help="number of records to write")
     top.add_argument(
-        "--throughput", type=_number, required=True, help="so many records a second at most, or -1"
+        "--payload-delimiter", default="\\n", help="delimiter of the payloads in --payload-file"
+    )
+    top.add_argument(
+        "--throughput",
+        type=_number,
+        required=True,
+        help="maximum number of records per second; -1: no limit",
     )
     for name in ("--producer-props", "--command-property"):
-        top.add_argument(name, nargs="+", metavar="NAME=VALUE", help="settings of the producer")
-    top.add_argument("--producer.config", dest="old_config", metavar="CONFIG-FILE", help="old name")
-    top.add_argument("--command-config", metavar="CONFIG-FILE", help="settings of the producer")
-    top.add_argument("--print-metrics", action="store_true", help="not here")
-    top.add_argument("--transactional-id", help="not here")
-    top.add_argument("--transaction-duration-ms", type=LONG, help="not here")
-    top.add_argument("--warmup-records", type=LONG, default=0, help="print the rest by itself, too")
-    top.add_argument("--reporting-interval", type=LONG, default=5000, metavar="INTERVAL-MS")
-    top.add_argument("--record-key-range", type=LONG, help="keys are numbers below this")
-    top.add_argument("--key-distribution", type=_distribution, default="none", help="of the keys")
-    top.add_argument("--random-seed", type=LONG, default=0, help="of payloads and keys")
-    top.add_argument("--record-size", type=INTEGER, help="bytes of a payload")
-    top.add_argument("--payload-file", help="payloads, one of which is taken each time")
-    top.add_argument("--payload-monotonic", action="store_true", default=None, help="numbers")
+        top.add_argument(name, nargs="+", metavar="NAME=VALUE", help="producer settings")
+    top.add_argument(
+        "--producer.config",
+        dest="old_config",
+        metavar="CONFIG-FILE",
+        help="deprecated name of --command-config",
+    )
+    top.add_argument(
+        "--command-config", metavar="CONFIG-FILE", help="properties file with producer settings"
+    )
+    top.add_argument(
+        "--print-metrics",
+        action="store_true",
+        help="not supported: only the Java producer has these metrics",
+    )
+    top.add_argument(
+        "--transactional-id", help="not supported: this tool writes without transactions"
+    )
+    top.add_argument(
+        "--transaction-duration-ms",
+        type=LONG,
+        help="not supported: this tool writes without transactions",
+    )
+    top.add_argument(
+        "--warmup-records",
+        type=LONG,
+        default=0,
+        help="number of records to write first; the summary is also printed without them",
+    )
+    top.add_argument(
+        "--reporting-interval",
+        type=LONG,
+        default=5000,
+        metavar="INTERVAL-MS",
+        help="time between two reports in ms (default: 5000)",
+    )
+    _add_record_options(top)
     return top
+
+
+def _add_record_options(top: Parser) -> None:
+    """Add the options for the keys and payloads of the records."""
+    top.add_argument(
+        "--record-key-range", type=LONG, help="keys are numbers below this limit (default: no keys)"
+    )
+    top.add_argument(
+        "--key-distribution", type=_distribution, default="none", help="distribution of the keys"
+    )
+    top.add_argument(
+        "--random-seed", type=LONG, default=0, help="seed of the random payloads and keys"
+    )
+    top.add_argument("--record-size", type=INTEGER, help="size of a payload in bytes")
+    top.add_argument(
+        "--payload-file", help="file with payloads, from which each record gets a random one"
+    )
+    top.add_argument(
+        "--payload-monotonic",
+        action="store_true",
+        default=None,
+        help="payloads are increasing numbers",
+    )
 
 
 def _number(text: str) -> float:

@@ -56,16 +56,16 @@ OPTIONS = (
         is_argument_optional=True,
     ),
     COMMAND_CONFIG._replace(argument="Admin client property file"),
-    Option("verify", "Show whether a reassignment is done; remove its throttles if it is."),
+    Option("verify", "Print whether a reassignment is complete; if so, remove its throttles."),
     Option("generate", "Propose a reassignment, without executing it."),
     Option("execute", "Start a reassignment."),
     Option("cancel", "Cancel a running reassignment."),
     Option("list", "List all running reassignments."),
     Option(
         "reassignment-json-file",
-        'A JSON file with a reassignment: {"partitions": [{"topic": "foo", "partition": 1, '
-        '"replicas": [1,2,3], "log_dirs": ["dir1","any","dir3"]}], "version": 1}; log_dirs may be '
-        "left out.",
+        'A JSON file with a reassignment: {"partitions": [{"topic": "foo", '
+        '"partition": 1, "replicas": [1,2,3], "log_dirs": ["dir1","any","dir3"]}], '
+        '"version": 1}; log_dirs is optional.',
         argument="manual assignment json file path",
     ),
     Option(
@@ -73,32 +73,37 @@ OPTIONS = (
         'A JSON file with topics: {"topics": [{"topic": "foo"},{"topic": "foo1"}], "version": 1}',
         argument="topics to reassign json file path",
     ),
-    Option("broker-list", "The brokers for --generate, by commas.", argument="brokerlist"),
-    Option("disable-rack-aware", "Propose replicas without regard to racks."),
+    Option(
+        "broker-list", "The broker ids for --generate, separated by commas.", argument="brokerlist"
+    ),
+    Option("disable-rack-aware", "Propose replicas without considering racks."),
     Option(
         "throttle",
-        "The most bytes a second between brokers, at least 1 KB/s.",
+        "The maximum bytes per second between brokers, at least 1 KB/s.",
         argument="throttle",
         kind="long",
         default="-1",
     ),
     Option(
         "replica-alter-log-dirs-throttle",
-        "The most bytes a second between log directories of a broker, at least 1 KB/s.",
+        "The maximum bytes per second between log directories of a broker, at least 1 KB/s.",
         argument="replicaAlterLogDirsThrottle",
         kind="long",
         default="-1",
     ),
     Option(
         "timeout",
-        "How many ms to wait until moves between log directories have begun.",
+        "How long to wait until moves between log directories have started, in ms.",
         argument="timeout",
         kind="long",
         default="10000",
     ),
-    Option("additional", "Execute beside running reassignments, or change their throttle."),
-    Option("preserve-throttles", "Leave the throttles of brokers and topics as they are."),
-    Option("disallow-replication-factor-change", "Refuse to change how many replicas there are."),
+    Option("additional", "Add to running reassignments, or change their throttle."),
+    Option("preserve-throttles", "Do not change the throttles of brokers and topics."),
+    Option(
+        "disallow-replication-factor-change",
+        "Fail if the reassignment changes the replication factor.",
+    ),
 )
 
 

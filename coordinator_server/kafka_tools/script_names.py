@@ -23,17 +23,32 @@ class Script(NamedTuple):
 
 
 SCRIPTS = (
-    Script("topics", "kafka-topics", "topics", "create, list, describe, change topics"),
-    Script("groups", "kafka-consumer-groups", "consumer_groups", "describe and move groups"),
-    Script("list-groups", "kafka-groups", "groups", "list the groups of every kind"),
-    Script("share-groups", "kafka-share-groups", "share_groups", "describe and move share groups"),
+    Script("topics", "kafka-topics", "topics", "create, list, describe, change and delete topics"),
+    Script(
+        "groups",
+        "kafka-consumer-groups",
+        "consumer_groups",
+        "list, describe and delete groups, and reset their offsets",
+    ),
+    Script("list-groups", "kafka-groups", "groups", "list groups of all types"),
+    Script(
+        "share-groups",
+        "kafka-share-groups",
+        "share_groups",
+        "list, describe and delete share groups, and reset their offsets",
+    ),
     Script(
         "streams-groups",
         "kafka-streams-groups",
         "streams_groups",
-        "describe and move streams groups",
+        "list, describe and delete streams groups, and reset their offsets",
     ),
-    Script("produce", "kafka-console-producer", "console_producer", "write lines to a topic"),
+    Script(
+        "produce",
+        "kafka-console-producer",
+        "console_producer",
+        "write lines of standard input to a topic",
+    ),
     Script("consume", "kafka-console-consumer", "console_consumer", "print records of topics"),
     Script(
         "share-consume",
@@ -42,39 +57,49 @@ SCRIPTS = (
         "print records as a member of a share group",
     ),
     Script(
-        "consumer-perf-test", "kafka-consumer-perf-test", "consumer_perf_test", "how fast it reads"
+        "consumer-perf-test",
+        "kafka-consumer-perf-test",
+        "consumer_perf_test",
+        "measure how fast records can be read",
     ),
     Script(
         "verifiable-producer",
         "kafka-verifiable-producer",
         "verifiable_producer",
-        "write numbers, and print what was acknowledged",
+        "write numbers, and print acknowledgements as JSON",
     ),
     Script(
         "verifiable-consumer",
         "kafka-verifiable-consumer",
         "verifiable_consumer",
-        "read as a member of a group, and print what happens",
+        "read as a member of a group, and print assignments and records as JSON",
     ),
     Script(
-        "producer-perf-test", "kafka-producer-perf-test", "producer_perf_test", "how fast it writes"
+        "producer-perf-test",
+        "kafka-producer-perf-test",
+        "producer_perf_test",
+        "measure how fast records can be written",
     ),
-    Script("configs", "kafka-configs", "configs", "show and change settings"),
+    Script("configs", "kafka-configs", "configs", "print and change settings"),
     Script(
         "client-metrics",
         "kafka-client-metrics",
         "client_metrics",
-        "subscriptions to metrics of clients",
+        "manage subscriptions to client metrics",
     ),
     Script("acls", "kafka-acls", "acls", "add, remove and list ACLs"),
     Script(
         "delegation-tokens",
         "kafka-delegation-tokens",
         "delegation_tokens",
-        "make, renew, end and describe delegation tokens",
+        "create, renew, expire and describe delegation tokens",
     ),
-    Script("offsets", "kafka-get-offsets", "get_offsets", "the offsets of partitions at a time"),
-    Script("delete-records", "kafka-delete-records", "delete_records", "drop the oldest records"),
+    Script(
+        "offsets", "kafka-get-offsets", "get_offsets", "print the offsets of partitions at a time"
+    ),
+    Script(
+        "delete-records", "kafka-delete-records", "delete_records", "delete records below an offset"
+    ),
     Script("elect-leaders", "kafka-leader-election", "leader_election", "elect leaders"),
     Script(
         "reassign",
@@ -88,13 +113,33 @@ SCRIPTS = (
         "replica_verification",
         "compare the replicas of partitions",
     ),
-    Script("features", "kafka-features", "features", "the levels of features"),
-    Script("log-dirs", "kafka-log-dirs", "log_dirs", "sizes of partitions on the disk"),
-    Script("cluster", "kafka-cluster", "cluster", "the cluster's id, its brokers"),
-    Script("quorum", "kafka-metadata-quorum", "metadata_quorum", "the quorum of controllers"),
-    Script("transactions", "kafka-transactions", "transactions", "look at transactions, end them"),
-    Script("api-versions", "kafka-broker-api-versions", "api_versions", "what each broker serves"),
-    Script("storage", "kafka-storage", "storage", "a random cluster id; nothing is formatted"),
+    Script("features", "kafka-features", "features", "print and change feature levels"),
+    Script("log-dirs", "kafka-log-dirs", "log_dirs", "print the sizes of partitions on disk"),
+    Script(
+        "cluster",
+        "kafka-cluster",
+        "cluster",
+        "print the cluster id and the brokers, and unregister a broker",
+    ),
+    Script("quorum", "kafka-metadata-quorum", "metadata_quorum", "describe the controller quorum"),
+    Script(
+        "transactions",
+        "kafka-transactions",
+        "transactions",
+        "describe transactions, and end hanging ones",
+    ),
+    Script(
+        "api-versions",
+        "kafka-broker-api-versions",
+        "api_versions",
+        "print the API versions of each broker",
+    ),
+    Script(
+        "storage",
+        "kafka-storage",
+        "storage",
+        "print a random cluster id; data directories need no formatting",
+    ),
 )
 _WITH_PARSER = (
     "kafka-producer-perf-test",

@@ -13,32 +13,32 @@ from coordinator_server.kafka_tools.java import uuid_text
 from coordinator_server.kafka_tools.options import Option, Options, UsageError
 
 COMMANDS = ("info", "format", "version-mapping", "feature-dependencies", "random-uuid")
-_NO_FORMAT = "without effect, as nothing is formatted here."
+_NO_FORMAT = "accepted without effect, because data directories need no formatting."
 
 OPTIONS = (
     Option("config", "The properties file of the broker (format, info).", argument="CONFIG"),
-    Option("c", "As --config.", argument="CONFIG"),
-    Option("cluster-id", f"The id of the cluster (format): {_NO_FORMAT}", argument="CLUSTER_ID"),
-    Option("t", "As --cluster-id.", argument="CLUSTER_ID"),
+    Option("c", "Same as --config.", argument="CONFIG"),
+    Option("cluster-id", f"The cluster id (format): {_NO_FORMAT}", argument="CLUSTER_ID"),
+    Option("t", "Same as --cluster-id.", argument="CLUSTER_ID"),
     Option("ignore-formatted", f"(format) {_NO_FORMAT}"),
-    Option("g", "As --ignore-formatted."),
+    Option("g", "Same as --ignore-formatted."),
     Option("release-version", f"(format) {_NO_FORMAT}", argument="RELEASE_VERSION"),
-    Option("r", "As --release-version.", argument="RELEASE_VERSION"),
+    Option("r", "Same as --release-version.", argument="RELEASE_VERSION"),
     Option("feature", f"(format) {_NO_FORMAT}", argument="FEATURE"),
-    Option("f", "As --feature.", argument="FEATURE"),
+    Option("f", "Same as --feature.", argument="FEATURE"),
     Option("standalone", f"(format) {_NO_FORMAT}"),
-    Option("s", "As --standalone."),
+    Option("s", "Same as --standalone."),
     Option("no-initial-controllers", f"(format) {_NO_FORMAT}"),
-    Option("N", "As --no-initial-controllers."),
+    Option("N", "Same as --no-initial-controllers."),
     Option("initial-controllers", f"(format) {_NO_FORMAT}", argument="INITIAL_CONTROLLERS"),
-    Option("I", "As --initial-controllers.", argument="INITIAL_CONTROLLERS"),
+    Option("I", "Same as --initial-controllers.", argument="INITIAL_CONTROLLERS"),
     Option(
         "add-scram",
-        "(format) Credentials.",
+        "SCRAM credentials (format).",
         argument="ADD_SCRAM",
-        instead="credentials cannot be given before the broker runs",
+        instead="credentials cannot be set before the broker runs",
     ),
-    Option("S", "As --add-scram.", argument="ADD_SCRAM", instead="see --add-scram"),
+    Option("S", "Same as --add-scram.", argument="ADD_SCRAM", instead="see --add-scram"),
 )
 
 

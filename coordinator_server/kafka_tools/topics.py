@@ -41,54 +41,60 @@ OPTIONS = (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
     Option("list", "List the topics."),
-    Option("describe", "Show the partitions, replicas and settings of topics."),
+    Option("describe", "Print the partitions, replicas and settings of topics."),
     Option("create", "Create a topic."),
     Option("alter", "Add partitions to a topic."),
     Option("delete", "Delete topics."),
-    Option("topic", "The topic; a regular expression except with --create.", argument="topic"),
+    Option("topic", "The topic; a regular expression, except with --create.", argument="topic"),
     Option("topic-id", "The id of the topic to describe.", argument="topic-id"),
     Option(
         "config",
-        "A setting of the topic to create; may be repeated. See docs/settings.md.",
+        "A config of the topic to create; may be repeated. See docs/settings.md.",
         argument="name=value",
     ),
-    Option("delete-config", "Without effect since Kafka 4.0: see kafka-configs.", argument="name"),
+    Option(
+        "delete-config",
+        "Accepted without effect since Kafka 4.0: use kafka-configs.",
+        argument="name",
+    ),
     Option(
         "partitions",
-        "How many partitions the topic gets; num.partitions of the broker without it. More"
-        " partitions move keys to other partitions.",
+        "The number of partitions (default: num.partitions of the broker). Adding "
+        "partitions changes the partition of most keys.",
         argument="# of partitions",
         kind="int",
     ),
     Option(
         "replication-factor",
-        "How many replicas each partition gets; default.replication.factor of the broker without"
-        " it.",
+        "The number of replicas of each partition (default: default.replication.factor "
+        "of the broker).",
         argument="replication factor",
         kind="int",
     ),
     Option(
         "replica-assignment",
-        "The brokers of each partition: replicas by colons, partitions by commas.",
+        "The broker ids of each partition: replicas separated by colons, partitions by commas.",
         argument="broker_id_for_part1_replica1 : broker_id_for_part1_replica2 , ...",
     ),
-    Option("under-replicated-partitions", "Describe only partitions with a replica out of sync."),
+    Option("under-replicated-partitions", "Describe only partitions with an out-of-sync replica."),
     Option("unavailable-partitions", "Describe only partitions without a live leader."),
     Option(
         "under-min-isr-partitions",
-        "Describe only partitions with fewer replicas in sync than min.insync.replicas.",
+        "Describe only partitions with fewer in-sync replicas than min.insync.replicas.",
     ),
     Option(
         "at-min-isr-partitions",
-        "Describe only partitions with as many replicas in sync as min.insync.replicas.",
+        "Describe only partitions with exactly min.insync.replicas in-sync replicas.",
     ),
-    Option("topics-with-overrides", "Describe only topics with settings of their own."),
-    Option("if-exists", "A topic that is not there is no error (--alter, --delete, --describe)."),
-    Option("if-not-exists", "A topic that is there is no error (--create)."),
-    Option("exclude-internal", "Leave internal topics out (--list, --describe)."),
+    Option(
+        "topics-with-overrides", "Describe only topics with configs that differ from the defaults."
+    ),
+    Option("if-exists", "Do not fail if the topic does not exist (--alter, --delete, --describe)."),
+    Option("if-not-exists", "Do not fail if the topic exists (--create)."),
+    Option("exclude-internal", "Omit internal topics (--list, --describe)."),
     Option(
         "partition-size-limit-per-response",
-        "How many partitions the broker describes in one response.",
+        "The maximum number of partitions in one response.",
         argument="maximum number of partitions per response",
         kind="int",
     ),

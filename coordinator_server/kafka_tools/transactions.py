@@ -36,9 +36,19 @@ _PARTITIONS_AT_ONCE = 500
 def parser() -> Parser:
     """Return the top-level parser, with the options of all commands."""
     top = Parser("kafka-transactions.sh", PURPOSE)
-    top.add_argument("-v", "--version", action=Version, nargs=0, help="print the version")
-    top.add_argument("--command-config", metavar="FILE", help="settings of the client")
-    top.add_argument("--bootstrap-server", metavar="host:port", required=True)
+    top.add_argument(
+        "-v",
+        "--version",
+        action=Version,
+        nargs=0,
+        help="print the Kafka release that this tool implements",
+    )
+    top.add_argument(
+        "--command-config", metavar="FILE", help="properties file with client settings"
+    )
+    top.add_argument(
+        "--bootstrap-server", metavar="host:port", required=True, help="bootstrap servers"
+    )
     return top
 
 
@@ -51,33 +61,55 @@ def commands() -> dict[str, Parser]:
 
     parsers: dict[str, Parser] = {}
     listing = add("list", "list transactions")
-    listing.add_argument("--duration-filter", type=LONG, default=-1, help="older than so many ms")
-    listing.add_argument("--transactional-id-pattern", help="a regular expression")
+    listing.add_argument(
+        "--duration-filter",
+        type=LONG,
+        default=-1,
+        help="list only transactions that have been open for longer than this time in ms",
+    )
+    listing.add_argument(
+        "--transactional-id-pattern", help="regular expression of the transactional ids to list"
+    )
 
-    describe = add("describe", "the state of a transactional id")
-    describe.add_argument("--transactional-id", required=True)
+    describe = add("describe", "describe a transactional id")
+    describe.add_argument("--transactional-id", required=True, help="transactional id")
 
-    producers = add("describe-producers", "the producers of a partition")
-    producers.add_argument("--broker-id", type=INTEGER, help="the broker to ask, not the leader")
-    producers.add_argument("--topic", required=True)
-    producers.add_argument("--partition", type=INTEGER, required=True)
+    producers = add("describe-producers", "describe the producers of a partition")
+    producers.add_argument(
+        "--broker-id", type=INTEGER, help="id of the broker that answers (default: the leader)"
+    )
+    producers.add_argument("--topic", required=True, help="topic of the partition")
+    producers.add_argument("--partition", type=INTEGER, required=True, help="partition number")
 
     abort = add("abort", "abort a hanging transaction in a partition")
-    abort.add_argument("--topic", required=True)
-    abort.add_argument("--partition", type=INTEGER, required=True)
-    abort.add_argument("--start-offset", type=LONG, help="where the transaction begins")
-    abort.add_argument("--producer-id", type=LONG, help="instead, for brokers before 3.0")
-    abort.add_argument("--producer-epoch", type=SHORT)
-    abort.add_argument("--coordinator-epoch", type=INTEGER)
+    abort.add_argument("--topic", required=True, help="topic of the partition")
+    abort.add_argument("--partition", type=INTEGER, required=True, help="partition number")
+    abort.add_argument("--start-offset", type=LONG, help="first offset of the transaction")
+    abort.add_argument(
+        "--producer-id",
+        type=LONG,
+        help="producer id; replaces --start-offset for brokers before Kafka 3.0",
+    )
+    abort.add_argument("--producer-epoch", type=SHORT, help="producer epoch, with --producer-id")
+    abort.add_argument(
+        "--coordinator-epoch",
+        type=INTEGER,
+        help="epoch of the transaction coordinator, with --producer-id",
+    )
 
-    hanging = add("find-hanging", "transactions that no coordinator will end")
-    hanging.add_argument("--broker-id", type=INTEGER)
-    hanging.add_argument("--max-transaction-timeout", type=INTEGER, default=15, help="minutes")
-    hanging.add_argument("--topic")
-    hanging.add_argument("--partition", type=INTEGER)
+    hanging = add("find-hanging", "find transactions that no coordinator will end")
+    hanging.add_argument("--broker-id", type=INTEGER, help="check only partitions of this broker")
+    hanging.add_argument(
+        "--max-transaction-timeout",
+        type=INTEGER,
+        default=15,
+        help="maximum transaction timeout of the cluster in minutes (default: 15)",
+    )
+    hanging.add_argument("--topic", help="check only partitions of this topic")
+    hanging.add_argument("--partition", type=INTEGER, help="check only this partition")
 
     force = add("forceTerminateTransaction", "abort the transaction of a transactional id")
-    force.add_argument("--transactionalId", required=True)
+    force.add_argument("--transactionalId", required=True, help="transactional id")
     return parsers
 
 
@@ -328,8 +360,6 @@ _ABORT_USAGE = (
     "The transaction to abort must be identified either with --start-offset (for brokers on 3.0 or"
     " above) or with --producer-id, --producer-epoch, and --coordinator-epoch (for older brokers)"
 )
-PURPOSE = (
-    "This tool looks at the transactions of the producers of a cluster, and ends those that hang."
-)
+PURPOSE = "Describe the transactions of a cluster, and abort hanging transactions."
 
 TOOL = CommandTool("kafka-transactions", parser, commands, run)

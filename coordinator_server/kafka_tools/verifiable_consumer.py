@@ -32,23 +32,49 @@ def parser() -> Parser:
     """Return the parser of the options."""
     top = Parser(
         "verifiable-consumer",
-        "Reads a topic and prints, as JSON, rebalances, what it has read and committed.",
+        "Read a topic and print rebalances, read records and commits as JSON.",
     )
     top.add_argument("--topic", required=True, help="the topic to read")
-    top.add_argument("--group-protocol", default="classic", help="classic; consumer is not here")
-    top.add_argument("--group-remote-assignor", help="of the protocol that is not here")
+    top.add_argument(
+        "--group-protocol", default="classic", help="classic; this tool does not support consumer"
+    )
+    top.add_argument(
+        "--group-remote-assignor", help="not supported: belongs to the protocol consumer"
+    )
     top.add_argument("--group-id", required=True, help="the group to join")
-    top.add_argument("--group-instance-id", help="the name of a static member")
-    top.add_argument("--max-messages", type=INTEGER, default=-1, help="end after so many")
-    top.add_argument("--session-timeout", type=INTEGER, metavar="TIMEOUT-MS")
+    top.add_argument("--group-instance-id", help="group instance id of a static member")
+    top.add_argument(
+        "--max-messages", type=INTEGER, default=-1, help="stop after this number of records"
+    )
+    top.add_argument(
+        "--session-timeout", type=INTEGER, metavar="TIMEOUT-MS", help="session timeout in ms"
+    )
     top.add_argument("--verbose", action="store_true", help="print each record")
-    top.add_argument("--enable-autocommit", action="store_true", help="commit now and then")
-    top.add_argument("--close-timeout", type=INTEGER, default=30_000, help="taken, without effect")
-    top.add_argument("--reset-policy", default="earliest", help="earliest, latest or none")
+    top.add_argument("--enable-autocommit", action="store_true", help="commit offsets periodically")
+    top.add_argument(
+        "--close-timeout", type=INTEGER, default=30_000, help="accepted without effect"
+    )
+    top.add_argument(
+        "--reset-policy",
+        default="earliest",
+        help="start position without a committed offset: earliest, latest or none",
+    )
     top.add_argument("--assignment-strategy", default=_RANGE, help=f"{_RANGE} alone is here")
-    top.add_argument("--consumer.config", dest="old_config", metavar="CONFIG-FILE", help="old name")
-    top.add_argument("--command-config", metavar="CONFIG-FILE", help="settings of the consumer")
-    top.add_argument("--bootstrap-server", metavar="HOST1:PORT1[,HOST2:PORT2[...]]", required=True)
+    top.add_argument(
+        "--consumer.config",
+        dest="old_config",
+        metavar="CONFIG-FILE",
+        help="deprecated name of --command-config",
+    )
+    top.add_argument(
+        "--command-config", metavar="CONFIG-FILE", help="properties file with consumer settings"
+    )
+    top.add_argument(
+        "--bootstrap-server",
+        metavar="HOST1:PORT1[,HOST2:PORT2[...]]",
+        required=True,
+        help="bootstrap servers",
+    )
     return top
 
 

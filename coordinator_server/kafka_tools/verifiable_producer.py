@@ -39,20 +39,47 @@ def parser() -> Parser:
     """Return the parser of the options."""
     top = Parser(
         "verifiable-producer",
-        "Writes increasing numbers to a topic and prints, as JSON, which were acknowledged.",
+        "Write increasing numbers to a topic and print the acknowledgements as JSON.",
     )
     top.add_argument("--topic", required=True, help="the topic to write to")
-    top.add_argument("--max-messages", type=INTEGER, default=-1, help="end after so many")
-    top.add_argument("--throughput", type=LONG, default=-1, help="so many a second at most")
-    top.add_argument("--acks", type=_acks, default=-1, help="0, 1, or -1: all")
-    top.add_argument("--producer.config", dest="old_config", metavar="CONFIG-FILE", help="old name")
     top.add_argument(
-        "--message-create-time", type=LONG, default=-1, help="the time of the first, in ms"
+        "--max-messages", type=INTEGER, default=-1, help="stop after this number of records"
     )
-    top.add_argument("--value-prefix", type=INTEGER, help="put this and a dot before each number")
-    top.add_argument("--repeating-keys", type=INTEGER, help="keys from 0 to this, exclusive")
-    top.add_argument("--command-config", metavar="CONFIG-FILE", help="settings of the producer")
-    top.add_argument("--bootstrap-server", metavar="HOST1:PORT1[,HOST2:PORT2[...]]")
+    top.add_argument(
+        "--throughput",
+        type=LONG,
+        default=-1,
+        help="maximum number of records per second; -1: no limit",
+    )
+    top.add_argument(
+        "--acks",
+        type=_acks,
+        default=-1,
+        help="acknowledgements: 0 (none), 1 (the leader), -1 (all in-sync replicas)",
+    )
+    top.add_argument(
+        "--producer.config",
+        dest="old_config",
+        metavar="CONFIG-FILE",
+        help="deprecated name of --command-config",
+    )
+    top.add_argument(
+        "--message-create-time", type=LONG, default=-1, help="timestamp of the first record in ms"
+    )
+    top.add_argument(
+        "--value-prefix",
+        type=INTEGER,
+        help="prefix of each value, followed by a dot and the number",
+    )
+    top.add_argument(
+        "--repeating-keys", type=INTEGER, help="keys are numbers from 0 to this limit, exclusive"
+    )
+    top.add_argument(
+        "--command-config", metavar="CONFIG-FILE", help="properties file with producer settings"
+    )
+    top.add_argument(
+        "--bootstrap-server", metavar="HOST1:PORT1[,HOST2:PORT2[...]]", help="bootstrap servers"
+    )
     return top
 
 

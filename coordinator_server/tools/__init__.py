@@ -27,18 +27,28 @@ class Command(NamedTuple):
 
 
 _LIST = (
-    Command("dump-log", "dump_log", "show what log, index and snapshot files hold"),
-    Command("doctor", "doctor", "walk a client's first steps and say which one fails, and why"),
-    Command("users", "users", "users with SCRAM credentials: list, set a password, delete"),
-    Command("ctl", "ctl", "inspect and change a running broker by its control server"),
-    Command("explain", "explain", "tell why a group rebalanced and how it went"),
-    Command("verify-log", "verify_log", "check every byte of a data directory or a partition"),
-    Command("snapshot", "snapshot", "copy a data directory, its broker running or not"),
-    Command("restore", "restore", "make a data directory from a snapshot"),
+    Command("dump-log", "dump_log", "print the contents of log, index and snapshot files"),
+    Command("doctor", "doctor", "connect like a client, and report which step fails and why"),
+    Command("users", "users", "list users with SCRAM credentials, set a password, delete a user"),
+    Command("ctl", "ctl", "inspect and change a running broker through its control server"),
+    Command("explain", "explain", "print why a group rebalanced, and how long each rebalance took"),
+    Command("verify-log", "verify_log", "verify every byte of a data directory or a partition"),
+    Command("snapshot", "snapshot", "copy a data directory, also of a running broker"),
+    Command("restore", "restore", "create a data directory from a snapshot"),
     Command(
-        "import", "migrate", "copy topics and groups from another cluster", "import_main", "kafka"
+        "import",
+        "migrate",
+        "copy topics and committed offsets from another cluster",
+        "import_main",
+        "kafka",
     ),
-    Command("promote", "migrate", "copy topics and groups into a cluster", "promote_main", "kafka"),
+    Command(
+        "promote",
+        "migrate",
+        "copy topics and committed offsets into another cluster",
+        "promote_main",
+        "kafka",
+    ),
 )
 _MIGRATE_EXTRA = "pip install 'coordinator-server[migrate]'"
 TOOLS = {tool.name: tool for tool in _LIST}

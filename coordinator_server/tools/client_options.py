@@ -11,7 +11,7 @@ from coordinator_server.client.security import invalid
 def add_client_options(parser: argparse.ArgumentParser) -> None:
     """Add `--command-config` and `--set` to a parser."""
     parser.add_argument(
-        "--command-config", metavar="FILE", help="a properties file with the client's settings"
+        "--command-config", metavar="FILE", help="properties file with client settings"
     )
     parser.add_argument(
         "--set",
@@ -19,7 +19,7 @@ def add_client_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         type=_setting,
-        help="one setting of the client, over those of the file",
+        help="client setting, overrides --command-config (repeatable)",
     )
 
 

@@ -1,8 +1,9 @@
-"""`coordinator-server doctor HOST:PORT`: walk a client's first steps, and say which one fails.
+"""`coordinator-server doctor HOST:PORT`: connect like a client, and report what fails.
 
-It resolves the name, connects, speaks TLS and SASL as the client's settings say, asks for versions
-and metadata, dials every advertised address, and lives for a moment in a group of its own, of which
-nothing is left. Works with any Kafka. Exit code 1 when a step fails, 2 for wrong arguments.
+Resolve the name, connect, perform the TLS handshake and the SASL authentication that the client
+settings require, request versions and metadata, connect to every advertised address, and join and
+leave a temporary group, which is deleted at the end. Works with any Kafka broker. The exit code is
+1 if a step fails, and 2 for wrong arguments.
 """
 
 from __future__ import annotations
@@ -64,24 +65,25 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="coordinator-server doctor", description=(__doc__ or "").split("\n\n")[1]
     )
-    parser.add_argument(
-        "address", metavar="HOST:PORT", type=_address, help="the bootstrap server to begin with"
-    )
+    parser.add_argument("address", metavar="HOST:PORT", type=_address, help="bootstrap server")
     add_client_options(parser)
     parser.add_argument(
         "--timeout",
         metavar="SECONDS",
         type=_seconds,
         default=_TIMEOUT_S,
-        help="how long one step may take (10)",
+        help="timeout of each step (default: 10)",
     )
     parser.add_argument(
         "--group-prefix",
         metavar="TEXT",
         default="doctor-",
-        help="how the name of the throw-away group begins (doctor-), if ACLs ask for one",
+        help=(
+            "prefix of the name of the temporary group, for brokers whose ACLs allow only "
+            "certain groups (default: doctor-)"
+        ),
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object at the end")
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     return parser
 
 

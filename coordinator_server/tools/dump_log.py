@@ -1,8 +1,9 @@
 """`coordinator-server dump-log FILE...`: print a partition's files, as text or JSON lines.
 
-Logs (record formats 0, 1 and 2) with their records, offset, time and transaction indexes, producer
-snapshots. What cannot be read is reported with its position and the reason, and the rest is shown
-as far as it can be found. Exit code 1 when anything was damaged, 2 when a file is of no kind known.
+Print the records of logs (record formats 0, 1 and 2), the entries of offset, time and transaction
+indexes, and producer snapshots. Damage is reported with its position and the reason, and the
+readable rest of the file is printed. The exit code is 1 if a file is damaged, and 2 for a file of
+an unknown type.
 """
 
 from __future__ import annotations
@@ -250,16 +251,20 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="coordinator-server dump-log", description=(__doc__ or "").split("\n\n")[1]
     )
-    parser.add_argument("files", metavar="FILE", nargs="+", type=Path)
-    parser.add_argument("--json", action="store_true", help="one JSON object per line")
-    parser.add_argument("--headers", action="store_true", help="batches only, no records")
+    parser.add_argument(
+        "files", metavar="FILE", nargs="+", type=Path, help="log, index or snapshot file"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+    parser.add_argument(
+        "--headers", action="store_true", help="print batches without their records"
+    )
     parser.add_argument(
         "--as",
         dest="contents",
         type=Contents,
         choices=list(Contents),
         metavar="{" + ",".join(contents.value for contents in Contents) + "}",
-        help="what keys and values are; else the name of the directory tells",
+        help="format of keys and values (default: derived from the name of the directory)",
     )
     options = parser.parse_args(arguments)
     damaged = False

@@ -1,7 +1,8 @@
-"""`coordinator-server explain GROUP`: tell why a group rebalanced, and the result.
+"""`coordinator-server explain GROUP`: print why a group rebalanced, and the result.
 
-It reads `__group_events` of a running broker. Times are UTC. Exit code 1 when nothing is on record
-for the group, 2 when the broker cannot be asked or does not write the topic.
+Read the rebalances of a group from the topic `__group_events` of a running broker. Times are UTC.
+The exit code is 1 if there are no records of the group, and 2 if the broker cannot be reached or
+does not write the topic.
 """
 
 from __future__ import annotations
@@ -96,27 +97,31 @@ def _parser() -> argparse.ArgumentParser:
         metavar="HOST:PORT",
         type=_address,
         default=("127.0.0.1", 9092),
-        help="the broker to ask (127.0.0.1:9092)",
+        help="bootstrap server (default: 127.0.0.1:9092)",
     )
     parser.add_argument(
         "--http",
         metavar="HOST:PORT",
         type=_address,
         default=None,
-        help="the broker's control server: show as well how the group is now",
+        help="control server of the broker; also print the current state of the group",
     )
     parser.add_argument(
         "--http-token-file",
         metavar="FILE",
         type=_token,
         default=None,
-        help="the token of the control server, as with serve",
+        help="file with the token of the control server",
     )
-    parser.add_argument("--json", action="store_true", help="the records, one JSON object a line")
     parser.add_argument(
-        "--last", metavar="N", type=_count, default=None, help="only the last N rebalances"
+        "--json", action="store_true", help="print the records unchanged, one JSON object per line"
     )
-    parser.add_argument("--follow", action="store_true", help="go on with those that come")
+    parser.add_argument(
+        "--last", metavar="N", type=_count, default=None, help="print only the last N rebalances"
+    )
+    parser.add_argument(
+        "--follow", action="store_true", help="wait for further rebalances and print them"
+    )
     add_client_options(parser)
     return parser
 

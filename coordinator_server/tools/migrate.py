@@ -278,18 +278,44 @@ def without_replication(configs: Mapping[str, str]) -> dict[str, str]:
 
 def import_main(arguments: Sequence[str]) -> int:
     """Run `import`, which copies into this broker. Returns the exit code."""
-    parser = _parser("import", "topics and groups' offsets from another cluster into this one")
-    parser.add_argument("--from", dest="source", metavar="HOST:PORT", required=True)
-    parser.add_argument("--to", dest="target", metavar="HOST:PORT", default=DEFAULT_BOOTSTRAP)
+    parser = _parser("import", "topics and committed offsets from another cluster into this broker")
+    parser.add_argument(
+        "--from",
+        dest="source",
+        metavar="HOST:PORT",
+        required=True,
+        help="bootstrap server of the other cluster",
+    )
+    parser.add_argument(
+        "--to",
+        dest="target",
+        metavar="HOST:PORT",
+        default=DEFAULT_BOOTSTRAP,
+        help="bootstrap server of this broker (default: %(default)s)",
+    )
     options = parser.parse_args(arguments)
     return _run(options, source_config=options.client_config, target_config=None)
 
 
 def promote_main(arguments: Sequence[str]) -> int:
     """Run `promote`, which copies out of this broker. Returns the exit code."""
-    parser = _parser("promote", "topics and groups' offsets from this broker into a cluster")
-    parser.add_argument("--to", dest="target", metavar="HOST:PORT", required=True)
-    parser.add_argument("--from", dest="source", metavar="HOST:PORT", default=DEFAULT_BOOTSTRAP)
+    parser = _parser(
+        "promote", "topics and committed offsets from this broker into another cluster"
+    )
+    parser.add_argument(
+        "--to",
+        dest="target",
+        metavar="HOST:PORT",
+        required=True,
+        help="bootstrap server of the other cluster",
+    )
+    parser.add_argument(
+        "--from",
+        dest="source",
+        metavar="HOST:PORT",
+        default=DEFAULT_BOOTSTRAP,
+        help="bootstrap server of this broker (default: %(default)s)",
+    )
     options = parser.parse_args(arguments)
     return _run(options, source_config=None, target_config=options.client_config)
 
@@ -299,15 +325,26 @@ def _parser(name: str, description: str) -> argparse.ArgumentParser:
         prog=f"coordinator-server {name}", description=f"Copy {description}; see docs/migration.md."
     )
     parser.add_argument(
-        "--topic", metavar="NAME", action="append", default=[], help="only this one; repeatable"
+        "--topic",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="copy only this topic (repeatable)",
     )
     parser.add_argument(
-        "--replication-factor", metavar="N", type=int, default=-1, help="of topics that are made"
+        "--replication-factor",
+        metavar="N",
+        type=int,
+        default=-1,
+        help="replication factor of created topics (default: that of the cluster)",
     )
     parser.add_argument(
         "--client-config",
         metavar="FILE",
-        help="security of the other cluster: kafka-python's settings, one NAME=VALUE a line",
+        help=(
+            "file with security settings for the other cluster: kafka-python's settings, "
+            "one NAME=VALUE per line"
+        ),
     )
     return parser
 

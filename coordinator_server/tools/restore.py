@@ -1,7 +1,7 @@
-"""`coordinator-server restore`: a data directory from a snapshot, for a broker to start on.
+"""`coordinator-server restore`: create a data directory from a snapshot, for a broker to start on.
 
-While the copy is made the directory is locked, and its `topics.json` is one that no broker starts
-on; so half a directory is never served, even when the machine goes down in between.
+Copy and verify the snapshot. During the copy the directory is locked, and has a `topics.json` that
+no broker accepts. A broker therefore never serves an incomplete directory, even after a crash.
 """
 
 from __future__ import annotations
@@ -82,9 +82,14 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="coordinator-server restore", description=(__doc__ or "").split("\n\n")[1]
     )
-    parser.add_argument("snapshot", metavar="SNAPSHOT", type=Path, help="what snapshot has made")
     parser.add_argument(
-        "--data-dir", metavar="DIR", type=Path, required=True, help="an empty or new directory"
+        "snapshot",
+        metavar="SNAPSHOT",
+        type=Path,
+        help="directory that the snapshot command created",
+    )
+    parser.add_argument(
+        "--data-dir", metavar="DIR", type=Path, required=True, help="empty or new directory"
     )
     options = parser.parse_args(arguments)
     try:

@@ -1,10 +1,10 @@
-"""`coordinator-server snapshot`: a consistent copy of a data directory, its broker running or not.
+"""`coordinator-server snapshot`: copy a data directory consistently, also of a running broker.
 
-The broker is not asked and notices nothing. Logs only grow at their end, and are replaced by
-renaming; so a log is opened whole, each file up to the size it has then, and cut at its last whole
-batch. The internal topics come first: a committed offset in the copy never points past the
-records in it. Then the copy is opened as after a crash, which checks every byte and makes indexes
-and producer state rebuilt, closed, and verified.
+Read only the files of the directory, without a connection to the broker. Logs grow only at their
+end, and files are replaced by renaming. Therefore each log is opened completely, copied up to its
+current size, and cut after its last complete batch. The internal topics are copied first, so that a
+committed offset never exceeds the copied records. Then the copy is recovered as after a crash:
+every byte is checked, and indexes and producer state are rebuilt. At the end the copy is verified.
 """
 
 from __future__ import annotations
@@ -289,8 +289,10 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="coordinator-server snapshot", description=(__doc__ or "").split("\n\n")[1]
     )
-    parser.add_argument("--data-dir", metavar="DIR", type=Path, required=True)
-    parser.add_argument("target", metavar="OUT", type=Path, help="an empty or new directory")
+    parser.add_argument(
+        "--data-dir", metavar="DIR", type=Path, required=True, help="data directory to copy"
+    )
+    parser.add_argument("target", metavar="OUT", type=Path, help="empty or new directory")
     options = parser.parse_args(arguments)
     snapshot = DirectorySnapshot(options.data_dir, options.target)
     try:

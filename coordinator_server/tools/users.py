@@ -104,35 +104,47 @@ def _password(options: argparse.Namespace) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="coordinator-server users",
-        description="List the users that have SCRAM credentials, set a password, remove a user.",
+        description="List users with SCRAM credentials, set a password, or delete a user.",
     )
-    parser.add_argument("--bootstrap-server", metavar="HOST:PORT", required=True)
+    parser.add_argument(
+        "--bootstrap-server", metavar="HOST:PORT", required=True, help="bootstrap server"
+    )
     add_client_options(parser)
     actions = parser.add_subparsers(dest="action", required=True, metavar="list | set | delete")
-    actions.add_parser("list", help="every user, with mechanisms and iterations")
+    actions.add_parser("list", help="list users with their mechanisms and iterations")
     for action, text in (
-        ("set", "add a user, or give one a new password"),
-        ("delete", "remove a user; who is connected stays so until the next authentication"),
+        ("set", "create a user, or set a new password"),
+        ("delete", "delete a user; existing connections stay open until the next authentication"),
     ):
         one = actions.add_parser(action, help=text, description=text)
-        one.add_argument("user", metavar="USER", type=_user)
+        one.add_argument("user", metavar="USER", type=_user, help="user name")
         one.add_argument(
             "--mechanism",
             action="append",
             choices=tuple(SCRAM_BY_NAME),
-            help="only this one (both); may be repeated",
+            help="SCRAM mechanism (repeatable; default: both)",
         )
         if action == "set":
-            one.add_argument("--iterations", type=_iterations, default=MIN_ITERATIONS)
             one.add_argument(
-                "--password-file", metavar="FILE", help="its first line, not standard input's"
+                "--iterations",
+                type=_iterations,
+                default=MIN_ITERATIONS,
+                help="SCRAM iterations, %(default)s by default",
+            )
+            one.add_argument(
+                "--password-file",
+                metavar="FILE",
+                help=(
+                    "file whose first line is the password (default: the first line of "
+                    "standard input)"
+                ),
             )
     return parser
 
 
 def _user(text: str) -> str:
     if not text:
-        raise argparse.ArgumentTypeError("a user has a name")
+        raise argparse.ArgumentTypeError("the user name is empty")
     return text
 
 

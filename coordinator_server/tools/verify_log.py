@@ -1,10 +1,10 @@
 """`coordinator-server verify-log DIR`: check that log files are intact and consistent.
 
-Of a partition: every CRC, the order of offsets within and between segments, the count of records in
-each batch, leader epochs, index entries, aborted transactions, producer snapshots. Of a data
-directory also its small files and checkpoints. Nothing is written; a directory in use may be looked
-at, where the end of a log that is just being written may look torn. What only costs the next start
-time (a missing index, say) is a note; exit code 1 when there are errors.
+Check of each partition every CRC, the order of offsets within and between segments, the number of
+records in each batch, leader epochs, index entries, aborted transactions and producer snapshots. In
+a data directory also check its small files and checkpoints. Nothing is written. In a directory in
+use, the end of a log that is being written may look incomplete. Findings that only slow down the
+next start, such as a missing index, are notes. The exit code is 1 if there are errors.
 """
 
 from __future__ import annotations
@@ -202,7 +202,9 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="coordinator-server verify-log", description=(__doc__ or "").split("\n\n")[1]
     )
-    parser.add_argument("directory", metavar="DIR", type=Path, help="a data directory or partition")
+    parser.add_argument(
+        "directory", metavar="DIR", type=Path, help="data directory, or directory of a partition"
+    )
     options = parser.parse_args(arguments)
     try:
         if not is_data_directory(options.directory):

@@ -17,18 +17,21 @@ _SHOWN = 10
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the options of `report`."""
     command.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="where `run` wrote its tables"
+        "--out", type=Path, required=True, metavar="DIR", help="directory with the tables of `run`"
     )
     command.add_argument(
-        "--html", type=Path, metavar="FILE", help="the page; default: report.html in DIR"
+        "--html", type=Path, metavar="FILE", help="file of the page (default: report.html in DIR)"
     )
     command.add_argument(
-        "--prometheus", type=Path, metavar="FILE", help="write the state there, for Grafana"
+        "--prometheus",
+        type=Path,
+        metavar="FILE",
+        help="also write the state to this file in the Prometheus text format",
     )
     command.add_argument(
         "--alert",
         action="store_true",
-        help="exit with 3 when a group is in error or records may be lost",
+        help="exit with code 3 if a group is in error or records may be lost",
     )
 
 

@@ -32,46 +32,55 @@ RAW = Table(
 
 OFFSETS_LOG = Table(
     "offsets_log",
-    "Bronze: every record of the offsets topic, decoded where its type is known. Append-only; it "
-    "keeps what compaction will remove.",
+    "Bronze: every record of the offsets topic, decoded if its type is known. "
+    "Append-only: records stay after Kafka has compacted them away.",
     ("log_partition", "log_offset"),
     (
         *LOG_PLACE,
-        Column(
-            "record_type", "int", "The number that the key begins with; null if there is no key."
-        ),
+        Column("record_type", "int", "Type number at the start of the key; null without a key."),
         Column(
             "kind",
             "string",
-            "Its name: `offset_commit` (0, 1), `group_metadata` (2), "
-            "`consumer_group_...` (3-8, 16), `share_group_...` and `streams_group_...`; `unknown`.",
+            "Name of the type: `offset_commit` (0, 1), `group_metadata` (2), "
+            "`consumer_group_...` (3-8, 16), `share_group_...` and "
+            "`streams_group_...`; `unknown`.",
         ),
         Column(
-            "value_version", "int", "The number that the value begins with; null for a tombstone."
+            "value_version",
+            "int",
+            "Version number at the start of the value; null for a tombstone.",
         ),
         Column(
-            "tombstone", "boolean", "Whether the value is null: what the key names was removed."
+            "tombstone",
+            "boolean",
+            "Whether the value is null, which removes the object of the key.",
         ),
         Column("group", "string", "Group id."),
         Column("topic", "string", "offset_commit: the topic."),
         Column("partition", "int", "offset_commit: the partition."),
         Column("committed_offset", "bigint", "offset_commit: next record to read."),
         Column("leader_epoch", "int", "offset_commit: leader epoch of the last record read."),
-        Column("metadata", "string", "offset_commit: what the client wrote beside it."),
-        Column("commit_timestamp_ms", "bigint", "offset_commit: when it was committed."),
-        Column("expire_timestamp_ms", "bigint", "offset_commit, value version 1: its own expiry."),
+        Column("metadata", "string", "offset_commit: metadata string of the commit."),
+        Column("commit_timestamp_ms", "bigint", "offset_commit: time of the commit."),
         Column(
-            "topic_id", "string", "offset_commit: id of the topic, as Kafka prints it (base64)."
+            "expire_timestamp_ms",
+            "bigint",
+            "offset_commit, value version 1: expiry time of the offset.",
         ),
-        Column("protocol_type", "string", "group_metadata: `consumer`, or what else the group is."),
+        Column("topic_id", "string", "offset_commit: topic id as Kafka prints it (base64)."),
+        Column(
+            "protocol_type", "string", "group_metadata: protocol type, `consumer` for consumers."
+        ),
         Column("generation", "int", "group_metadata: generation. consumer_group_metadata: epoch."),
         Column("protocol", "string", "group_metadata: the assignor."),
         Column("leader", "string", "group_metadata: member id of the leader."),
         Column(
-            "state_timestamp_ms", "bigint", "group_metadata: when the group came into its state."
+            "state_timestamp_ms",
+            "bigint",
+            "group_metadata: time at which the group entered its state.",
         ),
         Column("members", f"array<{MEMBER}>", "group_metadata: the members of the generation."),
-        Column("member_id", "string", "KIP-848, share and streams groups: the member of the key."),
+        Column("member_id", "string", "KIP-848, share and streams groups: member id in the key."),
         Column("details", "string", "Other kinds with a known value: key and value as JSON."),
         Column("record_bytes", "int", "Bytes of key and value."),
         Column("problem", "string", "Why the record could not be decoded; null if it was."),
@@ -82,74 +91,84 @@ OFFSETS_LOG = Table(
 
 TOPIC_RECORDS = Table(
     "topic_records",
-    "Bronze: place and time of every committed data record of the topics that groups read.",
+    "Bronze: offset and timestamp of every committed data record of the topics that groups read.",
     ("topic", "partition", "offset"),
     (
         *GTP[1:],
         Column("offset", "bigint", "Offset of the record."),
-        Column("timestamp_ms", "bigint", "Its timestamp; null where the topic has none (magic 0)."),
-        Column("record_bytes", "int", "Bytes of its key and value."),
+        Column(
+            "timestamp_ms",
+            "bigint",
+            "Timestamp of the record; null for records without one (magic 0).",
+        ),
+        Column("record_bytes", "int", "Bytes of key and value."),
     ),
 )
 
 PARTITION_ENDS = Table(
     "partition_ends",
-    "Where each partition began and ended when it was looked at; the last look of each.",
+    "First and last offsets of each partition when they were last read.",
     ("topic", "partition"),
     (
         *GTP[1:],
-        Column("log_start", "bigint", "First offset that is there."),
-        Column("log_end", "bigint", "Offset of the next record."),
-        Column("high_watermark", "bigint", "Offset below which consumers read."),
+        Column("log_start", "bigint", "First offset of the partition."),
+        Column("log_end", "bigint", "Log end offset."),
         Column(
-            "retention_ms", "bigint", "retention.ms of the topic; null: unlimited or not known."
+            "high_watermark",
+            "bigint",
+            "High watermark: consumers read only records below this offset.",
         ),
-        Column("sampled_at_ms", "bigint", "When it was looked at; after the commits were read."),
+        Column(
+            "retention_ms", "bigint", "retention.ms of the topic; null if unlimited or unknown."
+        ),
+        Column("sampled_at_ms", "bigint", "Time of reading, which is after the commits were read."),
         Column("source", "string", "`broker` or `log`."),
         Column(
             "topic_id",
             "string",
-            "Id of the topic, as Kafka prints it (base64): from Metadata or `partition.metadata`; "
-            "null: not known.",
+            "Topic id as Kafka prints it (base64), from Metadata or "
+            "`partition.metadata`; null if unknown.",
         ),
         Column(
             "last_stable_offset",
             "bigint",
-            "Offset below which `read_committed` consumers read; null: not known.",
+            "Last stable offset: `read_committed` consumers read only records below "
+            "this offset; null if unknown.",
         ),
         Column(
             "held_by",
             "string",
-            "The open transaction at the last stable offset: its transactional id, else its "
-            "producer id.",
+            "Open transaction at the last stable offset: transactional id, or else producer id.",
         ),
         Column(
             "held_since_ms",
             "bigint",
-            "When that transaction began, by its coordinator; where that does not say it, the "
-            "timestamp of its first record in the partition; null: not known.",
+            "Start of that transaction according to its coordinator, or else the "
+            "timestamp of its first record in the partition; null if unknown.",
         ),
     ),
 )
 
 GROUP_EVENTS = Table(
     "group_events",
-    "Bronze: records of `__group_events`, which this broker writes; empty for other clusters.",
+    "Bronze: records of `__group_events`, which only this broker writes; empty for other clusters.",
     ("event_offset",),
     (
         Column("event_offset", "bigint", "Offset in `__group_events`."),
         Column("group", "string", "Group id."),
+        Column("generation", "int", "Generation after the rebalance; null if there is none."),
+        Column("trigger", "string", "Cause of the rebalance."),
+        Column("reason", "string", "Reason that the client sent (KIP-800)."),
         Column(
-            "generation", "int", "The generation that the rebalance made; null if it made none."
+            "culprit",
+            "string",
+            "Instance id, or else client id, of the member that caused the rebalance.",
         ),
-        Column("trigger", "string", "What set it off."),
-        Column("reason", "string", "The reason that the client gave (KIP-800)."),
-        Column("culprit", "string", "Instance id, else client id, of the member that set it off."),
-        Column("started_ms", "bigint", "When it began."),
-        Column("ended_ms", "bigint", "When it ended."),
+        Column("started_ms", "bigint", "Start of the rebalance."),
+        Column("ended_ms", "bigint", "End of the rebalance."),
         Column("join_ms", "bigint", "Time spent waiting for members to rejoin."),
         Column("sync_ms", "bigint", "Time spent waiting for the leader's assignment."),
-        Column("outcome", "string", "How it ended: `stable`, `empty`, ..."),
+        Column("outcome", "string", "Result of the rebalance: `stable`, `empty`, ..."),
     ),
 )
 
@@ -159,10 +178,10 @@ SPARK_PROGRESS = Table(
     ("query_id", "topic", "partition", "batch_id"),
     (
         Column("query_id", "string", "Id of the query."),
-        Column("query_name", "string", "Its name, if it has one."),
+        Column("query_name", "string", "Name of the query, if it has one."),
         *GTP[1:],
         Column("batch_id", "bigint", "Number of the micro-batch."),
         Column("end_offset", "bigint", "Next record that the query will read."),
-        Column("timestamp_ms", "bigint", "When the batch was planned or done."),
+        Column("timestamp_ms", "bigint", "Time at which the batch was planned or completed."),
     ),
 )

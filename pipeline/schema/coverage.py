@@ -6,21 +6,25 @@ from pipeline.schema.table import Column, Table
 
 COVERAGE = Table(
     "coverage",
-    "What the last run covered: one row. Without it the other tables do not say of which cluster "
-    "they are, and what is missing in them.",
+    "One row about the last run: the cluster, the time, and the data that is missing "
+    "in the other tables.",
     ("at_ms",),
     (
-        Column("at_ms", "bigint", "The instant that all tables are about."),
-        Column("window_ms", "bigint", "How far rates, status and hygiene look back."),
+        Column("at_ms", "bigint", "Time for which all tables are computed."),
+        Column("window_ms", "bigint", "Window of rates, status and hygiene."),
         Column(
             "cluster_id",
             "string",
-            "Id of the cluster, by DescribeCluster or `meta.properties`; null: not known.",
+            "Cluster id, from DescribeCluster or `meta.properties`; null if unknown.",
         ),
         Column("input", "string", "The bootstrap addresses, or the log directory."),
-        Column("groups", "string", "The pattern of `--groups`; null: all groups."),
+        Column("groups", "string", "The pattern of `--groups`; null for all groups."),
         Column("first_log_ms", "bigint", "Timestamp of the oldest record of the offsets log."),
-        Column("read_ms", "bigint", "When the ends of partitions were looked at; null: none were."),
-        Column("notes", "array<string>", "What is missing or damaged, a line each."),
+        Column(
+            "read_ms",
+            "bigint",
+            "Time at which the log end offsets were read; null if none were read.",
+        ),
+        Column("notes", "array<string>", "Missing and damaged data, one line each."),
     ),
 )

@@ -46,12 +46,16 @@ PARTITIONS = "array<struct<topic: string, partitions: array<int>>>"
 
 LOG_PLACE = (
     Column("log_partition", "int", "Partition of the offsets topic that holds the record."),
-    Column("log_offset", "bigint", "Its offset there; (log_partition, log_offset) is unique."),
-    Column("log_timestamp_ms", "bigint", "The record's own timestamp."),
+    Column(
+        "log_offset",
+        "bigint",
+        "Offset of the record in that partition; (log_partition, log_offset) is unique.",
+    ),
+    Column("log_timestamp_ms", "bigint", "Timestamp of the record."),
 )
 GTP = (
     Column("group", "string", "Group id."),
     Column("topic", "string", "Topic."),
     Column("partition", "int", "Partition of the topic."),
 )
-DAY = Column("day", "date", "UTC day of the event; the folder it lies in.")
+DAY = Column("day", "date", "UTC day of the event, which names the folder of the row.")

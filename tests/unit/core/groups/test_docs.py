@@ -17,10 +17,8 @@ PAGE = Path(__file__).parents[4] / "docs" / "coordinator.md"
 
 
 def transitions() -> str:
-    """Return a diagram and a table of the legal transitions."""
-    lines = ["```mermaid", "stateDiagram-v2", "    [*] --> Empty"]
-    lines += [f"    {source.value} --> {target.value}" for source, target in TRANSITIONS]
-    lines += ["```", "", "| from | to | when |", "|---|---|---|"]
+    """Return a table of the legal transitions."""
+    lines = ["| from | to | when |", "|---|---|---|"]
     lines += [
         f"| {source.value} | {target.value} | {cause} |"
         for (source, target), cause in TRANSITIONS.items()

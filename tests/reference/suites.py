@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.conformance import answers as files
 from tests.conformance.access import record as access
 from tests.conformance.access.brokers import their_broker
 from tests.conformance.access.matrix import CASES as CELLS
@@ -31,14 +28,6 @@ from tests.scripts.record import record_json_texts
 from tests.support import ROOT, address_of
 
 CONFORMANCE = ROOT / "tests" / "conformance"
-_RECORDED = CONFORMANCE / "recorded"
-_FILES = (
-    files.ANSWERS,
-    files.SHARE_ANSWERS,
-    files.STREAMS_ANSWERS,
-    files.ADMIN_ANSWERS,
-    files.BROKER_CONFIG_ANSWERS,
-)
 _PROFILES = ("ab", "de", "fgh", "ikt")
 """Profiles whose brokers run at the same time; more Kafkas would overload a small machine."""
 _ALONE = ("txn_", "telemetry", "broker_configs")
@@ -80,34 +69,12 @@ def scenarios(out: Path, work: Path) -> list[str]:
         player = Player.in_cluster(cluster, patience=1.5)
         parts.append(Answers.gather([player.play(all_scenarios()) for _ in range(_TIMES)]))
     kept = {name: steps for part in parts for name, steps in part.kept.items()}
-    unstable = {name for part in parts for name in part.unstable}
-    changed = []
-    for path in _FILES:
-        before = Answers.read(path)
-        names = before.kept.keys() | set(before.unstable)
-        now = Answers(
-            {name: steps for name, steps in kept.items() if name in names},
-            sorted(unstable & names),
-        )
-        now.write(out / path.name)
-        changed += [
-            f"{name}: not the same each time"
-            for name in now.unstable
-            if name not in before.unstable
-        ]
-        changed += [name for name in differing(before.kept, now.kept) if name not in now.unstable]
-    return changed
-
-
-def recorded_suite(out: Path, work: Path) -> list[str]:
-    """Record the suite of `tests/conformance/recorded`."""
-    file = out / "golden.json"
-    with kafkas(work, "ab") as addresses:
-        command = [sys.executable, str(_RECORDED / "run.py"), "record", str(addresses["a"])]
-        command += [str(file), "--names", str(_RECORDED / "names.txt"), "--b", str(addresses["b"])]
-        subprocess.run([*command, "--patience", "2"], check=True, stdout=subprocess.DEVNULL)
-    before = json.loads((_RECORDED / "golden.json").read_text())
-    return differing(before, json.loads(file.read_text()))
+    unstable = sorted({name for part in parts for name in part.unstable})
+    before, now = Answers.recorded(), Answers(kept, unstable)
+    now.write_all(out)
+    unsteady = [name for name in unstable if name not in before.unstable]
+    changed = [name for name in differing(before.kept, kept) if name not in unstable]
+    return [*(f"{name}: not the same each time" for name in unsteady), *changed]
 
 
 def access_matrix(out: Path, work: Path) -> list[str]:
@@ -157,7 +124,6 @@ Suite = Callable[[Path, Path], list[str]]
 
 SUITES: Mapping[str, Suite] = {
     "scenarios": scenarios,
-    "recorded": recorded_suite,
     "access": access_matrix,
     "batches": damaged_batches,
     "tools": tools,

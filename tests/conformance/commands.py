@@ -46,19 +46,25 @@ class Vocabulary:
             self._add(import_module(f"tests.conformance.{name}"))
 
     def _add(self, module: ModuleType) -> None:
+        area = getattr(module, "AREA", None)
         for name, value in vars(module).items():
-            if name.startswith("_") or getattr(value, "__module__", None) != module.__name__:
+            if name.startswith("_") or next(iter(_parameters(value)), None) != "t":
                 continue
-            first = next(iter(_parameters(value)), None)
-            if inspect.isclass(value) and first == "t":
+            if inspect.isclass(value):
                 self.classes[name] = value
-            elif inspect.isfunction(value) and first == "t":
+            elif value.__module__ == module.__name__ and value not in getattr(
+                area, "functions", ()
+            ):
                 self.functions.setdefault(name, value)
                 self.functions[f"{module.__name__.rpartition('.')[2]}.{name}"] = value
 
 
 def _parameters(value: Any) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(value).parameters if callable(value) else {}
+    """Return the parameters of a function or class of ours; {} for other values."""
+    is_ours = str(getattr(value, "__module__", "")).startswith("tests.")
+    is_class = inspect.isclass(value) and not issubclass(value, BaseException)
+    is_callable = inspect.isfunction(value) or is_class
+    return inspect.signature(value).parameters if is_ours and is_callable else {}
 
 
 class Scope:

@@ -279,6 +279,7 @@ class Area:
         self.name = name
         self.profile = profile
         self.scenarios: list[Scenario] = []
+        self.functions: list[Callable[..., None]] = []
 
     def scenario(self, function: Callable[[Stage], None]) -> Callable[[Stage], None]:
         """Register a function as a scenario."""
@@ -311,6 +312,7 @@ class Area:
         play: Callable[[Stage], None],
     ) -> None:
         assert function.__doc__, name
+        self.functions.append(function)
         question = " ".join(function.__doc__.format(**chosen).split())
         self.scenarios.append(
             Scenario(f"{self.name}.{name}", self.name, self.profile, question, play)

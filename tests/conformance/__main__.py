@@ -1,11 +1,11 @@
 """Record what a broker answers to our scenarios, or compare it with what Kafka answered.
 
-    python -m tests.conformance record  HOST:PORT --b HOST:PORT [--times 3] [--answers FILE]
-    python -m tests.conformance record  --profile d=HOST:PORT .. [--times 3] [--answers FILE]
-    python -m tests.conformance record  --cluster DIR [--times 3] [--answers FILE]
-    python -m tests.conformance compare HOST:PORT --b HOST:PORT [--answers FILE]
-    python -m tests.conformance compare --cluster DIR [--answers FILE]
-    python -m tests.conformance show    [--answers FILE]
+    python -m tests.conformance record  HOST:PORT --b HOST:PORT [--times 3]
+    python -m tests.conformance record  --profile d=HOST:PORT .. [--times 3]
+    python -m tests.conformance record  --cluster DIR [--times 3]
+    python -m tests.conformance compare HOST:PORT --b HOST:PORT
+    python -m tests.conformance compare --cluster DIR
+    python -m tests.conformance show
     python -m tests.conformance list
 
 HOST:PORT is a broker of profile A and --b one of profile B (profile-a.properties,
@@ -14,8 +14,8 @@ profile C are played instead, in three brokers that are started with their data 
 `record`, ours for `compare`.
 
 --only 'statics.*' selects scenarios. `record` plays each scenario several times and keeps the
-answers that were the same each time; the others are named as unstable. Answers that the file has of
-scenarios that were not played stay.
+answers that were the same each time; the others are named as unstable. It rewrites the data files
+and the JSON files; answers of scenarios that were not played stay.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.conformance.answers import ANSWERS, Answers
+from tests.conformance.answers import Answers
 from tests.conformance.cluster import our_cluster
 from tests.conformance.kafka_cluster import kafka_cluster
 from tests.conformance.runner import Player, areas, differences, select
@@ -42,7 +42,7 @@ def main() -> int:
             print(f"{one.name}: {one.question}")
         return 0
     if arguments.command == "show":
-        for name, steps in Answers.read(arguments.answers).kept.items():
+        for name, steps in Answers.recorded().kept.items():
             if name in {one.name for one in scenarios}:
                 print(name, *(f"    {label} => {result}" for label, result in steps), sep="\n")
         return 0
@@ -70,13 +70,11 @@ def _record(arguments: argparse.Namespace, player: Player, scenarios: list[Scena
     for name in answers.unstable:
         print("unstable", name)
     print(f"{len(answers.kept)} recorded, {len(answers.unstable)} unstable")
-    if arguments.answers.exists():
-        answers = answers.over(Answers.read(arguments.answers))
-    answers.write(arguments.answers)
+    answers.write_all()
 
 
 def _compare(arguments: argparse.Namespace, player: Player, scenarios: list[Scenario]) -> int:
-    answers = Answers.read(arguments.answers)
+    answers = Answers.recorded()
     wanted = [one for one in scenarios if one.name in answers.kept]
     played = player.play_as_expected(wanted, answers.kept)
     failed = {name for name, steps in played.items() if steps != answers.kept[name]}
@@ -112,8 +110,6 @@ def _arguments() -> argparse.Namespace:
             command.add_argument("--patience", type=float, default=1.0)
         if name == "record":
             command.add_argument("--times", type=int, default=3)
-        if name != "list":
-            command.add_argument("--answers", type=Path, default=ANSWERS, metavar="FILE")
     return parser.parse_args()
 
 

@@ -1,24 +1,43 @@
-"""The files with Apache Kafka's answers to our scenarios.
+"""Apache Kafka's answers: those to data files are in these, the others in JSON files.
 
-The files have one line per step, so that a changed answer shows up as a changed line.
+The JSON files have one line per step, so that a changed answer shows up as a changed line.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from tests.conformance.recording import Transcript
+from tests.conformance.recording import UNFINISHED, Transcript
+from tests.conformance.tables import data_files
 
-ANSWERS = Path(__file__).parent / "orders.json"
-SHARE_ANSWERS, STREAMS_ANSWERS = ANSWERS.with_name("share.json"), ANSWERS.with_name("streams.json")
-ADMIN_ANSWERS = ANSWERS.with_name("admin.json")
-BROKER_CONFIG_ANSWERS = ANSWERS.with_name("broker_configs.json")
-"""Share groups, streams groups, administration and broker configs have separate files."""
+_HERE = Path(__file__).parent
+ANSWERS = _HERE / "orders.json"
+OLDER_ANSWERS = _HERE / "orders-4.1.json"
+"""Answers of Kafka 4.1 that differ."""
+_FILES = {
+    "share_": _HERE / "share.json",
+    "streams_": _HERE / "streams.json",
+    "leader_": _HERE / "admin.json",
+    "cluster_admin": _HERE / "admin.json",
+    "client_metrics": _HERE / "admin.json",
+    "telemetry": _HERE / "admin.json",
+    "broker_configs": _HERE / "broker_configs.json",
+    "dynamic_listeners": _HERE / "broker_configs.json",
+}
+"""Files by the start of an area; the others have `ANSWERS`."""
 
-_UNFINISHED = ("SETUP", "CONNECT", "SCENARIO", "BROKE", "PREPARE")
+
+def answers_file(area: str) -> Path:
+    """Return the JSON file of an area's scenarios."""
+    return next((path for start, path in _FILES.items() if area.startswith(start)), ANSWERS)
+
+
+def answers_files() -> list[Path]:
+    """Return the JSON files."""
+    return list(dict.fromkeys((ANSWERS, *_FILES.values())))
 
 
 class Answers(NamedTuple):
@@ -28,11 +47,11 @@ class Answers(NamedTuple):
     unstable: list[str]
 
     @classmethod
-    def gather(cls, runs: Sequence[dict[str, Transcript]]) -> Self:
+    def gather(cls, runs: Sequence[Mapping[str, Transcript]]) -> Self:
         """Keep the answers on which all runs agree."""
         kept, unstable = {}, []
         for name, steps in sorted(runs[0].items()):
-            odd = not steps or any(label in _UNFINISHED for label, _ in steps)
+            odd = not steps or any(label in UNFINISHED for label, _ in steps)
             if odd or any(run[name] != steps for run in runs):
                 unstable.append(name)
             else:
@@ -44,6 +63,19 @@ class Answers(NamedTuple):
         """Read a file of `write`."""
         stored = json.loads(path.read_text())
         return cls(stored["answers"], stored["unstable"])
+
+    @classmethod
+    def recorded(cls) -> Self:
+        """Read all files."""
+        kept: dict[str, Transcript] = {}
+        unstable = []
+        for path in answers_files():
+            answers = cls.read(path)
+            kept |= answers.kept
+            unstable += answers.unstable
+        for file in data_files():
+            kept |= file.answers()
+        return cls(kept, unstable)
 
     def over(self, older: Answers) -> Self:
         """Return these answers, plus older answers of scenarios that were not played now."""
@@ -62,3 +94,27 @@ class Answers(NamedTuple):
         )
         unstable = json.dumps(self.unstable)
         path.write_text(f'{{"unstable": {unstable},\n"answers": {{\n{scenarios}\n}}}}\n')
+
+    def write_all(self, directory: Path | None = None) -> None:
+        """Write the answers to the files of their scenarios; answers that are not given stay.
+
+        With a directory the files are written there.
+        """
+        tables: set[str] = set()
+        for file in data_files():
+            file.rewrite(self.kept, directory)
+            tables |= {one.name for one in file.scenarios()}
+        for path in answers_files():
+            kept = {
+                name: steps
+                for name, steps in self.kept.items()
+                if name not in tables and answers_file(_area(name)) == path
+            }
+            unstable = [one for one in self.unstable if answers_file(_area(one)) == path]
+            if kept or unstable:
+                answers = type(self)(kept, unstable).over(self.read(path))
+                answers.write((directory or path.parent) / path.name)
+
+
+def _area(name: str) -> str:
+    return name.partition(".")[0]

@@ -209,7 +209,7 @@ class Calls(Recording):
         members = [self._member(one) for one in described.get("members") or []]
         if members:
             shown["members"] = sorted(members, key=str)
-        shown["listed"] = self._listed(group)
+        shown["listed"] = self.listed(group)
         return self.rec(label, shown)
 
     def _member(self, described: Mapping[str, Any]) -> list[Any]:
@@ -217,7 +217,8 @@ class Calls(Recording):
         fields = ("member_id", "group_instance_id", "member_metadata", "member_assignment")
         return [member.get(field) for field in fields]
 
-    def _listed(self, group: str) -> str | None:
+    def listed(self, group: str) -> str | None:
+        """Return state, protocol type and type of a group that ListGroups has, or None."""
         answer = self.quiet("ListGroups", 5, {})
         groups = answer.get("groups") or [] if isinstance(answer, dict) else []
         fields = ("group_state", "protocol_type", "group_type")

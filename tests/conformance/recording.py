@@ -21,6 +21,9 @@ from tests.conformance.wire import ERRORS
 Transcript = list[list[Any]]
 """[label, result] per step."""
 
+UNFINISHED = ("SETUP", "CONNECT", "SCENARIO", "BROKE")
+"""Labels of steps that end a scenario early, because of a problem."""
+
 _OMITTED = ("throttle_time_ms", "error_message", "authorized_operations")
 _SORTED = ("members", "topics", "partitions", "topic_partitions", "subscribed_topic_names")
 _SORT_KEYS = ("member_id", "name", "topic_name", "topic_id")

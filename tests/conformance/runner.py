@@ -18,21 +18,24 @@ from tests.conformance.environment import Environment
 from tests.conformance.preparation import prepared
 from tests.conformance.recording import Transcript
 from tests.conformance.stage import Scenario, play
+from tests.conformance.tables import data_files
 
 _SHOWN_STEPS = 4
 _SHOWN_CHARACTERS = 500
 _SECOND_CHANCES = 12
 
-_SLOW_AREAS = ("timers", "consumer_expiry", "consumer_regex", "consumer_timers")
+_SLOW_AREAS = ("expiry", "timers", "consumer_expiry", "consumer_regex", "consumer_timers")
 
 
 def all_scenarios() -> list[Scenario]:
-    """Return the scenarios of all areas, in the order of the modules."""
+    """Return the scenarios of all areas, those of modules first."""
     names = sorted(one.name for one in iter_modules(package.__path__))
     modules = [import_module(f"{package.__name__}.{name}") for name in names]
-    found: list[Scenario] = [one for module in modules for one in module.AREA.scenarios]
-    assert len({one.name for one in found}) == len(found)
-    return found
+    areas = [module.AREA for module in modules if hasattr(module, "AREA")]
+    scenarios: list[Scenario] = [one for area in areas for one in area.scenarios]
+    scenarios += [one for file in data_files() for one in file.scenarios()]
+    assert len({one.name for one in scenarios}) == len(scenarios)
+    return scenarios
 
 
 def select(globs: Sequence[str] | None) -> list[Scenario]:

@@ -45,9 +45,9 @@ def reader(t: Stage, sizes: Sequence[int] = (5,), **configs: str) -> tuple[Parti
 
 
 def readers(
-    t: Stage, sizes: Sequence[int] = (5,), **configs: str
+    t: Stage, sizes: Sequence[int] = (5,), **configs: str | int
 ) -> tuple[Partition, ShareMember, ShareMember]:
     """Return a partition with records and two members, A and B, both assigned to it."""
-    named = {key.replace("_", "."): value for key, value in configs.items()}
+    named = {key.replace("_", "."): str(value) for key, value in configs.items()}
     place, (first, second) = group(t, "AB", sizes, configs=named)
     return place, first, second

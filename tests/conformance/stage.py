@@ -22,9 +22,9 @@ _METADATA_SECONDS = 0.25
 class Stage(Calls):
     """A running scenario: its group, members and transcript."""
 
-    newcomer: Member
+    newcomer: Any = None
     """The member whose JoinGroup, `waiting`, is parked while the group is preparing."""
-    waiting: Pending
+    waiting: Any = None
 
     def __init__(self, env: Environment, name: str) -> None:
         super().__init__(env, name)
@@ -279,23 +279,26 @@ class Area:
         self.name = name
         self.profile = profile
         self.scenarios: list[Scenario] = []
+        self.functions: list[Callable[..., None]] = []
 
     def scenario(self, function: Callable[[Stage], None]) -> Callable[[Stage], None]:
         """Register a function as a scenario."""
         self._add(function, function.__name__, {}, function)
         return function
 
-    def each(self, **values: Sequence[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    def each(
+        self, template: str = "", /, **values: Sequence[Any]
+    ) -> Callable[[Callable[..., None]], Callable[..., None]]:
         """Register a function once for every combination of the values.
 
-        The values become keyword arguments and part of the name, and the docstring may refer to
-        them.
+        The values become keyword arguments and part of the name, which is the name of the function
+        followed by the values, or the filled template. The docstring may refer to the values.
         """
 
         def register(function: Callable[..., None]) -> Callable[..., None]:
             for chosen in _combinations(values):
                 words = [function.__name__, *(str(one) for one in chosen.values())]
-                name = "_".join(words).replace(" ", "_")
+                name = template.format(**chosen) or "_".join(words).replace(" ", "_")
                 self._add(function, name, chosen, _bind(function, chosen))
             return function
 
@@ -309,6 +312,7 @@ class Area:
         play: Callable[[Stage], None],
     ) -> None:
         assert function.__doc__, name
+        self.functions.append(function)
         question = " ".join(function.__doc__.format(**chosen).split())
         self.scenarios.append(
             Scenario(f"{self.name}.{name}", self.name, self.profile, question, play)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.conformance import answers as files
 from tests.conformance.access import record as access
 from tests.conformance.access.brokers import their_broker
 from tests.conformance.access.case import Cell
@@ -38,14 +35,6 @@ from tests.scripts.record import record_json_texts
 from tests.support import ROOT, address_of
 
 CONFORMANCE = ROOT / "tests" / "conformance"
-_RECORDED = CONFORMANCE / "recorded"
-_FILES = (
-    files.ANSWERS,
-    files.SHARE_ANSWERS,
-    files.STREAMS_ANSWERS,
-    files.ADMIN_ANSWERS,
-    files.BROKER_CONFIG_ANSWERS,
-)
 _PROFILES = ("ab", "de", "fgh", "ikt")
 """Profiles whose brokers run at the same time; more Kafkas would overload a small machine."""
 _ALONE = ("txn_", "telemetry", "broker_configs")
@@ -78,7 +67,7 @@ def kafkas(directory: Path, profiles: str) -> Iterator[dict[str, str | None]]:
 
 def scenarios(out: Path, work: Path) -> Recording:
     """Record the scenarios with one broker and those with three."""
-    before = {name: one for path in _FILES for name, one in Answers.read(path).kept.items()}
+    before = Answers.recorded().kept
     parts = []
     for profiles in _PROFILES:
         with kafkas(work / profiles, profiles) as addresses:
@@ -91,11 +80,7 @@ def scenarios(out: Path, work: Path) -> Recording:
         print(f"  three brokers: {_counts(parts[-1])}", flush=True)
     kept = {name: steps for part in parts for name, steps in part.kept.items()}
     unstable = {name for part in parts for name in part.unstable}
-    for path in _FILES:
-        recorded = Answers.read(path)
-        names = recorded.kept.keys() | set(recorded.unstable)
-        steps = {name: one for name, one in kept.items() if name in names}
-        Answers(steps, sorted(unstable & names)).write(out / path.name)
+    Answers(kept, sorted(unstable)).write_all(out)
     return Recording(before, kept, unstable)
 
 
@@ -119,17 +104,6 @@ def _played(
 
 def _counts(answers: Answers) -> str:
     return f"{len(answers.kept)} scenarios, {len(answers.unstable)} not the same each time"
-
-
-def recorded_suite(out: Path, work: Path) -> Recording:
-    """Record the suite of `tests/conformance/recorded`."""
-    file = out / "golden.json"
-    with kafkas(work, "ab") as addresses:
-        command = [sys.executable, str(_RECORDED / "run.py"), "record", str(addresses["a"])]
-        command += [str(file), "--names", str(_RECORDED / "names.txt"), "--b", str(addresses["b"])]
-        subprocess.run([*command, "--patience", "2"], check=True, stdout=subprocess.DEVNULL)
-    before = json.loads((_RECORDED / "golden.json").read_text())
-    return Recording(before, json.loads(file.read_text()))
 
 
 def access_matrix(out: Path, work: Path) -> Recording:
@@ -218,7 +192,6 @@ def repeated(record: Suite) -> Suite:
 
 SUITES: Mapping[str, Suite] = {
     "scenarios": scenarios,
-    "recorded": repeated(recorded_suite),
     "access": repeated(access_matrix),
     "batches": repeated(damaged_batches),
     "tools": repeated(tools),

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.conformance import group_settings
 from tests.conformance.consumer_members import ConsumerMember, error, look, silently
-from tests.conformance.group_settings import APPEND, DELETE, GROUP, SET, SUBTRACT
+from tests.conformance.group_settings import DELETE, GROUP, SET
 from tests.conformance.stage import Area, Stage
 
 AREA = Area("consumer_configs", "d")
@@ -14,34 +14,6 @@ AREA = Area("consumer_configs", "d")
 SESSION = "consumer.session.timeout.ms"
 HEARTBEAT = "consumer.heartbeat.interval.ms"
 INTERVAL = "consumer.assignment.interval.ms"
-NAMES = {"session": SESSION, "heartbeat": HEARTBEAT, "interval": INTERVAL}
-
-VALUES = {
-    "session": ["299", "300", "500", "501", "60000", "60001", "0", "-1", "x", "", " 6000 ", None],
-    "heartbeat": ["99", "100", "5999", "6000", "6001", "15000", "0", "-1", "1.5", "", None],
-    "interval": ["0", "1", "15000", "15001", "-1", "x", "", "2147483648", None],
-}
-
-
-@AREA.each(setting=list(VALUES))
-def values(t: Stage, setting: str) -> None:
-    """Which values of the {setting} setting are taken, and what DescribeConfigs shows then?"""
-    name = NAMES[setting]
-    for number, value in enumerate(VALUES[setting]):
-        group = t.group(str(number))
-        result = group_settings.alter(t, f"set to {value!r}", (name, SET, value), group=group)
-        if result == "NONE":
-            t.nap(0.1)
-            group_settings.look(t, "shown", name, group=group)
-
-
-@AREA.scenario
-def defaults(t: Stage) -> None:
-    """What does DescribeConfigs show for a group that has no configs and does not exist?"""
-    group_settings.look(t, "shown")
-    ConsumerMember(t, "A").join()
-    group_settings.look(t, "shown of a group that is there")
-    group_settings.look(t, "shown of the empty name", group="")
 
 
 @AREA.scenario
@@ -80,73 +52,6 @@ def keys(t: Stage) -> None:
     resource = {"resource_type": GROUP, "resource_name": t.g, "configuration_keys": []}
     answer = t.raw("DescribeConfigs", 4, {"resources": [resource]})["results"][0]
     t.rec("none", [error(answer["error_code"]), len(answer["configs"])])
-
-
-OPERATIONS: dict[str, list[tuple[str, int, str | None]]] = {
-    "unknown name": [("consumer.no.such", SET, "1")],
-    "deleted unknown name": [("consumer.no.such", DELETE, None)],
-    "empty name": [("", SET, "1")],
-    "a topic's": [("retention.ms", SET, "1000")],
-    "a broker's": [("group.consumer.session.timeout.ms", SET, "7000")],
-    "deleted that was not set": [(SESSION, DELETE, None)],
-    "deleted with a value": [(SESSION, DELETE, "7000")],
-    "appended": [(SESSION, APPEND, "7000")],
-    "subtracted": [(SESSION, SUBTRACT, "7000")],
-    "unknown operation": [(SESSION, 9, "7000")],
-    "twice": [(SESSION, SET, "7000"), (SESSION, SET, "8000")],
-    "set and deleted": [(SESSION, SET, "7000"), (SESSION, DELETE, None)],
-    "two": [(SESSION, SET, "7000"), (HEARTBEAT, SET, "200")],
-    "one of two is wrong": [(SESSION, SET, "7000"), (HEARTBEAT, SET, "1")],
-    "one of two is unknown": [(SESSION, SET, "7000"), ("consumer.no.such", SET, "1")],
-    "nothing": [],
-    "session below the heartbeat": [(SESSION, SET, "400")],
-    "both small": [(SESSION, SET, "400"), (HEARTBEAT, SET, "300")],
-    "both equal": [(SESSION, SET, "400"), (HEARTBEAT, SET, "400")],
-    "heartbeat above the session": [(SESSION, SET, "7000"), (HEARTBEAT, SET, "7001")],
-}
-
-
-@AREA.each(change=list(OPERATIONS))
-def changes(t: Stage, change: str) -> None:
-    """Is this change taken: {change}?"""
-    if group_settings.alter(t, "changes", *OPERATIONS[change]) == "NONE":
-        t.nap(0.15)
-    group_settings.look(t, "shown")
-
-
-@AREA.each(version=[0, 1])
-def only_validated(t: Stage, version: int) -> None:
-    """How does IncrementalAlterConfigs {version} validate valid and invalid values?"""
-    for value in ("7000", "1", "x"):
-        change = (SESSION, SET, value)
-        label = f"validates {value}"
-        group_settings.alter(t, label, change, validate_only=True, version=version)
-    t.nap(0.15)
-    group_settings.look(t, "shown")
-    group_settings.alter(t, "changes", (SESSION, SET, "7000"), version=version)
-    group_settings.wait_until(t, {SESSION: "7000"})
-    group_settings.look(t, "shown")
-
-
-@AREA.scenario
-def set_and_taken_back(t: Stage) -> None:
-    """A config is set, changed and deleted."""
-    for value in ("7000", "8000"):
-        group_settings.use(t, consumer_session_timeout_ms=value)
-        group_settings.look(t, f"after {value}")
-    group_settings.alter(t, "deletes it", (SESSION, DELETE, None))
-    group_settings.wait_until(t, {SESSION: "6000"})
-    group_settings.look(t, "after it was deleted")
-
-
-@AREA.each(name=["empty", "blank", "odd", "long"])
-def group_names(t: Stage, name: str) -> None:
-    """May a group with an {name} name have configs?"""
-    group = {"empty": "", "blank": " ", "odd": f"{t.g}/\u00e9", "long": t.g + "x" * 300}[name]
-    group_settings.alter(t, "changes", (SESSION, SET, "7000"), group=group)
-    t.nap(0.15)
-    group_settings.look(t, "shown", group=group)
-    group_settings.alter(t, "deletes", (SESSION, DELETE, None), group=group)
 
 
 @AREA.scenario
@@ -214,16 +119,6 @@ def settings_outlive_the_group(t: Stage) -> None:
     t.delete_groups()
     group_settings.look(t, "shown")
     t.rec("interval", silently(t, a.join)["heartbeat_interval_ms"])
-
-
-@AREA.scenario
-def settings_of_a_classic_group(t: Stage) -> None:
-    """Configs of a classic group are stored and have no effect."""
-    group_settings.use(t, consumer_session_timeout_ms=700, consumer_heartbeat_interval_ms=100)
-    (m,) = t.reach("stable", "M")
-    t.sleep(1.2)
-    m.hb()
-    group_settings.look(t, "shown")
 
 
 @AREA.each(version=[0, 1])

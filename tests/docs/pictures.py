@@ -13,7 +13,7 @@ from html import escape
 from typing import NamedTuple
 
 from coordinator_server.core.groups.classic.state import TRANSITIONS
-from coordinator_server.core.transactions.state import LEGAL_TRANSITIONS, TransactionState
+from coordinator_server.core.transactions.metadata import LEGAL_TRANSITIONS, TransactionState
 from tests.support import ROOT
 
 FOLDER = ROOT / "docs" / "pictures"

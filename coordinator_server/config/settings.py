@@ -350,7 +350,7 @@ def describe() -> str:
         for setting in section:
             meaning = setting.meaning
             if setting.name in WITHOUT_EFFECT:
-                meaning += " No effect so far."
+                meaning += " No effect."
             if setting.name in TOPIC_CONFIGS:
                 meaning += f" Topic config: `{TOPIC_CONFIGS[setting.name]}`."
             cells = (

@@ -115,7 +115,7 @@ def test_a_user_comes_changes_and_goes(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         ((), "required"),
-        (("set", ""), "a user has a name"),
+        (("set", ""), "the user name is empty"),
         (("set", "bob"), "the password is empty: type it, pipe it in, or use --password-file"),
         (("set", "bob", "--iterations", "100"), "'100' is no number from 4096 to 16384"),
         (("set", "bob", "--mechanism", "PLAIN"), "invalid choice: 'PLAIN'"),

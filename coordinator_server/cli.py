@@ -167,22 +167,7 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--ready-message", metavar="TEXT", help="one more line to print once the broker listens"
     )
-    serve.add_argument(
-        "--http", metavar="HOST:PORT", help="where the control server listens; off by default"
-    )
-    serve.add_argument(
-        "--http-token-file",
-        metavar="FILE",
-        help="a token that requests to the control server need; without one it is on loopback only",
-    )
-    serve.add_argument(
-        "--http-login",
-        action="store_true",
-        help="requests to the control server log in as users of the broker, whose ACLs apply",
-    )
-    serve.add_argument(
-        "--http-read-only", action="store_true", help="the control server changes nothing"
-    )
+    _add_http_options(serve)
     serve.add_argument(
         "--watch-stdin",
         action="store_true",
@@ -200,6 +185,26 @@ def parser() -> argparse.ArgumentParser:
     for script in SCRIPTS:
         commands.add_parser(script.command, help=f"{script.help} (Kafka's {script.name}.sh)")
     return top
+
+
+def _add_http_options(serve: argparse.ArgumentParser) -> None:
+    """Add the options of the control server."""
+    serve.add_argument(
+        "--http", metavar="HOST:PORT", help="where the control server listens; off by default"
+    )
+    serve.add_argument(
+        "--http-token-file",
+        metavar="FILE",
+        help="a token that requests to the control server need; without one it is on loopback only",
+    )
+    serve.add_argument(
+        "--http-login",
+        action="store_true",
+        help="requests to the control server log in as users of the broker, whose ACLs apply",
+    )
+    serve.add_argument(
+        "--http-read-only", action="store_true", help="the control server changes nothing"
+    )
 
 
 def is_command(name: str) -> bool:

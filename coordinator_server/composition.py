@@ -189,7 +189,9 @@ def _socket_server(shared: SharedState, broker: Broker) -> SocketServer:
     server = SocketServer(broker.config, machine_clock, dispatch, security, gate)
     server.connections.on_lost.append(broker.disconnected)
     if is_counted:
-        server.connections.count_requests()
+        from coordinator_server.net.counted_connection import count_requests
+
+        count_requests(server.connections)
     if counts is not None:
         server.connections.on_lost.append(counts.connection_lost)
     return server

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from protocol.batch import Record
     from protocol.batch_header import BatchHeader
 
-_CONTROLS = frozenset(map(chr, (*range(9), *range(11, 13), *range(14, 32), 127)))
-"""Characters that text does not have: all ASCII control characters but tab and line ends."""
+_CONTROLS = bytes((*range(9), *range(11, 13), *range(14, 32), 127))
+"""Bytes that text does not have: all ASCII control characters but tab and line ends."""
 
 _CONFLUENT_MAGIC, _CONFLUENT_BYTES = 0, 5
 _JSON_BYTES = 1024 * 1024
@@ -89,7 +89,7 @@ def _rendered(data: bytes, how: str, *, is_cut: bool) -> tuple[str, str]:
     if how == "base64":
         return "base64", b2a_base64(data, newline=False).decode()
     text = _text(data, is_cut=is_cut)
-    if text is None or (how != "text" and not _CONTROLS.isdisjoint(text)):
+    if text is None or (how != "text" and len(data.translate(None, _CONTROLS)) < len(data)):
         return "hex", data.hex()
     if how != "text" and not is_cut and _is_json(text, any_value=how == "json"):
         return "json", text

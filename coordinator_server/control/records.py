@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from coordinator_server.steps import Computation
     from coordinator_server.topics.topic import Partition, Topic
+    from protocol.batch_header import BatchHeader
+    from storage.partition_log import PartitionLog
 
 _BATCH_BYTES = 256 * 1024
 """The approximate batch size for the records of one request (message.max.bytes is 1 MiB)."""
@@ -291,16 +293,26 @@ async def record(request: ControlRequest) -> dict[str, Any]:
     how, most = request.values["format"], request.values["max_bytes"]
     try:
         log = partition.log
-        if offset is not None and log.log_start_offset <= offset < log.high_watermark:
-            data = log.read(offset, 1, up_to=log.high_watermark)
-            for batch in iterate_batches(data):
-                if batch.is_control:
-                    continue
-                for one in iterate_records(data, batch):
-                    if one.offset == offset:
-                        return described(one, partition.index, batch, how, most)
         offsets = f"{log.log_start_offset} to {log.high_watermark - 1}"
+        found = None
+        if offset is not None and log.log_start_offset <= offset < log.high_watermark:
+            found = await in_steps(_record_at(log, offset))
     except (StorageError, ProtocolError) as error:
         raise ControlError(500, f"{place}: {error}") from error
+    if found is not None:
+        await asyncio.sleep(0)  # a large record takes a turn of its own for each kind of work
+        return described(found[0], partition.index, found[1], how, most)
     text = f"{place} has no record at offset {request.parameters['OFFSET']}, its offsets: {offsets}"
     raise ControlError(404, text)
+
+
+def _record_at(log: PartitionLog, offset: int) -> Computation[tuple[Record, BatchHeader] | None]:
+    """Return the record at an offset with its batch, in steps; None in a gap of the log."""
+    data = log.read(offset, 1, up_to=log.high_watermark)
+    yield
+    for batch in iterate_batches(data):
+        for one in () if batch.is_control else iterate_records(data, batch):
+            if one.offset == offset:
+                return one, batch
+            yield
+    return None

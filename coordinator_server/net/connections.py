@@ -62,13 +62,6 @@ class Connections:
         """Return the open connections."""
         return tuple(self._open)
 
-    def count_requests(self) -> None:
-        """Count the requests of future connections."""
-        from coordinator_server.net.counted_connection import CountedConnection, counting
-
-        self.connection_type = CountedConnection
-        self.dispatch = counting(self.dispatch)
-
     def settings_changed(self) -> None:
         """Apply limits changed at run time; open connections stay open."""
         self.slots.settings_changed()

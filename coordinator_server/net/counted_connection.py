@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from coordinator_server.net.call import Body, Call
-    from coordinator_server.net.connections import Dispatch
+    from coordinator_server.net.connections import Connections, Dispatch
     from coordinator_server.net.dispatch import Handler
     from protocol.registry import ApiSpec
 
@@ -138,7 +138,13 @@ def _find_error_position(key: int, version: int) -> int | None:
     return None
 
 
-def counting(dispatch: Dispatch) -> Dispatch:
+def count_requests(connections: Connections) -> None:
+    """Count the requests of future connections."""
+    connections.connection_type = CountedConnection
+    connections.dispatch = _counting(connections.dispatch)
+
+
+def _counting(dispatch: Dispatch) -> Dispatch:
     """Return a dispatch that counts each request of a counted connection."""
 
     def counted(connection: Connection, frame: bytes | bytearray) -> None:

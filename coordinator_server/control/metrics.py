@@ -19,4 +19,5 @@ async def metrics(request: ControlRequest) -> Content:
         raise ControlError(404, "this broker counts nothing: it was started without metrics")
     headers = request.headers
     accept, encodings = headers.get("accept", ""), headers.get("accept-encoding", "")
-    return Content(*await scraper.scrape(accept, encodings))
+    shown = await scraper.scrape(accept, encodings)
+    return Content(shown.body, shown.content_type, shown.headers)

@@ -69,7 +69,8 @@ class CountingNodes(Nodes):
 
     def connect(self, node_id: int = 1, listener: str = "PLAINTEXT") -> Wire:
         """Open a connection to a broker."""
-        return Wire(Connection(self.cluster.servers.by_id[node_id].connections, listener))
+        connections = self.cluster.servers.by_id[node_id].connections
+        return Wire(connections.connection_type(connections, listener))
 
     async def exposition(self, accept: str = "", accept_encoding: str = "") -> Exposition:
         """Scrape the cluster."""

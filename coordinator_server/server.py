@@ -72,7 +72,7 @@ async def _serve(
 
     try:
         cluster = compose(config, SystemClock(), has_virtual_clock=control is not None)
-        await cluster.start()
+        cluster.start()
     except (StorageError, OSError) as error:
         raise StartError(str(error)) from error
     control_server, control_address = None, ""
